@@ -222,8 +222,9 @@ class SelfAttention(nn.Module):
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :], dropout_p=dropout)
         else:
             scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, L, L)
-            trace["attention"] = attention_weights(scores, mask)
-            mixed = F.dropout(trace["attention"], dropout).to(v.dtype) @ v  # (B, H, L, k)
+            weights = attention_weights(scores, mask)
+            trace["attention"] = weights.detach()
+            mixed = F.dropout(weights, dropout).to(v.dtype) @ v  # (B, H, L, k)
         return merge_heads(mixed)  # (B, L, d)
 
 
@@ -348,7 +349,8 @@ def _find(folder, *names):
     for name in names:
         for path in sorted(folder.glob(name)):
             return path
-    found = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+    there = sorted(path.name for path in folder.iterdir())
+    found = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "") or "nothing"
     raise ValueError(f"{folder}: expected {' or '.join(names)}, found {found}; add the missing file, or remove "
                      "the folder to download it again")
 

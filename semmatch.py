@@ -22,6 +22,7 @@ Left out: what trains the models (train.py), what the pairs are (tasks.py), pars
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 from bert_min import Bert, SelfAttention, attention_weights, linear, merge_heads, split_heads
 
@@ -37,13 +38,13 @@ class AdditiveScores(torch.autograd.Function):
     Written out, tanh(keys_j + queries_i) is a tensor of B·L·L·A numbers, and autograd would keep it for the backward
     pass. Here both passes walk over pairs of tokens block by block; the backward pass computes its blocks again.
     Memory: B·L·L scores and one block of at most `BLOCK` numbers (one row of a sentence where L·A is larger), so it
-    grows with L², never with L²·A. A block costs no exponential, because tanh of a sum needs only those of the parts:
+    grows with L², never with L²·A. Nor does a block need an exponential for each of its numbers, because
 
         r_ij = 1 / (1 + e^(2 keys_j) e^(2 queries_i)),   tanh(keys_j + queries_i) = 1 - 2 r_ij,   tanh' = 4 (r - r²)
         ∂w = Σ_ij e_ij (1 - 2 r),   ∂queries_i = w Σ_j e_ij 4 (r - r²),   ∂keys_j = w Σ_i e_ij 4 (r - r²)
 
-    with e the incoming gradient. Keys and queries count as at most ±43 in float32 (±350 in float64), where e^(2x) still
-    is a finite number and tanh has long been ±1.
+    with e the incoming gradient. That takes parts whose e^(2x) is a finite number; with larger ones, and on a GPU,
+    where asking for the largest would make the CPU wait, r is the sigmoid of -2 (keys_j + queries_i) itself.
 
     Args: keys (B, L, A), queries (B, L, A), w (A,), float32 or float64. Returns: (B, L, L), row i is queries_i's.
     """
@@ -51,35 +52,36 @@ class AdditiveScores(torch.autograd.Function):
     BLOCK = {"cpu": 2 ** 17, "cuda": 2 ** 26}    # numbers in a block: half a megabyte, a core's cache; 256 MB
 
     @staticmethod
-    def exponential(x):
-        """e^(2x), kept finite."""
-        limit = 43.0 if x.dtype == torch.float32 else 350.0
-        return (2 * x.clamp(-limit, limit)).exp()
-
-    @staticmethod
-    def blocks(keys, queries):
-        """(sentences, query rows, r of shape (sentences, rows, L, A)) of one block after the other."""
+    def blocks(keys, queries, split):
+        """(sentences, query rows, r of shape (sentences, rows, L, A)) of one block after the other. split: keys and
+        queries are the exponentials already."""
         size, row = AdditiveScores.BLOCK.get(keys.device.type, 2 ** 22), max(1, keys[0].numel())
         many, rows = max(1, size // (row * queries.shape[1])), max(1, size // row)
         for b in (slice(i, i + many) for i in range(0, len(keys), many)):
             for i in (slice(i, i + rows) for i in range(0, queries.shape[1], rows)):
-                yield b, i, torch.addcmul(keys.new_ones(()), keys[b, None], queries[b, i, None]).reciprocal_()
+                k, q = keys[b, None], queries[b, i, None]
+                yield b, i, (torch.addcmul(k.new_ones(()), k, q).reciprocal_() if split else
+                             (k + q).mul_(-2).sigmoid_())
 
     @staticmethod
     def forward(ctx, keys, queries, w):
         with torch.autocast(keys.device.type, enabled=False):
-            keys, queries = AdditiveScores.exponential(keys), AdditiveScores.exponential(queries)
+            limit = 43.0 if keys.dtype == torch.float32 else 350.0
+            ctx.split = keys.device.type == "cpu" and all(x.abs().amax() < limit for x in (keys, queries) if x.numel())
+            if ctx.split:
+                keys, queries = (2 * keys).exp(), (2 * queries).exp()
             ctx.save_for_backward(keys, queries, w)
             scores = keys.new_empty(*queries.shape[:2], keys.shape[1])  # (B, L, L)
-            for b, i, r in AdditiveScores.blocks(keys, queries):
+            for b, i, r in AdditiveScores.blocks(keys, queries, ctx.split):
                 scores[b, i] = r @ w
             return w.sum() - 2 * scores  # (B, L, L)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, e):
         keys, queries, w = ctx.saved_tensors
         d_keys, d_queries, d_w = torch.zeros_like(keys), torch.empty_like(queries), e.sum().expand_as(w).clone()
-        for b, i, r in AdditiveScores.blocks(keys, queries):
+        for b, i, r in AdditiveScores.blocks(keys, queries, ctx.split):
             d_w -= 2 * (e[b, i].flatten() @ r.flatten(0, 2))
             slope = r.addcmul_(r, r, value=-1).mul_(e[b, i, :, None])
             d_queries[b, i] = slope.sum(2)
@@ -90,15 +92,18 @@ class AdditiveScores(torch.autograd.Function):
 def guided_attention(values, guide, mask, W_values, W_guide, w, printed=False):
     """Each guide vector attends over all values and replaces the value at its place.  DAFA Eq. (7), either half.
 
-        δ_i = tanh(W_D Dep ⊕ (W_s s_i + b_s)),   d*_i = Dep softmax(w δ_i + b)           ⊕ is concatenation
+        δ_i = tanh(W_D Dep ⊕ (W_s s_i + b_s)),      d*_i = Dep softmax(w_d δ_i + b_d)        ⊕ is concatenation
+        γ_i = tanh(W_S Sem ⊕ (W_d* d*_i + b_d*)),   s*_i = Sem softmax(w_s* γ_i + b_s*)
 
-    Bridge: values = Dep, guide = Sem in the first half; values = Sem, guide = d* in the second.
+    Bridge: in the first line values = Dep, guide = Sem, W_values = W_D, W_guide = W_s; in the second values = Sem,
+    guide = d*, W_values = W_S, W_guide = W_d*.
 
     Departs: after ⊕ and tanh the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s) + b). The bracket is the
     same number for every j and cancels in the softmax: the guide has no influence and all rows of d* are equal. We
     compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in which guide and value meet before tanh; b, which
     cancels as well, is dropped. `printed` computes the page.
     Assumes: W_D ∈ R^(d_seq × d_v) ties the page's attention width to the sequence length; ours is `attention_size`.
+    The weights' index i does not mean weights of their own for every token. No dropout here.
 
     Args:
         values, guide: (B, L, d). mask: bool (B, L), True = real token.
@@ -124,7 +129,8 @@ def gated_fusion(sem, dep, W_sem, W_dep, W_g=None):
         d̂_i = tanh(W_d d*_i + b_d),  ŝ_i = tanh(W_s s*_i + b_s),  g_i = σ(W_g (d̂_i ⊕ ŝ_i)),
         v_i = g_i ŝ_i + (1 - g_i) d̂_i
 
-    Without W_g the gate is one half (ablation "gates": the plain mean).
+    Assumes: W has no weights of its own for each token i; d_hid is the signal's size d. Without W_g the gate is one
+    half, the plain mean: our reading of "w/o gate mechanism" (Table 8).
 
     Args: sem, dep: (B, L, d), s* and d*. W_sem, W_dep: Linear d → d. W_g: Linear 2d → 1 without bias, or None.
     Returns: v (B, L, d), between ŝ and d̂ in every coordinate, and the gate g (B, L, 1) in (0, 1).
@@ -142,7 +148,7 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
     Departs: on the page l_i replaces s_i, although the gate "will incorporate the fusion features and the original
     features", "otherwise, the fusion information will be filtered out": with f near 0 the page filters out
     everything. We return s_i + l_i; `printed` returns l_i alone.
-    Without W_f (and W_v) the gate is one (ablation "gates").
+    Assumes: as Eq. (8). Without W_f and W_v the gate is one, the other half of "w/o gate mechanism".
 
     Args: sem, v: (B, L, d). W_v, W_l: Linear d → d. W_f: Linear 2d → 1 without bias, or None.
     Returns: the layer's signal (B, L, d) and the gate f (B, L, 1) in (0, 1).
@@ -152,17 +158,27 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
     return (l if printed else sem + l), f
 
 
+def check_options(method, printed, without, scope="hidden"):
+    """ValueError, worded for the command line, unless an attention class knows these equations and ablations."""
+    for option, given, known in (("printed", printed, method.PRINTED), ("without", without, method.ABLATIONS),
+                                 ("scope", {scope}, {"hidden", "head"})):
+        if unknown := set(given) - known:
+            raise ValueError(f"--{option} {', '.join(map(str, unknown))}: {method.__name__} knows "
+                             f"{', '.join(map(str, sorted(known)))}")
+
+
 # ---- DAFA -----------------------------------------------------------------------------------------------------------
 
-def spread_prior(prior, word_index, segment, elsewhere=1.0):
-    """A matrix over words becomes a matrix over tokens: each piece of a word has its word's value.
+def spread_prior(prior, word_index, segment):
+    """A matrix over words becomes a matrix over tokens.
 
-    "We change the dimension of M_F by adding 1, and ensure each element is in the corresponding position" (DAFA
-    § 2.2). A pair of tokens has a value when one is a piece of a word of a and the other of a word of b; special
-    tokens, padding and pairs inside one sentence get `elsewhere`.
+    "We change the dimension of M_F by adding 1, and ensure each element is in the corresponding position in the
+    sentence alignment" (DAFA § 2.2).
+    Assumes: each piece of a word has its word's value; both cross blocks are filled, a × b and, transposed, b × a;
+    special tokens, padding and pairs inside one sentence get 1, which changes nothing in a product.
 
                 [CLS] a  a  [SEP] b  b  [SEP]
-        [CLS]     ·   ·  ·    ·   ·  ·    ·        · elsewhere
+        [CLS]     ·   ·  ·    ·   ·  ·    ·        · 1
         a         ·   ·  ·    ·   P  P    ·        P prior[i, j]
         [SEP]     ·   ·  ·    ·   ·  ·    ·
         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
@@ -177,7 +193,7 @@ def spread_prior(prior, word_index, segment, elsewhere=1.0):
     j = word_index.clamp(0, prior.shape[2] - 1)
     in_a, in_b = (word_index >= 0) & (segment == 0), (word_index >= 0) & (segment == 1)
     values = prior[batch, i[:, :, None], j[:, None, :]]  # (B, L, L)
-    block = torch.where(in_a[:, :, None] & in_b[:, None, :], values, elsewhere)  # (B, L, L)
+    block = torch.where(in_a[:, :, None] & in_b[:, None, :], values, 1.0)  # (B, L, L)
     transposed = in_b[:, :, None] & in_a[:, None, :]
     return torch.where(transposed, values.transpose(1, 2), block)  # (B, L, L)
 
@@ -191,6 +207,8 @@ def calibrated_attention(q, k, v, multiplier, mask, dropout=0.0, printed=False, 
     the attention weight of same dependency". We multiply the weights, not the scores: weight_ij ∝ M̃_ij exp(q_i·k_j /
     √d_k), which is softmax(QKᵀ/√d_k + ln M̃). A larger entry never lowers its own weight, and M̃ = 1 everywhere is
     plain attention. `printed` multiplies the scores.
+    Assumes: "adding 1" to the dimension of M_F is read as M̃ = 1 + M_F, so that a pair of words without any
+    agreement is left as it is; as typeset its score would become 0.
 
     Args:
         q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability on the weights.
@@ -216,9 +234,12 @@ class DafaAttention(SelfAttention):
     projection, once instead of H times. scope "head" is the page, with one set of weights for all heads.
 
     Args:
-        config: BertConfig. printed: of {6, 7, 9}, the equations computed as typeset. scope: "hidden" or "head".
-        without: of {"cross-attention", "gates", "fusion"}, the paper's Table 8; "fusion" is the plain average.
-        attention_size: A, the width of guided attention.
+        config: BertConfig. printed: of PRINTED, the equations computed as typeset. scope: "hidden" or "head".
+        without: of ABLATIONS, the paper's Table 8. "cross-attention": d* = d, s* = s; "gates": see Eqs. (8), (9);
+        "fusion": the average of the two signals. attention_size: A, the width of guided attention.
+    Trace: "attention", "calibrated" (B, H, L, L); "semantic_guided", "dependency_guided" (B, L, L), whose row i is
+        token i's guide; gates "g", "f" (B, L, 1). With scope "head" the heads stand in the batch axis: B·H for B.
+    Raises: ValueError for an option that is not known.
     """
 
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
@@ -227,6 +248,7 @@ class DafaAttention(SelfAttention):
 
     def __init__(self, config, printed=frozenset(), scope="hidden", without=frozenset(), attention_size=128):
         super().__init__(config)
+        check_options(type(self), printed, without, scope)
         self.printed, self.scope, self.without = frozenset(printed), scope, frozenset(without)
         d = config.hidden_size if scope == "hidden" else config.hidden_size // config.num_heads
         if "fusion" in self.without:
@@ -284,25 +306,29 @@ class Matcher(nn.Module):
 
     Args:
         model: a name of ATTENTION. config: BertConfig of the encoder. classes: outputs; 1 for a regression.
-        layers: indices of the layers that carry the method. options: `printed`, `scope`, `without`, as the
-            attention class takes them.
+        layers: indices of the layers that carry the method, at least one. options: `printed`, `scope`, `without`, as
+            the attention class takes them.
+    Raises: ValueError for a layer that is not there.
     """
 
     def __init__(self, model, config, classes, layers=(0,), **options):
         super().__init__()
         method = ATTENTION[model]
-        outside = sorted(set(layers) - set(range(config.num_layers)))
-        if outside:
-            raise ValueError(f"--layers {outside[0]}: this encoder's layers are 0 to {config.num_layers - 1}")
+        if not layers or not set(layers) <= set(range(config.num_layers)):
+            raise ValueError(f"--layers {', '.join(map(str, layers)) or 'none'}: this encoder's layers are 0 to "
+                             f"{config.num_layers - 1}")
         make = (lambda i: method(config, **options) if i in layers else SelfAttention(config))
         self.bert = Bert(config, make if method is not SelfAttention else None)
-        self.method = self.bert.layers[layers[0]].attention if method is not SelfAttention else None
+        self.carrier = layers[0] if method is not SelfAttention else None
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
     def forward(self, input_ids, segment, mask, word_index=None, prior=None, trace=None):
-        """input_ids, segment, word_index: int64 (B, L); mask: bool (B, L); prior: (B, n, m) or None → logits (B, C)."""
+        """input_ids, segment, word_index: int64 (B, L); mask: bool (B, L); prior: (B, n, m), for a model that takes
+        one → logits (B, C). Raises ValueError for a missing or useless prior."""
+        if (prior is None) != (self.carrier is None):
+            raise ValueError(f"Matcher: this model needs {'no prior' if prior is not None else 'a prior (B, n, m)'}")
         if prior is not None:
-            prior = self.method.multiplier(prior, word_index, segment)  # (B, L, L)
+            prior = self.bert.layers[self.carrier].attention.multiplier(prior, word_index, segment)  # (B, L, L)
         _, pooled = self.bert(input_ids, segment, mask, prior, trace)
         return self.classifier(self.dropout(pooled))  # (B, C)

@@ -499,6 +499,16 @@ def test_damaged_safetensors(tmp_path, damage, words):
     fails(lambda: read_safetensors(path), path, *words)
 
 
+class RunsWhenUnpickled:
+    """Unpickled without weights_only, it makes a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
 def test_damaged_pickle(tmp_path):
     folder = copy_fixture("tiny_bert_hf", tmp_path / "m")
     (folder / "model.safetensors").unlink()
@@ -510,8 +520,9 @@ def test_damaged_pickle(tmp_path):
         fails(lambda: read_checkpoint(folder), path, "download")
     torch.save([1, 2], path)
     fails(lambda: read_checkpoint(folder), path, "download")
-    torch.save({"x": threading.Thread}, path)  # a class that weights_only must not build
+    torch.save({"x": RunsWhenUnpickled(tmp_path / "ran")}, path)
     fails(lambda: read_checkpoint(folder), path, "download")
+    assert not (tmp_path / "ran").exists()
 
 
 def slow_crc(data):

@@ -331,7 +331,7 @@ def test_spread_prior_oracle(n, m):
     got = spread_prior(prior, word_index, segment)
     for b in range(B):
         assert got[b].tolist() == spread_loop(prior[b].tolist(), word_index[b].tolist(), segment[b].tolist())
-    assert (spread_prior(prior, word_index, segment, 0.0)[1] == 0).all()
+    assert (got[1] == 1).all()
     if n == N:
         assert got[0, 2, 5] == got[0, 5, 2] == prior[0, 4, 6] and got[2, 1, 3] == prior[2, 4, 6]
 
@@ -364,7 +364,7 @@ def naive_scores(keys, queries, w):
     return torch.tanh(keys[:, None] + queries[:, :, None]) @ w
 
 
-@pytest.mark.parametrize("block", [1, 2 * B * L * A, 5 * B * L * A, 2 ** 18], ids=["row", "2 rows", "5 rows", "one"])
+@pytest.mark.parametrize("block", [1, 2 * L * A, 2 * L * L * A, 2 ** 17], ids=["row", "2 rows", "2 pairs", "all"])
 def test_additive_scores_equal_the_naive_form(block, monkeypatch):
     monkeypatch.setitem(AdditiveScores.BLOCK, "cpu", block)
     wide = [normal(B, L, A, seed=1), normal(B, L, A, seed=2), normal(A, seed=3)]
@@ -378,20 +378,41 @@ def test_additive_scores_equal_the_naive_form(block, monkeypatch):
         same(got, want, 1e-12)
 
 
-def test_additive_scores_walk_in_blocks(monkeypatch):
-    keys = torch.zeros(B, L, A)
-    for block, step in [(1, 1), (2 * B * L * A - 1, 1), (2 * B * L * A, 2), (2 ** 18, L)]:
+@pytest.mark.parametrize("split", [True, False])
+def test_additive_scores_walk_in_blocks(split, monkeypatch):
+    """Each query of each pair comes once; a block holds at most BLOCK numbers, or one row."""
+    keys, queries = normal(B, L, A, seed=1), normal(B, L, A, seed=2)
+    for block, many in [(1, B * L), (2 * L * A, B * 4), (2 * L * L * A, 2), (2 ** 17, 1)]:
         monkeypatch.setitem(AdditiveScores.BLOCK, "cpu", block)
-        rows = AdditiveScores.rows(keys, keys)
-        assert [i for part in rows for i in range(L)[part]] == list(range(L))
-        assert max(len(range(L)[part]) for part in rows) == step
+        seen = torch.zeros(B, L)
+        parts = list(AdditiveScores.blocks(keys, queries, split))
+        for b, i, numbers in parts:
+            seen[b, i] += 1
+            assert numbers.numel() <= max(block, L * A) and numbers.shape == (*seen[b, i].shape, L, A)
+        assert (seen == 1).all() and len(parts) == many
 
 
 def test_additive_scores_gradcheck(monkeypatch):
-    monkeypatch.setitem(AdditiveScores.BLOCK, "cpu", 2 * 2 * 5 * 3)
+    """Five queries of two pairs, two at a time."""
+    monkeypatch.setitem(AdditiveScores.BLOCK, "cpu", 2 * 5 * 3)
     inputs = [normal(2, 5, 3, seed=1), normal(2, 5, 3, seed=2), normal(3, seed=3)]
-    assert len(AdditiveScores.rows(*inputs[:2])) == 3
+    assert len(list(AdditiveScores.blocks(*inputs[:2], True))) == 2 * 3
     assert torch.autograd.gradcheck(AdditiveScores.apply, [x.requires_grad_() for x in inputs])
+
+
+@pytest.mark.parametrize("dtype, limit, within", [
+    (torch.float32, 40.0, 2e-4), (torch.float32, 60.0, 2e-4), (torch.float32, 1e5, 1e-1),
+    (torch.float64, 340.0, 1e-10), (torch.float64, 400.0, 1e-10), (torch.float64, 1e5, 1e-9)])
+def test_additive_scores_of_large_parts(dtype, limit, within):
+    """Large keys and queries cancel as they should, and nothing overflows, below and above what e^(2x) allows."""
+    parts = torch.tensor([-1.0, -0.5, -0.01, 0.0, 0.3, 0.99, 1.0], dtype=dtype)[None, :, None] * limit
+    results = []
+    for scores in (AdditiveScores.apply, naive_scores):
+        inputs = [x.clone().requires_grad_() for x in (parts, parts.flip(1) * 0.75 + 0.25, torch.ones(1, dtype=dtype))]
+        out = scores(*inputs)
+        results.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
+    for got, want in zip(*results):
+        same(got, want, within)
 
 
 def peak_numbers(function, *inputs):
@@ -415,7 +436,7 @@ def test_additive_scores_memory(monkeypatch):
 
     for size in (8, 32):
         assert extra(naive_scores, size) > b * length * length * size      # the measure sees what it must see
-        row = max(block, b * length * size)
+        row = max(block, length * size)
         assert extra(AdditiveScores.apply, size) < 4 * b * length * length + 2 * row
 
 
@@ -639,9 +660,9 @@ def test_layers(layers):
     assert all(trace[f"layer{i}"].keys() == {"attention"} for i in range(3) if i not in layers)
 
 
-@pytest.mark.parametrize("layers", [(3,), (0, 7), (-1,)])
+@pytest.mark.parametrize("layers", [(3,), (0, 7), (-1,), ()])
 def test_layers_outside_the_encoder(layers):
-    with pytest.raises(ValueError, match=r"--layers -?\d: .*0 to 2"):
+    with pytest.raises(ValueError, match=r"--layers [-\d, none]*: .*0 to 2"):
         Matcher("dafa", config(), 3, layers)
 
 
