@@ -656,7 +656,7 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True):
         parses = _load_parses(path, texts)
     saved, saved_at = len(parses), time.monotonic()
     try:
-        quiet = not progress or saved == len(texts)
+        quiet = True if not progress or saved == len(texts) else None          # None: unless on a terminal
         with tqdm(total=len(texts), initial=saved, desc="parse", disable=quiet) as bar:
             for batch in _parse_in_batches(texts[saved:], parser):
                 parses += batch

@@ -163,7 +163,7 @@ def check_options(method, printed, without, scope="hidden"):
     for option, given, known in (("printed", printed, method.PRINTED), ("without", without, method.ABLATIONS),
                                  ("scope", {scope}, {"hidden", "head"})):
         if unknown := set(given) - known:
-            raise ValueError(f"--{option} {', '.join(map(str, unknown))}: {method.__name__} knows "
+            raise ValueError(f"--{option} {', '.join(map(str, unknown))}: {method.__name__.removesuffix('Attention').lower()} knows "
                              f"{', '.join(map(str, sorted(known)))}")
 
 

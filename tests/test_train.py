@@ -1,0 +1,857 @@
+"""train.py: the command line, a user's mistakes, batches, the loop against plain code, resuming, using a run."""
+import csv
+import json
+import math
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+import bert_min  # noqa: E402
+import priors  # noqa: E402
+import tasks  # noqa: E402
+import train  # noqa: E402
+
+TINY = str(ROOT / "tests" / "fixtures" / "tiny_bert_hf")      # 2 layers, 32 columns, 97 pieces, 48 positions
+WORDS = "the dog cat new york to from is not good bad seattle book flight apple company of and in on".split()
+OWN = ["--train-file", "train.tsv", "--dev-file", "dev.tsv", "--bert", TINY, "--max-length", "48", "--device", "cpu",
+       "--batch-size", "8", "--epochs", "2", "--lr", "1e-3", "--model", "bert"]      # 22 pairs: 3 steps an epoch
+
+
+SHIPPED = priors.load_parser
+
+
+class ChainParser:
+    """Every word hangs from the one before it."""
+    fingerprint = "chain"
+
+    @staticmethod
+    def parse(sentences):
+        return [(["X"] * len(s), list(range(len(s))), ["root", *["dep"] * (len(s) - 1)]) for s in sentences]
+
+
+def write_pairs(path, count, label, seed=0):
+    """A .tsv of random sentences of 1 to 12 words, many of them alike. label: of (rng, whether b repeats a)."""
+    rng, lines = random.Random(f"{path} {seed}"), ["sentence1\tsentence2\tlabel"]
+    for i in range(count):
+        a, same = rng.choices(WORDS, k=rng.randint(1, 12)), i % 2
+        b = a if same else rng.choices(WORDS, k=rng.randint(1, 12))
+        lines.append("\t".join([" ".join(a), " ".join(b), str(label(rng, same))]))
+    Path(path).write_text("\n".join(lines) + "\n", "utf-8")
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    """An empty folder with train, dev and test pairs; one thread; a parser that costs nothing; no torchrun."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(priors, "load_parser", ChainParser)
+    for name, count in (("train", 22), ("dev", 10), ("test", 9)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(*args, out="run"):
+    """Exit status of a run on the own files; a later option overrides an earlier one."""
+    return train.main([*OWN, "--out", out, *map(str, args)])
+
+
+def settings_of(*args):
+    return train.Settings(**train.command_line().parse([*OWN, *args])).complete()
+
+
+def loaded(path):
+    return torch.load(path, weights_only=True)
+
+
+def result(out="run", name="result.json"):
+    return json.loads((Path(out) / name).read_text("utf-8"))
+
+
+def events(out="run"):
+    return [json.loads(line) for line in (Path(out) / "log.jsonl").read_text("utf-8").splitlines()]
+
+
+def losses(out="run"):
+    return [event["loss"] for event in events(out) if "loss" in event]
+
+
+def the_line(capsys):
+    """The one line that a user sees on stderr."""
+    error = capsys.readouterr().err
+    assert error.startswith("train.py: ") and error.count("\n") == 1 and error.endswith("\n"), error
+    return error
+
+
+def equal(x, y):
+    """Whether two trees of dicts, lists and tensors are equal bit for bit."""
+    if isinstance(x, torch.Tensor):
+        return x.dtype == y.dtype and torch.equal(x, y)
+    if isinstance(x, dict):
+        return x.keys() == y.keys() and all(equal(x[name], y[name]) for name in x)
+    return len(x) == len(y) and all(map(equal, x, y)) if isinstance(x, (list, tuple)) else x == y
+
+
+def assert_same_run(one, other):
+    """All that two runs have written is the same, but for seconds and names of folders."""
+    assert (Path(one) / "log.jsonl").read_text() == (Path(other) / "log.jsonl").read_text()
+    assert equal(loaded(f"{one}/best.pt"), loaded(f"{other}/best.pt"))
+    last = [loaded(f"{out}/last.pt") for out in (one, other)]
+    for state in last:
+        del state["run"]["seconds"]
+    assert equal(*last)
+    for name in ("metrics", "best_epoch", "seed", "pairs", "parameters", "new_parameters"):
+        assert result(one)[name] == result(other)[name], name
+
+
+def assert_like_weights(one, other, atol=3e-5):
+    """Keys' biases are left out: no output depends on them, their gradient is rounding, and Adam enlarges it."""
+    assert one.keys() == other.keys()
+    for name in one:
+        if not name.endswith("key.bias"):
+            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=atol, err_msg=name)
+
+
+def at_call(monkeypatch, owner, name, number, action):
+    """Lets the call with this number of owner.name do `action` first."""
+    real, calls = getattr(owner, name), []
+
+    def wrapper(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == number:
+            action()
+        return real(*args, **kwargs)
+    monkeypatch.setattr(owner, name, wrapper)
+    return calls
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+# ---- Command line ---------------------------------------------------------------------------------------------------
+
+def test_every_setting_is_an_option(capsys):
+    options = train.command_line()._option_string_actions
+    for f in fields(train.Settings):
+        assert options["--" + f.name.replace("_", "-")].help and f.metadata["help"], f.name
+    with pytest.raises(SystemExit) as end:
+        train.main(["--help"])
+    assert end.value.code == 0 and "--checkpoint-minutes" in capsys.readouterr().out
+    given = train.command_line().parse(["--epochs", "4", "--lr", "3e-5", "--compile", "--train-fraction=0.5"])
+    assert given == {"epochs": 4, "lr": 3e-5, "compile": True, "train_fraction": 0.5}
+
+
+def test_what_model_and_task_decide():
+    toy, mrpc = train.Settings().complete(), train.Settings(task="mrpc", lr=1e-5, device="cpu").complete()
+    assert (toy.model, toy.bert, toy.beside) == ("dafa", "scratch", "bert")
+    assert (mrpc.bert, mrpc.beside, mrpc.lr, mrpc.lr_new, mrpc.precision) == ("base", "none", 1e-5, 1e-5, "fp32")
+    free = {"train_file", "dev_file", "test_file", "parses", "out", "limit", "dropout"}
+    assert {name for name, value in vars(mrpc).items() if value is None} == free
+    assert mrpc.complete() == mrpc
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--epoch", "3"], ["--epoch", "did you mean --epochs?"]),
+    (["--frm=x"], ["--frm", "did you mean --from?"]),
+    (["--zzzzzz"], ["--zzzzzz", "--help"]),
+    (["--epochs", "three"], ["--epochs", "three"]),
+    (["--task", "mprc"], ["--task mprc", "did you mean mrpc?"]),
+    (["--model", "dafra"], ["--model", "dafra", "dafa", "bert"]),
+    (["--precision", "fp16"], ["--precision", "fp32", "bf16"]),
+    (["--printed", "5"], ["--printed 5", "dafa knows 4, 6, 7, 9"]),
+    (["--printed", "six"], ["--printed six", "4, 6, 7, 9"]),
+    (["--without", "trees"], ["--without trees", "cross-attention", "gates", "tree"]),
+    (["--model", "bert", "--printed", "6"], ["--model bert", "no equations"]),
+    (["--model", "bert", "--without", "gates"], ["--model bert", "no parts"]),
+    (["--model", "bert", "--beside", "bert", "--limit", "4", "--epochs", "1"], ["--beside", "bert"]),
+    (["--train-file", "train.tsv"], ["--train-file and --dev-file"]),
+    (["--task", "mrpc", "--train-file", "train.tsv", "--dev-file", "dev.tsv"], ["--task mrpc", "--train-file"]),
+    (["--task", "own"], ["--task own", "--train-file"]),
+    (["--test-file", "test.tsv"], ["--test-file", "--train-file"]),
+    (["--resume"], ["--resume", "--out"]),
+    (["--resume", "--out", "nowhere"], ["nowhere"]),
+    (["--from", "nowhere", "--test"], ["nowhere"]),
+    (["--from", "nowhere"], ["--from", "--test", "--predict"]),
+    (["--predict", "test.tsv"], ["--predict", "--from"]),
+    (["--from", "nowhere", "--test", "--lr", "1e-5"], ["--lr", "training"]),
+    *[(["--" + name, value], [f"--{name} {value}"]) for name, value in [
+        ("train-fraction", "0.0"), ("train-fraction", "1.5"), ("train-fraction", "nan"), ("warmup", "1.0"),
+        ("warmup", "-0.1"), ("dropout", "1.0"), ("epochs", "0"), ("batch-size", "0"), ("accumulate", "-2"),
+        ("seeds", "0"), ("limit", "0"), ("max-length", "0"), ("lr", "0.0"), ("lr", "nan"), ("lr-new", "-1.0"),
+        ("clip", "0.0"), ("patience", "-1"), ("workers", "-1"), ("weight-decay", "-0.1"),
+        ("checkpoint-minutes", "-1.0")]]], ids=" ".join)
+def test_a_wrong_option_gives_one_line(args, words, capsys):
+    assert train.main(args) == 2
+    line = the_line(capsys)
+    assert all(word in line for word in words), line
+    assert not list(Path("runs").rglob("log.jsonl"))
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--layers", "7"], ["--layers 7", "0 to 1"]),
+    (["--layers", "last"], ["--layers last", "first, all"]),
+    (["--max-length", "64"], ["--max-length 64", "48"]),
+    (["--max-length", "2"], ["--max-length", "3"]),
+    (["--bert", "bsae"], ["--bert bsae", "base"]),
+    (["--bert", "."], ["config.json"]),
+    (["--bert", "hollow"], ["hollow", "model.safetensors"]),
+    (["--train-file", "none.tsv"], ["none.tsv"]),
+    (["--train-file", "empty.tsv"], ["empty.tsv", "empty"]),
+    (["--train-file", "header.tsv"], ["header.tsv", "no pairs"]),
+    (["--train-file", "columns.tsv"], ["columns.tsv:1", "sentence2", "text_b"]),
+    (["--train-file", "latin1.tsv"], ["latin1.tsv:3", "UTF-8", "Latin-1"]),
+    (["--dev-file", "range.tsv"], ["range.tsv:2", "'2'", "0, 1"]),
+    (["--dev-file", "train.json"], ["train.json", ".tsv"]),
+    (["--model", "dafa", "--parses", "some.conllu"], ["some.conllu", "no parse of"]),
+    (["--test"], ["--test", "no labelled test split"])], ids=" ".join)
+def test_wrong_data_give_one_line_and_take_no_folder(args, words, capsys):
+    header = "sentence1\tsentence2\tlabel\n"
+    for name, text in {"empty": "", "header": header, "columns": "sentence1\ttext_b\tlabel\na\tb\t1\n",
+                       "range": header + "a\tb\t2\n"}.items():
+        Path(f"{name}.tsv").write_text(text, "utf-8")
+    Path("latin1.tsv").write_bytes(header.encode() + b"a\tb\t1\ncaf\xe9\tb\t0\n")
+    Path("some.conllu").write_text("# text = hi\n1\thi\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
+    Path("hollow").mkdir()
+    for name in ("config.json", "vocab.txt"):
+        (Path("hollow") / name).write_bytes((Path(TINY) / name).read_bytes())
+    assert run(*args) == 2
+    line = the_line(capsys)
+    assert all(word in line for word in words), line
+    if args != ["--test"]:
+        assert run() == 0, "the corrected command must be able to use the same --out"
+
+
+def test_a_mistake_costs_nothing_in_a_folder_that_was_there(capsys):
+    Path("mine/deep").mkdir(parents=True)
+    for name in ("mine/thesis.txt", "mine/deep/thesis.txt"):
+        Path(name).write_text("years of work")
+    assert run("--layers", "7", out="mine") == 2
+    assert Path("mine/thesis.txt").exists() and Path("mine/deep/thesis.txt").exists()
+    assert run("--epochs", "1", out="mine") == 0 and Path("mine/deep/thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("args", [["--task", "mrpc"], [*OWN, "--bert", "tiny"]], ids=["data", "weights"])
+def test_no_network(args, capsys, monkeypatch):
+    def unreachable(*args, **kwargs):
+        raise urllib.error.URLError("Name or service not known")
+    monkeypatch.setattr(bert_min.urllib.request, "urlopen", unreachable)
+    assert train.main([*args, "--out", "run"]) == 2
+    line = the_line(capsys)
+    assert "https://" in line and "Name or service not known" in line and "by hand" in line
+    assert not [path for path in Path("data").rglob("*") if path.is_file()]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there(capsys):
+    for device in ("cuda", "gpu"):
+        assert run("--device", device) == 2
+        assert f"--device {device}" in the_line(capsys)
+
+
+def test_a_folder_that_holds_a_run(capsys):
+    assert run() == 0
+    before = (Path("run") / "best.pt").read_bytes()
+    capsys.readouterr()
+    assert run() == 2
+    line = the_line(capsys)
+    assert "--out run" in line and "--resume" in line
+    assert run("--resume", "--lr", "2e-3") == 2
+    line = the_line(capsys)
+    assert "--lr 0.002" in line and "0.001" in line
+    assert train.main(["--from", "run", "--lr-new", "1"]) == 2
+    assert "--lr-new" in the_line(capsys)
+    assert train.main(["--from", "run", "--predict", "none.tsv"]) == 2
+    assert "none.tsv" in the_line(capsys)
+    assert (Path("run") / "best.pt").read_bytes() == before
+    (Path("run") / "best.pt").write_bytes(before[:1000])
+    assert train.main(["--from", "run", "--predict", "test.tsv"]) == 2
+    assert "best.pt" in the_line(capsys)
+
+
+def test_default_folders_are_numbered():
+    for name in ("own-bert", "own-bert-2"):
+        assert train.main([*OWN, "--epochs", "1"]) == 0
+        assert (Path("runs") / name / "result.json").exists()
+
+
+@pytest.mark.parametrize("model", ["bert", "dafa"])
+def test_odd_sentences_train_and_predict(model, monkeypatch):
+    monkeypatch.setattr(priors, "load_parser", SHIPPED)
+    many = " ".join(random.Random(0).choices(WORDS, k=10_000))
+    rows = [("", many, 0), (many, many, 1), ("", "", 1), ("\U0001f600 \u200d", "?!", 0), ("[SEP]", "x" * 3000, 0)]
+    text = "sentence1\tsentence2\tlabel\n" + "".join(f"{a}\t{b}\t{label}\n" for a, b, label in rows)
+    Path("odd.tsv").write_text(text, "utf-8")
+    args = ["--train-file", "odd.tsv", "--dev-file", "odd.tsv", "--model", model, "--epochs", "1"]
+    assert run(*args) == 0 and all(map(math.isfinite, losses()))
+    assert train.main(["--from", "run", "--predict", "odd.tsv"]) == 0
+    assert len(Path("run/predictions-odd.tsv").read_text("utf-8").splitlines()) == 1 + len(rows)
+
+
+# ---- Batches --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("count, size, block", [(1, 8, 1), (1000, 7, 1), (1000, 8, 4), (998, 8, 4), (1000, 6, 4),
+                                                (1000, 3, 4), (1000, 30, 4), (103, 200, 4)])
+def test_batches_hold_every_place_once(count, size, block):
+    lengths = [random.Random(i).randint(3, 90) for i in range(count)]
+    batches = train.training_batches(lengths, size, "0 0", block)
+    assert sorted(i for batch in batches for i in batch) == list(range(count))
+    assert sorted(map(len, batches))[1:] == [size] * (math.ceil(count / size) - 1)      # one may be smaller
+    assert batches == train.training_batches(lengths, size, "0 0", block)
+    if count > size:
+        assert batches != train.training_batches(lengths, size, "0 1", block)
+        assert batches != train.training_batches(lengths, size, "1 0", block)
+    if size % block == 0:
+        for batch in batches:
+            for first in {i // block * block for i in batch}:
+                whole = list(range(first, min(first + block, count)))
+                assert [i for i in batch if i in whole] == whole
+
+
+def test_batches_have_like_lengths():
+    lengths = [random.Random(i).randint(3, 90) for i in range(2000)]
+
+    def padded(batches):
+        return sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
+    order = random.Random(0).sample(range(2000), 2000)
+    assert padded(train.training_batches(lengths, 16, "0 0")) - sum(lengths) < 0.2 * (
+        padded([order[i:i + 16] for i in range(0, 2000, 16)]) - sum(lengths))
+
+
+def examples(*args, pairs=None):
+    """Examples of pairs, by default of the training file, as training makes them."""
+    settings = settings_of(*args)
+    task, splits = train.load_pairs(settings)
+    tokenizer = train.build(settings, task)[1]
+    return train.prepare(settings, tokenizer, {"train": pairs or splits["train"]})[0]["train"]
+
+
+def test_collate_pads_each_row_by_itself():
+    data = examples("--model", "dafa")
+    places = [3, 0, 7]
+    batch, labels = data.collate(places)
+    length = max(data.lengths[i] for i in places)
+    assert len({data.lengths[i] for i in places}) > 1
+    assert all(batch[name].shape == (3, length) for name in ("input_ids", "segment", "word_index", "mask"))
+    assert labels.tolist() == [data.pairs[i].label for i in places] and batch["mask"].dtype == torch.bool
+    assert batch["prior"].shape == (3, max(len(data.parses[data.pairs[i].a].heads) for i in places),
+                                    max(len(data.parses[data.pairs[i].b].heads) for i in places))
+    for row, i in enumerate(places):
+        alone, _ = data.collate([i])
+        ids, segment, words = data.encoded[i]
+        n, m = alone["prior"].shape[1:]
+        assert batch["input_ids"][row].tolist() == ids + [data.pad_id] * (length - len(ids))
+        assert batch["segment"][row, :len(ids)].tolist() == segment
+        assert batch["word_index"][row].tolist() == words + [-1] * (length - len(ids))
+        assert batch["mask"][row].tolist() == [True] * len(ids) + [False] * (length - len(ids))
+        assert torch.equal(batch["prior"][row, :n, :m], alone["prior"][0])
+        assert batch["prior"][row, n:].count_nonzero() == batch["prior"][row, :, m:].count_nonzero() == 0
+        pair = data.pairs[i]
+        matrix = priors.dependency_matrix(data.parses[pair.a], data.parses[pair.b], data.weights[pair.a],
+                                          data.weights[pair.b])
+        assert np.array_equal(alone["prior"][0].numpy(), matrix)
+    assert "prior" not in examples().collate(places)[0]
+    assert examples(pairs=[tasks.Pair("a", "b")]).collate([0])[1] is None
+
+
+def test_word_weights_come_from_the_training_sentences():
+    data = examples("--model", "dafa")
+    seen = priors.TfIdf(text.split() for p in data.pairs for text in (p.a, p.b))
+    for p in data.pairs:
+        np.testing.assert_allclose(data.weights[p.a], seen.weights(p.a.split()))
+    assert run("--model", "dafa", "--epochs", "1") == 0
+    assert json.loads(Path("run/words.json").read_text())["sentences"] == seen.N == 44
+    words = ["the", "unseen", "dog"]
+    np.testing.assert_array_equal(train.load_run(Path("run"), {})[4].weights(words), seen.weights(words))
+
+
+def test_printed_without_layers_and_scope_reach_their_places():
+    def first_prior(*args):
+        return examples("--model", "dafa", *args).collate([0, 3])[0]["prior"]
+    plain = first_prior()
+    assert torch.equal(plain, first_prior("--printed", "6,7,9", "--without", "gates"))
+    for args in (["--printed", "4"], ["--without", "tree"], ["--without", "subgraph"], ["--without", "tfidf"]):
+        assert not torch.equal(plain, first_prior(*args)), args
+
+    def made(*args):
+        settings = settings_of("--model", "dafa", *args)
+        return train.build(settings, tasks.Task("own", ("0", "1"), ("accuracy",)))
+    model, _, _, new = made("--printed", "all", "--layers", "1", "--without", "tree,gates", "--scope", "head")
+    method = model.bert.layers[1].attention
+    assert (method.printed, method.scope, method.without) == ({4, 6, 7, 9}, "head", {"tree", "gates"})
+    assert type(model.bert.layers[0].attention).__name__ == "SelfAttention" and method.W_g is None
+    assert new and all(name.startswith("bert.layers.1.attention.W") or ".w_" in name for name in new)
+    layers = {name.split(".")[2] for name in made("--layers", "all")[3]}
+    assert layers == {"0", "1"} and {name.split(".")[2] for name in made()[3]} == {"0"}
+
+
+def test_own_parses_are_used(monkeypatch, capsys):
+    def conllu(path, head):
+        texts = {text for name in ("train", "dev") for pair in tasks.read_pairs(f"{name}.tsv") for text in (pair.a, pair.b)}
+        Path(path).write_text("".join(f"# text = {text}\n" + "".join(
+            f"{k}\t{word}\t_\tX\t_\t_\t{head(k)}\t{'dep' if head(k) else 'root'}\t_\t_\n"
+            for k, word in enumerate(text.split(), 1)) + "\n" for text in sorted(texts)), "utf-8")
+    conllu("chain.conllu", lambda k: k - 1)
+    conllu("star.conllu", lambda k: min(k - 1, 1))
+    for name in ("chain", "star"):
+        assert run("--model", "dafa", "--parses", f"{name}.conllu", out=name) == 0
+    assert run("--model", "dafa", out="parser") == 0                       # ChainParser
+    assert losses("chain") == losses("parser") != losses("star")
+    assert train.main(["--from", "star", "--predict", "test.tsv"]) == 2     # its texts are not in the file
+    assert "star.conllu" in the_line(capsys)
+
+
+# ---- Optimizer ------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("total, warmup", [(100, 0.1), (100, 0.0), (7, 0.3), (3, 0.5), (10, 0.9), (1, 0.1), (2, 0.99)])
+def test_rate_rises_then_falls_to_zero(total, warmup):
+    rates, rise = [train.rate(step, total, warmup) for step in range(total)], warmup * total
+    for step, found in enumerate(rates):
+        up = (step + 1) / rise if rise else 1.0
+        down = (total - step) / (total - rise) if total - rise >= 1 else 1.0
+        assert found == pytest.approx(min(1.0, up, down)), (step, rates)
+    assert 0 < rates[-1] and max(rates) <= 1 and train.rate(total, total, warmup) == 0
+
+
+def test_groups_of_the_optimizer():
+    settings = settings_of("--model", "dafa", "--lr-new", "0.003", "--weight-decay", "0.07")
+    model, _, _, new = train.build(settings, tasks.Task("own", ("0", "1"), ("accuracy",)))
+    names = {p: name for name, p in model.named_parameters()}
+    optimizer, found = train.make_optimizer(model, set(new), settings), {}
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            assert names[p] not in found
+            found[names[p]] = (group["lr"], group["weight_decay"])
+    added = {name for name in names.values() if ".attention.W" in name or ".attention.w" in name or "classifier" in name}
+    assert found.keys() == set(names.values()) and len(added) > 10
+    for name, (lr, decay) in found.items():
+        if name != "classifier.weight" and name != "classifier.bias":
+            assert lr == (0.003 if name in added else 1e-3), name
+        assert decay == (0.0 if name.endswith("bias") or "norm" in name else 0.07), name
+
+
+def adamw(p, grads, rates, decay):
+    """Loshchilov and Hutter (2019), Algorithm 2, with bias correction, in plain floats."""
+    m = v = 0.0
+    for t, (g, lr) in enumerate(zip(grads, rates), 1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        p -= lr * decay * p + lr * (m / (1 - 0.9 ** t)) / (math.sqrt(v / (1 - 0.999 ** t)) + 1e-8)
+    return p
+
+
+def test_adamw_is_the_papers():
+    model = torch.nn.Linear(1, 1).double()
+    settings, before = settings_of("--weight-decay", "0.3"), [p.item() for p in model.parameters()]
+    optimizer, grads, rates = train.make_optimizer(model, set(), settings), (0.7, -3.0, 0.02), (1e-3, 5e-4, 2e-4)
+    for g, lr in zip(grads, rates):
+        for p in model.parameters():
+            p.grad = torch.full_like(p, g)
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        optimizer.step()
+    for p, start, decay in zip(model.parameters(), before, (0.3, 0.0)):
+        assert p.item() == pytest.approx(adamw(start, grads, rates, decay), abs=1e-12)
+
+
+# ---- The loop -------------------------------------------------------------------------------------------------------
+
+LOOP = ["--dropout", "0", "--lr", "5e-5", "--clip", "0.5", "--warmup", "0.3", "--weight-decay", "0.5"]
+
+
+@pytest.mark.parametrize("model", ["bert", "dafa"])
+def test_the_loop_is_plain_training(model):
+    args = ["--model", model, *LOOP, *(["--lr-new", "2e-4"] if model == "dafa" else [])]
+    settings = settings_of(*args)
+    plain = train.set_up(settings, Path("plain"), False)
+    data, network = plain.examples["train"], plain.model
+    slow = [p for name, p in network.named_parameters() if name not in plain.new]
+    fast = [p for name, p in network.named_parameters() if name in plain.new]
+    groups = [{"params": [p for p in ps if (p.dim() > 1) == decays], "peak": peak, "weight_decay": 0.5 * decays}
+              for ps, peak in ((slow, 5e-5), (fast, 2e-4)) for decays in (False, True)]
+    optimizer, step, seen = torch.optim.AdamW([g for g in groups if g["params"]]), 0, []
+    network.train()
+    for epoch in range(2):
+        for places in train.training_batches(data.lengths, 8, f"0 {epoch}"):
+            batch, labels = data.collate(places)
+            loss = F.cross_entropy(network(**batch), labels)
+            network.zero_grad()
+            loss.backward()
+            norm = math.sqrt(sum(float(p.grad.square().sum()) for p in network.parameters()))
+            for p in network.parameters():
+                p.grad *= min(1.0, 0.5 / norm)
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak"] * train.rate(step, 6, 0.3)
+            optimizer.step()
+            step += 1
+            seen.append((loss.item(), norm))
+    assert run(*args) == 0
+    steps = [event for event in events() if "loss" in event]
+    np.testing.assert_allclose([(e["loss"], e["norm"]) for e in steps], seen, rtol=1e-4)
+    assert [e["lr"] for e in steps] == pytest.approx([5e-5 * train.rate(k, 6, 0.3) for k in range(6)])
+    assert_like_weights(loaded("run/last.pt")["model"], network.state_dict())
+
+
+@pytest.mark.parametrize("args", [["--accumulate", "3"], ["--accumulate", "9"], ["--workers", "1"]], ids=" ".join)
+def test_parts_and_workers_change_nothing(args):
+    for out, more in (("one", []), ("other", args)):
+        assert run("--model", "dafa", *LOOP, "--epochs", "1", *more, out=out) == 0
+    assert losses("one") == pytest.approx(losses("other"), abs=1e-5)
+    assert_like_weights(*(loaded(f"{out}/last.pt")["model"] for out in ("one", "other")))
+
+
+def test_dropout_in_training_alone(monkeypatch):
+    real, seen = train.Matcher.forward, []
+
+    def forward(self, *args, **kwargs):
+        seen.append((self.training, torch.is_grad_enabled()))
+        return real(self, *args, **kwargs)
+    monkeypatch.setattr(train.Matcher, "forward", forward)
+    assert run("--dropout", "0.5") == 0
+    steps, evaluation = [(True, True)] * 3, [(False, False)]
+    assert seen == (steps + evaluation) * 2 + evaluation
+    assert run("--dropout", "0", out="none") == 0 and losses()[0] != losses("none")[0]
+
+
+def test_the_loss_of_scores_and_classes():
+    logits, scores = torch.tensor([[1.5], [-0.25]]), torch.tensor([1.0, 0.5])
+    assert train.loss_sum(logits, scores, True).item() == pytest.approx(0.25 + 0.5625)
+    logits, labels = torch.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 3.0]], dtype=torch.bfloat16), torch.tensor([2, 0])
+    by_hand = sum(math.log(sum(map(math.exp, row))) - row[k] for row, k in zip(logits.tolist(), (2, 0)))
+    found = train.loss_sum(logits, labels, False)
+    assert found.dtype == torch.float32 and found.item() == pytest.approx(by_hand)
+
+
+def test_best_epoch_on_dev_and_patience(monkeypatch):
+    seen, chosen = [], iter([0.5, 0.7, 0.6, 0.7, 0.1, 0.2])
+
+    def evaluate(model, data, task, settings):
+        seen.append({name: value.clone() for name, value in model.state_dict().items()})
+        return {"accuracy": next(chosen), "f1": -float(len(seen))}
+    monkeypatch.setattr(train, "evaluate", evaluate)
+    assert run("--epochs", "9", "--patience", "2") == 0
+    found = result()
+    assert (found["best_epoch"], found["selection_split"], len(seen)) == (2, "dev", 5)       # 4 epochs, then the best
+    assert equal(loaded("run/best.pt"), seen[1]) and equal(seen[4], seen[1]) and not equal(seen[3], seen[1])
+    assert found["metrics"]["dev"]["accuracy"] == 0.1 and equal(loaded("run/last.pt")["model"], seen[3])
+
+
+def test_selection_never_sees_the_test_split(monkeypatch):
+    class Sealed:
+        def __getattribute__(self, name):
+            raise AssertionError(f"{name} of a test pair was read")
+    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
+    splits = {"train": pairs, "dev": pairs[:8], "dev_unseen": pairs[8:12], "test": [Sealed()] * 3, "test_unseen": [Sealed()]}
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (tasks.Task("toy", ("0", "1"), ("accuracy",)), splits))
+    for model in ("bert", "dafa"):
+        assert train.main(["--model", model, "--beside", "none", "--epochs", "1", "--out", model, "--device", "cpu"]) == 0
+        assert result(model)["metrics"].keys() == {"dev", "dev_unseen"}
+
+
+def test_a_loss_that_is_not_finite(monkeypatch, capsys):
+    real, calls = train.loss_sum, []
+
+    def loss_sum(*args):
+        calls.append(1)
+        return real(*args) * (math.nan if len(calls) == 5 else 1)
+    monkeypatch.setattr(train, "loss_sum", loss_sum)
+    assert run() == 2
+    line = the_line(capsys)
+    assert "nan" in line and "step 5" in line and "--lr" in line
+    assert len(losses()) == 4 and all(v.isfinite().all() for v in loaded("run/last.pt")["model"].values())
+
+
+@pytest.mark.parametrize("model", ["bert", "dafa"])
+def test_bf16_on_cpu(model):
+    for precision in ("fp32", "bf16"):
+        assert run("--model", model, "--dropout", "0", "--precision", precision, out=precision) == 0
+        assert result(precision)["settings"]["precision"] == precision
+    assert losses("fp32") != losses("bf16")
+    np.testing.assert_allclose(losses("fp32"), losses("bf16"), atol=0.05)
+    assert {v.dtype for v in loaded("bf16/best.pt").values()} == {torch.float32}
+
+
+# ---- Kinds of tasks and runs ----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("model", ["bert", "dafa"])
+def test_scores(model):
+    for name in ("train", "dev"):
+        write_pairs(f"{name}.tsv", 12, lambda rng, same: f"{rng.uniform(0, 5):.2f}")
+    assert run("--model", model) == 0
+    assert result()["metrics"]["dev"].keys() == {"pearson", "spearman"}
+    assert train.main(["--from", "run", "--predict", "dev.tsv"]) == 0
+    rows = list(csv.DictReader(open("run/predictions-dev.tsv", encoding="utf-8"), delimiter="\t"))
+    assert rows[0].keys() == {"sentence1", "sentence2", "prediction"}
+    gold = [p.label for p in tasks.read_pairs("dev.tsv", ())]
+    assert tasks.pearson(gold, [float(r["prediction"]) for r in rows]) == pytest.approx(
+        result()["metrics"]["dev"]["pearson"], abs=1e-2)
+
+
+def test_three_classes_test_and_predict(capsys):
+    for name, count in (("train", 30), ("dev", 9), ("test", 11)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: rng.choice("xyz"))
+    assert run("--test-file", "test.tsv", "--test") == 0
+    assert result()["metrics"].keys() == {"dev"}
+    tested = result(name="test.json")
+    assert tested["metrics"].keys() == {"test"} and tested["metrics"]["test"].keys() == {"accuracy"}
+    capsys.readouterr()
+    assert train.main(["--from", "run", "--test"]) == 0
+    assert result(name="test.json") == tested
+    assert f"{100 * tested['metrics']['test']['accuracy']:.1f}" in capsys.readouterr().out
+    pairs = tasks.read_pairs("test.tsv")
+    with open("blind.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("sentence1", "sentence2"), *[(p.a, p.b) for p in pairs], ('a, "b"\t c', "d")])
+    for name in ("test.tsv", "blind.csv"):
+        assert train.main(["--from", "run", "--predict", name]) == 0
+    rows = {}
+    for name in ("test", "blind"):
+        lines = Path(f"run/predictions-{name}.tsv").read_text("utf-8").removesuffix("\n").split("\n")
+        assert lines[0].split("\t") == ["sentence1", "sentence2", "prediction", "p(x)", "p(y)", "p(z)"]
+        rows[name] = [line.split("\t") for line in lines[1:]]
+    assert rows["blind"][:-1] == rows["test"] and rows["blind"][-1][:2] == ['a, "b" c', "d"]
+    for (a, b, guess, *p), pair in zip(rows["test"], pairs, strict=True):
+        assert (a, b) == (pair.a, pair.b)
+        assert sum(map(float, p)) == pytest.approx(1, abs=2e-4) and guess == "xyz"[np.argmax(list(map(float, p)))]
+    right = statistics.fmean(row[2] == pair.label for row, pair in zip(rows["test"], pairs))
+    assert right == pytest.approx(tested["metrics"]["test"]["accuracy"])
+    Path("bad.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\tw\n", "utf-8")
+    capsys.readouterr()
+    assert train.main(["--from", "run", "--predict", "bad.tsv"]) == 2
+    assert "bad.tsv:2" in the_line(capsys)
+
+
+def test_predictions_need_no_neighbours_and_no_other_folder(tmp_path, monkeypatch):
+    assert run("--model", "dafa") == 0
+    header, *rows = Path("test.tsv").read_text().splitlines()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for name, some in (("all", rows), ("one", rows[4:5])):
+        Path(f"{name}.tsv").write_text("\n".join([header, *some]) + "\n")
+        assert train.main(["--from", "../run", "--predict", f"{name}.tsv"]) == 0
+    whole, one = (Path(f"../run/predictions-{name}.tsv").read_text().splitlines() for name in ("all", "one"))
+    assert whole[0] == one[0] and whole[5].split("\t")[:3] == one[1].split("\t")[:3]
+    assert float(whole[5].split("\t")[3]) == pytest.approx(float(one[1].split("\t")[3]), abs=2e-4)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_run_from_a_machine_with_a_gpu(capsys):
+    assert run("--epochs", "1", "--test-file", "test.tsv") == 0
+    path = Path("run/config.json")
+    path.write_text(path.read_text().replace('"device": "cpu"', '"device": "cuda"'))
+    capsys.readouterr()
+    assert train.main(["--from", "run", "--test"]) == 0 or "--device" in the_line(capsys)
+
+
+def test_part_of_the_pairs():
+    _, whole = train.load_pairs(settings_of())
+    _, some = train.load_pairs(settings_of("--train-fraction", "0.5", "--limit", "9"))
+    _, half = train.load_pairs(settings_of("--train-fraction", "0.5"))
+    _, again = train.load_pairs(settings_of("--train-fraction", "0.5", "--seed", "1"))
+    assert [len(x["train"]) for x in (whole, half, some)] == [22, 11, 9] and len(some["dev"]) == 9
+    assert set(half["train"]) < set(whole["train"]) and half["train"] != again["train"] and half["dev"] == whole["dev"]
+    toy = train.Settings(train_fraction=0.1)
+    _, splits = train.load_pairs(toy)
+    squares = [splits["train"][i:i + 4] for i in range(0, len(splits["train"]), 4)]
+    assert all(len({text for p in square for text in (p.a, p.b)}) == 4 for square in squares)
+
+
+def test_seeds_and_beside(capsys):
+    args = ["--model", "dafa", "--beside", "bert", "--seeds", "2", "--seed", "5", "--test-file", "test.tsv", "--test"]
+    assert run(*args) == 0
+    table = capsys.readouterr().out
+    for folder, model in (("run", "dafa"), ("run/beside-bert", "bert")):
+        found = [result(f"{folder}/seed{seed}") for seed in (5, 6)]
+        assert [(r["model"], r["seed"]) for r in found] == [(model, 5), (model, 6)]
+        assert not equal(loaded(f"{folder}/seed5/best.pt"), loaded(f"{folder}/seed6/best.pt"))
+        summary = result(folder, "seeds.json")
+        assert summary["seeds"] == [5, 6]
+        for name, cell in summary["metrics"]["dev"].items():
+            values = [r["metrics"]["dev"][name] for r in found]
+            assert cell == {"values": values, "mean": statistics.fmean(values), "std": statistics.stdev(values)}
+            assert f"{100 * cell['mean']:.1f} ({100 * cell['std']:.1f})" in table
+        assert all(result(f"{folder}/seed{seed}", "test.json")["metrics"]["test"] for seed in (5, 6))
+    assert "dev dafa" in table and "dev bert" in table and "test dafa" in table
+    assert run("--seed", "6", "--test-file", "test.tsv", "--model", "dafa", out="alone") == 0
+    assert result("alone")["metrics"] == result("run/seed6")["metrics"]
+    assert train.main(["--from", "run", "--test"]) == 0
+
+
+def test_the_toy_default(capsys):
+    assert train.main(["--limit", "256", "--epochs", "2", "--device", "cpu"]) == 0
+    table = capsys.readouterr().out
+    head = next(line for line in table.splitlines() if "dev dafa" in line)
+    assert head.split() == "dev dafa dev bert dev_unseen dafa dev_unseen bert".split()
+    for name in ("accuracy", *tasks.FRAMES):
+        row = next(line.split() for line in table.splitlines() if line.startswith(name))
+        assert len(row) == 5 and all(0 <= float(cell) <= 100 for cell in row[1:]), row
+    assert "generated diagnostic" in table
+    assert train.main(["--limit", "4", "--epochs", "1", "--device", "cpu"]) == 0     # not every phenomenon in both splits
+
+
+# ---- Interrupted and resumed ----------------------------------------------------------------------------------------
+
+PLACES = {     # what is interrupted, at which call, --checkpoint-minutes
+    "before the first checkpoint": (torch.nn.utils, "clip_grad_norm_", 2, 5),
+    "in the first epoch": (torch.nn.utils, "clip_grad_norm_", 3, 0),
+    "in the second epoch": (torch.nn.utils, "clip_grad_norm_", 5, 0),
+    "back to the first epoch": (torch.nn.utils, "clip_grad_norm_", 6, 5),
+    "in evaluation": (train, "predict", 1, 0),
+    "between the log and the checkpoint": (train.Run, "save", 4, 0),
+    "after training": (train, "finish", 1, 5)}
+
+
+@pytest.mark.parametrize("model", ["bert", "dafa"])
+def test_a_resumed_run_equals_one_that_was_not_interrupted(model, monkeypatch, capsys):
+    args = ["--model", model, "--dropout", "0.1"]
+    assert run(*args, out="whole") == 0
+    for k, (place, (owner, name, call, minutes)) in enumerate(PLACES.items()):
+        with monkeypatch.context() as patch:
+            at_call(patch, owner, name, call, interrupt)
+            capsys.readouterr()
+            assert run(*args, "--checkpoint-minutes", minutes, out=f"cut{k}") == 130, place
+            assert "--resume" in capsys.readouterr().err and not Path(f"cut{k}/result.json").exists()
+        assert train.main(["--resume", "--out", f"cut{k}"]) == 0, place
+        assert_same_run("whole", f"cut{k}")
+    before = Path("cut0/result.json").read_bytes()
+    at_call(monkeypatch, torch.nn.utils, "clip_grad_norm_", 1, interrupt)
+    at_call(monkeypatch, train, "predict", 1, interrupt)
+    assert run(*args, "--resume", out="cut0") == 0, "a finished run computes nothing again"
+    assert Path("cut0/result.json").read_bytes() == before
+
+
+def test_resume_after_kill_9():
+    args = ["--dropout", "0.1", "--epochs", "20", "--checkpoint-minutes", "0", "--patience", "50"]
+    command = [sys.executable, str(ROOT / "train.py"), *OWN, *args, "--out", "killed"]
+    with open("output", "w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        log, until = Path("killed/log.jsonl"), time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < until and not (log.exists() and log.read_text().count("\n") > 9):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, Path("output").read_text()
+    assert not Path("killed/result.json").exists()
+    assert train.main(["--resume", "--out", "killed"]) == 0
+    assert run(*args) == 0
+    assert_same_run("run", "killed")
+    assert not list(Path("killed").rglob("*.tmp"))
+
+
+def test_seeds_are_resumed(monkeypatch):
+    args = ["--seeds", "2", "--epochs", "1"]
+    assert run(*args, out="whole") == 0
+    with monkeypatch.context() as patch:
+        at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, interrupt)
+        assert run(*args, out="cut") == 130
+    steps = at_call(monkeypatch, torch.nn.utils, "clip_grad_norm_", 0, interrupt)
+    assert run(*args, "--resume", out="cut") == 0 and len(steps) == 3
+    assert result("whole", "seeds.json") == result("cut", "seeds.json")
+    assert_same_run("whole/seed1", "cut/seed1")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"),
+                                   RuntimeError("[enforce fail] . unexpected pos 64 vs 0\nframe #0")], ids=["OS", "torch"])
+def test_a_full_disk(error, monkeypatch, capsys):
+    assert run(out="whole") == 0
+    real, calls, before = torch.save, [], []
+
+    def save(content, path):
+        calls.append(path)
+        if len(calls) == 7 and not before:                # two of these are the end of the first epoch
+            before.append(Path("run/last.pt").read_bytes())
+            Path(path).write_bytes(b"half of it")
+            raise error
+        return real(content, path)
+    monkeypatch.setattr(torch, "save", save)
+    capsys.readouterr()
+    assert run("--checkpoint-minutes", "0") == 2
+    assert "last.pt" in the_line(capsys)
+    assert Path("run/last.pt").read_bytes() == before[0] and not list(Path("run").rglob("*.tmp"))
+    assert run("--resume") == 0
+    assert_same_run("whole", "run")
+
+
+# ---- Several processes ----------------------------------------------------------------------------------------------
+
+TWO = """
+import sys, time
+sys.path.insert(0, {root!r})
+import torch, torch.distributed as dist, train
+torch.set_num_threads(1)
+dist.init_process_group("gloo")              # once; train.main would end it after each run
+dist.init_process_group = lambda *args: None
+dist.destroy_process_group = lambda: None
+real, clip, steps = train.new_folder, torch.nn.utils.clip_grad_norm_, []
+
+def new_folder(settings):                    # the second process comes late, as on another machine
+    time.sleep(dist.get_rank())
+    return real(settings)
+
+def interrupted(*args):
+    steps.append(args)
+    if len(steps) == 5:
+        raise KeyboardInterrupt
+    return clip(*args)
+
+loss_sum, pairs = train.loss_sum, []
+
+def counted(logits, *args):
+    pairs.append(len(logits))
+    return loss_sum(logits, *args)
+
+train.new_folder, train.loss_sum = new_folder, counted
+common = {common!r}
+plain = train.main([*common, *{loop!r}, "--out", "two"])
+train.new_folder = real
+if plain:
+    sys.exit(plain)
+codes = [sum(pairs), plain]
+for out in ("whole", "cut"):
+    dist.barrier()
+    torch.nn.utils.clip_grad_norm_ = interrupted if out == "cut" else clip
+    codes.append(train.main([*common, "--dropout", "0.1", "--checkpoint-minutes", "0", "--out", out]))
+torch.nn.utils.clip_grad_norm_ = clip
+dist.barrier()
+codes.append(train.main(["--resume", "--out", "cut"]))
+open(f"codes{{dist.get_rank()}}", "w").write(str(codes))
+"""
+
+
+def test_two_processes_are_one():
+    """21 pairs in batches of 4: in the last batch of an epoch the second process has no pair. 70: more than a batch."""
+    for name, count in (("train", 21), ("dev", 70)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    common = [*OWN, "--batch-size", "4"]
+    Path("two.py").write_text(TWO.format(root=str(ROOT), common=common, loop=LOOP))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "two.py"]
+    with open("output", "w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True,
+                                   env=os.environ | {"OMP_NUM_THREADS": "1"})
+        try:
+            process.wait(120)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)    # the launcher and, where they hang, its two processes
+    for rank, pairs in ((0, 22), (1, 20)):
+        codes = Path(f"codes{rank}").read_text() if Path(f"codes{rank}").exists() else Path("output").read_text()
+        assert codes == str([pairs, 0, 0, 130, 0]), codes
+    assert run("--batch-size", "4", *LOOP, out="one") == 0
+    np.testing.assert_allclose(losses("two"), losses("one"), rtol=0, atol=1e-6)
+    assert_like_weights(*(loaded(f"{out}/last.pt")["model"] for out in ("one", "two")))
+    assert result("two")["metrics"]["dev"] == pytest.approx(result("one")["metrics"]["dev"])
+    assert_same_run("whole", "cut")                       # each process has its own dropout, and goes on with it
