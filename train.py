@@ -24,7 +24,6 @@ import os
 import platform
 import random
 import resource
-import shutil
 import statistics
 import sys
 import time
@@ -760,8 +759,10 @@ def start(given):
     try:
         results = {title: train_seeds(*run, resume) for title, run in runs.items()}
     except (ValueError, OSError):
-        if main_process() and not any(out.rglob("encoder")):               # nothing was begun: leave nothing behind
-            shutil.rmtree(out, ignore_errors=True)
+        if main_process() and not resume and not any(out.rglob("encoder")):     # nothing was begun
+            (out / "config.json").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):                             # what else lies there stays
+                out.rmdir()
         raise
     if test:
         for title, (_, folder) in runs.items():
