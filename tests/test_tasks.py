@@ -401,7 +401,7 @@ def test_toy_says_when_it_has_no_more(monkeypatch):
     frame = ("mood", "the {x} cat saw a {y} dog", "a {y} dog saw the {x} cat")
     monkeypatch.setattr(tasks, "FRAMES", {"roles": [frame]})
     assert len(toy_task(train=4, held_out=4)[1]["test"]) == 4
-    with pytest.raises(ValueError, match="no 400 pairs of roles left for train; ask for fewer"):
+    with pytest.raises(ValueError, match="no 100 squares of roles left for train; ask for fewer"):
         toy_task(train=400)
 
 
