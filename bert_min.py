@@ -658,12 +658,15 @@ class PairTokenizer:
 
     @classmethod
     def train(cls, texts, vocab_size=8000, lower_case=True):
-        """Learn a WordPiece vocabulary of at most vocab_size pieces from an iterable of texts."""
-        tokenizer = cls._wordpiece({"[UNK]": 0}, lower_case)
-        trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, show_progress=False,
-                                            special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+        """Learn a WordPiece vocabulary of at most vocab_size pieces from an iterable of texts; the same for the same."""
+        tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case), list(texts)
+        # The trainer numbers inner letters as it meets them, in a random order, and breaks ties by number: name them first.
+        letters = sorted(set("".join(tokenizer.normalizer.normalize_str(text) for text in texts)) - set(" "))
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocab_size, show_progress=False, initial_alphabet=letters,
+            special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *("##" + c for c in letters)])
         tokenizer.train_from_iterator(texts, trainer)
-        return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case), "bert")  # anew: texts hold no specials
+        return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case), "bert")  # anew: no special token in a text
 
     def save(self, folder):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
