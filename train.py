@@ -28,7 +28,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +128,7 @@ class Settings:
         method = ATTENTION[self.model]
         known = getattr(method, "PRINTED", frozenset())
         parts = [part for part in self.printed.replace(" ", "").split(",") if part]
-        printed = known if parts == ["all"] else {int(part) if part.isdigit() else part for part in parts}
+        printed = known if parts == ["all"] else {int(part) if part.isdecimal() else part for part in parts}
         without = {part for part in self.without.replace(" ", "").split(",") if part}
         if self.model == "bert":
             if self.printed or self.without:
@@ -142,7 +142,7 @@ class Settings:
         if self.layers in ("first", "all"):
             return (0,) if self.layers == "first" else tuple(range(count))
         parts = self.layers.split(",")
-        if not all(part.strip().isdigit() and int(part) < count for part in parts):
+        if not all(part.strip().isdecimal() and int(part) < count for part in parts):
             raise ValueError(f"--layers {self.layers}: expected first, all, or numbers from 0 to {count - 1} with commas")
         return tuple(sorted({int(part) for part in parts}))
 
