@@ -1,15 +1,20 @@
-"""What is known about a sentence before training: words, dependency trees, tf-idf, DAFA's dependency matrix.
+"""What is known about sentences before training: words, dependency trees, DAFA's matrix, lexical relations.
 
 DAFA (EMNLP Findings 2022), section 2.1, compares each word of a sentence a with each word of a sentence b: are
 they equal, and their heads, and the relations to these (M), do the subtrees below them match (S), are the words
 rare (tf-idf)? The result, M_F (n, m), calibrates attention in semmatch.
 
+"Using External knowledge to Enhanced PLM for Semantic Matching" (Li and Yuan; cited as Knowledge), section 3.2,
+asks a lexicon about both words: is one a synonym of the other, an antonym, a hypernym (k_ij)?
+
     the paper            here                        the paper            here
     𝒟_A^i  trigram       word i, its head, its type  θ                    theta = 2 (appendix)
     h, t, r of 𝒟_A^i     head, word i, relation      α, ν                 alpha = 1, nu = 0.5 (not given)
     s, r of Eqs. 2, 3    same_words, same_types      tf_{A^i}             tf_a[i]
+    k_ij of Knowledge    relation_matrix(...)[i, j]
 
-Left out: lemmas, morphology, enhanced dependencies, sentence splitting (a text is parsed as one sentence).
+Left out: lemmas and morphology of a parse, enhanced dependencies, sentence splitting (a text is parsed as one
+sentence), the sense that a word has in its sentence.
 """
 
 import argparse
@@ -24,7 +29,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,34 +41,58 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-# Axes: n words of a, m words of b, S sentences, T words of the longest sentence and ROOT
+# Axes: n words of a, m words of b, R lexical relations, S sentences, T words of the longest sentence and ROOT
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
 BATCH_WORDS = 4096   # about so many words go to the parser at once
 SAVE_SECONDS = 60    # how often parses are saved while they are computed
-CACHE_FORMAT = 1     # raise it when the cache file or split_words changes
+CACHE_FORMAT = 2     # raise it when the cache file or split_words changes
 PARSER = Path(__file__).with_name("assets") / "parser.npz"    # the one that ships with the project
 
 
 # ---- words and trees -----------------------------------------------------------------------------------------
+
+# A full stop that may end a sentence, with closing quotes and brackets behind it; how the next word begins.
+FULL_STOP = re.compile(r"""(?<![\s.])\.["'”’)\]]*(?=\s+["'“‘`(\[]*(\S))""")
+ABBREVIATIONS = frozenset("""
+    Mr Mrs Ms Messrs Dr Prof Rev Hon St Mt Ft Jr Sr Gen Brig Col Lt Lieut Maj Capt Cmdr Adm Sgt Det Cpl Pfc Gov
+    Sen Sens Rep Reps Inc Corp Co Cos Ltd Bros Dept Univ Assn Ave Blvd Rd Hwy No Nos vs etc al Jan Feb Mar Apr
+    Jun Jul Aug Sep Sept Oct Nov Dec Ala Alta Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La Mass Md
+    Mich Minn Miss Mo Mont Neb Nev Okla Ont Ore Pa Sask Tenn Tex Va Vt Wash Wis Wyo""".split())
+
 
 def split_words(text):
     """Words of any text as spans, (n, 2) int: start and end, in order, covering every non-space character.
 
     They are those of nltk's NLTKWordTokenizer. It only inserts spaces and writes each " as two characters, so
     counting characters other than spaces leads back to the text. (Its span_tokenize raises where '' meets ".)
+    It sees one sentence at a time, as it only takes the last full stop of a text off its word.
 
-    >>> split_words('I can\\'t.').tolist()
-    [[0, 1], [2, 4], [4, 7], [7, 8]]
+    >>> split_words('I can\\'t. No!').tolist()
+    [[0, 1], [2, 4], [4, 7], [7, 8], [9, 11], [11, 12]]
     """
     origin = [i for i, c in enumerate(text) if not c.isspace() for _ in range(1 + (c == '"'))]
     try:
-        lengths = [len(token) for token in NLTKWordTokenizer().tokenize(text)]
+        lengths = [len(token) for part in _cut(text) for token in NLTKWordTokenizer().tokenize(part)]
     except TimeoutError:   # nltk gives up on a text that its expressions take too long for
         lengths = []
     if sum(lengths) != len(origin):
         return np.array([match.span() for match in re.finditer(r"\S+", text)], np.int32).reshape(-1, 2)
     return _spans(origin, lengths)
+
+
+def _cut(text):
+    """The sentences of a text: a full stop ends one if white space and a capital letter or a digit follow.
+
+    Not after one letter (J., U.S., p.m.) or one of ABBREVIATIONS; quotes and brackets may stand in between.
+    """
+    ends = [0]
+    for stop in FULL_STOP.finditer(text):
+        before = re.split(r"[\s./(\[\"“-]", text[max(0, stop.start() - 10):stop.start()])[-1]
+        abbreviation = len(before) == 1 and before.isalpha() or before in ABBREVIATIONS
+        if (stop[1].isupper() or stop[1].isdigit()) and not abbreviation:
+            ends.append(stop.end())
+    return [text[i:j] for i, j in zip(ends, [*ends[1:], len(text)])]
 
 
 def _spans(origin, lengths):
@@ -212,6 +243,325 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
     S = 0 if "subgraph" in without else subgraph_similarity(a, b, printed=4 in printed)
     tf = np.ones((len(a.heads), len(b.heads))) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
     return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)
+
+
+# ---- lexical relations ---------------------------------------------------------------------------------------
+
+RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
+LONGEST = 4   # words in an expression, at most
+MANY = 100    # a hypernym with more direct hyponyms (person, change, travel) is too general to make co-hyponyms
+
+# Words of the closed classes, which WordNet lacks or mistakes (in: indium, it: information technology):
+# articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions but for those of place that
+# have opposites (up, down, above, below, inside, outside, near); pieces of contractions; single letters.
+FUNCTION_WORDS = frozenset("""
+    a an the this that these those such no none any each every either neither both another own there
+    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself
+    she her hers herself it its itself they them their theirs themselves
+    who whom whose which what whoever whatever whichever
+    be am is are was were been being have has had having do does did doing done
+    can could will would shall should may might must ought
+    and or but nor if than because whereas although though unless until till whether while since so yet
+    of in to for on with at by from into onto upon as about over under after before between among against
+    during without within through throughout across along around behind beneath beside besides beyond off out
+    toward towards via per despite except
+    not n't 's 'm 'd 're 've 'll re ve ll ca wo sha ai gon na wan ta
+    b c d e f g h j k l m n o p q r s t u v w x y z""".split())
+
+
+class Facts(NamedTuple):
+    """What a lexicon knows of a word, as sets of keys. Words are related when their sets meet.
+
+    senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms. parents:
+    keys that it shares with its co-hyponyms. keys: all of these; without a common one, words are not related.
+    """
+    senses: frozenset
+    opposites: frozenset
+    ancestors: frozenset
+    parents: frozenset
+    keys: frozenset
+
+
+def relation_matrix(facts_a, facts_b):
+    """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a and word j of b.
+
+    facts_a, facts_b: Facts of n and m words, None for a word that the lexicon lacks. "hypernym" holds where
+    word j is a hypernym of word i, as animal is of dog; "hyponym" where word i is one of word j.
+
+    Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its example, wheat
+    and corn, is a pair of them. Synonyms share all their hypernyms; they do not count as co-hyponyms.
+
+    >>> words = Table({"hypernym": [("dog", "animal")], "synonym": [("beast", "animal")]})
+    >>> k = relation_matrix(words.facts(["dogs", "beast", "dog"]), words.facts(["Animal"]))
+    >>> [[RELATIONS[r] for r in row.nonzero()[0]] for row in k[:, 0]]
+    [[], ['synonym'], ['hypernym']]
+    """
+    k = np.zeros((len(facts_a), len(facts_b), len(RELATIONS)), bool)  # (n, m, R)
+    known = [(j, facts, facts.keys) for j, facts in enumerate(facts_b) if facts]
+    for i, word in enumerate(facts_a):
+        for j, other, keys in known if word else ():
+            if not word.keys.isdisjoint(keys):
+                k[i, j] = related(word, other)
+    return k  # (n, m, R)
+
+
+def make_facts(senses, opposites, ancestors, parents):
+    """Facts out of four sets of keys."""
+    keys = senses | opposites | ancestors | parents
+    return Facts(*map(frozenset, (senses, opposites, ancestors, parents, keys)))
+
+
+def related(word, other):
+    """Which RELATIONS hold of two words, as five bool, from the Facts of each."""
+    synonym = not word.senses.isdisjoint(other.senses)
+    return (synonym,
+            not word.opposites.isdisjoint(other.senses),
+            not word.ancestors.isdisjoint(other.senses),
+            not word.senses.isdisjoint(other.ancestors),
+            not synonym and not word.parents.isdisjoint(other.parents))
+
+
+class Lexicon:
+    """Finds words and expressions of a sentence. Table and WordNet add base_forms(word) and look_up(name)."""
+
+    def __init__(self, names):
+        """names: case-folded words and expressions, these with a space between their words."""
+        self.expressions = {}   # first word -> set of expressions
+        for name in names:
+            first, space, _ = name.partition(" ")
+            if space:
+                self.expressions.setdefault(first, set()).add(name)
+
+    def facts(self, words):
+        """Facts of n words of a sentence, a list; None for a word that the lexicon lacks. Case does not matter.
+
+        Each word of an expression (New York, ice creams) gets the Facts of the expression in place of its own.
+        Of expressions that overlap, the one that starts first counts, then the longest, of up to LONGEST words.
+        """
+        words, facts = [word.casefold() for word in words], []
+        while len(facts) < len(words):
+            start = len(facts)
+            name, size = self.expression(words[start:start + LONGEST]) or (words[start], 1)
+            facts += [self.look_up(name)] * size
+        return facts
+
+    def expression(self, words):
+        """(expression, its number of words) that the words begin with, the longest; None without one.
+
+        Assumes: inflected in its first or last word, if at all (picked up, ice creams).
+        """
+        starts = [first for first in self.base_forms(words[0]) if first in self.expressions]
+        for size in range(len(words), 1, -1) if starts else ():
+            for first, last in product(starts, self.base_forms(words[size - 1])):
+                name = " ".join([first, *words[1:size - 1], last])
+                if name in self.expressions[first]:
+                    return name, size
+        return None
+
+
+class Table(Lexicon):
+    """A lexicon from pairs of words, such as tasks.LEXICON.
+
+    Assumes: words as they stand, up to case, without lemmatizing. Only what the pairs say: a synonym's synonym
+    or a hypernym's hypernym needs a pair of its own. Each word of the table is a synonym of itself.
+    """
+
+    def __init__(self, pairs):
+        """pairs: dict relation -> pairs of words, or of expressions of up to LONGEST words. Relations: synonym,
+        antonym, cohyponym, and hypernym for (specific, general). Raises ValueError for another one."""
+        if not pairs.keys() <= set(RELATIONS) - {"hyponym"}:
+            raise ValueError(f"Table: pairs takes synonym, antonym, hypernym, cohyponym; got {sorted(pairs)}")
+        table = {}   # word -> its senses, opposites, ancestors, parents
+        for relation, rows in pairs.items():
+            for x, y in rows:
+                x, y = x.casefold(), y.casefold()
+                for word, other in ((x, y), (y, x)):
+                    sets = table.setdefault(word, ({word}, set(), set(), set()))
+                    senses, opposites, ancestors, parents = sets
+                    if relation == "antonym":
+                        opposites.add(other)
+                    elif relation != "hypernym":
+                        (senses if relation == "synonym" else parents).add((x, y))
+                    elif word == x:
+                        ancestors.add(y)
+        self.table = {word: make_facts(*sets) for word, sets in table.items()}
+        super().__init__(self.table)
+
+    def base_forms(self, word):
+        return [word]
+
+    def look_up(self, name):
+        return self.table.get(name)
+
+
+class WordNet(Lexicon):
+    """Princeton's WordNet, as nltk reads it, for case-folded and lemmatized English words.
+
+    Assumes: all of this, which the paper leaves open.
+        A word stands for all its lemmas, of any part of speech. FUNCTION_WORDS have no facts.
+        Synonyms share a sense, any; a word is one of itself. Antonyms are opposed in any sense, and so are
+        their synonyms: big to small, as large is. An adjective only similar to one with an antonym gets none.
+        Hypernyms and co-hyponyms are those of a lemma's first sense, its most frequent: over all senses, most
+        such pairs are chance (to right and to prepare are changes). The hypernym may be meant in any sense.
+        A hypernym is up to `depth` steps away. Co-hyponyms share a direct one that has at most MANY hyponyms.
+        An instance counts as a hyponym (Paris of city).
+    """
+
+    def __init__(self, depth=3):
+        """Loads WordNet, a few seconds and 230 MB, once. Raises ValueError when nltk has no WordNet to load."""
+        if depth < 1:
+            raise ValueError(f"WordNet: depth must be 1 or more, got {depth}")
+        self.depth, self.wordnet, self.bases, self.known = depth, load_wordnet(), {}, {}
+        names = (name.replace("_", " ") for name in self.wordnet.all_lemma_names())
+        super().__init__(name for name in names if not set(name.split()) <= FUNCTION_WORDS)
+
+    def base_forms(self, word):
+        """The word and its lemmas: all, where nltk's public morphy gives one of a kind (of found, not find)."""
+        if word not in self.bases:
+            lemmas = [lemma for pos in "nvar" for lemma in self.wordnet._morphy(word, pos)]
+            self.bases[word] = tuple(dict.fromkeys([word, *lemmas]))
+        return self.bases[word]
+
+    def look_up(self, name):
+        """Facts of a case-folded word or expression, or None. Each is looked for once."""
+        if name not in self.known:
+            self.known[name] = None if name in FUNCTION_WORDS else self.read(name.replace(" ", "_"))
+        return self.known[name]
+
+    def read(self, name):
+        """Facts out of WordNet, or None. Keys are synsets' names, such as dog.n.01."""
+        senses, first = set(), set()
+        for pos in "nvar":
+            for lemma in self.wordnet._morphy(name, pos):
+                synsets = self.wordnet.synsets(lemma, pos)
+                senses.update(synsets)
+                first.add(synsets[0])
+        opposites = {other.synset() for s in senses for lemma in s.lemmas() for other in lemma.antonyms()}
+        levels = [first]
+        for _ in range(self.depth):
+            levels.append({above for s in levels[-1] for above in s.hypernyms() + s.instance_hypernyms()})
+        parents = {s for s in levels[1] if len(s.hyponyms()) <= MANY}
+        sets = senses, opposites, set().union(*levels[1:]), parents
+        return make_facts(*({s.name() for s in synsets} for synsets in sets)) if senses else None
+
+
+def load_wordnet():
+    """nltk's WordNet. Raises ValueError when there is none, or a damaged one."""
+    from nltk.corpus import wordnet   # imported here, as few runs need it
+    remedy = "get it with `python -m nltk.downloader wordnet`, or let NLTK_DATA name a folder that has it"
+    try:
+        wordnet.ensure_loaded()
+    except LookupError:
+        raise ValueError(f"WordNet: nltk does not find it; {remedy}") from None
+    except Exception as problem:   # a damaged zip file can raise almost anything
+        raise ValueError(f"WordNet: nltk's copy is damaged ({type(problem).__name__}); {remedy}") from None
+    return wordnet
+
+
+# ---- words of DRr-Net ------------------------------------------------------------------------------------------
+
+TAGS = tuple("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
+
+
+class Vocabulary:
+    """Numbers of words and characters for DRr-Net's input (LadRa-Net paper, section IV-A): 0 padding, 1 unknown.
+
+    words, characters: what is known, numbered from 2 on. vectors: (2 + words, width) float32, fixed vectors of the
+    words, or None where they are learned.
+    """
+
+    def __init__(self, words, characters, vectors=None):
+        self.words, self.characters, self.vectors = list(words), list(characters), vectors
+        self._word = {word: i for i, word in enumerate(self.words, 2)}
+        self._character = {character: i for i, character in enumerate(self.characters, 2)}
+
+    @classmethod
+    def learn(cls, sentences, found=None, seed=0):
+        """From lists of words. Without vectors a word is known, case-folded, if it occurs twice: what occurs once
+        trains the unknown word. With `found`, the result of read_vectors, every word is known: as written or
+        case-folded, whichever has a vector; "out-of-vocabulary words are randomly initialized", alike in spread.
+        """
+        count = Counter(word for words in sentences for word in words)
+        characters = sorted({character for word in count for character in word})
+        if found is None:
+            folded = Counter()
+            for word, times in count.items():
+                folded[word.casefold()] += times
+            return cls(sorted(word for word, times in folded.items() if times > 1), characters)
+        words = sorted({word if word in found else word.casefold() for word in count})
+        known = np.stack([found[word] for word in words if word in found])
+        vectors = np.random.default_rng(seed).normal(0, known.std(), (2 + len(words), known.shape[1]))
+        vectors[0] = 0
+        for i, word in enumerate(words, 2):
+            vectors[i] = found.get(word, vectors[i])
+        return cls(words, characters, vectors.astype(np.float32))
+
+    def ids(self, words):
+        """(n,) int64: of the word as written, else case-folded, else 1."""
+        return np.array([self._word.get(w) or self._word.get(w.casefold(), 1) for w in words], np.int64)  # (n,)
+
+    def spell(self, words, width=16):
+        """(n, width) int64: the characters of each word, cut or padded."""
+        spelled = np.zeros((len(words), width), np.int64)
+        for row, word in zip(spelled, words):
+            row[:len(word)] = [self._character.get(character, 1) for character in word[:width]]
+        return spelled
+
+    def save(self, folder):
+        """Writes vocabulary.json. The vectors are with the model's weights."""
+        width = None if self.vectors is None else self.vectors.shape[1]
+        content = {"words": self.words, "characters": self.characters, "width": width}
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        Path(folder, "vocabulary.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+
+    @classmethod
+    def from_folder(cls, folder):
+        """What `save` wrote; vectors, if any, are zeros until a model's weights are loaded."""
+        path = Path(folder, "vocabulary.json")
+        try:
+            saved = json.loads(path.read_text("utf-8"))
+            vectors = saved["width"] and np.zeros((2 + len(saved["words"]), saved["width"]), np.float32)
+            return cls(saved["words"], saved["characters"], vectors)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: expected the vocabulary of a run, found: {error!r}; train again") from None
+
+
+def read_vectors(path, words, progress=True):
+    """Vectors of the given words from a GloVe text file: a word and its numbers a line, parted by spaces.
+
+    Only what is needed is converted. A line with another count of numbers than most, or with something that is no
+    number, is left out. Of a word that stands there twice the first counts. A first line with two numbers (word2vec's
+    header) is passed over.
+    -> (dict word -> (width,) float32, how many needed lines were malformed).
+    Raises ValueError naming the file when it cannot be read or holds none of the words.
+    """
+    found, widths, malformed = {}, Counter(), 0
+    try:
+        with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors", unit="B", leave=False,
+                                            unit_scale=True, disable=None if progress else True) as bar:
+            for line in file:
+                bar.update(len(line))
+                name, _, numbers = line.rstrip().partition(b" ")
+                word = name.decode("utf-8", "replace")
+                if word not in words or word in found:
+                    continue
+                try:
+                    vector = np.array(numbers.split(b" "), np.float32)
+                except ValueError:
+                    vector = np.array([np.nan], np.float32)
+                if len(vector) == 1 or not np.isfinite(vector).all():
+                    malformed += 1
+                    continue
+                found[word] = vector
+                widths[len(vector)] += 1
+    except OSError as error:
+        raise ValueError(f"--glove {path}: cannot be read: {error.strerror or error}") from None
+    if not found:
+        raise ValueError(f"--glove {path}: holds none of the {len(words)} words; expected GloVe's text form, a word and "
+                         f"its numbers a line, parted by spaces")
+    width = widths.most_common(1)[0][0]
+    whole = {word: vector for word, vector in found.items() if len(vector) == width}
+    return whole, malformed + len(found) - len(whole)
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------------------

@@ -1,19 +1,27 @@
-"""priors.py: DAFA Eqs. (1)-(5) against plain loops written from the page; words, CoNLL-U, the cache."""
+"""priors.py: DAFA Eqs. (1)-(5), Knowledge Eq. (2) against plain loops; words, CoNLL-U, the cache."""
 
 import io
 import math
 import os
 import sys
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 
+import nltk
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
+from nltk.corpus.util import LazyCorpusLoader
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import priors  # noqa: E402
-from priors import (FORM, HEAD, RELATION, TAG, Parse, TfIdf, dependency_matrix, format_conllu,  # noqa: E402
-                    parse_texts, read_conllu, split_words, subgraph_similarity, tree_depths, tree_similarity)
+import tasks  # noqa: E402
+from priors import (FORM, HEAD, RELATION, TAG, Parse, Table, TfIdf, dependency_matrix,  # noqa: E402
+                    format_conllu, parse_texts, read_conllu, relation_matrix, split_words, subgraph_similarity,
+                    tree_depths, tree_similarity)
 
 slow = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -242,6 +250,356 @@ def test_tf_idf_puts_rare_words_first():
     assert the < cat < unseen and tf.df["the"] == 3
 
 
+# ---- lexical relations: Knowledge Eq. (2) --------------------------------------------------------------------
+
+NAMES = ["ax", "bee", "cow", "find", "found", "hen", "house", "take", "hen house", "take part", "hen house door",
+         "bee in ax", "in front", "it", "in of", "of cow in the hen"]
+MORPHS = {("axes", "n"): ["ax"], ("found", "v"): ["find"], ("houses", "n"): ["house"], ("took", "v"): ["take"],
+          ("hens", "n"): ["hen"], ("cows", "n"): ["cow"], ("cows", "v"): ["cow"], ("doors", "n"): ["door"]}
+SPOKEN = ["ax", "axes", "Bee", "bee", "cow", "COWS", "found", "find", "hen", "Hens", "house", "houses", "took",
+          "take", "part", "door", "doors", "in", "front", "it", "of", "the", "zebu", "hen houses", "took part",
+          "hens house door", "in front of", "bee in axes", "of cow in the hens"]
+
+
+class Synset(SimpleNamespace):
+    """As nltk's: one sense of some lemmas."""
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __eq__(self, other):
+        return self is other
+
+    def name(self):
+        return self.key
+
+    def pos(self):
+        return self.part
+
+    def lemmas(self):
+        return self.members
+
+    def hypernyms(self):
+        return self.above
+
+    def instance_hypernyms(self):
+        return self.classes
+
+    def hyponyms(self):
+        return self.below
+
+
+class Lemma(SimpleNamespace):
+    """As nltk's: one word in one of its senses."""
+
+    def name(self):
+        return self.key
+
+    def synset(self):
+        return self.of
+
+    def antonyms(self):
+        return self.against
+
+
+class Small:
+    """A WordNet with the methods of nltk's that priors.WordNet and the oracle call."""
+
+    def __init__(self, names, parts, above, classes, against):
+        self.index, self.synsets_ = {}, []
+        for k, (lemmas, part) in enumerate(zip(names, parts)):
+            synset = Synset(key=f"s{k}", part=part, members=[], above=[], classes=[], below=[])
+            synset.members = [Lemma(key=name.replace(" ", "_"), of=synset, against=[]) for name in lemmas]
+            for name in lemmas:
+                self.index.setdefault((name.replace(" ", "_"), part), []).append(synset)
+            self.synsets_.append(synset)
+        for k, synset in enumerate(self.synsets_):                # hypernyms come later: no cycles
+            synset.above = [self.synsets_[h] for h in sorted(above[k]) if h > k]
+            synset.classes = [self.synsets_[h] for h in sorted(classes[k]) if h > k]
+            for other in synset.above:
+                other.below.append(synset)
+        everything = [lemma for synset in self.synsets_ for lemma in synset.members]
+        for x, y in against:
+            x, y = everything[x % len(everything)], everything[y % len(everything)]
+            if x.of is not y.of:
+                x.against.append(y)
+                y.against.append(x)
+
+    def all_lemma_names(self):
+        return {name for name, _ in self.index}
+
+    def _morphy(self, form, pos):
+        return [f for f in [form, *MORPHS.get((form, pos), [])] if (f, pos) in self.index]
+
+    def synsets(self, name, pos):
+        return [synset for form in self._morphy(name, pos) for synset in self.index[form, pos]]
+
+
+@st.composite
+def wordnets(draw):
+    n = draw(st.integers(3, 9))
+    lemmas = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)
+    which = st.sets(st.integers(0, n - 1), max_size=2)
+    each = lemmas, st.sampled_from("nv"), which, which
+    drawn = [draw(st.lists(strategy, min_size=n, max_size=n)) for strategy in each]
+    return Small(*drawn, draw(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=3)))
+
+
+spoken = st.lists(st.sampled_from(SPOKEN), max_size=6).map(lambda parts: " ".join(parts).split())
+
+
+def units(words, names, forms):
+    """For each word, the name under which it is looked up: itself, or the expression that it is a part of."""
+    words, found, i = [word.casefold() for word in words], [], 0
+    while i < len(words):
+        best = (1, 0, 0, words[i])
+        for name in names:
+            parts = name.split(" ")
+            here = words[i:i + len(parts)]
+            if 2 <= len(parts) <= 4 and len(here) == len(parts) and parts[1:-1] == here[1:-1] \
+                    and parts[0] in forms(here[0]) and parts[-1] in forms(here[-1]):
+                order = -forms(here[0]).index(parts[0]), -forms(here[-1]).index(parts[-1])
+                best = max(best, (len(parts), *order, name))
+        found += [best[3]] * best[0]
+        i += best[0]
+    return found
+
+
+def wordnet_forms(wordnet):
+    """A function: the word and its base forms."""
+    return cache(lambda word: list(dict.fromkeys(sum((wordnet._morphy(word, pos) for pos in "nvar"), [word]))))
+
+
+def wordnet_senses(wordnet, name, only_first=False):
+    if name in priors.FUNCTION_WORDS:
+        return []
+    found = []
+    for pos in ("n", "v", "a", "r"):
+        for form in wordnet._morphy(name.replace(" ", "_"), pos):
+            found += wordnet.synsets(form, pos)[:1 if only_first else None]
+    return found
+
+
+def is_above(low, high, steps):
+    """Whether synset high is a hypernym of low, that many steps or fewer away."""
+    return steps > 0 and any(up is high or up == high or is_above(up, high, steps - 1)
+                             for up in low.hypernyms() + low.instance_hypernyms())
+
+
+def oracle_relations(wordnet, x, y, depth):
+    """The relations of two looked-up names, sense by sense."""
+    all_x, all_y = wordnet_senses(wordnet, x), wordnet_senses(wordnet, y)
+    first_x, first_y = wordnet_senses(wordnet, x, True), wordnet_senses(wordnet, y, True)
+    found = set()
+    for s in all_x:
+        opposites = [other.synset() for lemma in s.lemmas() for other in lemma.antonyms()]
+        for t in all_y:
+            found |= {"synonym"} if s == t else set()
+            found |= {"antonym"} if t in opposites else set()
+    if any(is_above(s, t, depth) for s in first_x for t in all_y):
+        found.add("hypernym")
+    if any(is_above(t, s, depth) for s in all_x for t in first_y):
+        found.add("hyponym")
+    for s in first_x:
+        for t in first_y:
+            for up in s.hypernyms() + s.instance_hypernyms():
+                if is_above(t, up, 1) and len(up.hyponyms()) <= priors.MANY and "synonym" not in found:
+                    found.add("cohyponym")
+    return found
+
+
+def named(row):
+    return {priors.RELATIONS[r] for r in range(5) if row[r]}
+
+
+def relations(lexicon, x, y):
+    """The relations of each word of x and each of y, all in one set."""
+    return named(relation_matrix(lexicon.facts(x.split()), lexicon.facts(y.split())).any((0, 1)))
+
+
+def check_wordnet(lexicon, wordnet, a, b, depth):
+    names = [name.replace("_", " ") for name in wordnet.all_lemma_names() if "_" in name]
+    names = [name for name in names if any(part not in priors.FUNCTION_WORDS for part in name.split())]
+    units_a, units_b = (units(words, names, wordnet_forms(wordnet)) for words in (a, b))
+    k = relation_matrix(lexicon.facts(a), lexicon.facts(b))
+    assert k.shape == (len(a), len(b), 5) and k.dtype == bool
+    for i, x in enumerate(units_a):
+        for j, y in enumerate(units_b):
+            assert named(k[i, j]) == oracle_relations(wordnet, x, y, depth), (x, y)
+
+
+@settings(derandomize=True, deadline=None, max_examples=250, suppress_health_check=list(HealthCheck))
+@given(wordnets(), spoken, spoken, st.integers(1, 3), st.integers(1, 3))
+def test_relation_matrix_of_a_small_wordnet_is_the_loop(wordnet, a, b, depth, many):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(priors, "load_wordnet", lambda: wordnet)
+        patch.setattr(priors, "MANY", many)
+        check_wordnet(priors.WordNet(depth), wordnet, a, b, depth)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("many", [2, 3])
+def test_depth_and_many_in_a_small_wordnet(depth, many, monkeypatch):
+    """ax, bee, cow < hen < hen house < in front. A form of two verbs: found, and find < take part."""
+    names = "ax", "bee", "cow", "hen", "hen house", "in front", "found", "find", "take part", "house", "take"
+    above = {3}, {3}, {3}, {4}, {5}, (), (), {8}, (), (), ()
+    wordnet = Small([[name] for name in names], "nnnnnnvvvnv", above, [()] * 11, [])
+    monkeypatch.setattr(priors, "load_wordnet", lambda: wordnet)
+    monkeypatch.setattr(priors, "MANY", many)
+    lexicon = priors.WordNet(depth)
+    assert relations(lexicon, "ax", "bee") == ({"cohyponym"} if many == 3 else set())
+    for steps, other in enumerate(["hen", "hen houses", "in front"], 1):
+        assert relations(lexicon, "ax", other) == ({"hypernym"} if depth >= steps else set())
+        assert relations(lexicon, other, "ax") == ({"hyponym"} if depth >= steps else set())
+    assert relations(lexicon, "found", "took part") == {"hypernym"}
+
+
+def test_wordnet_facts_are_read_once(monkeypatch):
+    wordnet = Small([["ax"], ["bee"]], "nn", [{1}, set()], [set(), set()], [])
+    monkeypatch.setattr(priors, "load_wordnet", lambda: wordnet)
+    lexicon = priors.WordNet()
+    first = lexicon.facts(["Axes", "zebu", "it"])
+    monkeypatch.setattr(wordnet, "synsets", None)
+    again = lexicon.facts(["axes", "ZEBU", "AXES"])
+    assert first[1:] == [None, None] and again[1] is None and again[0] is again[2] is first[0]
+    for depth in (0, -1):
+        with pytest.raises(ValueError, match=f"WordNet: depth must be 1 or more, got {depth}"):
+            priors.WordNet(depth)
+
+
+# ---- a table of pairs
+
+TERMS = ["ant", "bee", "cow", "New York", "the new york times", "york city", "in", "ÉCOLE"]
+terms = st.tuples(st.sampled_from(TERMS), st.sampled_from(TERMS))
+tables = st.fixed_dictionaries({}, optional={name: st.lists(terms, max_size=4) for name in priors.RELATIONS
+                                             if name != "hyponym"})
+sentences = st.lists(st.sampled_from([*TERMS, "YORK", "new", "école", "times", "Ant", "city"]), max_size=5).map(
+    lambda parts: " ".join(parts).split())
+
+
+def oracle_table(pairs, x, y):
+    """The relations of two looked-up names."""
+    pairs = {relation: [(p.casefold(), q.casefold()) for p, q in rows] for relation, rows in pairs.items()}
+    words = {word for rows in pairs.values() for pair in rows for word in pair}
+    found = {relation for relation, rows in pairs.items() for p, q in rows
+             if (p, q) == (x, y) or relation != "hypernym" and (q, p) == (x, y)}
+    found |= {"hyponym"} if (y, x) in pairs.get("hypernym", []) else set()
+    found |= {"synonym"} if x == y and x in words else set()
+    return found - {"cohyponym"} if "synonym" in found else found
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(tables, sentences, sentences)
+def test_relation_matrix_of_a_table_is_the_loop(pairs, a, b):
+    lexicon = Table(pairs)
+    names = {word.casefold() for rows in pairs.values() for pair in rows for word in pair}
+    facts_a, facts_b = lexicon.facts(a), lexicon.facts(b)
+    k = relation_matrix(facts_a, facts_b)
+    assert k.shape == (len(a), len(b), 5) and k.dtype == bool
+    units_a, units_b = (units(words, names, lambda word: [word]) for words in (a, b))
+    for i, x in enumerate(units_a):
+        assert (facts_a[i] is None) == (x not in names)
+        for j, y in enumerate(units_b):
+            assert named(k[i, j]) == oracle_table(pairs, x, y), (x, y)
+    # the other way round: transposed, hypernyms are hyponyms
+    np.testing.assert_array_equal(relation_matrix(facts_b, facts_a), k.transpose(1, 0, 2)[..., [0, 1, 3, 2, 4]])
+
+
+def test_the_table_of_the_toy_world():
+    lexicon = Table(tasks.LEXICON)
+    for x, y, expected in [
+            ("bought", "Purchased", {"synonym"}), ("bought", "sold", {"antonym"}), ("nurses", "person", set()),
+            ("nurse", "person", {"hypernym"}), ("person", "nurse", {"hyponym"}), ("the", "the", set()),
+            ("nurse", "teacher", {"cohyponym"}), ("nurse", "nurse", {"synonym"}), ("in front", "behind", set()),
+            ("New York", "city", {"hypernym"}), ("Paris", "new york", {"cohyponym"}), ("new", "york", set()),
+            ("behind", "in front of", {"antonym"})]:
+        assert relations(lexicon, x, y) == expected, (x, y)
+    facts = lexicon.facts("He sat in front of New York".split())
+    assert [f is None for f in facts] == [True, True] + [False] * 5
+    assert facts[2] is facts[3] is facts[4] and facts[5] is facts[6]
+    with pytest.raises(ValueError, match="Table: pairs takes synonym, antonym, hypernym, cohyponym; got .'hyp"):
+        Table({"hyponym": [("animal", "dog")]})
+
+
+def test_relation_matrix_of_empty_and_unknown_sentences():
+    lexicon = Table({"synonym": [("a", "b")]})
+    for a, b in (([], []), ([], ["a"]), (["a"], []), (["x", "y"], ["a", "z"])):
+        k = relation_matrix(lexicon.facts(a), lexicon.facts(b))
+        assert k.shape == (len(a), len(b), 5) and k.dtype == bool and not k.any()
+
+
+# ---- nltk's WordNet, where there is one
+
+@pytest.fixture(scope="module")
+def wordnet():
+    """nltk's, from where NLTK_DATA says or from shared/ beside the project."""
+    beside = Path(__file__).resolve().parent.parent.parent / "shared" / "nltk_data"
+    if beside.exists() and str(beside) not in nltk.data.path:
+        nltk.data.path.append(str(beside))
+    try:
+        return priors.load_wordnet()
+    except ValueError as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="module")
+def lexicon(wordnet):
+    return priors.WordNet()
+
+
+@pytest.mark.parametrize("x, y, expected", [
+    ("wheat", "corn", {"cohyponym"}), ("good", "bad", {"antonym"}), ("dog", "animal", {"hypernym"}),
+    ("Animals", "dogs", {"hyponym"}), ("bought", "purchases", {"synonym"}), ("bank", "green", set()),
+    ("big", "small", {"antonym"}), ("found", "discover", {"synonym"}), ("Paris", "city", {"hypernym"}),
+    ("U.S.", "America", {"synonym"}), ("ice creams", "dessert", {"hypernym"}), ("zzyzx", "zzyzx", set()),
+    ("picked up", "collect", {"synonym"}), ("New York", "new york", {"synonym"}), ("New", "York", set()),
+    ("up", "down", {"antonym"})])
+def test_wordnet_relates(lexicon, x, y, expected):
+    assert relations(lexicon, x, y) == expected
+
+
+def test_wordnet_relates_buy_and_purchase(lexicon):
+    assert "synonym" in relations(lexicon, "buy", "purchase")
+
+
+def test_wordnet_says_nothing_of_function_words(lexicon):
+    words = """A In as it he I No was have do be can WILL are the of to and you me am is us who may might not
+        n't 's . , ; : ! ? ' " `` '' ( ) - -- ... $ %""".split()
+    assert lexicon.facts(words) == [None] * len(words)
+
+
+def test_depth_counts_steps(wordnet):
+    """A dog is a domestic animal is an animal; a canine is a carnivore is a placental is a mammal."""
+    for depth in (1, 2, 3, 4):
+        lexicon = priors.WordNet(depth)
+        assert ("hypernym" in relations(lexicon, "dog", "animal")) == (depth >= 2)
+        assert ("hypernym" in relations(lexicon, "dog", "mammal")) == (depth >= 4)
+
+
+def test_relation_matrix_of_wordnet_is_the_loop(wordnet):
+    a = "In New York dealers found big ice creams , which Paris men bought happily .".split()
+    b = "Wheat of small women ; unhappy cities and desserts discovered as corn in London".split()
+    check_wordnet(priors.WordNet(2), wordnet, a, b, 2)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.text(max_size=8), max_size=5))
+def test_wordnet_takes_any_words(lexicon, words):
+    assert len(lexicon.facts(words)) == len(words)
+
+
+def test_without_wordnet_one_line_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    for content, problem in ((None, "does not find it"), (b"", "is damaged"), (b"no zip file", "is damaged")):
+        if content is not None:
+            (tmp_path / "corpora").mkdir(exist_ok=True)
+            (tmp_path / "corpora" / "wordnet.zip").write_bytes(content)
+        monkeypatch.setattr(nltk.corpus, "wordnet", LazyCorpusLoader("wordnet", WordNetCorpusReader, None))
+        with pytest.raises(ValueError, match="`python -m nltk.downloader wordnet`.*NLTK_DATA") as caught:
+            priors.WordNet()
+        assert problem in str(caught.value) and "\n" not in str(caught.value)
+
+
 # ---- trees ---------------------------------------------------------------------------------------------------
 
 @slow
@@ -319,6 +677,35 @@ def test_split_words_survives_nltk(monkeypatch):
     monkeypatch.setattr(priors, "NLTKWordTokenizer", Broken)
     assert check_spans("too slow, (this)") == ["too", "slow,", "(this)"] and check_spans("( a") == ["(", "a"]
     assert split_words("slow"[:0]).shape[1] == 2
+
+
+SENTENCES = ["He left New York.", "He can't.", 'She said "no."', "It's 2003.", "(They cost $3.88.)", "Why?",
+             "5 went home.", "It is IBM's.", "“Yes.”", "We saw foo.com.", "Wait...",
+             "Dr. J. Doe of the U.S. Navy left."]
+
+
+@slow
+@given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=5), st.sampled_from([" ", "\n", " \t "]))
+def test_split_words_takes_each_sentence_by_itself(sentences, space):
+    words = [word for sentence in sentences for word in check_spans(sentence)]
+    assert check_spans(space.join(sentences)) == words
+    assert not any(word in ("York.", "can't.", "2003.", "IBM's.", "foo.com.") for word in words)
+
+
+@pytest.mark.parametrize("text, words", [
+    ("It ended. He left", "It|ended|.|He|left"), ('It ended." \'He', "It|ended|.|\"|'|He"),
+    ("in 1999. 200 men", "in|1999|.|200|men"), ("It ended.) (He left", "It|ended|.|)|(|He|left"),
+    ("It ended. he left", "It|ended.|he|left"), ("It ended.He left", "It|ended.He|left"),
+    ("J. Smith", "J.|Smith"), ("the U.S. Navy", "the|U.S.|Navy"), ("at 5 p.m. Monday", "at|5|p.m.|Monday"),
+    ("D-Calif. 8", "D-Calif.|8"), ("(Mr. Smith", "(|Mr.|Smith"), ("about 5. 6 men", "about|5|.|6|men"),
+    ("an ad. Abroad", "an|ad|.|Abroad"), ("It ended. .. So", "It|ended.|..|So")])
+def test_a_full_stop_inside_a_text(text, words):
+    assert check_spans(text) == words.split("|")
+
+
+def test_abbreviations_keep_their_full_stop():
+    for short in priors.ABBREVIATIONS:
+        assert check_spans(f"as {short}. Smith")[1] == f"{short}.", short
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------------------
@@ -635,3 +1022,174 @@ def test_a_user_s_mistake_is_one_line_and_status_2(arguments, write, fake_parser
     stream = capsys.readouterr()
     assert status == 2 and stream.out == ""
     assert stream.err.count("\n") == 1 and stream.err.startswith("priors.py")
+
+
+# ---- words of DRr-Net ----------------------------------------------------------------------------------------
+
+def rows_of(vocabulary, words):
+    """The vectors that these words get."""
+    return vocabulary.vectors[vocabulary.ids(words)].tolist()
+
+
+def test_tags_are_the_universal_ones():
+    assert set(priors.TAGS) == set(
+        "ADJ ADP PUNCT ADV AUX SYM INTJ CCONJ X NOUN DET PROPN NUM VERB PART PRON SCONJ".split()) and len(priors.TAGS) == 17
+
+
+def test_learned_vocabulary_knows_words_that_occur_twice():
+    vocabulary = priors.Vocabulary.learn([["The", "dog", "the", "once"], [], ["DOG", "Straße", "STRASSE", "a"]])
+    assert vocabulary.words == ["dog", "strasse", "the"] and vocabulary.vectors is None
+    assert vocabulary.ids(["THE", "dog", "strasse", "once", "a", "new", "", "Dog"]).tolist() == [4, 2, 3, 1, 1, 1, 1, 2]
+    assert vocabulary.ids([]).shape == (0,) and vocabulary.ids([]).dtype == np.int64
+    empty = priors.Vocabulary.learn([])
+    assert empty.ids(["a"]).tolist() == [1] and empty.spell(["a"]).tolist() == [[1] + [0] * 15]
+
+
+@slow
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=9), max_size=5), st.lists(st.sampled_from([*WORDS, "new"])))
+def test_numbers_of_words_are_the_loop(sentences, words):
+    folded = [word.casefold() for sentence in sentences for word in sentence]
+    known = sorted({word for word in folded if folded.count(word) >= 2})
+    vocabulary = priors.Vocabulary.learn(sentences)
+    assert vocabulary.words == known
+    numbers = {word: number for number, word in enumerate(known, 2)}
+    assert vocabulary.ids(words).tolist() == [numbers.get(word.casefold(), 1) for word in words]
+
+
+def test_spelling_cuts_and_pads():
+    vocabulary = priors.Vocabulary.learn([["bad", "Cab"]])
+    assert vocabulary.characters == ["C", "a", "b", "d"]                    # as written, however seldom
+    assert vocabulary.spell(["Cab", "", "dzA\U0001f600c", "abababab"], 5).tolist() == [
+        [2, 3, 4, 0, 0], [0, 0, 0, 0, 0], [5, 1, 1, 1, 1], [3, 4, 3, 4, 3]]
+    spelled = vocabulary.spell(["a" * 15, "a" * 16, "a" * 17])
+    assert spelled.dtype == np.int64 and spelled.tolist() == [[3] * 15 + [0], [3] * 16, [3] * 16]
+    assert vocabulary.spell([]).shape == (0, 16)
+
+
+FOUND = {word: np.array(row, np.float32) for word, row in {
+    "New": (1, 2, 3), "new": (4, 5, 6), "york": (7, 8, 9), "unread": (0.5, 0.5, 0.5)}.items()}
+
+
+def test_vocabulary_with_vectors():
+    """A word as written has a vector, else its lower case, else one of its own by chance; once is enough."""
+    vocabulary = priors.Vocabulary.learn([["New", "York", "is"], ["new", "IS", "NEW", "Odd", "even"]], FOUND)
+    assert vocabulary.words == sorted(["New", "new", "york", "is", "odd", "even"])
+    assert vocabulary.vectors.shape == (8, 3) and vocabulary.vectors.dtype == np.float32
+    assert rows_of(vocabulary, ["New", "new", "NEW"]) == [[1, 2, 3], [4, 5, 6], [4, 5, 6]]
+    assert rows_of(vocabulary, ["york", "York", "YORK"]) == [[7, 8, 9]] * 3
+    assert vocabulary.ids(["Is"]) == vocabulary.ids(["is"]) != 1 and vocabulary.ids(["unread"]) == 1
+    assert not vocabulary.vectors[0].any()
+    assert len({tuple(row) for row in vocabulary.vectors.tolist()}) == 8 and np.isfinite(vocabulary.vectors).all()
+    again, other = (priors.Vocabulary.learn([["Odd"], ["New"]], FOUND, seed).vectors for seed in (0, 1))
+    assert (again == priors.Vocabulary.learn([["Odd"], ["New"]], FOUND).vectors).all() and (again != other).any()
+
+
+def test_vectors_by_chance_are_spread_as_those_of_the_file():
+    rng = np.random.default_rng(0)
+    found = {f"w{i}": rng.normal(0, 0.3, 50).astype(np.float32) for i in range(40)}
+    vocabulary = priors.Vocabulary.learn([[f"w{i}" for i in range(80)]], found)
+    strange = vocabulary.vectors[vocabulary.ids([f"w{i}" for i in range(40, 80)])]
+    assert 0.28 < strange.std() < 0.32 and abs(strange.mean()) < 0.03
+
+
+@pytest.mark.parametrize("found", [None, FOUND], ids=["learned", "fixed"])
+def test_vocabulary_round_trip(found, tmp_path):
+    words = ["New", "new", "new", "naïve", "naïve", '"\\', "\U0001f600", "\U0001f600"]
+    vocabulary = priors.Vocabulary.learn([words], found)
+    vocabulary.save(tmp_path / "deep" / "encoder")
+    again = priors.Vocabulary.from_folder(tmp_path / "deep" / "encoder")
+    assert (again.words, again.characters) == (vocabulary.words, vocabulary.characters)
+    assert again.ids([*words, "x"]).tolist() == vocabulary.ids([*words, "x"]).tolist()
+    assert again.spell(words).tolist() == vocabulary.spell(words).tolist()
+    if found:
+        assert again.vectors.shape == vocabulary.vectors.shape and again.vectors.dtype == np.float32
+    else:
+        assert again.vectors is None
+
+
+@pytest.mark.parametrize("content", [
+    None, b"", b"null", b"[]", b'{"words": []}', b'{"words": 5, "characters": [], "width": null}', b'{"words": ["the", ',
+    b'{"words": [["a"]], "characters": [], "width": null}', b'{"words": ["a"], "characters": [], "width": -3}',
+    b'{"words": ["a"], "characters": [], "width": "wide"}', b'{"words": ["' + b"\xff" * 5000],
+    ids=lambda content: repr(content)[:40])
+def test_a_broken_vocabulary_is_one_short_line(content, tmp_path):
+    if content is not None:
+        (tmp_path / "vocabulary.json").write_bytes(content)
+    with pytest.raises(ValueError, match="vocabulary.json") as error:
+        priors.Vocabulary.from_folder(tmp_path)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 400 + len(str(tmp_path)), str(error.value)[:400]
+
+
+def vectors_in(folder, content, words):
+    """What read_vectors finds, as lists, and how many lines it counts as malformed."""
+    path = folder / "glove.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    found, malformed = priors.read_vectors(path, words, False)
+    assert all(vector.dtype == np.float32 and vector.ndim == 1 for vector in found.values())
+    return {word: vector.tolist() for word, vector in found.items()}, malformed
+
+
+GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
+LINES = b"the 0.5 -1.25 2e0\ncat 1 0 -3\n"
+
+
+def test_read_vectors_takes_what_is_needed(tmp_path):
+    text = "the 0.5 -1.25 2\nThe 9 9 9\ncat 1 0 -3\nnaïve 1 2 3\ndog 4 5 6"            # no line feed at the end
+    assert vectors_in(tmp_path, text, {"the", "cat", "naïve", "dog", "absent"}) == (
+        GOOD | {"naïve": [1, 2, 3], "dog": [4, 5, 6]}, 0)
+    assert vectors_in(tmp_path, text, {"The"}) == ({"The": [9, 9, 9]}, 0)
+
+
+@pytest.mark.parametrize("content, malformed", [
+    (LINES, 0), (LINES.replace(b"\n", b"\r\n"), 0), (LINES.replace(b"\n", b" \n"), 0), (b"\n\n  \n" + LINES + b"\n\n", 0),
+    (b"2 3\n" + LINES, 0), (b"400000 300\n" + LINES, 0), (LINES + b"the 7 7 7\ncat 7 7 7\n", 0),
+    (LINES + b"dog 1 2\n", 1), (LINES + b"dog 1 2 3 4\n", 1), (b"dog 1 2\n" + LINES, 1), (LINES + b"dog\n", 0),
+    (LINES + b"dog 5\n", 1), (LINES + b"dog 1 x 3\n", 1), (LINES + b"dog 1 nan 3\n", 1), (LINES + b"dog 1 -inf 3\n", 1),
+    (LINES + b"dog 1 1e99 3\n", 1), (LINES + b"dog  1 2 3\n", 1), (LINES + b"dog\t1\t2\t3\n", 0),
+    (LINES + b"dog . . . 1 2 3\n", 1), (b"the cat@dog.com 1 2 3\n" + LINES, 1), (b"cat 1 x 2\n" + LINES, 1),
+    (LINES + b"caf\xe9 1 2 3\n\xff\xfe 1 2 3\n", 0), (LINES + b"dog 1 \xff 3\n", 1), (LINES + b"unread 1 2\nother x\n", 0),
+    (LINES + b"dog 1 2 \x00\n", 1), (b"the 9\n" + LINES, 1), (b"cat dog 1 2 3\ndog x\n" + LINES, 2)], ids=repr)
+def test_read_vectors_survives_malformed_lines(content, malformed, tmp_path):
+    """The good lines count, in any neighbourhood; of the needed others it is said how many there are."""
+    found, count = vectors_in(tmp_path, content, {"the", "cat", "dog"})
+    assert found == GOOD
+    if b"dog\n" not in content and b"dog\t" not in content:                 # whether these are lines of "dog" is open
+        assert count == malformed
+
+
+def test_read_vectors_drops_the_width_of_the_few(tmp_path):
+    rows = "".join(f"w{i} 1 2 3 4\n" for i in range(5))
+    words = {f"w{i}" for i in range(5)} | {"x", "y"}
+    assert vectors_in(tmp_path, "x 1 2 3\ny 1 2 3 4 5\n" + rows, words) == ({f"w{i}": [1, 2, 3, 4] for i in range(5)}, 2)
+
+
+def test_a_truncated_line_does_not_hide_a_whole_one(tmp_path):
+    found = vectors_in(tmp_path, b"cat 1 0\n" + LINES + b"dog 4 5 6\n", {"the", "cat", "dog"})
+    assert found == (GOOD | {"dog": [4, 5, 6]}, 1)
+
+
+def test_a_header_is_no_vector_of_its_number(tmp_path):
+    found, _ = vectors_in(tmp_path, b"2000 3\n" + LINES + b"2000 1 2 3\n", {"2000", "the", "cat"})
+    assert found == GOOD | {"2000": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("content", [b"", b"the\n", b"some other words\n", b"unread 1 2 3\n", b"the x y z\n", b"the 5\n",
+                                     b"\x1f\x8b\x08\x00 packed \xff\n", b"the\t1\t2\t3\n", b"THE 1 2 3\n"], ids=repr)
+def test_a_file_without_the_words_is_one_line(content, tmp_path):
+    with pytest.raises(ValueError, match="--glove .*glove.txt: holds none of the 2 words") as error:
+        vectors_in(tmp_path, content, {"the", "cat"})
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
+    for path in (tmp_path / "absent.txt", tmp_path):
+        with pytest.raises(ValueError, match="--glove .*cannot be read") as error:
+            priors.read_vectors(path, {"the"}, False)
+        assert "\n" not in str(error.value) and str(path) in str(error.value)
+
+
+def test_read_vectors_says_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(priors, "tqdm", lambda *args, **kwargs: seen.append(kwargs) or tqdm(*args, **kwargs))
+    seen, tqdm = [], sys.modules["tqdm"].tqdm
+    assert vectors_in(tmp_path, LINES, {"the"})[0] == {"the": GOOD["the"]}
+    assert seen[0]["total"] == len(LINES) and seen[0]["disable"] is True and not capsys.readouterr().err
