@@ -1,12 +1,14 @@
 """What models are trained and tested on: published data sets, the user's own files, and a generated toy world.
 
 A task is a set of sentence pairs, each with a class ("do the two mean the same?") or a score.
-- `load_task("mrpc", data_dir)`: a published data set, declared as one row of `SOURCES`.
+- `load_task("mrpc", data_dir)`: one of ten published data sets, each declared as one row of `SOURCES`.
 - `own_task(train_file, dev_file)`: the user's tsv or csv files with the header sentence1, sentence2, label.
 - `load_task("toy", data_dir)`: a generated diagnostic that needs no network. It is no sample of real English.
 
 Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases", 2005 (MRPC);
-A. Wang et al., "GLUE", 2018 (MRPC's dev split, the metrics); DAFA Table 7 (the cases the toy world multiplies).
+A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics); D. Cer et al., "SemEval-2017
+Task 1", 2017 (STS-B); S. Bowman et al., 2015 (SNLI); M. Marelli et al., 2014 (SICK); T. Khot et al., 2018 (SciTail);
+W. Lan et al., 2017 (Twitter-URL); DAFA Table 7 (the cases the toy world multiplies).
 
 How the toy world is balanced. An item is a square of four sentences, two meanings in two wordings:
 
@@ -20,21 +22,30 @@ lengths are those of the other label in every square. What is left to learn is h
 a random order a small untrained encoder learns nothing in a minute: what differs between the labels drowns in what
 differs between sentences. So the four pairs of a square stand in a row and are trained on in one batch.
 
-Left out: data sets beyond MRPC (they are further rows of `SOURCES`).
+Left out: data sets of single sentences, GLUE's server (test splits without labels keep their file order, which is the
+`index` it asks for), and repairs: a row that does not fit its file is an error, not a row less.
 """
 
 import csv
 import difflib
+import functools
 import io
 import itertools
+import json
 import math
+import os
 import random
 import re
-from dataclasses import dataclass
-from pathlib import Path
+import shutil
+import zipfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
+
+from priors import FUNCTION_WORDS
 
 # Axes: N pairs
 
@@ -118,73 +129,105 @@ def evaluate(task, labels, predictions):
 
 # -------------------------------------------------------------------------------------- reading tables
 
-def read_text(path):
-    """The text of a UTF-8 file without its byte order mark. Raises ValueError naming file and line."""
+def read_lines(path):
+    """Lines of a UTF-8 file without its byte order mark; only "\\n" ends one (U+2028 and its like are text).
+    -> iterator of (line number, text). Raises ValueError naming file and line."""
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            for line, data in enumerate(file, 1):
+                if b"\0" in data:
+                    raise ValueError(f"{path}:{line}: a NUL byte; expected UTF-8 text, found UTF-16 or a binary "
+                                     f"file; save it as UTF-8")
+                yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
-    if b"\0" in data:
-        raise ValueError(f"{path}:{data[:data.index(0)].count(10) + 1}: a NUL byte; expected UTF-8 text, found "
-                         f"UTF-16 or a binary file; save it as UTF-8")
-    try:
-        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[:error.start].count(10) + 1
         raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (Latin-1?); "
                          f"save the file as UTF-8") from None
 
 
-def split_rows(path, text, quoted):
-    """Fields of each line that is not blank: comma-separated and quoted (RFC 4180), or tab-separated without
-    quoting. -> list of (line number, list of str); of a field with line breaks, the first line counts."""
-    if not quoted:                       # not splitlines(): U+2028 and its like are text here
-        lines = (line.removesuffix("\r") for line in text.split("\n"))
-        return [(i, line.split("\t")) for i, line in enumerate(lines, 1) if line.strip(" ")]
-    rows, reader, line = [], csv.reader(io.StringIO(text, newline=""), strict=True), 1
+def is_csv(path):
+    """Does the name end in .csv: comma-separated and quoted (RFC 4180)? All else has tabs and no quoting."""
+    return Path(path).suffix.lower() == ".csv"
+
+
+def split_rows(path):
+    """Fields of each line that is not blank. -> iterator of (line number, list of str); of a field with line
+    breaks, the first line counts."""
+    if not is_csv(path):
+        lines = ((line, text.removesuffix("\n").removesuffix("\r")) for line, text in read_lines(path))
+        yield from ((line, text.split("\t")) for line, text in lines if text.strip(" "))
+        return
+    whole = io.StringIO("".join(text for _, text in read_lines(path)), newline="")
+    reader, line = csv.reader(whole, strict=True), 1
     try:
         for fields in reader:
             if len(fields) > 1 or "".join(fields).strip():
-                rows.append((line, fields))
+                yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"{path}:{line}: not valid csv ({error}); a field with a comma, quote or line break "
                          f"needs double quotes around it, and each quote inside doubled") from None
-    return rows
 
 
-def read_table(path, columns, optional=(), quoted=False):
-    """The named columns of a file with a header line, in any order; further columns are ignored.
-    -> list of (where = "file:line", dict column -> stripped text, None for an absent optional column).
+def read_table(path, columns, optional=()):
+    """The given columns of a table: names in its header line, in any order, or numbers from 0 where it has none.
+    -> iterator of (where = "file:line", dict column -> stripped text, None for an absent optional column).
     Raises ValueError for a header without the columns, a row of another length, and a file without rows."""
-    rows = split_rows(path, read_text(path), quoted)
-    needed, mark = ", ".join(columns), "commas" if quoted else "tabs"
-    if not rows:
-        raise ValueError(f"{path} is empty; expected a header line with the columns {needed}")
-    (line, header), *rows = rows
-    header = [name.strip() for name in header]
-    if any(header.count(name) != 1 for name in columns if name not in optional or name in header):
-        raise ValueError(f"{path}:{line}: the header must name each of {needed} once (parted by {mark}), "
-                         f"found {', '.join(header)}")
-    if not rows:
-        raise ValueError(f"{path} has a header and no pairs; expected one pair a line below it")
+    rows, mark = split_rows(path), "commas" if is_csv(path) else "tabs"
+    numbered = isinstance(columns[0], int)
+    needed = f"{max(columns) + 1} fields or more" if numbered else ", ".join(columns)
+    start, header = next(rows, (0, []))
+    if not start:
+        raise ValueError(f"{path} is empty; expected " + (f"rows of {needed}" if numbered else
+                                                          f"a header line with the columns {needed}"))
+    if numbered:
+        rows, at = itertools.chain([(start, header)], rows), dict(zip(columns, columns))
+        if len(header) <= max(columns):
+            raise ValueError(f"{path}:{start}: expected {needed} parted by {mark}, found {len(header)}")
+    else:
+        header = [name.strip() for name in header]
+        if any(header.count(name) != 1 for name in columns if name not in optional or name in header):
+            raise ValueError(f"{path}:{start}: the header must name each of {needed} once (parted by {mark}), "
+                             f"found {', '.join(header)}")
+        at = {name: header.index(name) if name in header else None for name in columns}
+    line = 0
     for line, fields in rows:
         if len(fields) != len(header):
-            raise ValueError(f"{path}:{line}: expected {len(header)} fields parted by {mark}, like the header, "
+            raise ValueError(f"{path}:{line}: expected {len(header)} fields parted by {mark}, like line {start}, "
                              f"found {len(fields)}")
-    at = {name: header.index(name) if name in header else None for name in columns}
-    return [(f"{path}:{line}", {name: fields[i].strip() if i is not None else None for name, i in at.items()})
-            for line, fields in rows]
+        yield f"{path}:{line}", {name: fields[i].strip() if i is not None else None for name, i in at.items()}
+    if not line:
+        raise ValueError(f"{path} has a header and no pairs; expected one pair a line below it")
 
 
-def parse_label(text, labels, where):
-    """Index of a label among the names `labels`; its value as a score if they are (); the text if None."""
+def read_objects(path, keys):
+    """The given texts of a file with one JSON object on each line that is not blank. -> as `read_table`."""
+    for line, text in read_lines(path):
+        if not text.strip():
+            continue
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}:{line}: not valid JSON ({error}); expected one object on each line; "
+                             f"get the file again") from None
+        texts = {key: found.get(key) for key in keys} if isinstance(found, dict) else {"": None}
+        if not all(isinstance(value, str) for value in texts.values()):
+            raise ValueError(f"{path}:{line}: expected an object with the texts {', '.join(keys)}, found "
+                             f"{text.strip()[:60]}; get the file again")
+        yield f"{path}:{line}", {key: value.strip() for key, value in texts.items()}
+
+
+def parse_label(text, labels, where, also=()):
+    """Index of a label among the names `labels`; its value as a score if they are (); the text if None.
+    also: what else could have stood there, for the error."""
     if labels is None:
         return text
     if labels and text in labels:
         return labels.index(text)
     if labels:
-        known = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+        names = [*also, *labels]
+        known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise ValueError(f"{where}: unknown label {text!r}; expected one of {known}")
     if not is_number(text):
         raise ValueError(f"{where}: label {text!r} is not a finite number; this task predicts scores")
@@ -209,7 +252,7 @@ def read_pairs(path, labels=None, need_label=True):
         raise ValueError(f"{path}: expected a name ending in .csv (comma, quoted) or .tsv (tab, no quoting), "
                          f"found {suffix or 'no ending'}")
     optional = () if need_label else ("label",)
-    rows = read_table(path, ("sentence1", "sentence2", "label"), optional, quoted=suffix == ".csv")
+    rows = read_table(path, ("sentence1", "sentence2", "label"), optional)
     return [Pair(row["sentence1"], row["sentence2"],
                  parse_label(row["label"], labels, where) if row["label"] or need_label else None)
             for where, row in rows]
@@ -244,46 +287,103 @@ def own_task(train_file, dev_file, test_file=None, kind=None):
 
 class File(NamedTuple):
     """A published file; size in bytes and sha256 are checked after a download."""
-    name: str
     url: str
     size: int
     sha256: str
 
+    @property
+    def name(self):
+        return self.url.rpartition("/")[2].partition("?")[0]
+
 
 @dataclass(frozen=True)
 class Source:
-    """One published data set: its files and how they are read. columns: of sentence a, sentence b, label.
-    hold_out: (split, from split, file of id pairs, two id columns): rows with these ids become that split."""
-    files: tuple[File, ...]
-    splits: dict[str, str]
-    columns: tuple[str, str, str]
-    labels: tuple[str, ...]              # as written in the files, in index order
+    """One published data set: its files, how they are read, what is measured. The ending of a table's name is its
+    form: .csv has commas and quotes, .jsonl one JSON object on each line, all else tabs and no quoting."""
+    files: tuple[File, ...]              # to download: the tables, or one zip of them; () if nothing can be
+    splits: dict[str, str]               # split -> its table
+    columns: tuple                       # of sentence a, sentence b, label: names, or numbers where no header is
+    labels: tuple[str, ...]              # as written in the files, in index order; () for scores
     metrics: tuple[str, ...]
-    hold_out: tuple[str, str, str, str, str] | None = None
-    quoted: bool = False                 # comma-separated with quotes, instead of tabs without
+    selection: str = "dev"
+    unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
+    spelled: dict[str, str | None] = field(default_factory=dict)      # other spelling -> label; None: no pair
+    split_column: tuple[str, ...] = ()   # the column that names a row's split, then its word for each of splits
+    dev_ids: tuple[str, ...] = ()        # a file of id pairs and two id columns: these rows of train become dev
+    dev_share: float = 0.0               # this share of train, drawn by a fixed seed, becomes dev
+    on_request: str = ""                 # who gives the tables out, where nothing can be downloaded
 
 
+GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+STSB = "https://raw.githubusercontent.com/PhilipMay/stsb-multi-mt/main/data"
+TABLES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+INFERENCE = ("entailment", "neutral", "contradiction")
 SOURCES = {
     "mrpc": Source(
-        files=(File("msr_paraphrase_train.txt", f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
-                    "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
-               File("msr_paraphrase_test.txt", f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
-                    "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
-               File("mrpc_dev_ids.tsv", "https://dl.fbaipublicfiles.com/glue/data/mrpc_dev_ids.tsv", 6222,
-                    "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
-        splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
+        (File(f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
+              "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
+         File(f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
+              "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
+         File(f"{GLUE}/mrpc_dev_ids.tsv", 6222, "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
+        splits={split: f"msr_paraphrase_{split}.txt" for split in ("train", "test")},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"), metrics=("accuracy", "f1"),
-        hold_out=("dev", "train", "mrpc_dev_ids.tsv", "#1 ID", "#2 ID")),
+        dev_ids=("mrpc_dev_ids.tsv", "#1 ID", "#2 ID")),
+    "rte": Source(
+        (File(f"{GLUE}/RTE.zip", 697150, "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
+        TABLES, columns=("sentence1", "sentence2", "label"), labels=("not_entailment", "entailment"),
+        metrics=("accuracy",), unlabelled=("test",)),
+    "qqp": Source(
+        (File(f"{GLUE}/QQP-clean.zip", 41696084, "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
+        TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
+        metrics=("accuracy", "f1"), unlabelled=("test",)),
+    "stsb": Source(
+        (File(f"{STSB}/stsb-en-train.csv", 708863, "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
+         File(f"{STSB}/stsb-en-dev.csv", 204675, "d29586e96558c4eb52cf5ea5d14e9c24d3bf0e44f111b017caba43a5adc33226"),
+         File(f"{STSB}/stsb-en-test.csv", 158891, "11523b625219e94e9ca05d2816b5f02cac1614c5894fe657376fa0806378d053")),
+        splits={split: f"stsb-en-{split}.csv" for split in TABLES},
+        columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
+    "mnli": Source(
+        (File(f"{GLUE}/MNLI.zip", 312783507, "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
+        splits={split: f"{split}.tsv" for split in ("train", "dev_matched", "dev_mismatched", "test_matched",
+                                                    "test_mismatched")},
+        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
+        metrics=("accuracy",), selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
+    "qnli": Source(
+        (File(f"{GLUE}/QNLIv2.zip", 10627589, "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
+        TABLES, columns=("question", "sentence", "label"), labels=("entailment", "not_entailment"),
+        metrics=("accuracy",), unlabelled=("test",)),
+    "snli": Source(
+        (File("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
+              "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
+        splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
+        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
+        metrics=("accuracy",)),
+    "sick": Source(
+        (File("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
+              "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
+        splits=dict.fromkeys(TABLES, "SICK.txt"), split_column=("SemEval_set", "TRAIN", "TRIAL", "TEST"),
+        columns=("sentence_A", "sentence_B", "entailment_label"),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",)),
+    "scitail": Source(                   # http: the certificate does not cover a name with these dots
+        (File("http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip", 14174621,
+              "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
+        splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
+        columns=(0, 1, 2), labels=("neutral", "entails"), metrics=("accuracy",)),
+    "twitterurl": Source(                # n of six people took the two for a paraphrase
+        (), splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
+        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), dev_share=0.05,
+        spelled={f"({n},{gap}6)": "0" if n < 3 else "1" if n > 3 else None for n in range(7) for gap in ("", " ")},
+        on_request="its authors give them out on request (https://languagenet.github.io)"),
 }
 
 
 def load_task(name, data_dir, download=None):
-    """A task by name. -> (Task, dict split -> list of Pair).
+    """A task by name. -> (Task, dict split -> list of Pair), pairs in the order of the files.
 
     data_dir: the files of a task lie in `<data_dir>/<name>/`. download(url, path, size, sha256) fetches a
     missing one (train.py passes bert_min.download). Raises ValueError for an unknown name and for malformed
-    files, FileNotFoundError for missing files when download is None."""
+    files, FileNotFoundError for missing files when download is None or they are had on request only."""
     if name == "toy":
         return toy_task()
     if name not in SOURCES:
@@ -291,36 +391,94 @@ def load_task(name, data_dir, download=None):
         raise ValueError(f"--task {name}: no such task; expected one of toy, {', '.join(SOURCES)}"
                          + (f" (did you mean {near[0]}?)" if near else ""))
     source, folder = SOURCES[name], Path(data_dir) / name
-    missing = [file for file in source.files if not (folder / file.name).exists()]
-    if missing and download is None:
-        raise FileNotFoundError(f"--task {name}: {folder} lacks {', '.join(file.name for file in missing)}; "
-                                f"put there {', '.join(file.url for file in missing)}, or use --task toy")
-    folder.mkdir(parents=True, exist_ok=True)
+    fetch(name, source, folder, download)
+    return Task(name, source.labels, source.metrics, source.selection), read_source(source, folder)
+
+
+def fetch(name, source, folder, download):
+    """Downloads and unpacks what a data set lacks; writes nothing where its tables are there."""
+    tables = dict.fromkeys([*source.splits.values(), *source.dev_ids[:1]])
+    lacking = [table for table in tables if not (folder / table).exists()]
+    zips = [file for file in source.files if file.name.endswith(".zip") and lacking]
+    missing = [file for file in source.files if (file in zips or file.name in lacking)
+               and not (folder / file.name).exists()]
+    if missing and download is None or lacking and source.on_request:
+        wanted = f"{source.on_request}; put them" if source.on_request else (
+            "put " + ", ".join(file.url for file in missing))
+        raise FileNotFoundError(f"--task {name}: {folder} lacks {', '.join(lacking)}; {wanted} there, or use "
+                                f"--task toy")
     for file in missing:
+        folder.mkdir(parents=True, exist_ok=True)
         download(file.url, folder / file.name, file.size, file.sha256)
-    return Task(name, source.labels, source.metrics), read_source(source, folder)
+    for file in zips:
+        unpack(folder / file.name, lacking)
+        if file in missing:                          # what the user put there stays
+            (folder / file.name).unlink()
+
+
+def unpack(archive, names):
+    """Writes the members with these file names beside the zip, each whole or not at all. Where a member says that
+    it belongs is ignored, so none can land elsewhere. Raises ValueError naming zip and member."""
+    for name in names:
+        part = archive.with_name(f"{name}.{os.getpid()}.part")
+        try:
+            with zipfile.ZipFile(archive) as source:
+                found = [member for member in source.infolist() if PurePosixPath(member.filename).name == name]
+                if len(found) != 1:
+                    raise ValueError(f"{len(found)} members have that name")
+                with source.open(found[0]) as member, open(part, "wb") as file:
+                    shutil.copyfileobj(member, file)
+            os.replace(part, archive.with_name(name))
+        except Exception as error:                   # a damaged zip raises almost anything
+            raise ValueError(f"{archive}: cannot unpack {name} ({error}); expected a sound zip that holds it once: "
+                             f"remove the zip, and it is downloaded again") from error
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def read_source(source, folder):
     """The splits of one data set from its files. -> dict split -> list of Pair"""
-    a, b, label = source.columns
-    hold_split, hold_from, ids_file, *id_columns = source.hold_out or (None,) * 3
     splits = {}
-    for split, file in source.splits.items():
-        extra = id_columns if split == hold_from else []
-        rows = read_table(folder / file, (*source.columns, *extra), quoted=source.quoted)
-        pairs = [Pair(row[a], row[b], parse_label(row[label], source.labels, where)) for where, row in rows]
-        if not extra:
-            splits[split] = pairs
-            continue
-        keys = [tuple(row[column] for column in id_columns) for _, row in rows]
-        held = {tuple(ids) for _, ids in split_rows(folder / ids_file, read_text(folder / ids_file), False)}
-        if lost := held - set(keys):
-            raise ValueError(f"{folder / ids_file}: {len(lost)} of its {len(held)} id pairs are not in "
-                             f"{folder / file}; one of the two is cut off or another edition: fetch both again")
-        splits[split] = [pair for pair, key in zip(pairs, keys) if key not in held]
-        splits[hold_split] = [pair for pair, key in zip(pairs, keys) if key in held]
+    for split, table in source.splits.items():
+        rows = list(read_split(source, folder, split))
+        held = dev_places(source, folder, [ids for _, ids in rows]) if split == "train" else ()
+        splits[split] = [pair for i, (pair, _) in enumerate(rows) if i not in held]
+        if held:
+            splits["dev"] = [rows[i][0] for i in sorted(held)]
+        if not splits[split]:
+            raise ValueError(f"{folder / table}: no pairs for {split}; it is cut off or another edition: get it again")
     return splits
+
+
+def read_split(source, folder, split):
+    """Pairs of a split as its table has them. -> iterator of (Pair, its ids, () unless dev_ids asks for them)"""
+    path, labelled = folder / source.splits[split], split not in source.unlabelled
+    a, b, label = source.columns
+    column, words = source.split_column[:1], source.split_column[1:]
+    ids = source.dev_ids[1:] if split == "train" else ()
+    read = read_objects if path.suffix == ".jsonl" else read_table
+    for where, row in read(path, (*source.columns[:2 + labelled], *column, *ids)):
+        if column and list(source.splits)[parse_label(row[column[0]], words, f"{where}, {column[0]}")] != split:
+            continue
+        value = None
+        if labelled:
+            text = source.spelled.get(row[label], row[label])
+            if text is None:
+                continue
+            value = parse_label(text, source.labels, where, source.spelled)
+        yield Pair(row[a], row[b], value), tuple(row[name] for name in ids)
+
+
+def dev_places(source, folder, ids):
+    """Which pairs of train become dev. ids: of each of them, where dev_ids names the columns. -> set of places"""
+    if not source.dev_ids:
+        return set(random.Random("dev").sample(range(len(ids)), math.ceil(source.dev_share * len(ids))))
+    path, train = folder / source.dev_ids[0], folder / source.splits["train"]
+    held = {tuple(fields) for _, fields in split_rows(path)}
+    if lost := held - set(ids):
+        raise ValueError(f"{path}: {len(lost)} of its {len(held)} id pairs are not in {train}; one of the two is cut "
+                         f"off or another edition: fetch both again")
+    return {i for i, key in enumerate(ids) if key in held}
 
 
 # --------------------------------------------------------------------------------------- the toy world
@@ -629,3 +787,460 @@ def toy_task(seed=0, train=800, held_out=120):
         rng.shuffle(squares)                         # so that the first pairs are a fair sample
         splits[split] = [pair for square in squares for pair in square]
     return Task("toy", ("different", "same"), ("accuracy",), block=4), splits
+
+
+# ------------------------------------------------------------------------------------------ robustness
+
+# The tests of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint (T. Gui et al., 2021). Names and
+# ideas are TextFlint's. Definitions, sentences, word lists and code are ours: do not compare numbers with the papers'.
+
+class Word(NamedTuple):
+    """A word of a parsed text, its place, universal tag and relation. A tag is "" where words share one place."""
+    start: int
+    end: int
+    text: str
+    tag: str
+    relation: str
+
+
+class Given:
+    """What a transformation may look at besides the texts of one pair."""
+
+    def __init__(self, parses, wordnet, translations):
+        self.parses, self.translations, self.known = parses, translations, {}
+        self.thesaurus = wordnet and Thesaurus(wordnet)
+
+    def words(self, text):
+        """The Words of a text."""
+        if text not in self.known:
+            parse = self.parses[text]
+            spans = [tuple(span) for span in parse.spans.tolist()]
+            shared = {span for span, count in Counter(spans).items() if count > 1}      # du = de + le
+            self.known[text] = [Word(*span, parse.text[slice(*span)], "" if span in shared else tag, relation)
+                                for span, tag, relation in zip(spans, parse.tags, parse.relations)]
+        return self.known[text]
+
+    @functools.cached_property
+    def names(self):
+        """The names of the data set: dict name_kind -> sorted names; and the set of those that "in" stands before."""
+        found = [name for text in self.parses for name in find_names(self.words(text), text)]
+        kinds, places = {}, {name.text for name, before in found if before.lower() == "in"}
+        for name in sorted({name.text for name, _ in found}):
+            kinds.setdefault(name_kind(name, places), []).append(name)
+        return kinds, places
+
+
+def each(edit):
+    """Makes of edit(text, rng, given, ...) -> text a function that edits every text of a list."""
+    @functools.wraps(edit)
+    def edit_all(texts, rng, given, **options):
+        return [edit(text, rng, given, **options) for text in texts]
+    return edit_all
+
+
+def put(text, word, new):
+    """The text with `new` in the place of a Word, its first letter in the case that was there."""
+    new = new[:1].upper() + new[1:] if word.text[:1].isupper() else new
+    return text[:word.start] + new + text[word.end:]
+
+
+def agrees(before, word):
+    """May `word` stand behind this one? Behind a and an not where spelling leaves its sound open (hour, unit, FBI).
+
+    >>> [agrees("a", "good"), agrees("an", "good"), agrees("an", "18"), agrees("a", "unit"), agrees("the", "unit")]
+    [True, False, True, False, True]
+    """
+    if before.lower() not in ("a", "an"):
+        return True
+    if not re.match("[0-9]", word) and (re.match(r"[hu]|eu|onc?e\b|[^a-z]", word.lower()) or word.isupper()):
+        return False
+    return bool(re.match("[aeio]|8|1[18](?![0-9])", word.lower())) == (before.lower() == "an")
+
+
+# A word for another, out of WordNet.
+POS = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
+ENDINGS = {"n": ("", "s"), "v": ("", "s", "ed", "ing"), "a": ("", "er", "est"), "r": ("",)}
+# No pair is made of these: verbs whose past or participle looks like their base; words that need others around them,
+# or mean their first sense in no news (minister: a clergyman).
+LEFT_ALONE = FUNCTION_WORDS | frozenset("""
+    beat become bet bid burst cast come cost cut fit forecast hit hurt let overcome put quit read rid run set shed shut
+    slit split spread thrust upset wed wet ever first never other percent percentage same second well
+    chief composite group intelligence key minister person""".split())
+COMMON = 3            # SemCor, the sample that WordNet was tagged on, must have a word so often in a sense
+
+
+class Thesaurus:
+    """Synonyms and antonyms of words in the form they have in a sentence, out of nltk's WordNet.
+
+    Assumes: a word means its first sense, the most frequent. Synonyms share the first sense of both, which makes up 4/5
+        of what SemCor has of either; adverbs end in -ly, no noun in s. Antonyms are direct ones. Both must be COMMON.
+        Inflection: bases, ENDINGS where regular, and irregular forms where WordNet has one for that ending (wives,
+        stopped, bigger). The rest is left alone (rose and risen, told, more beautiful, found of find and found).
+    """
+
+    def __init__(self, wordnet):
+        self.wordnet, self.known = wordnet, {}
+        self.irregular = {pos: {} for pos in ENDINGS}               # pos -> base -> forms
+        for pos, irregular in self.irregular.items():
+            for form, bases in wordnet._exception_map[pos].items():
+                for base in bases:
+                    irregular.setdefault(base, []).append(form)
+
+    def find(self, word, tag, antonyms):
+        """Antonyms, or else synonyms, of a lower-case word with a universal tag; sorted, mostly []."""
+        key = word, tag, antonyms
+        if key not in self.known:
+            pos = POS.get(tag)
+            base, ending = self.analyse(word, pos) if pos else (None, "")
+            found = self.antonyms(base, pos) if base and antonyms else self.synonyms(base, pos) if base else []
+            self.known[key] = sorted({self.inflect(other, ending, pos) for other in found} - {None, word})
+        return self.known[key]
+
+    def antonyms(self, base, pos):
+        """Antonyms of a base."""
+        lemmas = self.wordnet.synset(f"{base}.{pos}.01").lemmas()
+        found = [other for lemma in lemmas if lemma.name() == base for other in lemma.antonyms()]
+        return [other.name() for other in found if plain(other.name()) and other.count() >= COMMON]
+
+    def synonyms(self, base, pos):
+        """Synonyms of a base."""
+        sense = self.wordnet.synset(f"{base}.{pos}.01")
+        found = [name for name in sense.lemma_names() if plain(name) and name != base and (
+                 base[-2:] == name[-2:] == "ly" if pos == "r" else pos != "n" or name[-1] != "s")]
+        return [name for name in found if all(self.means(word, pos, sense) for word in (base, name))]
+
+    def means(self, base, pos, sense):
+        """Is this the first sense of the base, COMMON, and 4/5 of its uses?"""
+        synsets = [s for s in self.wordnet.synsets(base, pos) if base in s.lemma_names()]
+        count, *others = [sum(lemma.count() for lemma in s.lemmas() if lemma.name() == base) for s in synsets] or [0]
+        return count >= max(COMMON, 4 * sum(others)) and synsets[0] == sense
+
+    def expression(self, *words):
+        """Are the words an expression of WordNet's, such as prime minister?"""
+        return all(words) and bool(self.wordnet.synsets("_".join(words).lower()))
+
+    def analyse(self, word, pos):
+        """(base, ending) of a word, (None, "") where that is not certain."""
+        bases = self.wordnet._morphy(word, pos)
+        bases = [word] if word in bases and pos in "ar" else bases
+        found = [(base, ending) for base in bases for ending in ENDINGS[pos] if self.inflect(base, ending, pos) == word]
+        return found[0] if len(bases) == len(found) == 1 and bases[0] not in LEFT_ALONE else (None, "")
+
+    def inflect(self, base, ending, pos):
+        """The base with an ending, or None where it may be irregular."""
+        if not ending:
+            return base
+        irregular = self.irregular[pos].get(base, [])
+        found = [form for form in irregular if pos == "n" or ending != "s" and form.endswith(ending)]
+        if found:
+            return found[0] if len(found) == 1 else None
+        if (irregular and ending == "ed" or re.search("[^aeiou]o$", base) and ending == "s"
+                or pos == "a" and len(re.findall("[aeiouy]+", base.removesuffix("e"))) > 1):
+            return None
+        if ending == "s" and re.search("(wo|[^aiou])man$", base):   # no humen
+            return base[:-2] + "en"
+        if ending == "s":
+            return re.sub("(?<![aeiou])y$", "ie", base) + ("es" if re.search("(s|x|z|ch|sh)$", base) else "s")
+        if ending == "ing":
+            return re.sub("ie$", "y", re.sub("(?<![eoyi])e$", "", base)) + ending
+        return re.sub("(?<![aeiou])y$", "i", base).removesuffix("e") + ending
+
+
+def plain(name):
+    """Is a lemma of WordNet one word, no name, no abbreviation, and not LEFT_ALONE?"""
+    return bool(re.fullmatch("[a-z]*[aeiou][a-z]*", name)) and name not in LEFT_ALONE
+
+
+@each
+def swap_word(text, rng, given, antonyms):
+    """A word becomes its antonym, or else a synonym; no name, no part of an expression, none that is there already."""
+    words, find = given.words(text), given.thesaurus
+    options, present = [], {word.text.lower() for word in words}
+    for before, word, after in zip(["", *(w.text for w in words)], words, [*(w.text for w in words[1:]), ""]):
+        lower = word.text.islower() or not before and word.text.istitle() and not after[:1].isupper()
+        if lower and word.relation.partition(":")[0] not in ("fixed", "flat", "compound"):
+            found = find.find(word.text.lower(), word.tag, antonyms)
+            found = [new for new in found if new not in present and agrees(before, new)]
+            if found and not find.expression(before, word.text) and not find.expression(word.text, after):
+                options.append((word, found))
+    if not options:
+        return text
+    word, found = rng.choice(options)
+    return put(text, word, rng.choice(found))
+
+
+# Numbers and names.
+NUMBERS = {f"{Number(n):words}": n for n in range(2, 100)}
+# Behind one of these another number may be true as well: at least three people are at least two.
+BOUNDS = frozenset("as least most than over under above below beyond up minimum maximum exceed exceeds exceeded "
+                   "exceeding between".split())
+
+
+@each
+def change_number(text, rng, given):
+    """A number becomes another; none up to three words behind one of BOUNDS, or right before "or" (two or more)."""
+    words, options = given.words(text), []
+    present = {word.text.lower() for word in words}
+    for i, word in enumerate(words):
+        before = [other.text.lower() for other in words[max(0, i - 3):i]]
+        if word.tag == "NUM" and BOUNDS.isdisjoint(before) and [other.text for other in words[i + 1:i + 2]] != ["or"]:
+            found = [n for n in other_numbers(word.text) if n not in present and agrees((before or [""])[-1], n)]
+            options += [(word, found)] if found else []
+    if not options:
+        return text
+    word, found = rng.choice(options)
+    return put(text, word, rng.choice(found))
+
+
+def other_numbers(word):
+    """Numbers like a number word or a number in digits, none below 2; [] for any other word, and for one (that is also
+    a pronoun, and what it counts stands in the singular).
+
+    >>> other_numbers("2001")[:3], other_numbers("4.50")[:3], other_numbers("Thirty")[:3], other_numbers("1")
+    (['2000', '2002', '2003'], ['2.50', '3.50', '5.50'], ['twenty', 'forty', 'fifty'], [])
+    """
+    if n := NUMBERS.get(word.lower()):
+        found = [f"{Number(other):words}" for other in (range(2, 13) if n < 20 else range(20, 100, 10))]
+    elif word == "1" or not re.fullmatch(r"0\.[0-9]+|[1-9][0-9]{0,2}((,[0-9]{3})+|[0-9]*)(\.[0-9]+)?", word):
+        found = []
+    elif re.fullmatch("(1[5-9]|20)[0-9][0-9]", word):               # like a year
+        found = [word[:3] + digit for digit in "0123456789"]
+    elif len(word) < 3 and int(word) < 32:                          # like a day of a month
+        found = [str(n) for n in range(2, 29)]
+    else:
+        found = [digit + word[1:] for digit in "23456789"]
+    return [other for other in found if other != word.lower()]
+
+
+CALENDAR = re.compile(r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(January|February|March|April|May|June|July|August|"
+                      r"September|October|November|December)|(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.")
+
+
+def name_kind(name, places):
+    """What names have in common that may replace each other: days, months, or: a place or not, how many words, which of
+    them acronyms (FBI), which with a full stop (Inc.)."""
+    if found := CALENDAR.match(name):
+        return found.lastindex, name.count(" ")
+    return name in places, *((len(word) > 1 and word.isupper(), word[-1] == ".") for word in name.split(" "))
+
+
+def find_names(words, text):
+    """Runs of words tagged PROPN, parted by one space. -> list of (a Word for the whole run, the word before or "")
+    Left out: hyphens and digits, and what may be half a name, beside a capital letter, "&" or "of"."""
+    runs = [[Word(0, 0, "", "", "")]]
+    for word in words:
+        joins = word.tag == runs[-1][-1].tag == "PROPN" and text[runs[-1][-1].end:word.start] == " "
+        runs[-1:] = [[*runs[-1], word]] if joins else [runs[-1], [word]]
+    names = []
+    for (*_, before), run, (after, *_) in zip(runs, runs[1:], [*runs[2:], runs[0]]):
+        half = (before.text[:1].isupper() and before.text.lower() not in FUNCTION_WORDS or after.text[:1].isupper()
+                or "&" in (before.text, after.text) or after.text == "of")
+        proper = all(re.fullmatch(r"[^\W\d_](['’&.]?[^\W\d_])*\.?", word.text) and word.text[0].isupper()
+                     for word in run)
+        if run[0].tag == "PROPN" and proper and not half:
+            start, end = run[0].start, run[-1].end
+            names.append((Word(start, end, text[start:end], "PROPN", ""), before.text))
+    return names
+
+
+def swap_name(texts, rng, given):
+    """A name in both texts becomes another, in every place; no part of it stands elsewhere (Iraq in Iraqi)."""
+    names = [find_names(given.words(text), text) for text in texts]
+    (kinds, places), whole, options = given.names, " ".join(texts).lower(), []
+    for name in sorted(set.intersection(*({name.text for name, _ in found} for found in names))):
+        here = [[(word, before) for word, before in found if word.text == name] for found in names]
+        rest = " ".join(put_all(text, found, "") for text, found in zip(texts, here)).lower()
+        found = [new for new in kinds[name_kind(name, places)]
+                 if not any(part in whole for part in new.lower().split())
+                 and all(agrees(before, new) for side in here for _, before in side)]
+        if found and not any(part in rest for part in name.lower().split()):
+            options.append((here, found))
+    if not options:
+        return texts
+    here, found = rng.choice(options)
+    new = rng.choice(found)
+    return [put_all(text, found, new) for text, found in zip(texts, here)]
+
+
+def put_all(text, names, new):
+    """The text with `new` in the place of each name of `find_names`."""
+    for name, _ in reversed(names):
+        text = text[:name.start] + new + text[name.end:]
+    return text
+
+
+# Something beside what is said.
+ADVERBS = "actually", "indeed", "in fact", "certainly", "truly", "surely"         # true of whatever is true
+NEGATIONS = frozenset("no not n't never none nobody nothing neither nor without hardly barely".split())
+CLAUSES = "root", "ccomp", "conj", "advcl", "acl:relcl", "parataxis"              # relations of verbs with subjects
+# True whatever is true: what follows from a text follows from it and one of these, and nothing else does.
+TRUISMS = ("What is done is done.", "A rule is a rule.", "Things are what they are.", "Whatever happens happens.",
+           "Those who know know.", "Either it is so or it is not.")
+IRRELEVANT = ("The soup was still too hot to eat.", "Nobody had watered the ferns since spring.",
+              "My aunt keeps her buttons in a biscuit tin.", "The choir rehearsed until the lamps went out.",
+              "A snail crossed the garden path after the rain.", "Her left glove was under the piano all along.",
+              "The lighthouse keeper whistled while he peeled potatoes.", "Our kite got stuck in a chestnut tree.")
+MARKS = ("", "!!"), ("", " ..."), ("", " --"), ("... ", ""), ("-- ", ""), ("(", ")"), ("* ", " *")
+TWITTER = dict(pair.split("=") for pair in """
+    you=u your=ur are=r and=& with=w/ without=w/o because=bc people=ppl please=pls before=b4 great=gr8 tomorrow=tmrw
+    tonight=2nite about=abt government=govt though=tho although=altho through=thru thanks=thx really=rly something=smth
+    someone=some1 everyone=every1 probably=prolly later=l8r between=btwn would=wld could=cld should=shd months=mths
+    weeks=wks years=yrs minutes=mins friends=frnds message=msg picture=pic pictures=pix love=luv what=wut says=sez
+    """.split())
+
+
+@each
+def insert_adverb(text, rng, given):
+    """One of ADVERBS stands before the verb of a clause; not behind a negation, whose scope it would change."""
+    words, options = given.words(text), []
+    for before, word in zip(words, words[1:]):
+        if before.text.lower() in NEGATIONS:
+            break
+        if (word.tag == "VERB" and word.relation in CLAUSES and word.text.islower()
+                and before.tag in ("NOUN", "PROPN", "PRON", "AUX", "ADV", "CCONJ", "PUNCT")
+                and text[before.end:word.start] == " "):
+            options.append(word.start)
+    adverbs = [adverb for adverb in ADVERBS if adverb not in text.lower()]
+    if not options or not adverbs:
+        return text
+    place = rng.choice(options)
+    return f"{text[:place]}{rng.choice(adverbs)} {text[place:]}"
+
+
+def around(text, before, after):
+    """The text with something right before and behind it; what stands behind comes before any space at its end."""
+    body = text.strip()
+    return text.replace(body, f"{before}{body}{after}", 1) if body else text
+
+
+def append(text, sentence):
+    """The text, closed by a full stop if it is open, and a sentence behind it."""
+    return around(text, "", ("" if re.search(r"""[.!?…"'’”)\]]\s*$""", text) else ".") + " " + sentence)
+
+
+@each
+def add_truism(text, rng, given):
+    """One of TRUISMS stands behind it."""
+    return append(text, rng.choice(TRUISMS))
+
+
+def append_irrelevant(texts, rng, given):
+    """One of IRRELEVANT stands behind every text, the same: how alike they are otherwise decides, as before."""
+    used = set(re.findall(r"\w{4,}", " ".join(texts).lower()))
+    found = [new for new in IRRELEVANT if used.isdisjoint(re.findall(r"\w{4,}", new.lower()))]
+    if not found or not all(text.strip() for text in texts):
+        return texts
+    new = rng.choice(found)
+    return [append(text, new) for text in texts]
+
+
+@each
+def add_punctuation(text, rng, given):
+    """Some of MARKS stand around it."""
+    return around(text, *rng.choice(MARKS))
+
+
+@each
+def spell_as_on_twitter(text, rng, given):
+    """Words are spelled as in TWITTER: all in lower case, and the first."""
+    for found in reversed(list(re.finditer(r"(?<![\w'’@#./&-])\w+(?![\w'’/&-])", text))):
+        word = Word(*found.span(), found[0], "", "")
+        if found[0].lower() in TWITTER and (found[0].islower() or found[0].istitle() and not text[:word.start].strip()):
+            text = put(text, word, TWITTER[found[0].lower()])
+    return text
+
+
+@each
+def translate_back(text, rng, given):
+    """What came back from another language, where that is more than other capitals and spaces."""
+    new = given.translations.get(text, text)
+    return text if new.casefold().split() in ([], text.casefold().split()) else new
+
+
+def read_translations(path):
+    """For BackTrans: dict sentence -> translation, of a .tsv or .csv file with the header sentence, translation."""
+    return {row["sentence"]: row["translation"] for _, row in read_table(path, ("sentence", "translation"))}
+
+
+class Transformation(NamedTuple):
+    """function(texts, rng, given) -> texts. sides: the sentences that it edits, or "aa": a and the edited a become the
+    pair. labels: kind of task (see `task_kind`) -> what becomes of the label; refused for another kind. needs: what
+    `transform` must be given.
+
+    KEEPS: the pair still says what it said, in other words or with something beside it. DENIES: the second sentence
+    denies the first, whatever the original pair was; the label is the one that a task has for that."""
+    function: object
+    sides: str
+    labels: dict
+    needs: tuple = ()
+
+
+KEEPS, DENIES = "keeps", "makes it a denial"
+DENIALS = "contradiction", "not_entailment", "neutral", "different", "0"     # the label: the first that a task has
+DENIED, KEPT = {"paraphrase": DENIES, "inference": DENIES}, {"paraphrase": KEEPS, "inference": KEEPS}
+ALWAYS_KEPT = KEPT | {"other": KEEPS}
+TRANSFORMATIONS = {
+    "SwapAnt": Transformation(functools.partial(swap_word, antonyms=True), "aa", DENIED, ("parse", "lexicon")),
+    "NumWord": Transformation(change_number, "aa", DENIED, ("parse",)),
+    "AddSent": Transformation(add_truism, "a", {"inference": KEEPS}),
+    "InsertAdv": Transformation(insert_adverb, "ab", ALWAYS_KEPT, ("parse",)),
+    "AppendIrr": Transformation(append_irrelevant, "ab", KEPT),
+    "AddPunc": Transformation(add_punctuation, "ab", ALWAYS_KEPT),
+    "BackTrans": Transformation(translate_back, "ab", ALWAYS_KEPT, ("file",)),
+    "TwitterType": Transformation(spell_as_on_twitter, "ab", ALWAYS_KEPT),
+    "SwapNamedEnt": Transformation(swap_name, "ab", ALWAYS_KEPT, ("parse",)),
+    "SwapSyn": Transformation(functools.partial(swap_word, antonyms=False), "b", ALWAYS_KEPT,
+                              ("parse", "lexicon")),
+}
+
+
+def task_kind(task):
+    """"inference" or "paraphrase", by the names of the classes; "other" for scores, for qnli, whose pairs are question
+    and answer, and for other names in the user's own files. Assumes: of classes 0 and 1, 1 is for paraphrases."""
+    names = {label.casefold() for label in task.labels}
+    if names & {"entailment", "entails"}:
+        return "inference" if task.name != "qnli" else "other"
+    return "paraphrase" if names in ({"0", "1"}, {"different", "same"}) else "other"
+
+
+def label_rule(name, task):
+    """What a transformation does to the labels of a task: "keeps", "makes it contradiction" (or whatever the class is
+    called), "" where it is refused."""
+    rule = TRANSFORMATIONS[name].labels.get(task_kind(task), "")
+    names = {label.casefold(): label for label in task.labels}
+    return f"makes it {next(names[denial] for denial in DENIALS if denial in names)}" if rule == DENIES else rule
+
+
+def transform(name, task, pairs, seed=0, parses=None, lexicon=None, translations=None):
+    """Pairs changed by one of TRANSFORMATIONS. -> list of (index of the original in pairs, new Pair), in order, only of
+    pairs that did change and whose new label is known: no unlabelled ones where the label is kept.
+
+    parses: dict text -> priors.Parse of the whole data set; names are taken from there. lexicon: a priors.WordNet.
+    translations: dict text -> text. What becomes of a pair depends on the seed, its own texts, and for names on the
+    texts in parses; never on the other pairs.
+    Raises ValueError for an unknown name, for one refused for this task, and when something needed is not given."""
+    if name not in TRANSFORMATIONS:
+        raise ValueError(f"transform: no {name!r}; expected one of {', '.join(TRANSFORMATIONS)}")
+    function, sides, _, needs = TRANSFORMATIONS[name]
+    rule = label_rule(name, task)
+    if not rule:
+        possible = ", ".join(other for other in TRANSFORMATIONS if label_rule(other, task))
+        raise ValueError(f"transform: {name} says nothing of the labels of {task.name}; possible are {possible}")
+    wordnet = getattr(lexicon, "wordnet", None)
+    for need, value, argument in (("parse", parses, "parses, dict text -> priors.Parse"),
+                                  ("lexicon", wordnet, "lexicon, a priors.WordNet"),
+                                  ("file", translations, "translations, see read_translations")):
+        if need in needs and value is None:
+            raise ValueError(f"transform: {name} needs {argument}")
+    lacking = {getattr(pair, side) for pair in pairs for side in sides} - set(parses or ())
+    if lacking and "parse" in needs:
+        raise ValueError(f"transform: parses lacks {len(lacking)} texts of the pairs, such as {min(lacking)!r}")
+    given, changed = Given(parses, wordnet if "lexicon" in needs else None, translations), []
+    for index, pair in enumerate(pairs):
+        old = [getattr(pair, side) for side in dict.fromkeys(sides)]
+        new = function(old, random.Random(f"{seed} {name} {pair.a!r} {pair.b!r}"), given)
+        a, b = {"a": [*new, pair.b], "b": [pair.a, *new], "ab": new, "aa": [*old, *new]}[sides]
+        label = pair.label if rule == KEEPS else task.labels.index(rule.removeprefix("makes it "))
+        if new != old and (a, b) != (pair.a, pair.b) and label is not None:
+            changed.append((index, replace(pair, a=a, b=b, label=label)))
+    return changed

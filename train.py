@@ -7,6 +7,7 @@ A run folder holds
     config.json   every setting, so that --from and --resume need nothing else     encoder/    sizes and vocabulary
     log.jsonl     one event a line                                                 words.json  sentence counts (tf-idf)
     best.pt       weights of the best epoch       last.pt    all that --resume needs, every random state included
+    explanation.html   the page of --explain
     result.json   metrics, seconds, speed, memory, parameters, versions            test.json   the same for --test
 
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...`. A batch is cut over the processes, so neither
@@ -17,6 +18,7 @@ Left out: what is computed (semmatch, bert_min, priors), where pairs come from (
 import argparse
 import contextlib
 import difflib
+import functools
 import itertools
 import json
 import math
@@ -35,16 +37,19 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
+from tokenizers import decoders, models
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 import bert_min
+import explain
 import priors
 import tasks
 from bert_min import BertConfig, PairTokenizer
-from semmatch import ATTENTION, Matcher, check_options
+from semmatch import METHODS, DrrNet, FusionAttention, LadraNet, Matcher, check_options
 
-# Axes: B batch, L tokens, n words of a, m words of b
+# Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b, c characters, R relations
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")      # set, so that tokenizers is silent about --workers
 RUNS = Path("runs")                # where run folders go without --out
@@ -62,32 +67,40 @@ def option(default, help, choices=None):
 class Settings:
     """Everything a run depends on. None: decided by model and task, in `Settings.complete`."""
 
-    task: str = option("toy", "toy (generated, no network), mrpc, or own with --train-file and --dev-file")
+    task: str = option("toy", f"toy (generated, no network), {', '.join(tasks.SOURCES)}, or own with --train-file and "
+                              "--dev-file")
     train_file: str | None = option(None, "own data, .tsv or .csv with the header sentence1, sentence2, label")
     dev_file: str | None = option(None, "the same for choosing the best epoch")
     test_file: str | None = option(None, "the same for --test")
-    model: str = option("dafa", "the method; bert is the plain encoder", tuple(ATTENTION))
-    beside: str | None = option(None, "a second model trained the same way and shown beside it, or none "
-                                      "(default: bert for toy, none otherwise)", (*ATTENTION, "none"))
+    model: str = option("dafa", "the method; bert is the plain encoder", tuple(METHODS))
+    beside: str | None = option(None, "a second model trained and shown beside it, by its own recipe, or none "
+                                      "(default: bert for toy, none otherwise)", (*METHODS, "none"))
     bert: str | None = option(None, "tiny, mini, small, medium, base, large, roberta-base, a folder with weights, or "
                                     "scratch: small and untrained (default: scratch for toy, base otherwise)")
     printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
     scope: str = option("hidden", "fuse all heads together, or inside each head", ("hidden", "head"))
     layers: str = option("first", "layers that carry the method: first, all, or numbers such as 0,3")
     without: str = option("", "ablations, such as tree,gates")
+    glove: str | None = option(None, "drrnet: word vectors in GloVe's text form, which are then fixed (default: learned)")
     parses: str | None = option(None, "your own parses as a CoNLL-U file, instead of the shipped parser's")
     data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number if that exists)")
+    recipe: str = option("ours", "ours, or printed: how the external-knowledge paper trains, Adadelta and then SGD",
+                         ("ours", "printed"))
     epochs: int | None = option(None, "passes over the training pairs")
     batch_size: int | None = option(None, "pairs in one optimizer step, over all processes and --accumulate")
     accumulate: int = option(1, "parts a batch is computed in, to save memory")
+    optimizer: str | None = option(None, "AdamW, or Adam, or Adadelta", ("adamw", "adam", "adadelta"))
     lr: float | None = option(None, "highest learning rate")
     lr_new: float | None = option(None, "the same for the layers that the method adds (default: --lr)")
+    schedule: str | None = option(None, "the rate's way up and down again, straight or in half cosines; or flat",
+                                  ("linear", "cosine", "flat"))
     warmup: float | None = option(None, "share of the steps in which the rate rises")
-    weight_decay: float | None = option(None, "AdamW's decay; none on biases and norms")
+    weight_decay: float | None = option(None, "the optimizer's decay; none on biases and norms")
     clip: float | None = option(None, "largest gradient norm")
     dropout: float | None = option(None, "dropout of the encoder (default: as its configuration says)")
-    patience: int = option(0, "stop after this many epochs without a better dev result; 0: never")
+    patience: int | None = option(None, "stop when the dev loss, looked at after each epoch, has not fallen for this "
+                                        "many steps; 0: never")
     max_length: int = option(128, "tokens of a packed pair; longer pairs are cut")
     seed: int = option(0, "seed of weights, order and dropout")
     seeds: int = option(1, "this many runs, with seed, seed+1, ..., and their mean and spread")
@@ -106,6 +119,12 @@ class Settings:
                 (any(own) and not all(own), "--train-file and --dev-file go together"),
                 (any(own) and self.task not in ("toy", "own"), f"--task {self.task} and --train-file exclude each other"),
                 (self.task == "own" and not any(own), "--task own needs --train-file and --dev-file"),
+                (self.recipe == "printed" and self.model != "knowledge",
+                 f"--recipe printed: only --model knowledge has another one on its page; {self.model} trains as its paper does"),
+                (self.model == "drrnet" and self.bert not in (None, "none"), "--bert: --model drrnet reads words, with no encoder"),
+                (self.model != "drrnet" and self.glove, f"--glove: only --model drrnet reads word vectors, not {self.model}"),
+                (self.model in ("bert", "drrnet", "ladranet") and (self.scope, self.layers) != ("hidden", "first"),
+                 f"--scope and --layers say where two signals are fused; {self.model} fuses none"),
                 (self.beside == self.model, f"--beside {self.beside}: that is --model itself; name another, or none"),
                 (self.test_file and not any(own), "--test-file needs --train-file and --dev-file"),
                 (not 0 < self.train_fraction <= 1, f"--train-fraction {self.train_fraction}: expected more than 0, at most 1"),
@@ -125,7 +144,7 @@ class Settings:
 
     def options(self):
         """What the attention class takes: printed, scope, without. Raises ValueError naming what it knows."""
-        method = ATTENTION[self.model]
+        method = METHODS[self.model]
         known = getattr(method, "PRINTED", frozenset())
         parts = [part for part in self.printed.replace(" ", "").split(",") if part]
         printed = known if parts == ["all"] else {int(part) if part.isdecimal() else part for part in parts}
@@ -135,7 +154,8 @@ class Settings:
                 raise ValueError("--model bert has no equations to print and no parts to leave out")
             return {}
         check_options(method, printed, without)
-        return {"printed": frozenset(printed), "scope": self.scope, "without": frozenset(without)}
+        scope = {"scope": self.scope} if issubclass(method, FusionAttention) else {}
+        return {"printed": frozenset(printed), "without": frozenset(without)} | scope
 
     def layer_indices(self, count):
         """The layers that carry the method, of an encoder with `count` layers."""
@@ -149,7 +169,7 @@ class Settings:
     def complete(self):
         """The same settings with every None decided."""
         task = "own" if self.train_file else self.task
-        bert = self.bert or ("scratch" if task == "toy" else "base")
+        bert = self.bert or ("none" if self.model == "drrnet" else "scratch" if task == "toy" else "base")
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             torch.empty(0, device=device)
@@ -157,20 +177,31 @@ class Settings:
             reason = str(error).split("\n")[0]
             raise ValueError(f"--device {device}: not usable here ({reason}); leave it out, or use cpu") from None
         fast = device.startswith("cuda") and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-        recipe = SCRATCH if bert == "scratch" else RECIPES[self.model]
+        recipe = (PRINTED_RECIPE if self.recipe == "printed" else SCRATCH if bert == "scratch" else
+                  RECIPES[self.model] | (TOY_DRRNET if task == "toy" and self.model == "drrnet" else {}))
         decided = {name: recipe[name] for name in recipe if getattr(self, name) is None}
         if self.lr_new is None:
-            decided["lr_new"] = decided.get("lr", self.lr)
+            decided.setdefault("lr_new", decided.get("lr", self.lr))
         beside = self.beside or ("bert" if task == "toy" and self.model != "bert" else "none")
         return replace(self, task=task, bert=bert, device=device, beside=beside, **decided,
                        precision=self.precision or ("bf16" if fast else "fp32"))
 
 
 # DAFA: appendix B.1, within its ranges (one rate for all weights, 8e-6 to 3e-5; batch 16 to 64; 3 to 5 epochs; clip
-# 7.5 to 15). bert: the same but for the decay, 0.01 in Devlin et al. (2019).
-DAFA = dict(epochs=3, batch_size=32, lr=2e-5, warmup=0.1, weight_decay=1e-8, clip=10.0)
-RECIPES = {"bert": DAFA | dict(weight_decay=0.01), "dafa": DAFA}
-SCRATCH = dict(epochs=8, batch_size=64, lr=1e-3, warmup=0.1, weight_decay=0.01, clip=10.0, dropout=0.0)
+# 7.5 to 15). DABERT: the same ranges, 5 epochs, decay 0.01; that decay stands in Devlin et al. (2019) too.
+FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01,
+                 clip=10.0, patience=0)
+RECIPES = {"bert": FINE_TUNE, "dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight_decay=1e-8),
+           "knowledge": FINE_TUNE}
+# Both: Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net trains its
+# encoder at 1e-3 too; we leave it the rate of fine-tuning. Batch, epochs and clip are not printed.
+REREAD = FINE_TUNE | dict(optimizer="adam", lr_new=1e-3, schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
+RECIPES |= {"ladranet": REREAD, "drrnet": REREAD | dict(epochs=10, lr=1e-3)}
+# Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are not printed.
+PRINTED_RECIPE = FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat", weight_decay=0.0)
+SGD_RATE, SGD_AFTER = 3e-4, 30_000                # steps without a better dev result
+SCRATCH = FINE_TUNE | dict(epochs=8, batch_size=64, lr=1e-3, dropout=0.0)
+TOY_DRRNET, TOY_SIZES = dict(epochs=8, batch_size=64), dict(WORD=64, CHARACTER=32, HIDDEN=64, ATTENTION=64)
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
@@ -207,7 +238,11 @@ def command_line():
     parser.add_argument("--resume", action="store_true", help="go on in --out from its last checkpoint")
     parser.add_argument("--from", dest="run", metavar="RUN", help="use the trained run in this folder")
     parser.add_argument("--test", action="store_true", help="evaluate the best epoch on the test split, once")
-    parser.add_argument("--predict", metavar="FILE", help="with --from: label the pairs of a .tsv or .csv file")
+    parser.add_argument("--predict", metavar="FILE", help="with --from: label the pairs of a .tsv or .csv file, or of a split "
+                        "of the run's task, such as test, in the form that GLUE takes")
+    parser.add_argument("--show-reading", action="store_true", help="with --predict: what drrnet or ladranet reads, in order")
+    parser.add_argument("--explain", nargs=2, metavar=("A", "B"), help="with --from: what the model saw in these two sentences, "
+                        "as a page, explanation.html in the run's folder")
     return parser
 
 
@@ -228,28 +263,20 @@ def load_pairs(settings):
 
 
 class Examples:
-    """Encoded pairs of one split; a batch's prior matrices are made when it is collated, from parses made before.
+    """Encoded pairs of one split; a batch's priors are computed when it is collated, from parses or facts found before.
 
+    spans: dict text -> spans of its words, or None; prior: a function of a pair -> (n, m) or (n, m, R) array, or None.
     `indices` of collate are places in `pairs`. Nothing here depends on a batch's neighbours.
     """
 
-    def __init__(self, pairs, settings, tokenizer, parses=None, tfidf=None):
-        spans = (lambda text: parses[text].spans) if parses else (lambda text: None)
-        packed = [(p.a, spans(p.a), p.b, spans(p.b)) for p in pairs]
-        self.pairs, self.pad_id = pairs, tokenizer.pad_id
-        self.encoded = tokenizer.encode_batch(packed, settings.max_length)
+    def __init__(self, pairs, settings, tokenizer, spans=None, prior=None):
+        of = spans.get if spans else (lambda text: None)
+        self.pairs, self.pad_id, self.prior = pairs, tokenizer.pad_id, prior
+        self.encoded = tokenizer.encode_batch([(p.a, of(p.a), p.b, of(p.b)) for p in pairs], settings.max_length)
         self.lengths = [len(ids) for ids, _, _ in self.encoded]
-        self.parses, self.options = parses, settings.options()
-        self.weights = {t: tfidf.weights(parses[t].words) for p in pairs for t in (p.a, p.b)} if parses else None
-
-    def matrix(self, pair):
-        """DAFA's M_F of one pair, (n, m) float32."""
-        return priors.dependency_matrix(self.parses[pair.a], self.parses[pair.b], self.weights[pair.a],
-                                        self.weights[pair.b], self.options["printed"],
-                                        self.options["without"] & {"tree", "subgraph", "tfidf"})
 
     def collate(self, indices):
-        """Padded tensors of the pairs at these places: input_ids, segment, mask, word_index (B, L), prior (B, n, m)."""
+        """Padded tensors of the pairs at these places: input_ids, segment, mask, word_index (B, L), prior (B, n, m) or (B, n, m, R)."""
         length = max(self.lengths[i] for i in indices)
         arrays = np.zeros((3, len(indices), length), np.int64)
         arrays[0], arrays[2] = self.pad_id, -1
@@ -258,21 +285,56 @@ class Examples:
             arrays[:, row, :self.lengths[i]] = self.encoded[i]
             mask[row, :self.lengths[i]] = True
         batch = dict(zip(("input_ids", "segment", "word_index"), torch.from_numpy(arrays)), mask=torch.from_numpy(mask))
-        if self.parses:
-            matrices = [self.matrix(self.pairs[i]) for i in indices]
+        if self.prior:
+            matrices = [torch.from_numpy(self.prior(self.pairs[i])) for i in indices]
             n, m = (max(1, *(x.shape[axis] for x in matrices)) for axis in (0, 1))
-            prior = torch.zeros(len(indices), n, m)  # (B, n, m)
+            batch["prior"] = matrices[0].new_zeros(len(indices), n, m, *matrices[0].shape[2:])
             for row, x in enumerate(matrices):
-                prior[row, :x.shape[0], :x.shape[1]] = torch.from_numpy(x)
-            batch["prior"] = prior
+                batch["prior"][row, :x.shape[0], :x.shape[1]] = x
+        return batch, self.labels(indices)
+
+    def labels(self, indices):
+        """(B,), or None where one is not known."""
         labels = [self.pairs[i].label for i in indices]
-        return batch, None if None in labels else torch.tensor(labels)
+        return None if None in labels else torch.tensor(labels)
 
     def loader(self, batches, settings):
         """Collated batches, in order; `batches` is a list of lists of places."""
         return DataLoader(range(len(self.pairs)), batch_sampler=batches, collate_fn=self.collate,
                           num_workers=settings.workers, pin_memory=settings.device.startswith("cuda"),
                           generator=torch.Generator())      # its own, so that the global one is not touched
+
+
+class WordExamples(Examples):
+    """Pairs as DRr-Net reads them; each tensor of a batch has a leading axis of 2, sentence a and sentence b.
+
+    parses, facts: dicts text -> Parse, text -> what the lexicon knows of its words.
+    """
+
+    def __init__(self, pairs, settings, vocabulary, parses, facts):
+        self.pairs, self.vocabulary, self.longest = pairs, vocabulary, settings.max_length
+        self.parses, self.facts = parses, facts
+        self.lengths = [min(self.longest, max(1, len(parses[p.a].tags), len(parses[p.b].tags))) for p in pairs]
+
+    def features(self, text, other):
+        """Tensors with a row for each word: number, characters, tag, does the other sentence have it, or its antonym?"""
+        words, tags = self.parses[text].words or [""], self.parses[text].tags or ["X"]    # no words: an unknown one
+        there = {word.casefold() for word in self.parses[other].words}
+        relations = priors.relation_matrix(self.facts[text] or [None], self.facts[other])  # (n, m, R)
+        columns = (self.vocabulary.ids(words), self.vocabulary.spell(words),
+                   [priors.TAGS.index(tag if tag in priors.TAGS else "X") for tag in tags],
+                   [word.casefold() in there for word in words],
+                   relations[..., priors.RELATIONS.index("antonym")].any(1), [True] * len(words))
+        return [torch.as_tensor(np.asarray(column)[:self.longest]) for column in columns]
+
+    def collate(self, indices):
+        """word_ids, tags int64 (2, B, n), character_ids (2, B, n, c), match, antonym, mask bool (2, B, n); labels."""
+        pairs = [self.pairs[i] for i in indices]
+        rows = [self.features(p.a, p.b) for p in pairs] + [self.features(p.b, p.a) for p in pairs]
+        names = ("word_ids", "character_ids", "tags", "match", "antonym", "mask")
+        batch = {name: pad_sequence(column, batch_first=True).unflatten(0, (2, len(pairs)))
+                 for name, column in zip(names, zip(*rows))}
+        return batch, self.labels(indices)
 
 
 def training_batches(lengths, batch_size, seed, block=1):
@@ -291,18 +353,41 @@ def training_batches(lengths, batch_size, seed, block=1):
     return batches
 
 
-def prepare(settings, tokenizer, splits, tfidf=None):
-    """What the model needs beside the ids: parses and word weights, where its prior asks for them.
+def dependency_prior(parses, weights, options, pair):
+    """DAFA's M_F of one pair, (n, m) float32."""
+    return priors.dependency_matrix(parses[pair.a], parses[pair.b], weights[pair.a], weights[pair.b],
+                                    options["printed"], options["without"] & {"tree", "subgraph", "tfidf"})
+
+
+def relation_prior(facts, pair):
+    """The external-knowledge method's k_ij of one pair, (n, m, R) bool."""
+    return priors.relation_matrix(facts[pair.a], facts[pair.b])
+
+
+def prepare(settings, task, tokenizer, splits, tfidf=None):
+    """What the model needs beside the ids: words, and what is known of them, where its prior asks for that.
 
     -> (dict split -> Examples, TfIdf or None). Parses are kept in CACHE under a key of texts and parser.
     """
-    parses = None
-    if getattr(ATTENTION[settings.model], "PRIOR", None) == "dependency":
-        texts = [text for pairs in splits.values() for p in pairs for text in (p.a, p.b)]
+    kind, parses, spans, prior = getattr(METHODS[settings.model], "PRIOR", None), None, None, None
+    texts = list(dict.fromkeys(text for pairs in splits.values() for p in pairs for text in (p.a, p.b)))
+    if kind in ("dependency", "words"):
         parser = None if settings.parses else priors.load_parser()
         parses = priors.parse_texts(texts, parser, CACHE, settings.parses, progress=main_process())
+        spans = {text: parses[text].spans for text in texts}
+    if kind in ("relations", "words"):
+        lexicon = priors.Table(tasks.LEXICON) if task.name == "toy" else priors.WordNet()
+        spans = spans or {text: priors.split_words(text) for text in texts}
+        bar = tqdm(texts, "looking up words", leave=False, disable=None if main_process() else True)
+        facts = {text: lexicon.facts([text[start:end] for start, end in spans[text].tolist()]) for text in bar}
+        prior = functools.partial(relation_prior, facts)
+    if kind == "words":
+        return {name: WordExamples(pairs, settings, tokenizer, parses, facts) for name, pairs in splits.items()}, None
+    if kind == "dependency":
         tfidf = tfidf or priors.TfIdf(parses[t].words for p in splits["train"] for t in (p.a, p.b))
-    return {name: Examples(pairs, settings, tokenizer, parses, tfidf) for name, pairs in splits.items()}, tfidf
+        weights = {text: tfidf.weights(parses[text].words) for text in texts}
+        prior = functools.partial(dependency_prior, parses, weights, settings.options())
+    return {name: Examples(pairs, settings, tokenizer, spans, prior) for name, pairs in splits.items()}, tfidf
 
 
 # ---- Several processes ----------------------------------------------------------------------------------------------
@@ -357,11 +442,30 @@ def add_over_processes(model, loss, due):
 
 # ---- Model and optimizer --------------------------------------------------------------------------------------------
 
+def learn_words(settings, texts):
+    """DRr-Net's vocabulary, with vectors where --glove has them."""
+    sentences = [[text[start:end] for start, end in priors.split_words(text).tolist()] for text in texts]
+    if not settings.glove:
+        return priors.Vocabulary.learn(sentences)
+    count = Counter(word for words in sentences for word in words)
+    found, malformed = priors.read_vectors(settings.glove, {form for w in count for form in (w, w.casefold())},
+                                           main_process())
+    have = {word for word in count if word in found or word.casefold() in found}
+    say(f"{settings.glove}: vectors for {len(have):,} of {len(count):,} words ({100 * len(have) / len(count):.1f} %), "
+        f"{100 * sum(count[w] for w in have) / count.total():.1f} % of the running text; {malformed} malformed lines")
+    return priors.Vocabulary.learn(sentences, found, settings.seed)
+
+
 def build(settings, task, encoder=None, texts=None):
     """The model and its tokenizer: from --bert, from scratch (a vocabulary learned from texts), or from a run's
-    encoder folder, without weights. -> (Matcher, PairTokenizer, BertConfig, names of the new parameters)"""
-    arrays = None
-    if encoder:
+    encoder folder, without weights.
+
+    -> (model, PairTokenizer or Vocabulary, BertConfig or None, names of the new parameters)
+    """
+    method, classes, config, arrays = METHODS[settings.model], len(task.labels) or 1, None, None
+    if method is DrrNet:
+        tokenizer = priors.Vocabulary.from_folder(encoder) if encoder else learn_words(settings, texts)
+    elif encoder:
         config = BertConfig.from_json(Path(encoder) / "config.json")
         tokenizer = PairTokenizer.from_folder(encoder, config)
     elif settings.bert == "scratch":
@@ -371,35 +475,62 @@ def build(settings, task, encoder=None, texts=None):
         folder = bert_min.find_bert(settings.bert, settings.data_dir, progress=main_process())
         config, arrays = bert_min.read_checkpoint(folder)
         tokenizer = PairTokenizer.from_folder(folder, config)
-    if settings.dropout is not None:
+    if config and settings.dropout is not None:
         config = replace(config, dropout=settings.dropout, attention_dropout=settings.dropout)
-    if settings.max_length > config.max_length:
+    if config and settings.max_length > config.max_length:
         raise ValueError(f"--max-length {settings.max_length}: this encoder has {config.max_length} positions")
     torch.manual_seed(settings.seed)
-    model = Matcher(settings.model, config, len(task.labels) or 1, settings.layer_indices(config.num_layers),
-                    **settings.options())
+    if method is DrrNet:
+        vectors = None if tokenizer.vectors is None else torch.from_numpy(tokenizer.vectors)
+        counts, sizes = (2 + len(tokenizer.words), 2 + len(tokenizer.characters)), TOY_SIZES if task.name == "toy" else {}
+        model = DrrNet(*counts, classes, vectors, dropout=settings.dropout or 0.0, **settings.options(), **sizes)
+        return model, tokenizer, None, []
+    if method is LadraNet:
+        model = LadraNet(config, classes, **settings.options())
+    else:
+        model = Matcher(settings.model, config, classes, settings.layer_indices(config.num_layers), **settings.options())
     if settings.bert == "scratch":                          # BERT's N(0, 0.02²) is made for 768 columns, not for 64
         for p in (p for name, p in model.named_parameters() if p.dim() == 2 and "embeddings" not in name):
             torch.nn.init.xavier_uniform_(p)
     new = ["bert." + n for n in bert_min.load_bert(model.bert, arrays, settings.bert)] if arrays else []
+    if method is LadraNet:
+        new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
     return model, tokenizer, config, new
 
 
-def make_optimizer(model, new, settings):
-    """AdamW; no decay on biases and norms; layers that the method adds have their own rate."""
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD,
+              "adadelta": functools.partial(torch.optim.Adadelta, rho=0.95, eps=1e-8)}
+
+
+def make_optimizer(kind, model, new, settings):
+    """An optimizer of OPTIMIZERS; no decay on biases and norms; layers that the method adds have their own rate."""
     groups = {}
     for name, p in model.named_parameters():
-        rate = settings.lr_new if name in new else settings.lr
-        decay = settings.weight_decay if p.dim() > 1 else 0.0
-        groups.setdefault((rate, decay), []).append(p)
-    return torch.optim.AdamW([{"params": p, "lr": rate, "peak": rate, "weight_decay": decay}
-                              for (rate, decay), p in groups.items()], fused=settings.device.startswith("cuda"))
+        if p.requires_grad:
+            rate = SGD_RATE if kind == "sgd" else settings.lr_new if name in new else settings.lr
+            groups.setdefault((rate, settings.weight_decay if p.dim() > 1 else 0.0), []).append(p)
+    fused = {"fused": True} if kind.startswith("adam") and settings.device.startswith("cuda") else {}
+    return OPTIMIZERS[kind]([{"params": p, "lr": rate, "peak": rate, "weight_decay": decay}
+                             for (rate, decay), p in groups.items()], **fused)
 
 
-def rate(step, total, warmup):
-    """Factor of the learning rate: linear up over the first warmup·total steps, then linear down to 0."""
+def rate(step, total, warmup, schedule="linear"):
+    """Factor of the learning rate: up over the first warmup·total steps, then down to 0; straight, or cosine: each way
+    half a cosine, the "Cosine Warm Up Decay" of LadRa-Net without the jump that its released code has; flat: 1."""
     rise = warmup * total
-    return min(1.0, (step + 1) / max(1.0, rise), (total - step) / max(1.0, total - rise))
+    share = min(1.0, (step + 1) / max(1.0, rise), (total - step) / max(1.0, total - rise))
+    return {"linear": share, "cosine": (1 - math.cos(math.pi * share)) / 2, "flat": 1.0}[schedule]
+
+
+def l2_ratio(step, full_step=100_000, full_ratio=0.9e-5):
+    """Weight of the L2 penalty at a step.  Knowledge Eq. (9)
+
+        L2Ratio_t = σ((t - L2FullStep/2) · 8 / (L2FullStep/2)) · L2FullRatio
+
+    Close to 0 at first (σ(-8) = 0.0003 of the full ratio), half of it at L2FullStep/2, 0.9997 of it at L2FullStep.
+    Assumes: the penalty is half the sum of squares, so that the ratio is the decay added to a gradient.
+    """
+    return full_ratio / (1 + math.exp(-min(700.0, max(-700.0, (step - full_step / 2) * 8 / (full_step / 2)))))
 
 
 def loss_sum(logits, labels, regression):
@@ -431,7 +562,7 @@ def predict(model, examples, settings):
 
 
 def evaluate(model, examples, task, settings):
-    """Metrics of a labelled split, by phenomenon too where the pairs have one. -> dict of floats in [-1, 1]"""
+    """-> (metrics of a labelled split, floats in [-1, 1], by phenomenon too where the pairs have one; mean loss)"""
     logits = predict(model, examples, settings)
     guesses = (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
     labels = [pair.label for pair in examples.pairs]
@@ -440,7 +571,7 @@ def evaluate(model, examples, task, settings):
         rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
         some = tasks.evaluate(task, [labels[i] for i in rows], [guesses[i] for i in rows])
         scores[group] = some[task.metrics[0]]
-    return scores
+    return scores, float(loss_sum(logits, torch.tensor(labels), task.regression)) / len(labels)
 
 
 def autocast(settings):
@@ -522,17 +653,30 @@ class Run:
     out: Path
     task: tasks.Task
     model: Matcher
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer | None
     new: list
     examples: dict
     seconds: Counter
+    kind: str = ""                       # of the optimizer
     step: int = 0
     epoch: int = 0
-    best: float | None = None
+    best: float | None = None            # dev result, and when it was reached
     best_epoch: int = 0
+    best_step: int = 0
+    lowest: float = math.inf             # dev loss, and when it was reached
+    lowest_step: int = 0
     pairs: int = 0
 
-    KEPT = ("step", "epoch", "best", "best_epoch", "pairs", "seconds")
+    KEPT = ("kind", "step", "epoch", "best", "best_epoch", "best_step", "lowest", "lowest_step", "pairs", "seconds")
+
+    def use(self, kind):
+        """Goes on with a new optimizer of this kind."""
+        self.kind, self.optimizer = kind, make_optimizer(kind, self.model, set(self.new), self.settings)
+
+    def stopped(self):
+        """Are all epochs done, or has --patience run out?"""
+        patience = self.settings.patience
+        return self.epoch >= self.settings.epochs or bool(patience) and self.step - self.lowest_step >= patience
 
     def save(self):
         """Writes last.pt; called on all processes at once, since each has a random state of its own."""
@@ -549,6 +693,7 @@ class Run:
         """Takes everything from last.pt."""
         state = load_state(self.out / "last.pt", "cpu")
         self.model.load_state_dict(state["model"])
+        self.use(state["run"]["kind"])
         self.optimizer.load_state_dict(state["optimizer"])
         if len(state["random"]) == world()[1]:
             cpu, cuda = state["random"][world()[0]]
@@ -562,24 +707,28 @@ def set_up(settings, out, resume):
     """Pairs, model, optimizer: a Run at its first step, or at its last checkpoint. Writes what --from will need."""
     seconds, begun = Counter(), time.perf_counter()
     with main_process_first():
-        task, splits = load_pairs(settings)
-        splits = {name: pairs for name, pairs in splits.items() if name == "train" or name.startswith(task.selection)}
-        texts = [text for pair in splits["train"] for text in (pair.a, pair.b)]
+        task, everything = load_pairs(settings)
+        splits = {name: pairs for name, pairs in everything.items() if name == "train" or name.startswith(task.selection)}
+        seen = everything if settings.glove else {"train": splits["train"]}      # fixed vectors: nothing is learned
+        texts = [text for pairs in seen.values() for pair in pairs for text in (pair.a, pair.b)]
         model, tokenizer, config, new = build(settings, task, out / "encoder" if resume else None, texts)
         seconds["load"] = time.perf_counter() - begun
-        examples, tfidf = prepare(settings, tokenizer, splits)
+        examples, tfidf = prepare(settings, task, tokenizer, splits)
         seconds["parse and encode"] = time.perf_counter() - begun - seconds["load"]
     if resume:
         new = read_json(out / "config.json")["new_parameters"]
     elif main_process():
         out.mkdir(parents=True, exist_ok=True)
         tokenizer.save(out / "encoder")
-        config.to_json(out / "encoder" / "config.json")
+        if config:
+            config.to_json(out / "encoder" / "config.json")
         if tfidf:
             write_json(out / "words.json", {"sentences": tfidf.N, "df": tfidf.df})
-        write_json(out / "config.json", {"settings": asdict(settings), "task": asdict(task), "new_parameters": new})
+        group = read_json(out / "config.json") if (out / "config.json").exists() else {}     # what the user gave
+        write_json(out / "config.json", group | {"settings": asdict(settings), "task": asdict(task), "new_parameters": new})
     model.to(settings.device)
-    run = Run(settings, out, task, model, make_optimizer(model, set(new), settings), new, examples, seconds)
+    run = Run(settings, out, task, model, None, new, examples, seconds)
+    run.use(settings.optimizer)
     torch.manual_seed(settings.seed + world()[0])
     if resume:
         run.load()
@@ -613,7 +762,7 @@ def train(settings, out, resume=False):
         say(f"new, at --lr-new {settings.lr_new:g}:", ", ".join(run.new))
     saved_at = time.monotonic()
 
-    while run.epoch < settings.epochs and not (settings.patience and run.epoch - run.best_epoch >= settings.patience):
+    while not run.stopped():
         model.train()
         order = training_batches(train_set.lengths, settings.batch_size, f"{settings.seed} {run.epoch}", task.block)
         order = order[run.step - run.epoch * steps:]
@@ -632,7 +781,9 @@ def train(settings, out, resume=False):
                                  f"fp32")
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
             for group in run.optimizer.param_groups:
-                group["lr"] = group["peak"] * rate(run.step, total, settings.warmup)
+                group["lr"] = group["peak"] * rate(run.step, total, settings.warmup, settings.schedule)
+                if settings.recipe == "printed":
+                    group["weight_decay"] = l2_ratio(run.step)
             run.optimizer.step()
             run.optimizer.zero_grad()
             run.step += 1
@@ -644,14 +795,19 @@ def train(settings, out, resume=False):
                 run.save()
                 saved_at = time.monotonic()
         begun = time.perf_counter()
-        scores = evaluate(model, run.examples[task.selection], task, settings)
+        scores, loss = evaluate(model, run.examples[task.selection], task, settings)
         run.seconds["evaluate"] += time.perf_counter() - begun
         run.epoch += 1
         if better := run.best is None or scores[task.metrics[0]] > run.best:
-            run.best, run.best_epoch = scores[task.metrics[0]], run.epoch
+            run.best, run.best_epoch, run.best_step = scores[task.metrics[0]], run.epoch, run.step
             if main_process():
                 write(out / "best.pt", lambda name: torch.save(model.state_dict(), name))
-        log(step=run.step, epoch=run.epoch, split=task.selection, **scores)
+        if loss < run.lowest:
+            run.lowest, run.lowest_step = loss, run.step
+        if settings.recipe == "printed" and run.kind != "sgd" and run.step - run.best_step >= SGD_AFTER:
+            run.use("sgd")
+            say(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
+        log(step=run.step, epoch=run.epoch, split=task.selection, mean_loss=loss, **scores)
         say(f"epoch {run.epoch}: {task.selection} " + ", ".join(f"{name} {100 * scores[name]:.1f}" for name in task.metrics)
             + (", the best so far" if better else ""))
         run.save()
@@ -664,7 +820,7 @@ def finish(run):
         dist.barrier()                                                     # best.pt is there
     run.model.load_state_dict(load_state(run.out / "best.pt", run.settings.device))
     begun = time.perf_counter()
-    metrics = {name: evaluate(run.model, x, run.task, run.settings) for name, x in run.examples.items() if name != "train"}
+    metrics = {name: evaluate(run.model, x, run.task, run.settings)[0] for name, x in run.examples.items() if name != "train"}
     run.seconds["evaluate"] += time.perf_counter() - begun
     parameters = dict(run.model.named_parameters())
     result = {"task": run.task.name, "model": run.settings.model, "bert": run.settings.bert, "seed": run.settings.seed,
@@ -733,29 +889,61 @@ def table(columns):
                      for row in rows)
 
 
+def t_quantile(freedom, level=0.975):
+    """Student's t that a variable with so many degrees of freedom stays below with probability `level`, to 1e-4."""
+    at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    low, high = 0.0, 200.0
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        x = np.sinh(np.linspace(0, math.asinh(middle), 2001))              # dense at 0, where the density is
+        density = at_zero * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
+        below = 0.5 + float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
+        low, high = (middle, high) if below < level else (low, middle)
+    return low
+
+
+def compare(results, beside):
+    """Differences of two lists of results, run by run on the same seeds and splits.
+
+    -> split -> metric -> {"mean", "low", "high", "values"}: the mean difference and its 95 % confidence interval by
+    Student's t, which two runs or more have. It speaks of other seeds, not of other sentences.
+    """
+    found = {}
+    for split, scores in results[0]["metrics"].items():
+        for name in scores:
+            values = [x["metrics"][split][name] - y["metrics"][split][name] for x, y in zip(results, beside, strict=True)]
+            mean, n = statistics.fmean(values), len(values)
+            half = t_quantile(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else math.inf
+            found.setdefault(split, {})[name] = {"mean": mean, "low": mean - half, "high": mean + half, "values": values}
+    return found
+
+
 def start(given):
     """Trains, or goes on with --resume, and prints the summary; --test reads the test split once at the end."""
     resume, test = given.pop("resume", False), given.pop("test", False)
     if resume:
         if "out" not in given:
             raise ValueError("--resume needs --out, the folder of the run to go on with")
-        saved = read_json(Path(given["out"]) / "config.json")["settings"]
+        config = read_json(Path(given["out"]) / "config.json")
+        saved = config["settings"]
         for name in set(given) - {"out", "device", "workers", "data_dir", "checkpoint_minutes"}:
             if given[name] != saved[name]:
                 raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {given['out']} has {saved[name]}; "
                                  f"leave the option out, or start another run")
-        given = saved | given
+        given = config.get("given", saved) | given                         # one of a group has none of its own
     settings = Settings(**given).complete()
     out = Path(given["out"]) if resume else from_main_process(lambda: new_folder(settings))
     settings = replace(settings, out=str(out))
     runs = {settings.model: (settings, out)}
     if settings.beside != "none":
-        runs[settings.beside] = (replace(settings, model=settings.beside, beside="none", printed="", without=""),
-                                 out / f"beside-{settings.beside}")
+        bert = None if "drrnet" in (settings.model, settings.beside) else settings.bert       # one of them has no encoder
+        own = {"model": settings.beside, "beside": "none", "out": None, "printed": "", "without": "", "recipe": "ours",
+               "bert": bert, "glove": None, "scope": "hidden", "layers": "first"}
+        runs[settings.beside] = (Settings(**(given | own)).complete(), out / f"beside-{settings.beside}")
     with main_process_first():
         if main_process() and not resume:
             out.mkdir(parents=True, exist_ok=True)
-            write_json(out / "config.json", {"settings": asdict(settings)})
+            write_json(out / "config.json", {"given": given, "settings": asdict(settings)})
     try:
         results = {title: train_seeds(*run, resume) for title, run in runs.items()}
     except (ValueError, OSError):
@@ -770,6 +958,16 @@ def start(given):
                 result["metrics"] |= tested["metrics"]
     say("\n" + table(results))
     first = next(iter(results.values()))[0]
+    if len(results) > 1 and settings.seeds > 1:
+        (one, mine), (other, theirs) = results.items()
+        differences = compare(mine, theirs)
+        for split, scores in differences.items():
+            say(f"{one} - {other} on {split}, {settings.seeds} seeds, 95 % interval: " + ", ".join(
+                f"{name} {100 * x['mean']:+.1f} ({100 * x['low']:+.1f} to {100 * x['high']:+.1f})"
+                for name, x in scores.items() if name in tasks.METRICS))
+        if main_process():
+            write_json(out / "comparison.json", {"models": list(results), "seeds": [r["seed"] for r in mine],
+                                                 "differences": differences})
     if settings.task == "toy":
         say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
     say(f"best epoch chosen on {first['selection_split']}; {out} holds weights, log and result.json")
@@ -799,20 +997,47 @@ def test_runs(folder, given):
         settings, task, model, tokenizer, tfidf = load_run(one, given)
         splits = {name: pairs for name, pairs in load_pairs(settings)[1].items() if name.startswith("test")}
         if not splits or any(pair.label is None for pairs in splits.values() for pair in pairs):
-            raise ValueError(f"--test: {task.name} has no labelled test split; --from {one} --predict FILE labels a file")
-        examples, _ = prepare(settings, tokenizer, splits, tfidf)
+            raise ValueError(f"--test: {task.name} has no labelled test split; --from {one} --predict test (or a FILE) labels it")
+        examples, _ = prepare(settings, task, tokenizer, splits, tfidf)
         results.append({"selection_split": task.selection, "seed": settings.seed,
-                        "metrics": {name: evaluate(model, x, task, settings) for name, x in examples.items()}})
+                        "metrics": {name: evaluate(model, x, task, settings)[0] for name, x in examples.items()}})
         if main_process():
             write_json(one / "test.json", results[-1])
     return results
 
 
-def predict_file(folder, file, given):
-    """Labels the pairs of a file into RUN/predictions-FILE.tsv; prints metrics when the file has labels."""
+def pieces_of(tokenizer, ids):
+    """The pieces behind ids, as a reader knows them: those of a byte-level BPE as text, without the space in front."""
+    pieces = [tokenizer.tokenizer.id_to_token(k) for k in ids]
+    if isinstance(tokenizer.tokenizer.model, models.BPE):
+        pieces = [decoders.ByteLevel().decode([piece]).strip() or piece for piece in pieces]
+    return pieces
+
+
+@torch.inference_mode()
+def reading_order(model, tokenizer, examples, i, settings):
+    """What DRr-Net or LadRa-Net reads at each step of pair i, as the paper's Table VIII lists it: rows of a title and
+    T words (LadRa-Net: pieces), those with the largest weight."""
+    trace, (batch, _) = {}, examples.collate([i])
+    model.eval()(**{name: x.to(settings.device) for name, x in batch.items()}, trace=trace)
+    read = trace["reading"].argmax(-1)
+    if settings.model == "drrnet":
+        sides = [examples.parses[text].words or ["(no word)"] for text in (examples.pairs[i].a, examples.pairs[i].b)]
+        return [(side, [words[place] for place in places]) for side, words, places in zip("ab", sides, read[:, 0].tolist())]
+    pieces = pieces_of(tokenizer, examples.encoded[i][0])
+    titles = ["piece", *(f"phrase of {kernel}, around" for kernel in model.KERNELS)]
+    return [(title, [pieces[place] for place in places]) for title, places in zip(titles, read[0].T.tolist())]
+
+
+def predict_file(folder, file, given, show_reading=False):
+    """Labels the pairs of a file into RUN/predictions-FILE.tsv; prints metrics when the file has labels, and with
+    show_reading what was read of each pair."""
     settings, task, model, tokenizer, tfidf = load_run(folder, given)
-    pairs = tasks.read_pairs(file, labels=task.labels, need_label=False)
-    examples, _ = prepare(settings, tokenizer, {"file": pairs}, tfidf)
+    if show_reading and (settings.model not in ("drrnet", "ladranet") or settings.options()["without"] & {"dsa", "reread"}):
+        raise ValueError(f"--show-reading: {folder} holds {settings.model}, which re-reads nothing; it is for drrnet, ladranet")
+    splits = {} if Path(file).exists() or task.name == "own" else load_pairs(settings)[1]
+    pairs = splits.get(str(file)) or tasks.read_pairs(file, labels=task.labels, need_label=False)
+    examples, _ = prepare(settings, task, tokenizer, {"file": pairs}, tfidf)
     logits = predict(model, examples["file"], settings)
     header, rows = ["sentence1", "sentence2", "prediction"], logits.tolist()
     if not task.regression:
@@ -823,24 +1048,119 @@ def predict_file(folder, file, given):
                                                                              for x in row)])
                                    for pair, row in zip(pairs, rows)]
     path = folder / f"predictions-{Path(file).stem}.tsv"
+    if file in splits:                                      # GLUE's submission: a number and a label a line
+        lines = ["index\tprediction"] + [f"{i}\t{row[0]:.3f}" if task.regression else f"{i}\t{row[0]}"
+                                         for i, row in enumerate(rows)]
+        path = folder / f"{task.name}-{file}.tsv"
     if main_process():
         write(path, lambda name: name.write_text("\n".join(lines) + "\n", "utf-8"))
+    for i, pair in enumerate(pairs if show_reading else ()):
+        say(f"{clean(pair.a)}\n{clean(pair.b)}\n" + "".join(f"    {title}: {' → '.join(words)}\n" for title, words in
+                                                          reading_order(model, tokenizer, examples["file"], i, settings)))
     say(f"{len(pairs)} pairs labelled in {path}")
     if all(pair.label is not None for pair in pairs):
-        scores = evaluate(model, examples["file"], task, settings)
+        scores, _ = evaluate(model, examples["file"], task, settings)
         say(table({Path(folder).name: [{"metrics": {Path(file).name: scores}}]}))
+
+
+# A trace's name -> a title and what it shows, in the order of the page.
+MAPS = {"prior": ("Prior over pieces", "What the second attention is multiplied by; 1 leaves a weight as it is."),
+        "attention": ("Attention", "From the piece of a row to that of a column, the mean of the heads, before anything else."),
+        "calibrated": ("Attention after calibration", "The same weights once the prior has changed them."),
+        "difference": ("Difference attention", "The larger the difference of two pieces, the larger the weight.")}
+GATES = {"g": "of g the semantic signal and of 1 - g the other one", "f": "f of the fused signal is let in"}
+READING = ("Each row is a step and its weights; the frame marks what is chosen.", 1.0, True)
+
+
+def explain_words(settings, examples, parses):
+    """Figures of what is known of the words of a pair: both trees, and the prior where the model takes one."""
+    pair, kind = examples.pairs[0], getattr(METHODS[settings.model], "PRIOR", None)
+    figures = [explain.tree(f"Dependency tree of sentence {side}", parse.words, parse.heads, parse.relations)
+               for side, parse in (("a", parses[pair.a]), ("b", parses[pair.b]))]
+    if kind == "dependency":
+        figures.append(explain.heat("Dependency prior over words", parses[pair.a].words, parses[pair.b].words, examples.prior(
+            pair), "How much the trees agree at a word of a (row) and a word of b (column), by their weights."))
+    if kind == "relations":
+        words = [[text[i:j] for i, j in priors.split_words(text).tolist()] for text in (pair.a, pair.b)]
+        names = [[", ".join(np.array(priors.RELATIONS)[cell]) for cell in row] for row in examples.prior(pair)]
+        figures.append(explain.relations("Relations of words", *words, names, "What the lexicon knows of a word of a (row) and a "
+                                         "word of b (column); hypernym: that of b is the more general one."))
+    return figures
+
+
+def explain_fusion(trace, pieces):
+    """Figures of a layer's trace: attention and what calibrates or accompanies it, and the gates of each piece."""
+    maps = {name: trace[name][0] for name in MAPS if name in trace}
+    top = max(x.mean(0).max() for x in maps.values() if x.ndim == 3)           # one scale, so that they can be compared
+    figures = [explain.heat(MAPS[name][0], pieces, pieces, x, MAPS[name][1], top if x.ndim == 3 else None)
+               for name, x in maps.items()]
+    gates = {name: trace[name][..., 0] for name in GATES if name in trace}     # a row for each head with scope "head"
+    if gates:
+        note = "Of each piece: " + "; ".join(GATES.values()) + "."
+        figures.append(explain.bars("The two gates", pieces, {name: x.mean(0) for name, x in gates.items()}, note))
+    return figures + [explain.heat(f"Gate {name} in each head", [f"head {h}" for h in range(len(x))], pieces, x, top=1.0)
+                      for name, x in gates.items() if len(x) > 1]
+
+
+def explain_reading(trace, labels, parts):
+    """Figures of the traces of DRr-Net and LadRa-Net, each (T, labels) or (labels,). parts: title -> its place."""
+    figures, shown = [], slice(len(labels))
+    for title, (pooling, reading) in parts.items():
+        if "pooling" in trace and pooling is not None:
+            figures.append(explain.bars(f"First look: {title}", labels, {"weight": trace["pooling"][pooling][shown]}))
+        for name, extra in (("reading", READING), ("coverage", ("How much is left of each piece after a step.", 1.0))):
+            if name in trace:
+                x = trace[name][reading][:, shown]
+                figures.append(explain.heat(f"{name.capitalize()}, step by step: {title}",
+                                            [f"step {t + 1}" for t in range(len(x))], labels, x, *extra))
+    return figures
+
+
+def explain_pair(folder, sentences, given):
+    """Writes RUN/explanation.html, a page on one pair of sentences; prints its path and the prediction."""
+    settings, task, model, tokenizer, tfidf = load_run(folder, given)
+    pair = tasks.Pair(*sentences, None)
+    examples = prepare(settings, task, tokenizer, {"pair": [pair]}, tfidf)[0]["pair"]
+    parses = priors.parse_texts(list(sentences), None if settings.parses else priors.load_parser(), CACHE, settings.parses, False)
+    trace, (batch, _) = {}, examples.collate([0])
+    with torch.inference_mode(), autocast(settings):
+        logits = model.eval()(**{name: x.to(settings.device) for name, x in batch.items()}, trace=trace)[0].float().cpu()
+    arrays = (lambda tensors: {name: x.float().cpu().numpy() for name, x in tensors.items()})
+    figures, where = explain_words(settings, examples, parses), ""
+    if settings.model == "drrnet":
+        for k, text in enumerate(sentences):
+            words = (parses[text].words or ["(no word)"])[:settings.max_length]
+            figures += explain_reading(arrays(trace), words, {f"sentence {'ab'[k]}": ((k, 0), (k, 0))})
+    elif settings.model == "ladranet":
+        titles = ["pieces", *(f"phrases of {kernel}" for kernel in model.KERNELS[:len(model.first)])]
+        parts = {title: ((r - 1, 0) if r else None, (0, slice(None), r)) for r, title in enumerate(titles)}
+        figures += explain_reading(arrays(trace), pieces_of(tokenizer, examples.encoded[0][0]), parts)
+    else:
+        layer = settings.layer_indices(len(model.bert.layers))[0]
+        figures += explain_fusion(arrays(trace[f"layer{layer}"]), pieces_of(tokenizer, examples.encoded[0][0]))
+        where = f" Maps and gates are those of layer {layer}."
+    p = None if task.regression else dict(zip(task.labels, logits.softmax(0).tolist()))
+    answer = f"{logits.item():.3f}" if p is None else max(p, key=p.get)
+    text = explain.page(f"What {settings.model} saw", sentences, answer, p, figures, f"Run {folder}, trained on {task.name}.{where}")
+    path = folder / "explanation.html"
+    if main_process():
+        write(path, lambda name: name.write_text(text, "utf-8"))
+    say(f"prediction: {answer}" + ("" if p is None else f" ({100 * p[answer]:.1f} %)") + f"\n{path}")
 
 
 def use(given):
     """What --from does."""
     folder, test, file = Path(given.pop("run")), given.pop("test", False), given.pop("predict", None)
+    show_reading, sentences = given.pop("show_reading", False), given.pop("explain", None)
     extra = set(given) - {"device", "precision", "workers", "data_dir", "parses"}
     if extra:
         raise ValueError(f"--{extra.pop().replace('_', '-')} belongs to training; with --from the run's own setting counts")
-    if not (test or file):
-        raise ValueError("--from needs --test or --predict FILE")
+    if not (test or file or sentences):
+        raise ValueError("--from needs --test, --predict FILE or --explain A B")
+    if sentences:
+        explain_pair(folder, sentences, given)
     if file:
-        predict_file(folder, file, given)
+        predict_file(folder, file, given, show_reading)
     if test:
         say(table({folder.name: test_runs(folder, given)}))
 
@@ -858,6 +1178,10 @@ def main(argv=None):
                 torch.cuda.set_device(given["device"])
         if "predict" in given and "run" not in given:
             raise ValueError("--predict needs --from RUN, a trained run")
+        if "explain" in given and "run" not in given:
+            raise ValueError("--explain needs --from RUN, a trained run")
+        if "show_reading" in given and "predict" not in given:
+            raise ValueError("--show-reading needs --from RUN --predict FILE")
         use(given) if "run" in given else start(given)
     except (ValueError, OSError) as error:
         print(f"train.py: {error}", file=sys.stderr)

@@ -21,14 +21,16 @@ from torch.profiler import ProfilerActivity, profile
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 import bert_min  # noqa: E402
+import priors  # noqa: E402
 import train  # noqa: E402
-from semmatch import ATTENTION, Matcher  # noqa: E402
+from semmatch import METHODS, Matcher  # noqa: E402
 
 # Axes: B batch, L tokens, n words of a, m words of b
 
 SHAPES = {"6-layer": (30522, 384, 6, 12, 1536, 512), "base": (30522, 768, 12, 12, 3072, 512)}
 PIECES = 1.25         # of a word, in English
 DENSITY = 0.3         # share of word pairs whose entry of DAFA's matrix is above 0
+RELATED = 0.005       # share of word pairs that have a given lexical relation
 WORK = ("train", "infer")
 
 
@@ -45,9 +47,12 @@ def random_batch(model, vocabulary, size, length):
     batch = {"input_ids": torch.randint(5, vocabulary, (size, length), generator=rng),
              "segment": segment.repeat(size, 1), "word_index": word.repeat(size, 1),
              "mask": torch.ones(size, length, dtype=torch.bool)}
-    if hasattr(ATTENTION[model], "PRIOR"):
+    kind = getattr(METHODS[model], "PRIOR", None)
+    if kind == "dependency":
         values, kept = torch.rand(2, size, n, m, generator=rng)  # (B, n, m)
         batch["prior"] = 4 * values * (kept < DENSITY)
+    elif kind == "relations":
+        batch["prior"] = torch.rand(size, n, m, len(priors.RELATIONS), generator=rng) < RELATED
     return batch, torch.randint(0, 2, (size,), generator=rng)
 
 
@@ -68,7 +73,7 @@ class Subject:
         torch.manual_seed(0)
         self.model = Matcher(model, config, 2, self.settings.layer_indices(config.num_layers), **self.settings.options())
         self.model.to(self.settings.device)
-        self.optimizer = train.make_optimizer(self.model, set(), self.settings)
+        self.optimizer = train.make_optimizer(self.settings.optimizer, self.model, set(), self.settings)
         batch, labels = random_batch(model, config.vocab_size, options.batch, options.length)
         self.batch = {name: x.to(self.settings.device) for name, x in batch.items()}
         self.labels = labels.to(self.settings.device)
@@ -141,7 +146,7 @@ def measure(options):
 
 def main(argv=None):
     parser = train.Arguments(prog="bench.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", default="bert,dafa", help="with commas; bert is always measured")
+    parser.add_argument("--models", default="bert,dabert,dafa,knowledge", help="with commas; bert is always measured")
     parser.add_argument("--bert", default="6-layer", help="6-layer, base, or a folder, of which only the sizes are read")
     parser.add_argument("--layers", default="first", help="layers that carry the method, as in train.py")
     for name, default in (("batch", 32), ("length", 64), ("repeats", 5)):
@@ -152,8 +157,8 @@ def main(argv=None):
     try:
         options = argparse.Namespace(**parser.parse(argv))
         options.models = options.models.split(",")
-        if unknown := set(options.models) - set(ATTENTION):
-            raise ValueError(f"--models {', '.join(unknown)}: expected some of {', '.join(ATTENTION)}")
+        if unknown := set(options.models) - set(METHODS):
+            raise ValueError(f"--models {', '.join(unknown)}: expected some of {', '.join(METHODS)}")
         if min(options.batch, options.repeats) < 1:
             raise ValueError("--batch and --repeats: expected a number above 0")
         found = measure(options)

@@ -17,7 +17,7 @@ import shapes
 ROOT = Path(__file__).resolve().parent.parent
 # A module and the local ones that it may import, which stand before it.
 LOCAL = {"bert_min": set(), "priors": set(), "semmatch": {"bert_min", "priors"}, "tasks": {"priors"},
-         "train": {"bert_min", "priors", "semmatch", "tasks"}}
+         "explain": set(), "train": {"bert_min", "explain", "priors", "semmatch", "tasks"}}
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 PAPERS = {"DABERT", "DAFA", "Knowledge", "DRr-Net", "LadRa-Net"}
 
@@ -115,6 +115,9 @@ def run_priors(modules):
     torch.nn.init.normal_(parser.W_arc)
     answers = parser.parse([list("pqrpq"), list("qq"), ["p"]])
     assert [len(heads) for _, heads, _ in answers] == [5, 2, 1]
+    table = priors.Table({"synonym": [("p", "q")], "hypernym": [("r", "s")]})
+    priors.relation_matrix(table.facts(a.words), table.facts(b.words))
+    priors.Vocabulary.learn([a.words, b.words]).ids(b.words)
     priors.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
 
 
@@ -126,14 +129,26 @@ def run_semmatch(modules):
     ids = torch.arange(2 * 7).view(2, 7)
     segment = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0]])
     words = torch.tensor([[-1, 0, -1, 0, 1, 1, -1], [-1, -1, 0, 0, -1, -1, -1]])
-    for name, method in semmatch.ATTENTION.items():
+    for name, method in semmatch.METHODS.items():
+        if not issubclass(method, semmatch.SelfAttention):
+            continue
         for scope in ("hidden", "head") if name != "bert" else ("",):
             for printed in (frozenset(), getattr(method, "PRINTED", frozenset())):
                 options = {"printed": printed, "scope": scope} if name != "bert" else {}
                 for trace in (None, {}):
-                    prior = torch.rand(2, 11, 19) if getattr(method, "PRIOR", None) else None
+                    prior = {"dependency": torch.rand(2, 11, 19), "relations": torch.rand(2, 11, 19, 5) < 0.5}.get(
+                        getattr(method, "PRIOR", None))
                     matcher = semmatch.Matcher(name, config, 23, **options)
                     matcher(ids, segment, ids != 13, words, prior, trace).sum().backward()
+    for printed in (frozenset(), semmatch.LadraNet.PRINTED):
+        for without in ((), ("bert",)):
+            ladranet = semmatch.LadraNet(config, 23, printed, without)
+            ladranet(ids, segment, ids != 13, words, {}).sum().backward()
+    word_ids = torch.arange(2 * 3 * 5).view(2, 3, 5)
+    for classes in (1, 23):
+        drrnet = semmatch.DrrNet(31, 37, classes)
+        characters, flags = word_ids[..., None].expand(-1, -1, -1, 7), word_ids > 3
+        drrnet(word_ids, characters, word_ids % 17, flags, flags, word_ids != 29, {}).sum().backward()
 
 
 def run_tasks(modules):
@@ -146,9 +161,10 @@ def run_train(modules):
     a, b = parse_of(priors, list("pqr"), [2, 0, 2]), parse_of(priors, list("qrstp"), [0, 1, 2, 3, 1])
     pairs = [tasks.Pair(a.text, b.text, 1), tasks.Pair(b.text, a.text, 0)]
     tokenizer = modules["bert_min"].PairTokenizer.train([a.text, b.text])
-    settings = SimpleNamespace(max_length=13, options=lambda: {"printed": frozenset(), "without": frozenset()})
-    examples = train.Examples(pairs, settings, tokenizer, {p.text: p for p in (a, b)}, priors.TfIdf([a.words, b.words]))
-    examples.collate([0, 1])
+    prior = lambda pair: np.zeros((len(pair.a.split()), len(pair.b.split())), np.float32)  # noqa: E731
+    train.Examples(pairs, SimpleNamespace(max_length=13), tokenizer, None, prior).collate([0, 1])
+    facts, vocabulary = {p.text: priors.Table({}).facts(p.words) for p in (a, b)}, priors.Vocabulary.learn([b.words])
+    train.WordExamples(pairs, SimpleNamespace(max_length=4), vocabulary, {p.text: p for p in (a, b)}, facts).collate([0, 1])
 
 
 def test_shape_comments_are_right():
@@ -311,7 +327,7 @@ def test_equation_table_is_complete():
     for paper, equations, functions, _ in equation_rows():
         listed |= {(paper, number) for number in equations}
         named |= {(paper, number, name) for number in equations for name in functions}
-    for module in ("priors", "semmatch"):
+    for module in ("priors", "semmatch", "train"):
         tree = ast.parse(source(f"{module}.py"))
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
@@ -323,10 +339,11 @@ def test_equation_table_is_complete():
                 assert not missing, f"README's table lacks {sorted(missing)}"
 
 
-def test_dafa_is_whole():
-    """The table covers Eqs. 1 to 9 of DAFA."""
-    found = set().union(*(equations for paper, equations, *_ in equation_rows() if paper == "DAFA"))
-    assert found == set(range(1, 10))
+@pytest.mark.parametrize("paper, first, last", [("DABERT", 1, 7), ("DAFA", 1, 9), ("Knowledge", 1, 9), ("DRr-Net", 1, 8),
+                                                ("LadRa-Net", 9, 15)])
+def test_the_table_covers_the_whole_paper(paper, first, last):
+    found = set().union(*(equations for name, equations, *_ in equation_rows() if name == paper))
+    assert found == set(range(first, last + 1))
 
 
 def snippets():

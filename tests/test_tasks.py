@@ -2,7 +2,9 @@
 
 import csv
 import dataclasses
+import hashlib
 import io
+import json
 import math
 import os
 import random
@@ -10,6 +12,7 @@ import re
 import subprocess
 import sys
 import warnings
+import zipfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -24,7 +27,8 @@ import tasks  # noqa: E402
 from tasks import METRICS, Pair, Task, evaluate, load_task, own_task, read_pairs, toy_task  # noqa: E402
 
 quick = settings(derandomize=True, deadline=None, max_examples=100)
-MRPC = ROOT.parent / "shared" / "data"
+REAL = ROOT.parent / "shared" / "data"
+SHEET = REAL.parent / "DATA.md"
 
 
 # ------------------------------------------------------------------------------------------ metrics
@@ -183,13 +187,389 @@ def test_unknown_task_names_the_nearest():
         load_task("mprc", ".")
 
 
-@pytest.mark.skipif(not (MRPC / "mrpc" / "msr_paraphrase_train.txt").exists(), reason=f"no real MRPC in {MRPC}")
+# ------------------------------------------------------------------------------------------ all published sets
+
+NLI = ("entailment", "neutral", "contradiction")
+MNLI_TRAIN = "index\tpromptID\tgenre\tsentence1_parse\tsentence1\tsentence2\tlabel1\tgold_label\n"
+SICK = ("pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tentailment_AB\tentailment_BA\t"
+        "sentence_A_original\tsentence_B_original\tsentence_A_dataset\tsentence_B_dataset\tSemEval_set\n")
+
+
+def sick(number, label, split):
+    return f"{number}\tA{number} is.\tB{number} is.\t{label}\t3.5\tA_x_B\tB_x_A\tA\tB\tFLICKR\tFLICKR\t{split}\n"
+
+
+def snli(label, a, b):
+    return json.dumps({"annotator_labels": ["neutral", label], "captionID": "1.jpg#0", "gold_label": label,
+                       "sentence1": a, "sentence1_parse": "(ROOT (S))", "sentence2": b}) + "\n"
+
+
+# task -> (Task, file -> text as published, split -> pairs). Line ends are put in below; ¶ is a byte order mark.
+PUBLISHED = {
+    "rte": (Task("rte", ("not_entailment", "entailment"), ("accuracy",)), {
+        "train.tsv": 'index\tsentence1\tsentence2\tlabel\n0\tHe said "no.\t"Yes," he.\tnot_entailment\n'
+                     '1\tOil\u2028fell.\tOil fell.\tentailment\n',
+        "dev.tsv": "index\tsentence1\tsentence2\tlabel\n0\tC\tD\tentailment\n",
+        "test.tsv": "index\tsentence1\tsentence2\n0\tE\tF\n1\tG\tH\n2\tE\tF\n"},
+        {"train": [Pair('He said "no.', '"Yes," he.', 0), Pair("Oil\u2028fell.", "Oil fell.", 1)],
+         "dev": [Pair("C", "D", 1)], "test": [Pair("E", "F"), Pair("G", "H"), Pair("E", "F")]}),
+    "qqp": (Task("qqp", ("0", "1"), ("accuracy", "f1")), {
+        "train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n133273\t21\t22\tHow is \"it?\tWhy?\t0\n"
+                     "402555\t23\t24\tWhat?\t\t1\n",
+        "dev.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n201359\t3\t4\tC?\tD?\t1\n",
+        "test.tsv": "id\tquestion1\tquestion2\n0\tE?\tF?\n1\tG?\tH?\n"},
+        {"train": [Pair('How is "it?', "Why?", 0), Pair("What?", "", 1)], "dev": [Pair("C?", "D?", 1)],
+         "test": [Pair("E?", "F?"), Pair("G?", "H?")]}),
+    "stsb": (Task("stsb", (), ("pearson", "spearman")), {
+        "stsb-en-train.csv": 'A plane.,An air plane.,5.0\n"He ""said"", no.","A, b",0.8\n',
+        "stsb-en-dev.csv": "C,D,4.25\n", "stsb-en-test.csv": 'E,"F\'s",0\n'},
+        {"train": [Pair("A plane.", "An air plane.", 5.0), Pair('He "said", no.', "A, b", 0.8)],
+         "dev": [Pair("C", "D", 4.25)], "test": [Pair("E", "F's", 0.0)]}),
+    "mnli": (Task("mnli", NLI, ("accuracy",), "dev_matched"), {
+        "train.tsv": MNLI_TRAIN + '0\t1n\tslate\t(S)\tOne "way.\tTwo\tneutral\tneutral\n1\t2e\ttravel\t(S)\tA\tB\t-\t-\n'
+                                  "2\t3c\ttravel\t(S)\tC\tD\t-\tcontradiction\n",
+        "dev_matched.tsv": "index\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label\n0\tE\tF\tneutral\t-\tentailment\n",
+        "dev_mismatched.tsv": "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\tG\tH\tneutral\t-\n1\tI\tJ\t-\tneutral\n",
+        "test_matched.tsv": "index\tpromptID\tsentence1\tsentence2\n0\t31493\tK\tL\n1\t92164\t-\tN\n",
+        "test_mismatched.tsv": "index\tpromptID\tsentence1\tsentence2\n0\t1\tO\tP\n"},
+        {"train": [Pair('One "way.', "Two", 1), Pair("C", "D", 2)], "dev_matched": [Pair("E", "F", 0)],
+         "dev_mismatched": [Pair("I", "J", 1)], "test_matched": [Pair("K", "L"), Pair("-", "N")],
+         "test_mismatched": [Pair("O", "P")]}),
+    "qnli": (Task("qnli", ("entailment", "not_entailment"), ("accuracy",)), {
+        "train.tsv": 'index\tquestion\tsentence\tlabel\n0\tWhen?\tThen "so.\tnot_entailment\n',
+        "dev.tsv": "index\tquestion\tsentence\tlabel\n0\tC?\tD\tentailment\n",
+        "test.tsv": "index\tquestion\tsentence\n0\tE?\tF\n"},
+        {"train": [Pair("When?", 'Then "so.', 1)], "dev": [Pair("C?", "D", 0)], "test": [Pair("E?", "F")]}),
+    "snli": (Task("snli", NLI, ("accuracy",)), {
+        "snli_1.0_train.jsonl": "¶" + snli("neutral", 'A "b"\t\u2028.', "na\u00efve ") + snli("-", "X", "Y")
+                                + "\n" + snli("contradiction", "C", "D"),
+        "snli_1.0_dev.jsonl": snli("entailment", "E", "F") + snli("-", "X", "Y"),
+        "snli_1.0_test.jsonl": snli("neutral", "G", "H")},
+        {"train": [Pair('A "b"\t\u2028.', "na\u00efve", 1), Pair("C", "D", 2)], "dev": [Pair("E", "F", 0)],
+         "test": [Pair("G", "H", 1)]}),
+    "sick": (Task("sick", ("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), ("accuracy",)), {
+        "SICK.txt": SICK + sick(1, "NEUTRAL", "TRAIN") + sick(2, "ENTAILMENT", "TEST") + sick(3, "ENTAILMENT", "TRIAL")
+                    + sick(4, "CONTRADICTION", "TRAIN")},
+        {"train": [Pair("A1 is.", "B1 is.", 0), Pair("A4 is.", "B4 is.", 2)], "dev": [Pair("A3 is.", "B3 is.", 1)],
+         "test": [Pair("A2 is.", "B2 is.", 1)]}),
+    "scitail": (Task("scitail", ("neutral", "entails"), ("accuracy",)), {
+        "scitail_1.0_train.tsv": '"A" and "b.\tC is.\tneutral\nD\tE\tentails\n',
+        "scitail_1.0_dev.tsv": "F\tG\tentails\n", "scitail_1.0_test.tsv": "H\t\"I\tneutral\n"},
+        {"train": [Pair('"A" and "b.', "C is.", 0), Pair("D", "E", 1)], "dev": [Pair("F", "G", 1)],
+         "test": [Pair("H", '"I', 0)]}),
+    "twitterurl": (Task("twitterurl", ("0", "1"), ("f1", "accuracy")), {
+        "Twitter_URL_Corpus_train.txt": '\nWhy "so \tMT so .\t(4, 6)\thttps://t.co/a\n\n' +
+                                        "".join(f"A{i} \tB{i} \t(2,6)\thttps://t.co/b\n" for i in range(39)),
+        "Twitter_URL_Corpus_test.txt": "".join(f"C{n} \tD{n} \t({n},6)\thttps://t.co/b\n\n" for n in range(7))},
+        {"test": [Pair(f"C{n}", f"D{n}", int(n > 3)) for n in (0, 1, 2, 4, 5, 6)]}),
+}
+
+
+def publish(folder, task, end="\n", changed=()):
+    """Writes the rows of PUBLISHED, some files changed. -> the task's folder"""
+    (folder / task).mkdir(parents=True, exist_ok=True)
+    for name, text in (PUBLISHED[task][1] | dict(changed)).items():
+        (folder / task / name).write_bytes(text.replace("¶", "\ufeff").replace("\n", end).encode())
+    return folder / task
+
+
+def offline(*args):
+    raise AssertionError(f"downloads {args}")
+
+
+@pytest.mark.parametrize("task", PUBLISHED)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_rows_as_published(tmp_path, task, end):
+    """Quotes in unquoted tables, - as a label, blank lines, tests without labels; nothing is written or fetched."""
+    folder = publish(tmp_path, task, end)
+    before = {path.name: path.stat().st_mtime_ns for path in [folder, *folder.iterdir()]}
+    found, splits = load_task(task, tmp_path, offline)
+    assert found == PUBLISHED[task][0]
+    for split, pairs in PUBLISHED[task][2].items():
+        assert splits[split] == pairs, split
+    assert set(splits) == (set(PUBLISHED[task][2]) if task != "twitterurl" else {"train", "dev", "test"})
+    assert all(type(p.label) is float for p in splits["train"]) == found.regression
+    assert {path.name: path.stat().st_mtime_ns for path in [folder, *folder.iterdir()]} == before
+
+
+def test_every_source_has_published_rows():
+    assert set(PUBLISHED) | {"mrpc"} == set(tasks.SOURCES)
+    for source in tasks.SOURCES.values():
+        assert set(source.unlabelled) <= set(source.splits) and bool(source.files) != bool(source.on_request)
+        assert set(source.metrics) <= set(METRICS) and len(source.columns) == 3
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    for task in ("rte", "stsb", "scitail"):
+        name, text = next(iter(PUBLISHED[task][1].items()))
+        publish(tmp_path, task, changed={name: "¶" + text})
+        assert load_task(task, tmp_path)[1]["train"] == PUBLISHED[task][2]["train"]
+    publish(tmp_path, "scitail", changed={"scitail_1.0_dev.tsv": "¶A\tB\tentails\n¶C\tD\tentails\n"})
+    assert [pair.a for pair in load_task("scitail", tmp_path)[1]["dev"]] == ["A", "\ufeffC"]         # the first alone
+
+
+@quick
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=90), st.booleans())
+@example([0, 6], True)
+@example([3, 3, 1, 3, 5], False)
+def test_twitter_dev_is_a_share_of_train(tmp_path_factory, votes, spaced):
+    """Both parts in file order, none lost, none twice; n = 3 is in neither; a fixed seed."""
+    kept = [Pair(f"A{i}", f"B{i}", int(n > 3)) for i, n in enumerate(votes) if n != 3]
+    text = "".join(f"A{i}\tB{i}\t({n},{' ' * spaced}6)\thttps://t.co/a\n\n" for i, n in enumerate(votes))
+    folder = tmp_path_factory.getbasetemp()
+    publish(folder, "twitterurl", changed={"Twitter_URL_Corpus_train.txt": text})
+    if len(kept) < 2:
+        with pytest.raises(ValueError, match=r"train.txt: no pairs for train; it is cut off"):
+            load_task("twitterurl", folder)
+        return
+    splits = load_task("twitterurl", folder)[1]
+    assert sorted(splits["train"] + splits["dev"], key=kept.index) == kept
+    assert len(splits["dev"]) == math.ceil(len(kept) / 20)
+    for split in ("train", "dev"):
+        assert [kept.index(pair) for pair in splits[split]] == sorted(kept.index(pair) for pair in splits[split])
+    random.seed(len(votes))                          # somebody else's dice
+    assert load_task("twitterurl", folder)[1] == splits
+
+
+def test_twitter_dev_is_the_same_everywhere(tmp_path):
+    """Pinned: another interpreter or hash seed draws the same dev split, spread over the file."""
+    text = "".join(f"A{i}\tB{i}\t(6,6)\tu\n" for i in range(100))
+    publish(tmp_path, "twitterurl", changed={"Twitter_URL_Corpus_train.txt": text})
+    assert [pair.a for pair in load_task("twitterurl", tmp_path)[1]["dev"]] == ["A4", "A11", "A44", "A62", "A85"]
+
+
+def test_twitter_is_had_on_request(tmp_path):
+    for download in (None, offline):
+        with pytest.raises(FileNotFoundError) as error:
+            load_task("twitterurl", tmp_path, download)
+        for part in ("--task twitterurl", str(tmp_path / "twitterurl"), "Twitter_URL_Corpus_train.txt",
+                     "Twitter_URL_Corpus_test.txt", "authors give them out on request (https://", "put them there",
+                     "--task toy"):
+            assert part in str(error.value)
+        assert "\n" not in str(error.value) and not any(tmp_path.iterdir())
+
+
+RTE = "index\tsentence1\tsentence2\tlabel\n"
+
+
+@pytest.mark.parametrize("task, name, text, message", [
+    ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", r"train.tsv:2: unknown label 'yes'; expected one of not_entailment, ent"),
+    ("rte", "dev.tsv", RTE + "0\tA\tB\n", r"dev.tsv:2: expected 4 fields parted by tabs, like line 1, found 3"),
+    ("rte", "dev.tsv", "index\tsentence1\tsentence2\n0\tA\tB\n", r"dev.tsv:1: the header must name each of .*label once"),
+    ("rte", "test.tsv", "index\tsentence1\n0\tA\n", r"test.tsv:1: the header must name each of sentence1, sentence2 once"),
+    ("rte", "test.tsv", "index\tsentence1\tsentence2\n", r"test.tsv has a header and no pairs"),
+    ("mnli", "dev_matched.tsv", "sentence1\tsentence2\tgold_label\nA\tB\t-\n", r"dev_matched.tsv: no pairs for dev_matched"),
+    ("mnli", "train.tsv", "sentence1\tsentence2\tgold_label\nA\tB\tmaybe\n",
+     r"train.tsv:2: unknown label 'maybe'; expected one of -, entailment, neutral, contradiction"),
+    ("stsb", "stsb-en-dev.csv", "A,B,3.2\n\nA,B\n", r"dev.csv:3: expected 3 fields parted by commas, like line 1, found 2"),
+    ("stsb", "stsb-en-dev.csv", "A\tB\t3.2\n", r"dev.csv:1: expected 3 fields or more parted by commas, found 1"),
+    ("stsb", "stsb-en-dev.csv", "A,B\n", r"dev.csv:1: expected 3 fields or more parted by commas, found 2"),
+    ("stsb", "stsb-en-dev.csv", "sentence1,sentence2,score\n", r"dev.csv:1: label 'score' is not a finite number"),
+    ("stsb", "stsb-en-dev.csv", "A,B,nan\n", r"dev.csv:1: label 'nan' is not a finite number"),
+    ("stsb", "stsb-en-test.csv", "", r"test.csv is empty; expected rows of 3 fields or more"),
+    ("scitail", "scitail_1.0_dev.tsv", "A\tB\tentails\nA\tB\tentails\tx\n", r"dev.tsv:2: expected 3 fields .*found 4"),
+    ("twitterurl", "Twitter_URL_Corpus_test.txt", "\nA\tB\t(7, 6)\tu\n",
+     r"test.txt:2: unknown label '\(7, 6\)'; expected one of \(0,6\), \(0, 6\), \(1,6\)"),
+    ("twitterurl", "Twitter_URL_Corpus_test.txt", "A\tB\t(3,6)\tu\n", r"test.txt: no pairs for test; .*get it again"),
+    ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "DEV"),
+     r"SICK.txt:2, SemEval_set: unknown label 'DEV'; expected one of TRAIN, TRIAL, TEST"),
+    ("sick", "SICK.txt", SICK + sick(1, "neutral", "TRAIN"), r"SICK.txt:2: unknown label 'neutral'; expected one of NEUTRAL"),
+    ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "TRAIN"), r"SICK.txt: no pairs for dev; it is cut off"),
+    ("snli", "snli_1.0_dev.jsonl", snli("neutral", "A", "B") + '{"gold_label": "neut',
+     r"dev.jsonl:2: not valid JSON \(Unterminated string.*; expected one object on each line; get the file again"),
+    ("snli", "snli_1.0_dev.jsonl", "\n" + '["neutral"]\n',
+     r"dev.jsonl:2: expected an object with the texts sentence1, sentence2, gold_label, found \[.neutral.\]; get"),
+    ("snli", "snli_1.0_dev.jsonl", '{"sentence1": "A", "sentence2": null, "gold_label": "neutral"}\n',
+     r"dev.jsonl:1: expected an object with the texts .*found \{.sentence1.: .A., .sentence2.: null"),
+    ("snli", "snli_1.0_dev.jsonl", '{"sentence1": "A", "gold_label": "neutral"}\n', r"dev.jsonl:1: expected an object"),
+    ("snli", "snli_1.0_dev.jsonl", "[" * 100000, r"dev.jsonl:1: not valid JSON"),
+    ("snli", "snli_1.0_test.jsonl", "\n", r"test.jsonl: no pairs for test"),
+    ("snli", "snli_1.0_test.jsonl", "{}\n\0", r"test.jsonl:1: expected an object|test.jsonl:2: a NUL byte"),
+])
+def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text, message):
+    folder = publish(tmp_path, task, changed={name: text})
+    with pytest.raises(ValueError, match=message) as error:
+        load_task(task, tmp_path)
+    assert "\n" not in str(error.value) and str(folder / name) in str(error.value)
+
+
+# ---- zips
+
+ZIPPED = [name for name, source in tasks.SOURCES.items() if source.files and source.files[0].name.endswith(".zip")]
+
+
+def zipped(members, compression=zipfile.ZIP_DEFLATED):
+    """Bytes of a zip with these members, path -> text."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, text in members.items():
+            archive.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), text, compression)
+    return out.getvalue()
+
+
+def as_zip(task, inside="RTE/", more=()):
+    return zipped({inside + name: text.replace("¶", "\ufeff") for name, text in PUBLISHED[task][1].items()}
+                  | dict(more))
+
+
+def delivers(content, calls):
+    def download(url, path, size, sha256):
+        calls.append((url, Path(path).name, size, len(sha256)))
+        Path(path).write_bytes(content)
+    return download
+
+
+def everything(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("task", ZIPPED)
+def test_zips_are_unpacked(tmp_path, task):
+    """What is needed and nothing else, whatever folder of the zip it lies in; the downloaded zip is removed; the
+    second time nothing is fetched."""
+    noise = {"X/README.txt": "x", "__MACOSX/X/._train.tsv": "\0", "X/original/": "", "X/original/raw.jsonl": "{}"}
+    calls = []
+    task_, splits = load_task(task, tmp_path, delivers(as_zip(task, "X/y/", noise), calls))
+    assert len(calls) == 1 and calls[0][:2] == (tasks.SOURCES[task].files[0].url, tasks.SOURCES[task].files[0].name)
+    assert calls[0][2] > 100000 and calls[0][3] == 64
+    assert sorted(everything(tmp_path)) == sorted(f"{task}/{name}" for name in PUBLISHED[task][1])
+    assert (task_, splits) == load_task(task, tmp_path, offline)
+    assert (task_, splits) == (PUBLISHED[task][0], PUBLISHED[task][2])
+
+
+def test_a_zip_put_there_by_hand_is_used_and_stays(tmp_path):
+    (tmp_path / "rte").mkdir()
+    put(tmp_path / "rte", "RTE.zip", as_zip("rte"))
+    dev = put(tmp_path / "rte", "dev.tsv", RTE + "0\tmine\tmine\tentailment\n").read_bytes()
+    assert load_task("rte", tmp_path)[1]["dev"] == [Pair("mine", "mine", 1)]         # what is there is not replaced
+    assert sorted(everything(tmp_path / "rte")) == ["RTE.zip", "dev.tsv", "test.tsv", "train.tsv"]
+    assert everything(tmp_path / "rte")["dev.tsv"] == dev
+
+
+def test_a_missing_zip_is_named(tmp_path):
+    publish(tmp_path, "rte")
+    (tmp_path / "rte" / "test.tsv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"rte lacks test.tsv; put https://\S+/RTE.zip there, or use --task toy"):
+        load_task("rte", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"sick lacks SICK.txt; put https://\S+/SICK.zip\?download=1 there"):
+        load_task("sick", tmp_path)
+    assert tasks.SOURCES["sick"].files[0].name == "SICK.zip"
+
+
+@pytest.mark.parametrize("member", ["../train.tsv", "../../rte/../train.tsv", "/tmp/train.tsv", "..\\train.tsv"])
+def test_no_member_lands_outside(tmp_path, member):
+    """Paths in a zip are not followed, not even those of members that are read."""
+    folder = tmp_path / "a" / "data"
+    folder.mkdir(parents=True)
+    files = dict(PUBLISHED["rte"][1])
+    content = zipped({member: files.pop("train.tsv"), "../../evil.tsv": "x", "/etc/evil.tsv": "x"} |
+                     {f"RTE/{name}": text for name, text in files.items()})
+    if "\\" in member:                               # one name on Linux, a path on Windows
+        with pytest.raises(ValueError, match="cannot unpack train.tsv"):
+            load_task("rte", folder, delivers(content, []))
+    else:
+        assert load_task("rte", folder, delivers(content, []))[1] == PUBLISHED["rte"][2]
+    assert all(re.fullmatch(r"a/data/rte/(RTE.zip|\w+\.tsv)", path) for path in everything(tmp_path))
+    assert not any("evil" in path for path in everything(tmp_path))
+
+
+def test_bad_zips(tmp_path):
+    good = as_zip("rte")
+    stored = zipped({f"RTE/{name}": text for name, text in PUBLISHED["rte"][1].items()}, zipfile.ZIP_STORED)
+    without = zipped({"RTE/train.tsv": "x", "RTE/dev.tsv": "y", "RTE/test.tsv.bak": "z"})
+    encrypted = bytearray(stored)
+    for at in (stored.index(b"PK\3\4") + 6, stored.index(b"PK\1\2") + 8):
+        encrypted[at] |= 1
+    for content, problem in (
+            (b"<html>not found</html>", r"cannot unpack train.tsv \(File is not a zip"), (b"", "train.tsv"),
+            (good[:-30], "cannot unpack train.tsv"), (stored.replace(b'"no.', b'"yes'), r"train.tsv \(Bad CRC-32"),
+            (bytes(encrypted), "train.tsv .*encrypted"), (without, r"cannot unpack test.tsv \(0 members have that name\)"),
+            (as_zip("rte", more={"b/dev.tsv": "x"}), r"cannot unpack dev.tsv \(2 members have that name\)")):
+        folder = tmp_path / hashlib.md5(content).hexdigest()
+        with pytest.raises(ValueError, match=problem) as error:
+            load_task("rte", folder, delivers(content, []))
+        for part in (str(folder / "rte" / "RTE.zip"), "expected a sound zip", "remove the zip"):
+            assert part in str(error.value)
+        assert "\n" not in str(error.value)
+        whole = {"cannot unpack dev.tsv": ["train.tsv"], "cannot unpack test.tsv": ["dev.tsv", "train.tsv"]}
+        assert sorted(everything(folder / "rte")) == ["RTE.zip", *whole.get(problem.partition(r" \(")[0], [])]
+
+
+SMALL_ZIP = as_zip("rte")
+
+
+@quick
+@given(st.data())
+def test_damaged_zips_give_whole_tables_or_none(tmp_path_factory, data):
+    """Bytes exchanged, or the end cut off: each table is right or not there, and the error is one line."""
+    content = bytearray(SMALL_ZIP)
+    for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(content) - 1), st.integers(0, 255)), max_size=4)):
+        content[at] = byte
+    content = bytes(content[:data.draw(st.integers(0, len(content)) | st.just(len(content)))])
+    folder = tmp_path_factory.mktemp("zip")
+    try:
+        assert load_task("rte", folder, delivers(content, []))[1] == PUBLISHED["rte"][2]
+    except ValueError as error:
+        assert "RTE.zip: cannot unpack" in str(error) and "\n" not in str(error)
+    for name, found in everything(folder / "rte").items():
+        assert name == "RTE.zip" or found == PUBLISHED["rte"][1][name].encode()
+
+
+# ---- the real files
+
+def real(task, marker):
+    return pytest.mark.skipif(not (REAL / task / marker).exists(), reason=f"no real {task} in {REAL}")
+
+
+def counts(splits):
+    return {name: len(pairs) for name, pairs in splits.items()}
+
+
+@real("mrpc", "msr_paraphrase_train.txt")
 def test_real_mrpc_has_its_counts():
-    task, splits = load_task("mrpc", MRPC)
-    assert {name: len(pairs) for name, pairs in splits.items()} == {"train": 3668, "dev": 408, "test": 1725}
+    task, splits = load_task("mrpc", REAL, offline)
+    assert counts(splits) == {"train": 3668, "dev": 408, "test": 1725}
     # GLUE's majority class: 68.4 % of dev and 66.5 % of test are paraphrases
     assert [round(100 * np.mean([p.label for p in splits[s]]), 1) for s in ("dev", "test")] == [68.4, 66.5]
     assert all(p.a and p.b and "\t" not in p.a + p.b for pairs in splits.values() for p in pairs)
+
+
+@real("rte", "train.tsv")
+def test_real_rte_has_its_counts():
+    task, splits = load_task("rte", REAL, offline)
+    assert counts(splits) == {"train": 2490, "dev": 277, "test": 3000}
+    assert {p.label for p in splits["test"]} == {None}
+    assert sum(p.label for p in splits["dev"]) == 146                    # entailment: GLUE's majority class, 52.7 %
+    assert all(p.a and p.b and "\t" not in p.a + p.b for pairs in splits.values() for p in pairs)
+    lines = (REAL / "rte" / "test.tsv").read_text("utf-8").split("\n")[1:-1]
+    for place, (line, pair) in enumerate(zip(lines, splits["test"], strict=True)):   # `index` is the place in the file
+        assert line.split("\t") == [str(place), pair.a, pair.b]
+
+
+@real("stsb", "stsb-en-train.csv")
+def test_real_stsb_has_its_counts():
+    task, splits = load_task("stsb", REAL, offline)
+    assert counts(splits) == {"train": 5749, "dev": 1500, "test": 1379} and task.regression
+    assert all(0 <= p.label <= 5 and p.a and p.b for pairs in splits.values() for p in pairs)
+    assert splits["train"][0] == Pair("A plane is taking off.", "An air plane is taking off.", 5.0)
+    for file in tasks.SOURCES["stsb"].files:
+        content = (REAL / "stsb" / file.name).read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (file.size, file.sha256)
+
+
+@pytest.mark.skipif(not SHEET.exists(), reason=f"no {SHEET}")
+def test_sizes_and_sums_are_those_of_the_data_sheet():
+    """Sizes, sums, names, metrics and labels of every row, against the table they were copied from."""
+    lines = SHEET.read_text("utf-8").splitlines()
+    table = {cells[0].strip(): cells for cells in (line.strip("|").split("|") for line in lines) if len(cells) == 6}
+    for name, source in tasks.SOURCES.items():
+        row = table[name]
+        for file in source.files:
+            assert f"{file.size:,}" in row[5] and (file.sha256 in row[5] or name == "stsb"), file
+            assert file.name in row[5] or "{train" in row[5], file
+        assert source.metrics == tuple(row[4].lower().removesuffix("m / mm ").strip().split(", ")), name
+        if name not in ("snli", "stsb"):             # "three" there
+            assert source.labels == tuple(row[3].strip().split(", ")), name
 
 
 # ------------------------------------------------------------------------------------------ the user's files
