@@ -780,6 +780,8 @@ class DrrNet(nn.Module):
                  **sizes):
         super().__init__()
         check_options(type(self), printed, without)
+        if unknown := {name for name in sizes if not (name.isupper() and isinstance(getattr(type(self), name, None), int))}:
+            raise ValueError(f"DrrNet: sizes has no {', '.join(sorted(unknown))}; see the class, from WORD to STEPS")
         vars(self).update(sizes)
         if {"global", "reread"} <= set(without):
             raise ValueError("--without global, reread: one of them must stay for drrnet to judge by")

@@ -4,11 +4,13 @@ A task is a set of sentence pairs, each with a class ("do the two mean the same?
 - `load_task("mrpc", data_dir)`: one of ten published data sets, each declared as one row of `SOURCES`.
 - `own_task(train_file, dev_file)`: the user's tsv or csv files with the header sentence1, sentence2, label.
 - `load_task("toy", data_dir)`: a generated diagnostic that needs no network. It is no sample of real English.
+- `transform("SwapAnt", task, pairs, ...)`: the pairs as one of the papers' robustness tests changes them.
 
 Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases", 2005 (MRPC);
 A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics); D. Cer et al., "SemEval-2017
 Task 1", 2017 (STS-B); S. Bowman et al., 2015 (SNLI); M. Marelli et al., 2014 (SICK); T. Khot et al., 2018 (SciTail);
-W. Lan et al., 2017 (Twitter-URL); DAFA Table 7 (the cases the toy world multiplies).
+W. Lan et al., 2017 (Twitter-URL); DAFA Table 7 (the cases the toy world multiplies); T. Gui et al., "TextFlint",
+2021 (what the robustness tests are called and what they are for).
 
 How the toy world is balanced. An item is a square of four sentences, two meanings in two wordings:
 

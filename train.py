@@ -240,6 +240,10 @@ def command_line():
     parser.add_argument("--test", action="store_true", help="evaluate the best epoch on the test split, once")
     parser.add_argument("--predict", metavar="FILE", help="with --from: label the pairs of a .tsv or .csv file, or of a split "
                         "of the run's task, such as test, in the form that GLUE takes")
+    parser.add_argument("--robustness", action="store_true", help="with --from: accuracy before and after the papers' "
+                                                                  "transformations of the test pairs")
+    parser.add_argument("--translations", metavar="FILE", help="with --robustness: a .tsv or .csv file with the header "
+                                                               "sentence, translation, for BackTrans")
     parser.add_argument("--show-reading", action="store_true", help="with --predict: what drrnet or ladranet reads, in order")
     parser.add_argument("--explain", nargs=2, metavar=("A", "B"), help="with --from: what the model saw in these two sentences, "
                         "as a page, explanation.html in the run's folder")
@@ -884,6 +888,11 @@ def table(columns):
         cells = [sums[title][split].get(name) for split in first for title in sums]
         rows.append([name, *("" if c is None else f"{100 * c['mean']:.1f}" + (f" ({100 * c['std']:.1f})" if
                              len(c["values"]) > 1 else "") for c in cells)])
+    return align(rows)
+
+
+def align(rows):
+    """Text: rows of cells in columns, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:]))])
                      for row in rows)
@@ -1107,7 +1116,7 @@ def explain_reading(trace, labels, parts):
     figures, shown = [], slice(len(labels))
     for title, (pooling, reading) in parts.items():
         if "pooling" in trace and pooling is not None:
-            figures.append(explain.bars(f"First look: {title}", labels, {"weight": trace["pooling"][pooling][shown]}))
+            figures.append(explain.heat(f"First look: {title}", ["weight"], labels, trace["pooling"][pooling][None, shown]))
         for name, extra in (("reading", READING), ("coverage", ("How much is left of each piece after a step.", 1.0))):
             if name in trace:
                 x = trace[name][reading][:, shown]
@@ -1148,21 +1157,57 @@ def explain_pair(folder, sentences, given):
     say(f"prediction: {answer}" + ("" if p is None else f" ({100 * p[answer]:.1f} %)") + f"\n{path}")
 
 
+def measure_robustness(folder, given, translations=None):
+    """Accuracy on pairs before and after each of tasks.TRANSFORMATIONS, on exactly those that it changed, of the test
+    split, or the one for selection where that has no labels. Prints a table and writes RUN/robustness.json."""
+    settings, task, model, tokenizer, tfidf = load_run(folder, given)
+    splits = load_pairs(settings)[1]
+    split = next((name for name, pairs in splits.items() if name.startswith("test") and pairs[0].label is not None),
+                 task.selection)
+    parser = None if settings.parses else priors.load_parser()
+    texts = dict.fromkeys(text for pair in splits[split] for text in (pair.a, pair.b))
+    parses = priors.parse_texts(texts, parser, CACHE, settings.parses, progress=main_process())
+    lexicon, found = priors.WordNet(), {}
+    rows = [["transformation", "label", "pairs", "before", "after"]]
+    for name, transformation in tqdm(tasks.TRANSFORMATIONS.items(), "transforming", leave=False,
+                                     disable=None if main_process() else True):
+        rule = tasks.label_rule(name, task)
+        if not rule or ("file" in transformation.needs and translations is None):
+            rows.append([name, "needs --translations" if rule else "refused: its label would not be known", "", "", ""])
+            continue
+        changed = tasks.transform(name, task, splits[split], settings.seed, parses, lexicon, translations)
+        scores = []
+        for pairs in ([splits[split][i] for i, _ in changed], [pair for _, pair in changed]):
+            examples, _ = prepare(settings, task, tokenizer, {"pairs": pairs}, tfidf) if pairs else ({}, None)
+            scores.append(evaluate(model, examples["pairs"], task, settings)[0][task.metrics[0]] if pairs else math.nan)
+        found[name] = {"label": rule, "pairs": len(changed), "before": scores[0], "after": scores[1]}
+        rows.append([name, rule, str(len(changed)), *(f"{100 * score:.1f}" for score in scores)])
+    say(f"{settings.model} on {task.name} {split}, {len(splits[split])} pairs, {task.metrics[0]} on the pairs changed\n"
+        + align(rows))
+    if main_process():
+        write_json(folder / "robustness.json", {"split": split, "metric": task.metrics[0], "seed": settings.seed,
+                                                "transformations": found})
+
+
 def use(given):
     """What --from does."""
     folder, test, file = Path(given.pop("run")), given.pop("test", False), given.pop("predict", None)
     show_reading, sentences = given.pop("show_reading", False), given.pop("explain", None)
+    robustness, translations = given.pop("robustness", False), given.pop("translations", None)
     extra = set(given) - {"device", "precision", "workers", "data_dir", "parses"}
     if extra:
         raise ValueError(f"--{extra.pop().replace('_', '-')} belongs to training; with --from the run's own setting counts")
-    if not (test or file or sentences):
-        raise ValueError("--from needs --test, --predict FILE or --explain A B")
+    if not (test or file or sentences or robustness):
+        raise ValueError("--from needs --test, --predict FILE, --explain A B or --robustness")
+    translations = translations and tasks.read_translations(translations)
     if sentences:
         explain_pair(folder, sentences, given)
     if file:
         predict_file(folder, file, given, show_reading)
     if test:
         say(table({folder.name: test_runs(folder, given)}))
+    if robustness:
+        measure_robustness(folder, given, translations)
 
 
 def main(argv=None):

@@ -232,7 +232,7 @@ def normal(*size, seed=0, scale=1.0):
 
 
 def large(module, seed=1, scale=0.7):
-    """The module in float64 with weights so large that every part of an equation shows; the same under the same name."""
+    """The module in float64 with weights so large that every part of an equation shows; one name, one weight."""
     module = module.double().eval()
     for name, parameter in module.named_parameters():
         around = 1.0 if name.endswith("norm.weight") else 0.0          # a small norm would make all tokens alike
@@ -411,8 +411,8 @@ def test_reread_oracle(guided):
     P = SimpleNamespace(**vars(matrices(choice)), unit=lists(cell))
     assert read.shape == (B, 3, N)
     for b, length in enumerate(lengths):
-        want, weights = reread_loop(P, states[b, :length].tolist(), h[b].tolist(), guide[b].tolist() if guided else None,
-                                    3, 2.0)
+        want, weights = reread_loop(P, states[b, :length].tolist(), h[b].tolist(),
+                                    guide[b].tolist() if guided else None, 3, 2.0)
         same(v[b], want)
         same(read[b, :, :length], weights)
 
@@ -503,14 +503,13 @@ def test_read_limit_is_kept_in_its_range(steps, lowest, highest):
 SETS_14 = [frozenset(), frozenset({12}), frozenset({14}), frozenset({12, 14})]
 
 
-def dsa_material(kernels=2, seed=1, length=N, scale=0.7):
+def dsa_material(kernels=2, seed=1, scale=0.7):
     """Modules of dynamic_sequential_attention, and their weights under the page's letters."""
-    M = SimpleNamespace(choices=[large(Choice(D, D, A, D, r > 0), seed + r, scale) for r in range(kernels + 1)],
-                        W_f=large(nn.Linear(D, A, bias=False), seed + 5), w_f=large(nn.Linear(A, 1, bias=False), seed + 6),
-                        W_phi=large(nn.Linear(D, 1, bias=False), seed + 7, scale), gru=large(nn.GRUCell(D, D), seed + 8),
-                        states=[normal(B, length, D, seed=seed + 10 + r) for r in range(kernels + 1)],
-                        h_ab=normal(B, D, seed=seed + 20))
-    return M
+    return SimpleNamespace(
+        choices=[large(Choice(D, D, A, D, r > 0), seed + r, scale) for r in range(kernels + 1)],
+        W_f=large(nn.Linear(D, A, bias=False), seed + 5), w_f=large(nn.Linear(A, 1, bias=False), seed + 6),
+        W_phi=large(nn.Linear(D, 1, bias=False), seed + 7, scale), gru=large(nn.GRUCell(D, D), seed + 8),
+        states=[normal(B, N, D, seed=seed + 10 + r) for r in range(kernels + 1)], h_ab=normal(B, D, seed=seed + 20))
 
 
 def run_dsa(M, mask, steps, beta, printed=frozenset()):
@@ -535,7 +534,8 @@ def test_dynamic_sequential_attention_oracle(printed, kernels):
     P = dsa_weights(M.choices, M.W_f, M.w_f, M.W_phi, M.gru)
     assert seen.keys() == {"reading", "coverage", "mixture"}
     for b in range(B):
-        want, kept = dsa_loop(P, [x[b].tolist() for x in M.states], mask[b].tolist(), M.h_ab[b].tolist(), 7, 2.0, printed)
+        states, h_ab = [x[b].tolist() for x in M.states], M.h_ab[b].tolist()
+        want, kept = dsa_loop(P, states, mask[b].tolist(), h_ab, 7, 2.0, printed)
         for name in seen:
             expected = torch.tensor(getattr(kept, name), dtype=torch.float64)
             size = 1 + expected.abs().max().item()                     # as typeset, coverage may diverge
@@ -548,8 +548,9 @@ def test_dynamic_sequential_attention_oracle(printed, kernels):
 
 def drr_weights(net):
     """Of a DrrNet, as lists."""
-    P = SimpleNamespace(word=net.words.weight.tolist(), character=net.characters.weight.tolist(), letters=lists(net.cnn),
-                        tags=net.TAGS, highways=[lists(t) + lists(h) for t, h in zip(net.W_t, net.W_h)],
+    P = SimpleNamespace(word=net.words.weight.tolist(), character=net.characters.weight.tolist(),
+                        letters=lists(net.cnn), tags=net.TAGS,
+                        highways=[lists(t) + lists(h) for t, h in zip(net.W_t, net.W_h)],
                         grus=[lists(gru) for gru in net.grus], pooling=[*lists(net.W), net.w.weight[0].tolist()],
                         mlp_3=layers_of(net.mlp), mlp_1=None, mlp_2=None, W_0=None)
     if net.mlp_h is not None:
@@ -632,7 +633,8 @@ def test_drrnet_oracle(without, classes, printed):
 def ladra_weights(net):
     """Of a LadraNet, as lists."""
     P = SimpleNamespace(phrases=[lists(first) + lists(second) for first, second in zip(net.first, net.second)],
-                        poolings=[[*lists(W), w.weight[0].tolist()] for W, w in zip(net.W, net.w)], mlp=layers_of(net.mlp))
+                        poolings=[[*lists(W), w.weight[0].tolist()] for W, w in zip(net.W, net.w)],
+                        mlp=layers_of(net.mlp))
     if "bert" in net.without:
         P.grus, P.W_0 = [lists(gru) for gru in net.grus], lists(net.W_0)
     else:
@@ -828,8 +830,7 @@ def test_special_tokens_may_be_chosen():
 
 def test_choose_computes_scores_wide():
     """Keys and clue in bfloat16, but sum, tanh and softmax in float32, in an autocast region as well."""
-    states, keys, clue, w_d = normal(1, N, D), normal(1, N, A, seed=1), normal(1, A, seed=2), nn.Linear(A, 1, bias=False)
-    narrow = [x.bfloat16() for x in (states, keys, clue)]
+    narrow, w_d = [normal(*size).bfloat16() for size in ((1, N, D), (1, N, A), (1, A))], nn.Linear(A, 1, bias=False)
     with torch.autocast("cpu", torch.bfloat16):
         chosen, weights, m = choose(*narrow[:2], torch.ones(1, N, dtype=torch.bool), narrow[2], w_d, 100.0)
     want = [dot(w_d.weight[0].tolist(), tanh_loop(add(key, narrow[2][0].tolist()))) for key in narrow[1][0].tolist()]
@@ -937,7 +938,7 @@ def largest_weights(method, beta):
         ids, mask = x[0].transpose(0, 1).flatten(1), x[-1].transpose(0, 1).flatten(1)
         choices, x = net.choices, [ids, (torch.arange(38) >= 19).long().expand(5, -1), mask]
     nn.functional.cross_entropy(net(*x, trace=trace), torch.tensor([2, 0, 1, 0, 1])).backward()
-    slopes = [part.weight.grad.abs().max().item() for choice in choices for part in choice.children() if part is not None]
+    slopes = [part.weight.grad.abs().max().item() for choice in choices for part in choice.children()]
     return trace["reading"].amax(-1), slopes
 
 
@@ -998,8 +999,8 @@ def test_negative_score_shrunk_by_coverage_is_raised():
 @given(st.lists(st.integers(0, N), min_size=B, max_size=B), st.integers(1, 9), st.sampled_from([1.0, 100.0, 1e8]),
        st.integers(0, 999), st.sampled_from([0.1, 0.7, 3.0]))
 def test_intended_coverage(lengths, steps, beta, seed, scale):
-    """c lies in (-1/φ, 1]. A spent word has weight exactly 0; between two starts its weights sum to less than φ + 1, and
-    read as a whole (arg-max) it is read ⌈φ⌉ times at most. All is spent: it starts anew, so some word can be read."""
+    """c lies in (-1/φ, 1]. A spent word has weight exactly 0; between two starts its weights sum to less than φ + 1;
+    with an arg-max it is read ⌈φ⌉ times at most. When all are spent they start anew, so that one can be read always."""
     M, mask = dsa_material(seed=seed, scale=scale), prefix(lengths, N)
     _, seen = run_dsa(M, mask, steps, beta)
     phi = torch.stack([read_limit(x, M.W_phi, steps) for x in M.states], 1)
@@ -1024,7 +1025,8 @@ def finite(net, out):
     return out.isfinite().all() and all(p.grad.isfinite().all() for p in net.parameters() if p.grad is not None)
 
 
-EXTREMES = {"plain": {}, "large": {"w_d": 1e5}, "saturated": {"W_d": 1e5, "w_d": 1e5, "W": 1e5, "w": 1e5}, "small": {"w_d": 1e-3}}
+EXTREMES = {"plain": {}, "large": {"w_d": 1e5}, "saturated": {"W_d": 1e5, "w_d": 1e5, "W": 1e5, "w": 1e5},
+            "small": {"w_d": 1e-3}}
 
 
 def scaled(net, factors):
@@ -1055,7 +1057,7 @@ def test_ladranet_has_no_nan(extreme, narrow, lengths, size):
     """As above. As typeset {14}, scores of 1e5 diverge, so it is tried with small ones."""
     forms = [{}, {"printed": {12, 13}}, {"without": {"bert"}}, {"without": {"phrase-cnn"}, "printed": {12}}]
     for options in forms + [{"printed": {12, 13, 14}}] * (extreme in ("plain", "small")):
-        net = scaled(ladra(method=type("Sharp", (LadraNet,), {}), **options), EXTREMES[extreme])
+        net = scaled(ladra(method=LadraNet, **options), EXTREMES[extreme])
         with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
             out = net(*pairs(lengths, size))
         assert finite(net, out)

@@ -758,6 +758,9 @@ def test_dropout_in_training_alone(monkeypatch):
     steps, evaluation = [(True, True)] * 3, [(False, False)]
     assert seen == (steps + evaluation) * 2 + evaluation
     assert run("--dropout", "0", out="none") == 0 and losses()[0] != losses("none")[0]
+    for dropout in ("0", "0.5"):
+        assert run(*DRRNET, "--dropout", dropout, "--epochs", "1", out=f"drrnet {dropout}") == 0
+    assert losses("drrnet 0")[0] != losses("drrnet 0.5")[0]
 
 
 def test_the_loss_of_scores_and_classes():
@@ -942,6 +945,7 @@ def test_beside_trains_by_its_own_recipe():
     assert train.main(["--model", "drrnet", "--limit", "8", "--epochs", "1", "--device", "cpu", "--out", "toy"]) == 0
     one, other = (result(folder)["settings"] for folder in ("toy", "toy/beside-bert"))
     assert (one["bert"], one["optimizer"], other["bert"], other["optimizer"]) == ("none", "adam", "scratch", "adamw")
+    assert train.main(["--from", "toy", "--test"]) == 0
 
 
 def test_the_toy_default(capsys):
@@ -1001,7 +1005,7 @@ def tokens(folder):
     if (folder / "vocab.txt").exists():
         return (folder / "vocab.txt").read_text("utf-8").splitlines()
     numbers = json.loads((folder / "vocab.json").read_text("utf-8"))
-    return [piece.replace("Ġ", "") for piece in sorted(numbers, key=numbers.get)]
+    return [piece.replace("Ġ", "") or piece for piece in sorted(numbers, key=numbers.get)]
 
 
 @pytest.mark.parametrize("args", [DRRNET, LADRANET, [*LADRANET, "--without", "phrase-cnn"],
