@@ -523,7 +523,8 @@ class Vocabulary:
             vectors = saved["width"] and np.zeros((2 + len(saved["words"]), saved["width"]), np.float32)
             return cls(saved["words"], saved["characters"], vectors)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: expected the vocabulary of a run, found: {error!r}; train again") from None
+            reason = f"{type(error).__name__} {error}".split("\n")[0][-100:]
+            raise ValueError(f"{path}: expected the vocabulary of a run, found: {reason}; train again") from None
 
 
 def read_vectors(path, words, progress=True):
@@ -543,16 +544,17 @@ def read_vectors(path, words, progress=True):
                 bar.update(len(line))
                 name, _, numbers = line.rstrip().partition(b" ")
                 word = name.decode("utf-8", "replace")
-                if word not in words or word in found:
+                if word not in words:
                     continue
                 try:
-                    vector = np.array(numbers.split(b" "), np.float32)
+                    with np.errstate(over="ignore"):
+                        vector = np.array(numbers.split(b" "), np.float32)
                 except ValueError:
                     vector = np.array([np.nan], np.float32)
                 if len(vector) == 1 or not np.isfinite(vector).all():
                     malformed += 1
                     continue
-                found[word] = vector
+                found.setdefault(word, []).append(vector)
                 widths[len(vector)] += 1
     except OSError as error:
         raise ValueError(f"--glove {path}: cannot be read: {error.strerror or error}") from None
@@ -560,8 +562,9 @@ def read_vectors(path, words, progress=True):
         raise ValueError(f"--glove {path}: holds none of the {len(words)} words; expected GloVe's text form, a word and "
                          f"its numbers a line, parted by spaces")
     width = widths.most_common(1)[0][0]
-    whole = {word: vector for word, vector in found.items() if len(vector) == width}
-    return whole, malformed + len(found) - len(whole)
+    whole = {word: next((v for v in vectors if len(v) == width), None) for word, vectors in found.items()}
+    return ({word: vector for word, vector in whole.items() if vector is not None},
+            malformed + sum(count for other, count in widths.items() if other != width))
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------------------

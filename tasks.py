@@ -846,6 +846,12 @@ def put(text, word, new):
     return text[:word.start] + new + text[word.end:]
 
 
+def put_any(text, options, rng):
+    """The text with one of options in its place, each (a Word, list of what may stand there); unchanged without any."""
+    word, found = rng.choice(options) if options else (None, [])
+    return put(text, word, rng.choice(found)) if options else text
+
+
 def agrees(before, word):
     """May `word` stand behind this one? Behind a and an not where spelling leaves its sound open (hour, unit, FBI).
 
@@ -965,10 +971,7 @@ def swap_word(text, rng, given, antonyms):
             found = [new for new in found if new not in present and agrees(before, new)]
             if found and not find.expression(before, word.text) and not find.expression(word.text, after):
                 options.append((word, found))
-    if not options:
-        return text
-    word, found = rng.choice(options)
-    return put(text, word, rng.choice(found))
+    return put_any(text, options, rng)
 
 
 # Numbers and names.
@@ -980,7 +983,8 @@ BOUNDS = frozenset("as least most than over under above below beyond up minimum 
 
 @each
 def change_number(text, rng, given):
-    """A number becomes another; none up to three words behind one of BOUNDS, or right before "or" (two or more)."""
+    """A number becomes another; none up to three words behind one of BOUNDS, or right before "or" (two or more).
+    Assumes: counts and dates are exact; "two men left" is false where three did."""
     words, options = given.words(text), []
     present = {word.text.lower() for word in words}
     for i, word in enumerate(words):
@@ -988,10 +992,7 @@ def change_number(text, rng, given):
         if word.tag == "NUM" and BOUNDS.isdisjoint(before) and [other.text for other in words[i + 1:i + 2]] != ["or"]:
             found = [n for n in other_numbers(word.text) if n not in present and agrees((before or [""])[-1], n)]
             options += [(word, found)] if found else []
-    if not options:
-        return text
-    word, found = rng.choice(options)
-    return put(text, word, rng.choice(found))
+    return put_any(text, options, rng)
 
 
 def other_numbers(word):
@@ -1046,7 +1047,9 @@ def find_names(words, text):
 
 
 def swap_name(texts, rng, given):
-    """A name in both texts becomes another, in every place; no part of it stands elsewhere (Iraq in Iraqi)."""
+    """A name in both texts becomes another, in every place; no part of it stands elsewhere (Iraq in Iraqi).
+    Assumes: a run of words tagged PROPN is a name; the label hangs on nothing that is known of its bearer. TextFlint
+    renames in each sentence by itself; what becomes of the label then is not known."""
     names = [find_names(given.words(text), text) for text in texts]
     (kinds, places), whole, options = given.names, " ".join(texts).lower(), []
     for name in sorted(set.intersection(*({name.text for name, _ in found} for found in names))):
@@ -1170,7 +1173,9 @@ class Transformation(NamedTuple):
     `transform` must be given.
 
     KEEPS: the pair still says what it said, in other words or with something beside it. DENIES: the second sentence
-    denies the first, whatever the original pair was; the label is the one that a task has for that."""
+    denies the first, whatever the original pair was; the label is the one that a task has for that.
+    Assumes: an antonym denies. Not always: old antibiotics may fail as the new ones did. The two are no paraphrases and
+    neither entails the other, so this is a doubt of tasks with the class contradiction."""
     function: object
     sides: str
     labels: dict
@@ -1200,8 +1205,8 @@ def task_kind(task):
     """"inference" or "paraphrase", by the names of the classes; "other" for scores, for qnli, whose pairs are question
     and answer, and for other names in the user's own files. Assumes: of classes 0 and 1, 1 is for paraphrases."""
     names = {label.casefold() for label in task.labels}
-    if names & {"entailment", "entails"}:
-        return "inference" if task.name != "qnli" else "other"
+    if names & {"entailment", "entails"} and names & set(DENIALS) and task.name != "qnli":
+        return "inference"
     return "paraphrase" if names in ({"0", "1"}, {"different", "same"}) else "other"
 
 

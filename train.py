@@ -436,12 +436,16 @@ def add_over_processes(model, loss, due):
     checkpoint is `due` by the clock of any of them."""
     if world()[1] == 1:
         return float(loss), due
-    grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
-    flat = torch.cat([g.flatten() for g in grads] + [torch.stack([loss, torch.tensor(float(due)).to(loss)])])
+    parameters = list(model.parameters())
+    grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+    known = torch.tensor([float(p.grad is not None) for p in parameters])        # one that has none nowhere keeps none
+    last = torch.cat([known, torch.tensor([float(loss), float(due)])]).to(loss)
+    flat = torch.cat([g.flatten() for g in grads] + [last])
     dist.all_reduce(flat)
-    for p, g in zip(model.parameters(), flat[:-2].split([g.numel() for g in grads])):
-        p.grad = g.view_as(p)
-    return flat[-2].item(), flat[-1].item() > 0
+    *sums, last = flat.split([*(g.numel() for g in grads), len(last)])
+    for p, g, count in zip(parameters, sums, last):
+        p.grad = g.view_as(p) if count > 0 else None
+    return last[-2].item(), last[-1].item() > 0
 
 
 # ---- Model and optimizer --------------------------------------------------------------------------------------------
@@ -679,8 +683,12 @@ class Run:
 
     def stopped(self):
         """Are all epochs done, or has --patience run out?"""
-        patience = self.settings.patience
-        return self.epoch >= self.settings.epochs or bool(patience) and self.step - self.lowest_step >= patience
+        patience, done = self.settings.patience, self.epoch * self.epoch_steps     # not what a resumed epoch has begun
+        return self.epoch >= self.settings.epochs or bool(patience) and done - self.lowest_step >= patience
+
+    @property
+    def epoch_steps(self):
+        return math.ceil(len(self.examples["train"].pairs) / self.settings.batch_size)
 
     def save(self):
         """Writes last.pt; called on all processes at once, since each has a random state of its own."""
@@ -758,8 +766,8 @@ def train(settings, out, resume=False):
     model, task, train_set = run.model, run.task, run.examples["train"]
     forward = torch.compile(model, dynamic=True) if settings.compile else model
     log = Log(out / "log.jsonl", run.step, run.epoch) if main_process() else (lambda **event: None)
-    steps = math.ceil(len(train_set.pairs) / settings.batch_size)         # of one epoch
-    total, (rank, count) = settings.epochs * steps, world()
+    steps, (rank, count) = run.epoch_steps, world()
+    total = settings.epochs * steps
     say(f"{settings.model} on {task.name}: {len(train_set.pairs)} pairs, {total} steps of {settings.batch_size}, "
         f"{sum(p.numel() for p in model.parameters()):,} parameters, {settings.device} {settings.precision}, {out}")
     if run.new:

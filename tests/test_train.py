@@ -1125,6 +1125,7 @@ def test_every_encoder_model_runs_on_roberta(model):
     settings, task, network, tokenizer, _ = train.load_run(Path("run"), {})
     data = train.prepare(settings, task, tokenizer, {"train": tasks.read_pairs("train.tsv", ("0", "1"))})[0]["train"]
     pieces = [tokens(ROBERTA)[k] for k in data.encoded[1][0]]
+    assert train.pieces_of(tokenizer, data.encoded[1][0]) == pieces
     middle = pieces.index("</s>")
     assert pieces[0] == "<s>" and pieces[-1] == "</s>" == pieces[middle + 1] and pieces.count("</s>") == 3
     for text, part in ((data.pairs[1].a, pieces[1:middle]), (data.pairs[1].b, pieces[middle + 2:-1])):
