@@ -569,10 +569,15 @@ def predict(model, examples, settings):
     return logits[places.argsort()]
 
 
+def answers(logits, task):
+    """The score or the class of each row of logits, a list."""
+    return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
+
+
 def evaluate(model, examples, task, settings):
     """-> (metrics of a labelled split, floats in [-1, 1], by phenomenon too where the pairs have one; mean loss)"""
     logits = predict(model, examples, settings)
-    guesses = (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
+    guesses = answers(logits, task)
     labels = [pair.label for pair in examples.pairs]
     scores = tasks.evaluate(task, labels, guesses)
     for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
@@ -1176,6 +1181,8 @@ def measure_robustness(folder, given, translations=None):
     texts = dict.fromkeys(text for pair in splits[split] for text in (pair.a, pair.b))
     parses = priors.parse_texts(texts, parser, CACHE, settings.parses, progress=main_process())
     lexicon, found = priors.WordNet(), {}
+    examples, _ = prepare(settings, task, tokenizer, {"pairs": splits[split]}, tfidf)
+    guesses = answers(predict(model, examples["pairs"], settings), task)
     rows = [["transformation", "label", "pairs", "before", "after"]]
     for name, transformation in tqdm(tasks.TRANSFORMATIONS.items(), "transforming", leave=False,
                                      disable=None if main_process() else True):
@@ -1184,10 +1191,12 @@ def measure_robustness(folder, given, translations=None):
             rows.append([name, "needs --translations" if rule else "refused: its label would not be known", "", "", ""])
             continue
         changed = tasks.transform(name, task, splits[split], settings.seed, parses, lexicon, translations)
-        scores = []
-        for pairs in ([splits[split][i] for i, _ in changed], [pair for _, pair in changed]):
-            examples, _ = prepare(settings, task, tokenizer, {"pairs": pairs}, tfidf) if pairs else ({}, None)
-            scores.append(evaluate(model, examples["pairs"], task, settings)[0][task.metrics[0]] if pairs else math.nan)
+        scores = [math.nan, math.nan]
+        if changed:
+            labels = [splits[split][i].label for i, _ in changed]
+            scores[0] = tasks.evaluate(task, labels, [guesses[i] for i, _ in changed])[task.metrics[0]]
+            examples, _ = prepare(settings, task, tokenizer, {"pairs": [pair for _, pair in changed]}, tfidf)
+            scores[1] = evaluate(model, examples["pairs"], task, settings)[0][task.metrics[0]]
         found[name] = {"label": rule, "pairs": len(changed), "before": scores[0], "after": scores[1]}
         rows.append([name, rule, str(len(changed)), *(f"{100 * score:.1f}" for score in scores)])
     say(f"{settings.model} on {task.name} {split}, {len(splits[split])} pairs, {task.metrics[0]} on the pairs changed\n"
@@ -1233,6 +1242,8 @@ def main(argv=None):
             raise ValueError("--predict needs --from RUN, a trained run")
         if "explain" in given and "run" not in given:
             raise ValueError("--explain needs --from RUN, a trained run")
+        if {"robustness", "translations"} & set(given) and not {"run", "robustness"} <= set(given):
+            raise ValueError("--robustness needs --from RUN, a trained run, and --translations needs both")
         if "show_reading" in given and "predict" not in given:
             raise ValueError("--show-reading needs --from RUN --predict FILE")
         use(given) if "run" in given else start(given)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 import bert_min  # noqa: E402
 import priors  # noqa: E402
 import train  # noqa: E402
-from semmatch import METHODS, Matcher  # noqa: E402
+from semmatch import METHODS, FusionAttention, LadraNet, Matcher  # noqa: E402
 
 # Axes: B batch, L tokens, n words of a, m words of b
 
@@ -60,7 +60,8 @@ class Subject:
     """One model with its optimizer and batch. `train` and `infer` do the work once and return the seconds."""
 
     def __init__(self, model, options):
-        self.settings = train.Settings(model=model, bert=options.bert, device=options.device, layers=options.layers,
+        layers = options.layers if issubclass(METHODS[model], FusionAttention) else "first"
+        self.settings = train.Settings(model=model, bert=options.bert, device=options.device, layers=layers,
                                        precision=options.precision, beside="none").complete()
         self.cuda = self.settings.device.startswith("cuda")
         if options.bert in SHAPES:
@@ -71,7 +72,9 @@ class Subject:
         if not 5 <= options.length <= config.max_length:
             raise ValueError(f"--length {options.length}: expected 5 to {config.max_length}, the encoder's positions")
         torch.manual_seed(0)
-        self.model = Matcher(model, config, 2, self.settings.layer_indices(config.num_layers), **self.settings.options())
+        layers = self.settings.layer_indices(config.num_layers)
+        self.model = (LadraNet(config, 2) if model == "ladranet" else
+                      Matcher(model, config, 2, layers, **self.settings.options()))
         self.model.to(self.settings.device)
         self.optimizer = train.make_optimizer(self.settings.optimizer, self.model, set(), self.settings)
         batch, labels = random_batch(model, config.vocab_size, options.batch, options.length)
@@ -146,7 +149,7 @@ def measure(options):
 
 def main(argv=None):
     parser = train.Arguments(prog="bench.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", default="bert,dabert,dafa,knowledge", help="with commas; bert is always measured")
+    parser.add_argument("--models", default="bert,dabert,dafa,knowledge,ladranet", help="with commas; bert is always measured")
     parser.add_argument("--bert", default="6-layer", help="6-layer, base, or a folder, of which only the sizes are read")
     parser.add_argument("--layers", default="first", help="layers that carry the method, as in train.py")
     for name, default in (("batch", 32), ("length", 64), ("repeats", 5)):
@@ -157,8 +160,8 @@ def main(argv=None):
     try:
         options = argparse.Namespace(**parser.parse(argv))
         options.models = options.models.split(",")
-        if unknown := set(options.models) - set(METHODS):
-            raise ValueError(f"--models {', '.join(unknown)}: expected some of {', '.join(METHODS)}")
+        if unknown := set(options.models) - (set(METHODS) - {"drrnet"}):     # its batches are of another kind
+            raise ValueError(f"--models {', '.join(unknown)}: expected some of {', '.join(set(METHODS) - {'drrnet'})}")
         if min(options.batch, options.repeats) < 1:
             raise ValueError("--batch and --repeats: expected a number above 0")
         found = measure(options)

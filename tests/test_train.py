@@ -37,6 +37,7 @@ RELATED = {"synonym": [("dog", "cat")], "antonym": [("good", "bad")], "hypernym"
            "cohyponym": [("book", "flight")]}
 SHIPPED = priors.load_parser
 DRRNET, LADRANET = ["--model", "drrnet", "--bert", "none"], ["--model", "ladranet"]
+QUICK = ["--limit", "4", "--epochs", "1", "--beside", "none"]               # where a mistake would go unnoticed
 SIZES = {"WORD": 23, "CHARACTER": 7, "HIDDEN": 11, "ATTENTION": 5}          # of a DRr-Net that costs nothing
 
 
@@ -211,19 +212,19 @@ def test_recipes():
     (["--without", "trees"], ["--without trees", "cross-attention", "gates", "tree"]),
     (["--model", "bert", "--printed", "6"], ["--model bert", "no equations"]),
     (["--model", "bert", "--without", "gates"], ["--model bert", "no parts"]),
-    (["--model", "bert", "--beside", "bert", "--limit", "4", "--epochs", "1"], ["--beside", "bert"]),
+    (["--model", "bert", "--beside", "bert", *QUICK[:4]], ["--beside", "bert"]),
     (["--model", "drrnet", "--printed", "7"], ["--printed 7", "drrnet knows 6"]),
     (["--model", "ladranet", "--printed", "6"], ["--printed 6", "ladranet knows 12, 13, 14"]),
     (["--model", "drrnet", "--without", "dsa"], ["--without dsa", "global", "guide-vector", "initial-vector", "reread"]),
     (["--model", "ladranet", "--without", "gates"], ["--without gates", "average-pooling", "bert", "dsa", "phrase-cnn"]),
-    (["--model", "drrnet", "--bert", "base"], ["--bert", "drrnet", "words"]),
-    *[(["--model", model, "--glove", "glove.txt"], ["--glove", "drrnet", model])
+    (["--model", "drrnet", "--bert", "base", *QUICK], ["--bert", "drrnet", "words"]),
+    *[(["--model", model, "--glove", "glove.txt", *QUICK], ["--glove", "drrnet", model])
       for model in ("bert", "dabert", "dafa", "knowledge", "ladranet")],
-    *[(["--model", model, *args], ["--scope", "--layers", model])
+    *[(["--model", model, *args, *QUICK], ["--scope", "--layers", model])
       for model in ("bert", "drrnet", "ladranet") for args in (["--scope", "head"], ["--layers", "0"])],
     (["--optimizer", "sgd"], ["--optimizer", "sgd", "adamw", "adam", "adadelta"]),
     (["--schedule", "step"], ["--schedule", "step", "linear", "cosine", "flat"]),
-    (["--model", "dafa", "--recipe", "printed"], ["--recipe printed", "knowledge", "dafa"]),
+    (["--model", "dafa", "--recipe", "printed", *QUICK], ["--recipe printed", "knowledge", "dafa"]),
     (["--train-file", "train.tsv"], ["--train-file and --dev-file"]),
     (["--task", "mrpc", "--train-file", "train.tsv", "--dev-file", "dev.tsv"], ["--task mrpc", "--train-file"]),
     (["--task", "own"], ["--task own", "--train-file"]),
@@ -234,7 +235,7 @@ def test_recipes():
     (["--from", "nowhere"], ["--from", "--test", "--predict"]),
     (["--predict", "test.tsv"], ["--predict", "--from"]),
     (["--from", "nowhere", "--test", "--lr", "1e-5"], ["--lr", "training"]),
-    (["--show-reading"], ["--show-reading", "--predict"]),
+    (["--show-reading", *QUICK], ["--show-reading", "--predict"]),
     (["--from", "nowhere", "--test", "--show-reading"], ["--show-reading", "--predict"]),
     *[(["--" + name, value], [f"--{name} {value}"]) for name, value in [
         ("train-fraction", "0.0"), ("train-fraction", "1.5"), ("train-fraction", "nan"), ("warmup", "1.0"),
@@ -1321,3 +1322,68 @@ def test_two_processes_are_one(gentle):
         assert_like_weights(*(loaded(f"{out}/last.pt")["model"] for out in (model, f"two-{model}")))
         assert result(f"two-{model}")["metrics"]["dev"] == pytest.approx(result(model)["metrics"]["dev"])
     assert_same_run("whole", "cut")                       # each process has its own dropout, and goes on with it
+
+
+def test_robustness_is_measured_on_what_was_changed(monkeypatch, capsys):
+    """AddPunc changes every pair, BackTrans the pairs of one sentence, AddSent is refused for paraphrases."""
+    monkeypatch.setattr(tasks, "TRANSFORMATIONS", {name: tasks.TRANSFORMATIONS[name] for name in
+                                                   ("AddPunc", "AddSent", "BackTrans")})
+    assert run() == 0
+    pairs = tasks.read_pairs("dev.tsv", ("0", "1"))
+    Path("back.tsv").write_text(f"sentence\ttranslation\n{pairs[2].a}\tquite another thing\n", "utf-8")
+    capsys.readouterr()
+    assert train.main(["--from", "run", "--robustness"]) == 0
+    shown = capsys.readouterr().out
+    assert "AddSent" in shown and "refused" in shown and "needs --translations" in shown
+    assert train.main(["--from", "run", "--robustness", "--translations", "back.tsv"]) == 0
+    found = result(name="robustness.json")
+    assert found["split"] == "dev" and found["transformations"].keys() == {"AddPunc", "BackTrans"}
+    every, back = (found["transformations"][name] for name in ("AddPunc", "BackTrans"))
+    assert every["pairs"] == 10 and every["before"] == pytest.approx(result()["metrics"]["dev"]["accuracy"])
+    touched = [p for p in pairs if pairs[2].a in (p.a, p.b)]
+    assert back["pairs"] == len(touched) >= 1
+    Path("touched.tsv").write_text("sentence1\tsentence2\tlabel\n" + "".join(
+        f"{p.a.replace(pairs[2].a, 'quite another thing')}\t{p.b.replace(pairs[2].a, 'quite another thing')}\t{p.label}\n"
+        for p in touched), "utf-8")
+    assert train.main(["--from", "run", "--predict", "touched.tsv"]) == 0
+    rows = list(csv.DictReader(open("run/predictions-touched.tsv", encoding="utf-8"), delimiter="\t"))
+    right = statistics.fmean(row["prediction"] == str(p.label) for row, p in zip(rows, touched, strict=True))
+    assert back["after"] == pytest.approx(right)
+    for args in (["--robustness"], ["--from", "run", "--robustness", "--translations", "missing.tsv"]):
+        capsys.readouterr()
+        assert train.main(args) == 2 and the_line(capsys)
+
+
+def test_comparison_with_another_model(capsys):
+    """The difference of each seed, its mean, and Student's interval."""
+    assert run("--model", "dafa", "--beside", "bert", "--seeds", "3", "--epochs", "1") == 0
+    assert "95 % interval" in capsys.readouterr().out
+    found = json.loads(Path("run/comparison.json").read_text())["differences"]["dev"]["accuracy"]
+    values = [result(f"run/seed{s}")["metrics"]["dev"]["accuracy"] - result(f"run/beside-bert/seed{s}")["metrics"]["dev"]["accuracy"]
+              for s in range(3)]
+    half = 4.302653 * statistics.stdev(values) / math.sqrt(3)
+    assert found["values"] == pytest.approx(values) and found["mean"] == pytest.approx(sum(values) / 3)
+    assert (found["low"], found["high"]) == pytest.approx((sum(values) / 3 - half, sum(values) / 3 + half), abs=1e-4)
+
+
+@pytest.mark.parametrize("freedom, expected", [(1, 12.7062), (2, 4.3027), (4, 2.7764), (9, 2.2622), (30, 2.0423)])
+def test_t_quantile_is_the_printed_table(freedom, expected):
+    assert train.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
+
+
+def test_glue_submission(monkeypatch):
+    """A split without labels is written as GLUE takes it: index from 0 in the file's order, and the class's name."""
+    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
+    blind = [tasks.Pair(p.a, p.b) for p in tasks.read_pairs("test.tsv", ("0", "1"))]
+    task = tasks.Task("rte", ("not_entailment", "entailment"), ("accuracy",))
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, {"train": pairs, "dev": pairs[:8], "test": blind}))
+    assert train.main(["--task", "rte", "--bert", TINY, "--max-length", "48", "--model", "bert", "--epochs", "1",
+                       "--out", "rte", "--device", "cpu"]) == 0
+    assert train.main(["--from", "rte", "--predict", "test"]) == 0
+    assert train.main(["--from", "rte", "--predict", "test.tsv"]) == 2      # its labels are not this task's
+    header, *rows = Path("rte/rte-test.tsv").read_text().splitlines()
+    assert header == "index\tprediction" and [row.split("\t")[0] for row in rows] == [str(i) for i in range(9)]
+    Path("blind.tsv").write_text("sentence1\tsentence2\n" + "".join(f"{p.a}\t{p.b}\n" for p in blind))
+    assert train.main(["--from", "rte", "--predict", "blind.tsv"]) == 0
+    same = [line.split("\t")[2] for line in Path("rte/predictions-blind.tsv").read_text().splitlines()[1:]]
+    assert [row.split("\t")[1] for row in rows] == same
