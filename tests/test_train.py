@@ -713,7 +713,7 @@ def test_the_loop_is_plain_training(model, gentle):
     fast = [p for name, p in network.named_parameters() if name in plain.new]
     groups = [{"params": [p for p in ps if (p.dim() > 1) == decays], "peak": peak, "weight_decay": 0.5 * decays}
               for ps, peak in ((slow, 5e-5), (fast, 2e-4)) for decays in (False, True)]
-    optimizer, step, seen = kind([g for g in groups if g["params"]]), 0, []
+    optimizer, step, seen, dev = kind([g for g in groups if g["params"]]), 0, [], []
     network.train()
     for epoch in range(2):
         for places in train.training_batches(data.lengths, 8, f"0 {epoch}"):
@@ -730,7 +730,11 @@ def test_the_loop_is_plain_training(model, gentle):
             optimizer.step()
             step += 1
             seen.append((loss.item(), norm))
+        batch, labels = plain.examples["dev"].collate(range(10))
+        with torch.inference_mode():
+            dev.append(F.cross_entropy(network(**batch), labels).item())       # no dropout here
     assert run(*args) == 0
+    assert [event["mean_loss"] for event in events() if "mean_loss" in event] == pytest.approx(dev, rel=1e-4)
     steps = [event for event in events() if "loss" in event]
     np.testing.assert_allclose([(e["loss"], e["norm"]) for e in steps], seen, rtol=1e-4)
     assert [e["lr"] for e in steps] == pytest.approx([log_rate * train.rate(k, 6, 0.3, schedule) for k in range(6)])
@@ -777,6 +781,7 @@ def test_best_epoch_on_dev_and_patience(monkeypatch):
     seen, chosen, loss = [], iter([0.5, 0.7, 0.6, 0.7, 0.1, 0.2]), iter([0.8, 0.5, 0.6, 0.5, 0.0, 0.0])
 
     def evaluate(model, data, task, settings):
+        assert len(data.pairs) == 10                                       # dev's
         seen.append({name: value.clone() for name, value in model.state_dict().items()})
         return {"accuracy": next(chosen), "f1": -float(len(seen))}, next(loss)
     monkeypatch.setattr(train, "evaluate", evaluate)
