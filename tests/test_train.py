@@ -1314,7 +1314,7 @@ def test_two_processes_are_one(gentle):
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True,
                                    env=os.environ | {"OMP_NUM_THREADS": "1"})
         try:
-            process.wait(120)
+            process.wait(300)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)    # the launcher and, where they hang, its two processes
