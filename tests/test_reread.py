@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bert_min import BertConfig
+from loops import affine, dot, mix_loop, sigma, softmax_loop
 from semmatch import (SPENT, Choice, DrrNet, LadraNet, attentive_pooling, choose, coverage, dynamic_sequential_attention,
                     highway, layer_mix, matching, phrase_cnn, probability_fusion, read_limit, reread, stacked_gru)
 
@@ -25,19 +26,6 @@ all_ids = {"ids": lambda names: "+".join(map(str, sorted(names))) or "none"}
 
 # ---- Oracles: what the equations share ------------------------------------------------------------------------------
 
-def dot(x, y):
-    return sum(a * b for a, b in zip(x, y, strict=True))
-
-
-def affine(W, x, b=None):
-    """W x + b, with W a list of rows."""
-    return [dot(row, x) + (b[r] if b else 0.0) for r, row in enumerate(W)]
-
-
-def sigma(x):
-    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
-
-
 def add(*vectors):
     return [sum(numbers) for numbers in zip(*vectors, strict=True)]
 
@@ -48,17 +36,6 @@ def tanh_loop(x):
 
 def relu_loop(x):
     return [max(number, 0.0) for number in x]
-
-
-def softmax_loop(scores, allowed):
-    """Over the allowed places; the others get 0, and so does everything where nothing is allowed."""
-    top = max((s for s, ok in zip(scores, allowed) if ok), default=0.0)
-    powers = [math.exp(s - top) if ok else 0.0 for s, ok in zip(scores, allowed, strict=True)]
-    return [power / (sum(powers) or 1.0) for power in powers]
-
-
-def mix_loop(weights, vectors):
-    return [sum(w * vector[c] for w, vector in zip(weights, vectors, strict=True)) for c in range(len(vectors[0]))]
 
 
 def mean_loop(vectors):

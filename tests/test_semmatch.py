@@ -18,6 +18,7 @@ from torch import nn
 import bert_min
 import semmatch
 from bert_min import BertConfig, SelfAttention
+from loops import affine, dot, mix_loop, sigma, softmax_loop
 from semmatch import (AdditiveScores, DabertAttention, DafaAttention, DifferenceScores, KnowledgeAttention, Matcher,
                       calibrated_attention, co_attention, difference_attention, difference_scores, filtration_gate,
                       gated_fusion, guided_attention, knowledge_scores, pair_blocks, relation_indicator, spread_prior)
@@ -31,32 +32,6 @@ quick = settings(derandomize=True, deadline=None, max_examples=20)
 
 
 # ---- Oracles: what the papers share ---------------------------------------------------------------------------------
-
-def softmax_loop(scores, mask):
-    """Over the allowed places; the others get 0, and so does everything where nothing is allowed."""
-    allowed = [s for s, ok in zip(scores, mask) if ok]
-    if not allowed:
-        return [0.0] * len(scores)
-    total = sum(math.exp(s - max(allowed)) for s in allowed)
-    return [math.exp(s - max(allowed)) / total if ok else 0.0 for s, ok in zip(scores, mask)]
-
-
-def dot(x, y):
-    return sum(a * b for a, b in zip(x, y, strict=True))
-
-
-def affine(W, x, b=None):
-    """W x + b, with W a list of rows."""
-    return [dot(row, x) + (b[r] if b else 0.0) for r, row in enumerate(W)]
-
-
-def sigma(x):
-    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
-
-
-def mix_loop(weights, vectors):
-    return [sum(w * vector[c] for w, vector in zip(weights, vectors)) for c in range(len(vectors[0]))]
-
 
 def mean_loop(x, y):
     return [[(a + b) / 2 for a, b in zip(*rows)] for rows in zip(x, y)]
