@@ -686,6 +686,21 @@ class Run:
         """Goes on with a new optimizer of this kind."""
         self.kind, self.optimizer = kind, make_optimizer(kind, self.model, set(self.new), self.settings)
 
+    def judge(self, scores, loss):
+        """Ends an epoch with its dev scores and loss: keeps the best weights. Returns whether they are these."""
+        self.epoch += 1
+        better = self.best is None or scores[self.task.metrics[0]] > self.best
+        if better:
+            self.best, self.best_epoch, self.best_step = scores[self.task.metrics[0]], self.epoch, self.step
+            if main_process():
+                write(self.out / "best.pt", lambda name: torch.save(self.model.state_dict(), name))
+        if loss < self.lowest:
+            self.lowest, self.lowest_step = loss, self.step
+        if self.settings.recipe == "printed" and self.kind != "sgd" and self.step - self.best_step >= SGD_AFTER:
+            self.use("sgd")
+            say(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
+        return better
+
     def stopped(self):
         """Are all epochs done, or has --patience run out?"""
         patience, done = self.settings.patience, self.epoch * self.epoch_steps     # not what a resumed epoch has begun
@@ -814,16 +829,7 @@ def train(settings, out, resume=False):
         begun = time.perf_counter()
         scores, loss = evaluate(model, run.examples[task.selection], task, settings)
         run.seconds["evaluate"] += time.perf_counter() - begun
-        run.epoch += 1
-        if better := run.best is None or scores[task.metrics[0]] > run.best:
-            run.best, run.best_epoch, run.best_step = scores[task.metrics[0]], run.epoch, run.step
-            if main_process():
-                write(out / "best.pt", lambda name: torch.save(model.state_dict(), name))
-        if loss < run.lowest:
-            run.lowest, run.lowest_step = loss, run.step
-        if settings.recipe == "printed" and run.kind != "sgd" and run.step - run.best_step >= SGD_AFTER:
-            run.use("sgd")
-            say(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
+        better = run.judge(scores, loss)
         log(step=run.step, epoch=run.epoch, split=task.selection, mean_loss=loss, **scores)
         say(f"epoch {run.epoch}: {task.selection} " + ", ".join(f"{name} {100 * scores[name]:.1f}" for name in task.metrics)
             + (", the best so far" if better else ""))
