@@ -9,6 +9,7 @@ A run folder holds
     best.pt       weights of the best epoch       last.pt    all that --resume needs, every random state included
     explanation.html   the page of --explain
     result.json   metrics, seconds, speed, memory, parameters, versions            test.json   the same for --test
+and a folder of several runs, one folder each: seeds.json (--seeds), comparison.json (--beside), vary.json (--vary).
 
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...`. A batch is cut over the processes, so neither
 their number nor --accumulate changes what is computed, only where.
@@ -146,11 +147,11 @@ class Settings:
         """What the attention class takes: printed, scope, without. Raises ValueError naming what it knows."""
         method = METHODS[self.model]
         known = getattr(method, "PRINTED", frozenset())
-        parts = [part for part in self.printed.replace(" ", "").split(",") if part]
-        printed = known if parts == ["all"] else {int(part) if part.isdecimal() else part for part in parts}
-        without = {part for part in self.without.replace(" ", "").split(",") if part}
+        parts, without = ({part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
+                          for text in (self.printed, self.without))
+        printed = known if parts == {"all"} else {int(part) if part.isdecimal() else part for part in parts}
         if self.model == "bert":
-            if self.printed or self.without:
+            if parts or without:
                 raise ValueError("--model bert has no equations to print and no parts to leave out")
             return {}
         check_options(method, printed, without)
@@ -235,6 +236,9 @@ def command_line():
             kind = next(k for k in (int, float, str) if k is f.type or k in getattr(f.type, "__args__", ()))
             parser.add_argument(name, type=kind, help=text, choices=f.metadata["choices"], metavar=f.name.upper()
                                 if not f.metadata["choices"] else None)
+    parser.add_argument("--vary", nargs="+", action="append", metavar=("OPTION", "VALUE"), help="train once for each value of an "
+                        "option, such as: --vary without none tree gates; given twice, for each combination. The first value is "
+                        "what the others are compared with")
     parser.add_argument("--resume", action="store_true", help="go on in --out from its last checkpoint")
     parser.add_argument("--from", dest="run", metavar="RUN", help="use the trained run in this folder")
     parser.add_argument("--test", action="store_true", help="evaluate the best epoch on the test split, once")
@@ -629,13 +633,13 @@ def load_state(path, device):
         raise ValueError(f"{path}: expected a checkpoint, found: {reason}; train again with another --out") from None
 
 
-def new_folder(settings):
-    """The folder for a new run: --out, which must hold no run, or the next free runs/TASK-MODEL."""
+def new_folder(settings, name=None):
+    """The folder for a new run: --out, which must hold no run, or the next free runs/NAME (default: TASK-MODEL)."""
     if settings.out:
         if (Path(settings.out) / "config.json").exists():
             raise ValueError(f"--out {settings.out} holds a run; give --resume to go on with it, or another folder")
         return Path(settings.out)
-    name, number = f"{settings.task}-{settings.model}", 1
+    name, number = name or f"{settings.task}-{settings.model}", 1
     while (RUNS / (name if number == 1 else f"{name}-{number}")).exists():
         number += 1
     return RUNS / (name if number == 1 else f"{name}-{number}")
@@ -905,9 +909,15 @@ def table(columns):
     rows = [["", *(f"{split} {title}" for split in first for title in sums)]]
     for name in dict.fromkeys(name for scores in first.values() for name in scores):
         cells = [sums[title][split].get(name) for split in first for title in sums]
-        rows.append([name, *("" if c is None else f"{100 * c['mean']:.1f}" + (f" ({100 * c['std']:.1f})" if
-                             len(c["values"]) > 1 else "") for c in cells)])
+        rows.append([name, *("" if c is None else percent(c) for c in cells)])
     return align(rows)
+
+
+def percent(x, sign=""):
+    """Text: 100 times a mean, with what summary or compare found of its spread: (standard deviation) or (low to high)."""
+    numbers = [x["std"]] if "std" in x else [x["low"], x["high"]]
+    spread = " to ".join(f"{100 * number:{sign}.1f}" for number in numbers) if len(x["values"]) > 1 else ""
+    return f"{100 * x['mean']:{sign}.1f}" + (f" ({spread})" if spread else "")
 
 
 def align(rows):
@@ -934,16 +944,55 @@ def compare(results, beside):
     """Differences of two lists of results, run by run on the same seeds and splits.
 
     -> split -> metric -> {"mean", "low", "high", "values"}: the mean difference and its 95 % confidence interval by
-    Student's t, which two runs or more have. It speaks of other seeds, not of other sentences.
+    Student's t, which two runs or more have (else None). It speaks of other seeds, not of other sentences.
     """
     found = {}
     for split, scores in results[0]["metrics"].items():
         for name in scores:
             values = [x["metrics"][split][name] - y["metrics"][split][name] for x, y in zip(results, beside, strict=True)]
             mean, n = statistics.fmean(values), len(values)
-            half = t_quantile(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else math.inf
-            found.setdefault(split, {})[name] = {"mean": mean, "low": mean - half, "high": mean + half, "values": values}
+            half = t_quantile(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else None
+            low, high = (None, None) if half is None else (mean - half, mean + half)
+            found.setdefault(split, {})[name] = {"mean": mean, "low": low, "high": high, "values": values}
     return found
+
+
+def variants(given):
+    """Each combination of the values of --vary, the last option's fastest. -> dict of tuples of values -> options of a run"""
+    options = {name: value for name, value in given.items() if name != "vary"} | {"beside": "none"}
+    known = {f.name.replace("_", "-") for f in fields(Settings)} - {"out", "beside", "seed", "seeds"}
+    for name, *values in given["vary"]:
+        if name not in known:
+            raise ValueError(f"--vary {name}: expected an option of training, such as model, task, without or layers")
+        if name.replace("-", "_") in given or sum(name == other for other, *_ in given["vary"]) > 1:
+            raise ValueError(f"--vary {name}: the option is given twice; name all its values after one --vary")
+        if len(set(values)) < max(2, len(values)):
+            raise ValueError(f"--vary {name} {' '.join(values)}: expected two values or more, each once")
+    names = [name for name, *_ in given["vary"]]
+    if "task" in names[:-1]:
+        raise ValueError("--vary task: name it last, so that each task has a column and methods are compared within it")
+    return {values: options | command_line().parse([f"--{name}={value}" for name, value in zip(names, values)])
+            for values in itertools.product(*(values for _, *values in given["vary"]))}
+
+
+def plan(given):
+    """The runs that options ask for: one, with --beside a second, with --vary several.
+
+    -> dict of tuples of words that tell them apart -> (Settings, name of its folder, "" for the one of all)"""
+    if "vary" in given:
+        if given.get("beside", "none") != "none":
+            raise ValueError("--vary and --beside exclude each other; --vary model compares models")
+        names = [name for name, *_ in given["vary"]]
+        return {values: (Settings(**options).complete(), ",".join(f"{name}={value}" for name, value in zip(names, values)).replace(
+            os.sep, "_")) for values, options in variants(given).items()}
+    settings = Settings(**given).complete()
+    runs = {(settings.model,): (settings, "")}
+    if settings.beside != "none":
+        bert = None if "drrnet" in (settings.model, settings.beside) else settings.bert       # one of them has no encoder
+        own = {"model": settings.beside, "beside": "none", "out": None, "printed": "", "without": "", "recipe": "ours",
+               "bert": bert, "glove": None, "scope": "hidden", "layers": "first"}
+        runs[(settings.beside,)] = (Settings(**(given | own)).complete(), f"beside-{settings.beside}")
+    return runs
 
 
 def start(given):
@@ -953,22 +1002,21 @@ def start(given):
         if "out" not in given:
             raise ValueError("--resume needs --out, the folder of the run to go on with")
         config = read_json(Path(given["out"]) / "config.json")
-        saved = config["settings"]
+        saved = config["settings"] | config.get("given", {})
         for name in set(given) - {"out", "device", "workers", "data_dir", "checkpoint_minutes"}:
-            if given[name] != saved[name]:
-                raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {given['out']} has {saved[name]}; "
+            if given[name] != saved.get(name):
+                raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {given['out']} has {saved.get(name)}; "
                                  f"leave the option out, or start another run")
-        given = config.get("given", saved) | given                         # one of a group has none of its own
-    settings = Settings(**given).complete()
-    out = Path(given["out"]) if resume else from_main_process(lambda: new_folder(settings))
-    settings = replace(settings, out=str(out))
-    runs = {settings.model: (settings, out)}
-    if settings.beside != "none":
-        bert = None if "drrnet" in (settings.model, settings.beside) else settings.bert       # one of them has no encoder
-        own = {"model": settings.beside, "beside": "none", "out": None, "printed": "", "without": "", "recipe": "ours",
-               "bert": bert, "glove": None, "scope": "hidden", "layers": "first"}
-        runs[settings.beside] = (Settings(**(given | own)).complete(), out / f"beside-{settings.beside}")
+        given = config.get("given", config["settings"]) | given            # one of a group has none of its own
+    runs = plan(given)
+    name = "-".join(["vary", *(option for option, *_ in given["vary"])]) if "vary" in given else None
+    settings = next(iter(runs.values()))[0]
+    out = Path(given["out"]) if resume else from_main_process(lambda: new_folder(settings, name))
+    runs = {title: (replace(settings, out=str(out / sub)), out / sub) for title, (settings, sub) in runs.items()}
+    settings = next(iter(runs.values()))[0]
     with main_process_first():
+        for one, _ in runs.values() if test else ():
+            test_splits(one)                                               # before hours of training
         if main_process() and not resume:
             out.mkdir(parents=True, exist_ok=True)
             write_json(out / "config.json", {"given": given, "settings": asdict(settings)})
@@ -984,21 +1032,57 @@ def start(given):
         for title, (_, folder) in runs.items():
             for result, tested in zip(results[title], test_runs(folder, {})):
                 result["metrics"] |= tested["metrics"]
+    report_variants(given["vary"], results, out) if "vary" in given else report(results, out)
+    if settings.task == "toy":
+        say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
+    chosen = ", ".join(dict.fromkeys(result["selection_split"] for group in results.values() for result in group))
+    say(f"best epoch chosen on {chosen}; {out} holds weights, log and " + ("vary.json" if "vary" in given else "result.json"))
+
+
+def report(results, out):
+    """Prints the table of a run, or of two side by side, and of two with several seeds their difference."""
+    results = {title: runs for (title,), runs in results.items()}
     say("\n" + table(results))
-    first = next(iter(results.values()))[0]
-    if len(results) > 1 and settings.seeds > 1:
+    seeds = [result["seed"] for result in next(iter(results.values()))]
+    if len(results) > 1 and len(seeds) > 1:
         (one, mine), (other, theirs) = results.items()
         differences = compare(mine, theirs)
         for split, scores in differences.items():
-            say(f"{one} - {other} on {split}, {settings.seeds} seeds, 95 % interval: " + ", ".join(
-                f"{name} {100 * x['mean']:+.1f} ({100 * x['low']:+.1f} to {100 * x['high']:+.1f})"
-                for name, x in scores.items() if name in tasks.METRICS))
+            say(f"{one} - {other} on {split}, {len(seeds)} seeds, 95 % interval: " + ", ".join(
+                f"{name} {percent(x, '+')}" for name, x in scores.items() if name in tasks.METRICS))
         if main_process():
-            write_json(out / "comparison.json", {"models": list(results), "seeds": [r["seed"] for r in mine],
-                                                 "differences": differences})
-    if settings.task == "toy":
-        say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    say(f"best epoch chosen on {first['selection_split']}; {out} holds weights, log and result.json")
+            write_json(out / "comparison.json", {"models": list(results), "seeds": seeds, "differences": differences})
+
+
+def report_variants(vary, results, out):
+    """Prints what --vary found, and how far the first option's other values are from its first; writes vary.json.
+
+    One option: a row for each value, a column for each metric. More: the last option's values side by side, by the first
+    metric of the test split where it was read, else of the split for selection."""
+    names, first, runs = [name for name, *_ in vary], vary[0][1], []
+    cells, differences = {}, {}                            # row -> column -> text
+    for values, found in results.items():
+        metrics = summary(found)
+        difference = compare(found, results[(first, *values[1:])]) if names[0] != "task" else {}
+        runs.append({"values": dict(zip(names, values)), "seeds": [r["seed"] for r in found],
+                     "selection_split": found[0]["selection_split"], "best_epochs": [r["best_epoch"] for r in found],
+                     "metrics": metrics, "difference": difference})
+        row = " ".join(value or "none" for value in (values[:-1] or values))
+        columns = {f"{split} {name}": (split, name) for split in metrics for name in metrics[split] if name in tasks.METRICS}
+        if len(vary) > 1:
+            split = next((split for split in metrics if split.startswith("test")), found[0]["selection_split"])
+            columns = {f"{values[-1]} ({split} {name})": (split, name) for name in list(metrics[split])[:1]}
+        cells.setdefault(row, {}).update({title: percent(metrics[s][name]) for title, (s, name) in columns.items()})
+        if values[0] != first and difference:
+            differences.setdefault(row, {}).update({title: percent(difference[s][name], "+") for title, (s, name) in columns.items()})
+    seeds = len(runs[0]["seeds"])
+    interval = f", {seeds} seeds, 95 % interval" if seeds > 1 else ""
+    for heading, rows in (("", cells), (f"difference from {first or 'none'}{interval}\n", differences))[:2 if differences else 1]:
+        titles = list(dict.fromkeys(title for row in rows.values() for title in row))
+        say(f"\n{heading}" + align([[" ".join(names[:-1] or names), *titles],
+                                    *([row, *(found.get(title, "") for title in titles)] for row, found in rows.items())]))
+    if main_process():
+        write_json(out / "vary.json", {"vary": vary, "runs": runs})
 
 
 def load_run(folder, given):
@@ -1017,16 +1101,22 @@ def load_run(folder, given):
     return settings, task, model.to(settings.device), tokenizer, tfidf
 
 
+def test_splits(settings):
+    """dict name -> list of Pair of the task's test splits. Raises ValueError where they have no labels."""
+    task, splits = load_pairs(settings)
+    splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
+    if not splits or any(pair.label is None for pairs in splits.values() for pair in pairs):
+        raise ValueError(f"--test: {task.name} has no labelled test split; --from RUN --predict test (or a FILE) labels it")
+    return splits
+
+
 def test_runs(folder, given):
     """Evaluates a run, or every seed of a group, on its task's test splits; writes test.json beside each."""
     folders = sorted(folder.glob("seed[0-9]*"), key=lambda f: int(f.name[4:])) or [folder]
     results = []
     for one in folders:
         settings, task, model, tokenizer, tfidf = load_run(one, given)
-        splits = {name: pairs for name, pairs in load_pairs(settings)[1].items() if name.startswith("test")}
-        if not splits or any(pair.label is None for pairs in splits.values() for pair in pairs):
-            raise ValueError(f"--test: {task.name} has no labelled test split; --from {one} --predict test (or a FILE) labels it")
-        examples, _ = prepare(settings, task, tokenizer, splits, tfidf)
+        examples, _ = prepare(settings, task, tokenizer, test_splits(settings), tfidf)
         results.append({"selection_split": task.selection, "seed": settings.seed,
                         "metrics": {name: evaluate(model, x, task, settings)[0] for name, x in examples.items()}})
         if main_process():

@@ -237,6 +237,17 @@ def test_recipes():
     (["--from", "nowhere", "--test", "--lr", "1e-5"], ["--lr", "training"]),
     (["--show-reading", *QUICK], ["--show-reading", "--predict"]),
     (["--from", "nowhere", "--test", "--show-reading"], ["--show-reading", "--predict"]),
+    (["--vary", "withot", "tree", "gates"], ["--vary withot", "without", "layers"]),
+    (["--vary", "seed", "1", "2"], ["--vary seed", "model"]),
+    (["--vary", "without", "tree"], ["--vary without tree", "two values"]),
+    (["--vary", "without", "tree", "tree"], ["--vary without tree tree", "once"]),
+    (["--vary", "without", "tree", "gates", "--without", "fusion"], ["--vary without", "twice"]),
+    (["--vary", "layers", "all", "first", "--vary", "layers", "0", "1"], ["--vary layers", "twice"]),
+    (["--vary", "without", "none", "trees"], ["--without trees", "tree"]),
+    (["--vary", "epochs", "1", "two"], ["--epochs", "two"]),
+    (["--vary", "model", "bert", "dafa", "--vary", "without", "none", "tree"], ["--model bert", "no parts"]),
+    (["--vary", "task", "mrpc", "rte", "--vary", "model", "bert", "dafa"], ["--vary task", "last"]),
+    (["--vary", "model", "bert", "dafa", "--beside", "bert"], ["--vary", "--beside"]),
     *[(["--" + name, value], [f"--{name} {value}"]) for name, value in [
         ("train-fraction", "0.0"), ("train-fraction", "1.5"), ("train-fraction", "nan"), ("warmup", "1.0"),
         ("warmup", "-0.1"), ("dropout", "1.0"), ("epochs", "0"), ("batch-size", "0"), ("accumulate", "-2"),
@@ -1268,9 +1279,9 @@ dist.init_process_group = lambda *args: None
 dist.destroy_process_group = lambda: None
 real, clip, steps = train.new_folder, torch.nn.utils.clip_grad_norm_, []
 
-def new_folder(settings):                    # the second process comes late, as on another machine
+def new_folder(settings, name=None):         # the second process comes late, as on another machine
     time.sleep(dist.get_rank())
-    return real(settings)
+    return real(settings, name)
 
 def interrupted(*args):
     steps.append(args)
@@ -1369,6 +1380,70 @@ def test_comparison_with_another_model(capsys):
     half = 4.302653 * statistics.stdev(values) / math.sqrt(3)
     assert found["values"] == pytest.approx(values) and found["mean"] == pytest.approx(sum(values) / 3)
     assert (found["low"], found["high"]) == pytest.approx((sum(values) / 3 - half, sum(values) / 3 + half), abs=1e-4)
+
+
+VARY = [*OWN[:-2], "--vary", "model", "bert", "dafa", "--vary", "train-fraction", "0.5", "1", "--seeds", "2", "--epochs", "1"]
+
+
+def test_vary_is_the_runs_one_by_one(capsys):
+    """Every combination as a run of its own would have it; differences are from the first model, column by column."""
+    assert train.main([*VARY, "--test", "--test-file", "test.tsv", "--out", "run"]) == 0
+    printed = capsys.readouterr().out
+    found = result(name="vary.json")
+    assert found["vary"] == [["model", "bert", "dafa"], ["train-fraction", "0.5", "1"]]
+    assert [tuple(r["values"].values()) for r in found["runs"]] == [
+        ("bert", "0.5"), ("bert", "1"), ("dafa", "0.5"), ("dafa", "1")]
+    for r in found["runs"]:
+        folder = "run/" + ",".join(f"{name}={value}" for name, value in r["values"].items())
+        both = [result(f"{folder}/seed{seed}") for seed in (0, 1)]
+        assert [x["model"] for x in both] == [r["values"]["model"]] * 2 and r["best_epochs"] == [1, 1] and r["seeds"] == [0, 1]
+        assert [x["pairs"]["train"] for x in both] == [11 if r["values"]["train-fraction"] == "0.5" else 22] * 2
+        values = [x["metrics"]["dev"]["accuracy"] for x in both]
+        assert r["metrics"]["dev"]["accuracy"]["values"] == values and "test" in r["metrics"]
+        first = [result(f"{folder}/seed{seed}".replace("dafa", "bert"))["metrics"]["dev"]["accuracy"] for seed in (0, 1)]
+        assert r["difference"]["dev"]["accuracy"]["values"] == [x - y for x, y in zip(values, first, strict=True)]
+        cell = r["metrics"]["test"]["accuracy"]
+        assert f"{100 * cell['mean']:.1f} ({100 * cell['std']:.1f})" in printed
+    assert run("--model", "dafa", "--train-fraction", "0.5", "--seed", "1", "--epochs", "1", out="alone") == 0
+    assert_same_run("alone", "run/model=dafa,train-fraction=0.5/seed1")
+    head = next(line for line in printed.splitlines() if line.startswith("model  "))
+    assert "0.5 (test accuracy)" in head and "1 (test accuracy)" in head
+    assert "difference from bert, 2 seeds, 95 % interval" in printed
+    assert train.main(["--from", "run/model=dafa,train-fraction=1", "--test"]) == 0
+
+
+def test_vary_one_option(capsys):
+    """A row for each value, a column for each metric; none is the whole model; one seed has no interval."""
+    assert run("--vary", "without", "none", "tree,gates", "--model", "dafa", "--epochs", "1") == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.split() == "without dev accuracy dev f1".split())
+    assert "interval" not in printed and "difference from none" in lines
+    whole, part = result(name="vary.json")["runs"]
+    assert whole["difference"]["dev"]["accuracy"] == {"mean": 0, "low": None, "high": None, "values": [0]}
+    assert part["values"] == {"without": "tree,gates"}
+    assert [result(f"run/without={x}")["settings"]["without"] for x in ("none", "tree,gates")] == ["none", "tree,gates"]
+    assert result("run/without=none")["new_parameters"] > result("run/without=tree,gates")["new_parameters"]
+    assert [line.split() for line in lines[head + 1:head + 3]] == [
+        [name, *(f"{100 * x['metrics']['dev'][metric]['mean']:.1f}" for metric in ("accuracy", "f1"))]
+        for name, x in (("none", whole), ("tree,gates", part))]
+
+
+def test_vary_is_resumed(monkeypatch):
+    assert train.main([*VARY, "--out", "whole"]) == 0
+    with monkeypatch.context() as patch:
+        at_call(patch, torch.nn.utils, "clip_grad_norm_", 8, interrupt)
+        assert train.main([*VARY, "--out", "cut"]) == 130 and not Path("cut/vary.json").exists()
+    assert train.main(["--vary", "model", "bert", "dafa", "--resume", "--out", "cut"]) == 2, "another group"
+    assert train.main(["--resume", "--out", "cut"]) == 0
+    assert result("whole", "vary.json") == result("cut", "vary.json")
+    assert_same_run("whole/model=dafa,train-fraction=1/seed1", "cut/model=dafa,train-fraction=1/seed1")
+
+
+def test_a_test_split_without_labels_is_refused_before_training(capsys):
+    Path("blind.tsv").write_text("sentence1\tsentence2\nA cat.\tA dog.\n")
+    assert train.main([*VARY, "--test", "--test-file", "blind.tsv", "--out", "run"]) == 2
+    assert not list(Path("run").rglob("log.jsonl")) and "label" in the_line(capsys)
 
 
 @pytest.mark.parametrize("freedom, expected", [(1, 12.7062), (2, 4.3027), (4, 2.7764), (9, 2.2622), (30, 2.0423)])
