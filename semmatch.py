@@ -282,6 +282,19 @@ def check_options(method, printed, without, scope="hidden"):
                              f"{', '.join(map(str, sorted(known))) or 'none'}")
 
 
+def check_sizes(method, sizes):
+    """The same dict, or a ValueError, worded for the command line, unless each is a size of this class, of its type and
+    above 0: numbers of its table, written there in capital letters, as STEPS=5 or KERNELS=(2, 3)."""
+    known = {name: value for name, value in vars(method).items() if name.isupper() and isinstance(value, (int, float, tuple))
+             and name != "TAGS"}                            # the tagger's, not ours to choose
+    for name, value in sizes.items():
+        numbers = value if isinstance(value, tuple) else (value,)
+        if name not in known or type(value) is not type(known[name]) or not numbers or min(numbers) <= 0:
+            raise ValueError(f"--sizes {name}={value}: {method.__name__.lower()} has "
+                             f"{', '.join(f'{name}={value}' for name, value in known.items())}")
+    return sizes
+
+
 def record(trace, **tensors):
     """Puts tensors into a trace, cut off from their graph; does nothing without one."""
     if trace is not None:
@@ -780,9 +793,7 @@ class DrrNet(nn.Module):
                  **sizes):
         super().__init__()
         check_options(type(self), printed, without)
-        if unknown := {name for name in sizes if not (name.isupper() and isinstance(getattr(type(self), name, None), int))}:
-            raise ValueError(f"DrrNet: sizes has no {', '.join(sorted(unknown))}; see the class, from WORD to STEPS")
-        vars(self).update(sizes)
+        vars(self).update(check_sizes(type(self), sizes))
         if {"global", "reread"} <= set(without):
             raise ValueError("--without global, reread: one of them must stay for drrnet to judge by")
         self.beta, self.dropout = 1e8 if 6 in printed else self.BETA, nn.Dropout(dropout)
@@ -993,7 +1004,7 @@ class LadraNet(nn.Module):
     "average-pooling", max-pooling fusion: the maximum in Eq. (15).
 
     Args: config: BertConfig. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
-        attention_size: A.
+        attention_size: A. sizes: in place of the class's own, as STEPS=4.
     Raises: ValueError for an option that is not known, or if nothing is left to judge by.
     """
 
@@ -1002,9 +1013,10 @@ class LadraNet(nn.Module):
     PRIOR = None
     KERNELS, STEPS, BETA = (2, 3), 5, 600.0
 
-    def __init__(self, config, classes, printed=frozenset(), without=frozenset(), attention_size=200):
+    def __init__(self, config, classes, printed=frozenset(), without=frozenset(), attention_size=200, **sizes):
         super().__init__()
         check_options(type(self), printed, without)
+        vars(self).update(check_sizes(type(self), sizes))
         if {"dsa", "global"} <= set(without):
             raise ValueError("--without dsa, global: one of them must stay for ladranet to judge by")
         self.printed, self.without = frozenset(printed), frozenset(without)

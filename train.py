@@ -48,7 +48,7 @@ import explain
 import priors
 import tasks
 from bert_min import BertConfig, PairTokenizer
-from semmatch import METHODS, DrrNet, FusionAttention, LadraNet, Matcher, check_options
+from semmatch import METHODS, DrrNet, FusionAttention, LadraNet, Matcher, check_options, check_sizes
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b, c characters, R relations
 
@@ -82,6 +82,7 @@ class Settings:
     scope: str = option("hidden", "fuse all heads together, or inside each head", ("hidden", "head"))
     layers: str = option("first", "layers that carry the method: first, all, or numbers such as 0,3")
     without: str = option("", "ablations, such as tree,gates")
+    sizes: str = option("", "drrnet, ladranet: sizes of the paper's table, such as STEPS=4,LAYERS=2 or KERNELS=1+2")
     glove: str | None = option(None, "drrnet: word vectors in GloVe's text form, which are then fixed (default: learned)")
     parses: str | None = option(None, "your own parses as a CoNLL-U file, instead of the shipped parser's")
     data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
@@ -144,19 +145,31 @@ class Settings:
         self.options()
 
     def options(self):
-        """What the attention class takes: printed, scope, without. Raises ValueError naming what it knows."""
+        """What the method's class takes: printed, without, scope or sizes. Raises ValueError naming what it knows."""
         method = METHODS[self.model]
         known = getattr(method, "PRINTED", frozenset())
         parts, without = ({part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
                           for text in (self.printed, self.without))
         printed = known if parts == {"all"} else {int(part) if part.isdecimal() else part for part in parts}
+        sizes = dict(part.strip().partition("=")[::2] for part in self.sizes.split(",") if part.strip())
+        if sizes and self.model not in ("drrnet", "ladranet"):
+            raise ValueError(f"--sizes: only drrnet and ladranet have sizes of their own, not {self.model}")
+        for name, text in sizes.items():
+            default = getattr(method, name, None)
+            kind = type(default)
+            try:
+                sizes[name] = tuple(map(int, text.split("+"))) if kind is tuple else kind(text) if kind in (int, float) else text
+            except ValueError:
+                raise ValueError(f"--sizes {name}={text}: expected a number, or numbers joined by +, such as "
+                                 f"{name}={'+'.join(map(str, default if kind is tuple else (default,)))}") from None
         if self.model == "bert":
             if parts or without:
                 raise ValueError("--model bert has no equations to print and no parts to leave out")
             return {}
         check_options(method, printed, without)
+        check_sizes(method, sizes)
         scope = {"scope": self.scope} if issubclass(method, FusionAttention) else {}
-        return {"printed": frozenset(printed), "without": frozenset(without)} | scope
+        return {"printed": frozenset(printed), "without": frozenset(without)} | scope | sizes
 
     def layer_indices(self, count):
         """The layers that carry the method, of an encoder with `count` layers."""
@@ -495,7 +508,7 @@ def build(settings, task, encoder=None, texts=None):
     if method is DrrNet:
         vectors = None if tokenizer.vectors is None else torch.from_numpy(tokenizer.vectors)
         counts, sizes = (2 + len(tokenizer.words), 2 + len(tokenizer.characters)), TOY_SIZES if task.name == "toy" else {}
-        model = DrrNet(*counts, classes, vectors, dropout=settings.dropout or 0.0, **settings.options(), **sizes)
+        model = DrrNet(*counts, classes, vectors, dropout=settings.dropout or 0.0, **(sizes | settings.options()))
         return model, tokenizer, None, []
     if method is LadraNet:
         model = LadraNet(config, classes, **settings.options())
@@ -989,7 +1002,7 @@ def plan(given):
     runs = {(settings.model,): (settings, "")}
     if settings.beside != "none":
         bert = None if "drrnet" in (settings.model, settings.beside) else settings.bert       # one of them has no encoder
-        own = {"model": settings.beside, "beside": "none", "out": None, "printed": "", "without": "", "recipe": "ours",
+        own = {"model": settings.beside, "beside": "none", "out": None, "printed": "", "without": "", "sizes": "", "recipe": "ours",
                "bert": bert, "glove": None, "scope": "hidden", "layers": "first"}
         runs[(settings.beside,)] = (Settings(**(given | own)).complete(), f"beside-{settings.beside}")
     return runs

@@ -237,6 +237,14 @@ def test_recipes():
     (["--from", "nowhere", "--test", "--lr", "1e-5"], ["--lr", "training"]),
     (["--show-reading", *QUICK], ["--show-reading", "--predict"]),
     (["--from", "nowhere", "--test", "--show-reading"], ["--show-reading", "--predict"]),
+    (["--model", "drrnet", "--sizes", "STEPS=two"], ["--sizes STEPS=two", "STEPS=6"]),
+    (["--model", "drrnet", "--sizes", "STEPS"], ["--sizes STEPS=", "STEPS=6"]),
+    (["--model", "drrnet", "--sizes", "LAYERS=0"], ["--sizes LAYERS=0", "LAYERS=3"]),
+    (["--model", "drrnet", "--sizes", "TAGS=3"], ["--sizes TAGS=3", "LAYERS=3"]),
+    (["--model", "ladranet", "--sizes", "LAYERS=2"], ["--sizes LAYERS=2", "ladranet has", "STEPS=5"]),
+    (["--model", "ladranet", "--sizes", "KERNELS=2,3"], ["--sizes 3=", "STEPS=5"]),
+    (["--model", "ladranet", "--sizes", "KERNELS=2+b"], ["--sizes KERNELS=2+b", "KERNELS=2+3"]),
+    (["--model", "dafa", "--sizes", "STEPS=3"], ["--sizes", "drrnet", "ladranet", "dafa"]),
     (["--vary", "withot", "tree", "gates"], ["--vary withot", "without", "layers"]),
     (["--vary", "seed", "1", "2"], ["--vary seed", "model"]),
     (["--vary", "without", "tree"], ["--vary without tree", "two values"]),
@@ -1427,6 +1435,18 @@ def test_vary_one_option(capsys):
     assert [line.split() for line in lines[head + 1:head + 3]] == [
         [name, *(f"{100 * x['metrics']['dev'][metric]['mean']:.1f}" for metric in ("accuracy", "f1"))]
         for name, x in (("none", whole), ("tree,gates", part))]
+
+
+@pytest.mark.parametrize("args, sizes, rows, steps", [
+    (DRRNET, "STEPS=2, LAYERS=1", 2, 2), (LADRANET, "STEPS=3,KERNELS=1", 2, 3), (LADRANET, "KERNELS=2+1+3", 4, 5)], ids=str)
+def test_sizes_of_the_rereading_models(args, sizes, rows, steps, capsys):
+    """A row of what is read for each sentence or kernel and the pieces, a word for each step; a run remembers its sizes."""
+    assert run(*args, "--sizes", sizes, "--epochs", "1") == 0
+    assert train.main(["--from", "run", "--predict", "test.tsv", "--show-reading"]) == 0
+    first = capsys.readouterr().out.split("\n\n")[-3].splitlines()[-rows:]
+    assert [line.count("→") + 1 for line in first] == [steps] * rows
+    model = train.load_run(Path("run"), {})[2]
+    assert len(model.grus if args is DRRNET else model.first) == rows - 1
 
 
 def test_vary_is_resumed(monkeypatch):
