@@ -3,6 +3,7 @@ import ast
 import doctest
 import importlib
 import re
+import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -369,6 +370,19 @@ def test_readme_names_what_exists():
     assert files and [file for file in files if not (ROOT / file).exists()] == []
     tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").glob("test_*.py"))
     assert set(re.findall(r"\btest_\w+\b(?!\.py)", readme)) <= set(re.findall(r"^def (test_\w+)\(", tests, re.M))
+
+
+def test_training_commands_of_readme_are_understood():
+    """Every `train.py ...` of README gives settings that are valid together; capitals stand for files and names."""
+    train = importlib.import_module("train")
+    readme = read_project_file("README.md")
+    lines = [line.partition("#")[0] for line in readme.splitlines()] + re.findall(r"`([^`\n]+)`", readme)
+    commands = [shlex.split(line.strip())[2:] for line in lines if line.strip().startswith("python train.py")]
+    assert len(commands) > 30
+    for command in commands:
+        given = train.command_line().parse([{"TASK": "rte", "MODEL": "dafa"}.get(word, word) for word in command])
+        if not {"run", "resume"} & set(given):
+            train.plan({name: value for name, value in given.items() if name != "test"})
 
 
 def test_requirements():
