@@ -246,6 +246,7 @@ def test_recipes():
     (["--model", "ladranet", "--sizes", "KERNELS=2+b"], ["--sizes KERNELS=2+b", "KERNELS=2+3"]),
     (["--model", "dafa", "--sizes", "STEPS=3"], ["--sizes", "drrnet", "ladranet", "dafa"]),
     (["--vary", "withot", "tree", "gates"], ["--vary withot", "without", "layers"]),
+    ([*QUICK[:4], "--model", "drrnet", "--vary", "sizes", "STEPS=1", "STEPS=0"], ["--sizes STEPS=0", "LAYERS=3"]),
     (["--vary", "seed", "1", "2"], ["--vary seed", "model"]),
     (["--vary", "without", "tree"], ["--vary without tree", "two values"]),
     (["--vary", "without", "tree", "tree"], ["--vary without tree tree", "once"]),
@@ -1449,21 +1450,41 @@ def test_sizes_of_the_rereading_models(args, sizes, rows, steps, capsys):
     assert len(model.grus if args is DRRNET else model.first) == rows - 1
 
 
+def test_vary_table(capsys):
+    """By hand; 12.7062 is Student's t with one degree of freedom. Phenomena are in the file, not in the table."""
+    def runs(*values):
+        return [{"seed": s, "best_epoch": 3, "selection_split": "dev", "metrics": {"dev": {"accuracy": x, "voice": 0.5}}}
+                for s, x in enumerate(values)]
+    found = {("bert", "1"): runs(0.5, 0.75), ("bert", "all"): runs(0.25, 0.25),
+             ("dafa", "1"): runs(0.75, 1.0), ("dafa", "all"): runs(0.5, 0.75)}
+    train.report_variants([["model", "bert", "dafa"], ["limit", "1", "all"]], found, Path("."))
+    text = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    text = [[cell.strip() for cell in line if cell.strip()] for line in text]
+    assert text == [[], ["model", "1 (dev accuracy)", "all (dev accuracy)"], ["bert", "62.5 (17.7)", "25.0 (0.0)"],
+                    ["dafa", "87.5 (17.7)", "62.5 (17.7)"],                 # 17.7 = 25 / √2
+                    [], ["difference from bert, 2 seeds, 95 % interval"], ["model", "1 (dev accuracy)", "all (dev accuracy)"],
+                    ["dafa", "+25.0 (+25.0 to +25.0)", "+37.5 (-121.3 to +196.3)"]]    # 37.5 ± 12.7062 · 12.5
+    assert result(".", "vary.json")["runs"][3]["difference"]["dev"]["accuracy"]["values"] == [0.25, 0.5]
+
+
 def test_vary_is_resumed(monkeypatch):
     assert train.main([*VARY, "--out", "whole"]) == 0
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 8, interrupt)
         assert train.main([*VARY, "--out", "cut"]) == 130 and not Path("cut/vary.json").exists()
     assert train.main(["--vary", "model", "bert", "dafa", "--resume", "--out", "cut"]) == 2, "another group"
+    assert train.main(["--vary", "model", "bert", "dafa", "--resume", "--out", "cut/model=bert,train-fraction=1/seed0"]) == 2
     assert train.main(["--resume", "--out", "cut"]) == 0
     assert result("whole", "vary.json") == result("cut", "vary.json")
     assert_same_run("whole/model=dafa,train-fraction=1/seed1", "cut/model=dafa,train-fraction=1/seed1")
 
 
-def test_a_test_split_without_labels_is_refused_before_training(capsys):
-    Path("blind.tsv").write_text("sentence1\tsentence2\nA cat.\tA dog.\n")
-    assert train.main([*VARY, "--test", "--test-file", "blind.tsv", "--out", "run"]) == 2
-    assert not list(Path("run").rglob("log.jsonl")) and "label" in the_line(capsys)
+def test_a_test_split_without_labels_is_refused_before_training(monkeypatch, capsys):
+    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
+    task = tasks.Task("rte", ("not_entailment", "entailment"), ("accuracy",))
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, {"train": pairs, "dev": pairs, "test": [tasks.Pair("a", "b")]}))
+    assert train.main(["--task", "rte", "--bert", TINY, "--max-length", "48", "--vary", "model", "bert", "dafa", "--test"]) == 2
+    assert "rte has no labelled test split" in the_line(capsys) and not Path("runs").exists()
 
 
 @pytest.mark.parametrize("freedom, expected", [(1, 12.7062), (2, 4.3027), (4, 2.7764), (9, 2.2622), (30, 2.0423)])
