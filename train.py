@@ -1106,7 +1106,11 @@ def load_run(folder, given):
     settings = Settings(**(config["settings"] | {"device": None} | given)).complete()     # here, not where it was made
     task = tasks.Task(**{name: tuple(x) if isinstance(x, list) else x for name, x in config["task"].items()})
     model, tokenizer, _, _ = build(settings, task, folder / "encoder")
-    model.load_state_dict(load_state(folder / "best.pt", settings.device))
+    try:
+        model.load_state_dict(load_state(folder / "best.pt", settings.device))
+    except RuntimeError as error:                           # torch lists every name
+        raise ValueError(f"{folder / 'best.pt'}: its weights are not those of {settings.model} as this code has it; train anew, or "
+                         f"use the code that made it ({str(error).splitlines()[1].strip()[:80]}...)") from None
     tfidf = None
     if (folder / "words.json").exists():
         words, tfidf = read_json(folder / "words.json"), priors.TfIdf([])

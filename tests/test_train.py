@@ -1467,6 +1467,17 @@ def test_vary_table(capsys):
     assert result(".", "vary.json")["runs"][3]["difference"]["dev"]["accuracy"]["values"] == [0.25, 0.5]
 
 
+def test_a_run_of_other_code(capsys):
+    """Weights under names that the model has not: one line that names the file."""
+    assert run("--epochs", "1") == 0
+    state = loaded("run/best.pt")
+    torch.save({name.replace("pooler", "pool"): x for name, x in state.items()}, "run/best.pt")
+    capsys.readouterr()
+    assert train.main(["--from", "run", "--predict", "test.tsv"]) == 2
+    line = the_line(capsys)
+    assert "run/best.pt" in line and "train anew" in line and "pooler" in line
+
+
 def test_vary_is_resumed(monkeypatch):
     assert train.main([*VARY, "--out", "whole"]) == 0
     with monkeypatch.context() as patch:
