@@ -4,7 +4,10 @@ A lesson is read beside its paper and runs from top to bottom, as a script or as
 equations are those of the library; nothing here computes one.
 """
 import builtins
+import contextlib
 import importlib.util
+import io
+import json
 import sys
 import tempfile
 import time
@@ -39,15 +42,20 @@ def train_on(frames, model, **settings):
     """Trains `model` on a toy world of these frames only: seconds, where all frames take minutes.
 
     frames: dict name -> frames in the form of tasks.FRAMES, 800 training pairs and 120 dev pairs for each name.
-    settings: of train.Settings; beside, an encoder from scratch. -> (what train.load_run gives, dev accuracy)
+    settings: of train.Settings. -> (what train.load_run gives of the best epoch, dev accuracy)
     """
+    print(f"{model} is training ...", flush=True)
     begun = time.perf_counter()
     with mock.patch.dict(tasks.FRAMES, frames, clear=True), tempfile.TemporaryDirectory() as folder:
-        result = train.train(train.Settings(model=model, beside="none", **settings).complete(), Path(folder))
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = train.train(train.Settings(model=model, beside="none", **settings).complete(), Path(folder))
         run = train.load_run(Path(folder), {})
-    accuracy = result["metrics"]["dev"]["accuracy"]
-    print(f"{model}: dev accuracy {100 * accuracy:.1f}, {time.perf_counter() - begun:.0f} seconds")
-    return run, accuracy
+        events = [json.loads(line) for line in Path(folder, "log.jsonl").read_text("utf-8").splitlines()]
+    dev, unseen = (result["metrics"][split]["accuracy"] for split in ("dev", "dev_unseen"))
+    print("accuracy on dev, epoch by epoch:", *(f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event))
+    print(f"best epoch: {100 * dev:.1f} on dev, {100 * unseen:.1f} with words it never saw; "
+          f"{time.perf_counter() - begun:.0f} seconds\n")
+    return run, dev
 
 
 class Look(NamedTuple):
