@@ -7,8 +7,8 @@
 # > "Sentence pairs are packed together into a single sequence." (Devlin et al. 2019, BERT, § 3, Input/Output
 # > Representations)
 #
-# BERT is what all methods of these papers are compared with, and what four of them are built into. This lesson takes it
-# apart with numbers that you can check by hand. The code beside it is `bert_min.py`. Words that we need:
+# BERT is what all methods of these papers are compared with, and what four of them are built into. This lesson
+# takes it apart with numbers that you can check by hand. The code beside it is `bert_min.py`. Words that we need:
 #
 # - a **token** is what the network sees: a word, or a **piece** of a word that is not in its vocabulary;
 # - a **segment** is 0 for tokens of the first sentence and 1 for tokens of the second;
@@ -21,16 +21,17 @@ from lesson import curves, figure, heat, look, tasks, train_on
 import torch
 from torch.testing import assert_close
 
-from bert_min import Bert, BertConfig, Layer, PairTokenizer, SelfAttention, attention_weights, merge_heads, split_heads
+from bert_min import (Bert, BertConfig, Layer, PairTokenizer, SelfAttention, attention_weights, merge_heads,
+                      split_heads)
 
 # %% [markdown]
 # ## Packing: `PairTokenizer.encode`
 #
 #     [CLS] a [SEP] b [SEP]
 #
-# `[CLS]` stands in front and will collect the answer, `[SEP]` ends a sentence. Word spans are places of characters in
-# the text: "Apple" is 0 to 5. Each token then knows its word, which later lessons need: what is known of *words* must
-# reach *pieces*.
+# `[CLS]` stands in front and will collect the answer, `[SEP]` ends a sentence. Word spans are places of characters
+# in the text: "Apple" is 0 to 5. Each token then knows its word, which later lessons need: what is known of *words*
+# must reach *pieces*.
 
 # %%
 a, b = "Apple rose", "It fell"
@@ -49,9 +50,9 @@ assert word[0] == -1 and sorted(set(word)) == [-1, 0, 1]                    # -1
 #
 #     softmax(Q Kᵀ / √k) V
 #
-# Each token has a **query** (what it looks for), a **key** (how it is found) and a **value** (what it gives), each k
-# numbers long. A score is the product of a query and a key; the softmax makes weights of a query's scores; the result
-# is the mean of the values by these weights. Take k = 4 and two tokens:
+# Each token has a **query** (what it looks for), a **key** (how it is found) and a **value** (what it gives), each
+# k numbers long. A score is the product of a query and a key; the softmax makes weights of a query's scores; the
+# result is the mean of the values by these weights. Take k = 4 and two tokens:
 #
 #     query of "Apple" = (1, 1, 1, 1)
 #     key of "Apple"   = (1, 1, 1, 1)     score 4 / √4 = 2        value (4, 0, 0, 0)
@@ -76,8 +77,8 @@ figure(heat("weights of attention", ["Apple", "rose"], ["Apple", "rose"], trace[
             "reads", top=1))
 
 # %% [markdown]
-# **Heads.** BERT cuts its vectors into H parts and does all of this in each part: `split_heads` makes (H, tokens, k)
-# out of (tokens, H·k), `merge_heads` goes back. Nothing is computed.
+# **Heads.** BERT cuts its vectors into H parts and does all of this in each part: `split_heads` makes (H, tokens,
+# k) out of (tokens, H·k), `merge_heads` goes back. Nothing is computed.
 
 # %%
 x = torch.arange(12.0).view(1, 2, 6)                                        # 2 tokens, 6 numbers each
@@ -87,9 +88,9 @@ assert_close(merge_heads(split_heads(x, 3)), x)
 # %% [markdown]
 # ## What goes wrong without √k
 #
-# The products of two vectors with k random numbers of size 1 have size √k. With k = 1,024 scores are around ±32, and a
-# softmax of such numbers is all but a choice of one key: the others get no weight, and no gradient. The division keeps
-# scores at size 1 whatever k is. Ten keys, 200 queries, the mean of the largest weight:
+# The products of two vectors with k random numbers of size 1 have size √k. With k = 1,024 scores are around ±32,
+# and a softmax of such numbers is all but a choice of one key: the others get no weight, and no gradient. The
+# division keeps scores at size 1 whatever k is. Ten keys, 200 queries, the mean of the largest weight:
 
 # %%
 generator, sizes = torch.Generator().manual_seed(0), [4, 16, 64, 256, 1024]
@@ -109,10 +110,10 @@ figure(curves("Without √k, a softmax of ten keys picks one", sizes, largest, "
 # %% [markdown]
 # ## The mask: `attention_weights`
 #
-# Padding must get the weight 0. Google's code for BERT adds -10,000 to its score. As long as there is one real key and
-# scores are small, that is 0 in float32. But a row without any real key has -10,000 *everywhere*, a constant that the
-# softmax does not see: padding gets all the weight. (Lesson 2 has such a mask in a printed equation.) Ours puts the
-# weights of masked keys to 0 after the softmax.
+# Padding must get the weight 0. Google's code for BERT adds -10,000 to its score. As long as there is one real key
+# and scores are small, that is 0 in float32. But a row without any real key has -10,000 *everywhere*, a constant
+# that the softmax does not see: padding gets all the weight. (Lesson 2 has such a mask in a printed equation.) Ours
+# puts the weights of masked keys to 0 after the softmax.
 
 # %%
 scores, nothing = torch.tensor([[3.0, 1.0]]), torch.tensor([[False, False]])
@@ -125,8 +126,8 @@ assert_close(attention_weights(scores, torch.tensor([[True, False]])), torch.ten
 #
 #     h ← norm(h + W attention(h)),    h ← norm(h + W₂ gelu(W₁ h))          each W with its bias
 #
-# What attention and the two linear maps find is *added* to the hidden state. `norm` then takes away the mean of each
-# token's numbers and divides by their standard deviation: (1, 3, 1, 3) has mean 2 and deviation 1 and becomes
+# What attention and the two linear maps find is *added* to the hidden state. `norm` then takes away the mean of
+# each token's numbers and divides by their standard deviation: (1, 3, 1, 3) has mean 2 and deviation 1 and becomes
 # (-1, 1, -1, 1). With weights of 0 nothing is added, and a layer does nothing but this norm, twice.
 
 # %%
@@ -139,19 +140,20 @@ assert_close(layer(h, mask), torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]]))
 # %% [markdown]
 # ## Without positions BERT is a bag of words
 #
-# Attention asks *what* a key is, never *where*. The embedding of a token is therefore a sum of three rows of tables:
-# of its piece, of its position, of its segment. Take the positions away, and a sentence is the set of its words: these
-# two (DAFA's Table 7 has them) get one and the same `[CLS]`.
+# Attention asks *what* a key is, never *where*. The embedding of a token is therefore a sum of three rows of
+# tables: of its piece, of its position, of its segment. Take the positions away, and a sentence is the set of its
+# words: these two (DAFA's Table 7 has them) get one and the same `[CLS]`.
 
 # %%
 there, back = "book a flight from New York to Seattle", "book a flight from Seattle to New York"
 tokenizer = PairTokenizer.train([there], vocab_size=200)
-config = BertConfig(tokenizer.vocab_size, hidden_size=32, num_layers=2, num_heads=4, intermediate_size=64, max_length=32)
+config = BertConfig(tokenizer.vocab_size, hidden_size=32, num_layers=2, num_heads=4, intermediate_size=64,
+                    max_length=32)
 torch.manual_seed(0)
 bert = Bert(config).eval()
 for parameter in bert.parameters():
     if parameter.dim() == 2:
-        torch.nn.init.xavier_uniform_(parameter)                            # BERT's 0.02 is for 768 numbers, not for 32
+        torch.nn.init.xavier_uniform_(parameter)                         # BERT's 0.02 is for 768 numbers, not for 32
 
 
 @torch.no_grad()
@@ -172,14 +174,15 @@ figure(curves("From New York to Seattle, and back", sizes, {"distance of the two
               "size of the position table", "distance"))
 
 # %% [markdown]
-# With positions the two *differ*. That the difference matters for the answer must be learned, and is hard to learn: it
-# is what DAFA's trees are for (lesson 3).
+# With positions the two *differ*. That the difference matters for the answer must be learned, and is hard to learn:
+# it is what DAFA's trees are for (lesson 3).
 #
 # ## A trained model
 #
-# No pre-trained weights: we train two layers of 64 numbers from random ones, on the part of the toy world that is about
-# synonyms. 1,600 pairs such as "The doctor praised Anna in April." and "In April, the physician praised Anna."; for
-# every pair that means the same there is one with the same words, in other sentences, that does not. So 50 % is chance.
+# No pre-trained weights: we train two layers of 64 numbers from random ones, on the part of the toy world that is
+# about synonyms. 1,600 pairs such as "The doctor praised Anna in April." and "In April, the physician praised
+# Anna."; for every pair that means the same there is one with the same words, in other sentences, that does not. So
+# 50 % is chance.
 
 # %%
 frames = {"synonyms": tasks.FRAMES["synonyms"], "synonyms again": tasks.FRAMES["synonyms"]}
@@ -203,10 +206,10 @@ for second in ("The physician praised Anna in April.", "The lawyer praised Anna 
 # synonyms? It knows nothing of sentences that it was not shown. Keep that in mind with every number in this project
 # that comes from the toy world.
 #
-# What does it look at? In our run almost every token of the first sentence reads "physician" in the first layer, and
-# "physician" reads "doctor"; in the last layer `[CLS]` reads "doctor", where both have come together. So the two words
-# that decide are found. Other runs, and other pairs, look less tidy: weights of attention show where a model looks,
-# not why. What it makes of that sits in its values and linear maps.
+# What does it look at? In our run almost every token of the first sentence reads "physician" in the first layer,
+# and "physician" reads "doctor"; in the last layer `[CLS]` reads "doctor", where both have come together. So the
+# two words that decide are found. Other runs, and other pairs, look less tidy: weights of attention show where a
+# model looks, not why. What it makes of that sits in its values and linear maps.
 
 # %%
 seen = look(run, first, "The physician praised Anna in April.")
@@ -222,8 +225,8 @@ figure(heat("what [CLS] reads in the last layer", [f"head {i}" for i in range(4)
 # %% [markdown]
 # ## Try it
 #
-# 1. Give `train_on` the frames of `"prepositions"` instead. Does plain BERT leave 50? Look at `tasks.FRAMES` to see why
-#    that is harder.
+# 1. Give `train_on` the frames of `"prepositions"` instead. Does plain BERT leave 50? Look at `tasks.FRAMES` to see
+#    why that is harder.
 # 2. Take the segments away: `run[2].bert.embeddings.segment.weight.data.zero_()`, then call `look` again. Does the
 #    answer change much? Why may it not?
 # 3. Subclass `SelfAttention`, override `attend` so that it divides by k instead of √k, and give it to `Bert(config,

@@ -1,41 +1,44 @@
 # %% [markdown]
 # # 6. LadRa-Net: reading again, with phrases and a memory
 #
-# **The question.** DRr-Net (lesson 5) re-reads single words, by GRUs. But "new" in "new couple" is not the "new" of "new book",
-# and nothing keeps the network from choosing the same word for ever. Can re-reading see a word *with its neighbours*, on top
-# of BERT, and remember what it has read?
+# **The question.** DRr-Net (lesson 5) re-reads single words, by GRUs. But "new" in "new couple" is not the "new" of
+# "new book", and nothing keeps the network from choosing the same word for ever. Can re-reading see a word *with
+# its neighbours*, on top of BERT, and remember what it has read?
 #
 # > "one word can express tremendously different semantic meanings due to different local structures" (Zhang et al.,
 # > LadRa-Net, § V-C)
 #
-# **Local structure** is the paper's word for neighbours. Two small **CNNs** make vectors of phrases: networks that see a few
-# tokens at a time. **Coverage** is a number for each token, how much of it is left to be read. The pair is packed as for BERT
-# (lesson 1) and read as one sequence. Eqs. (9) to (15) stand at the end of `semmatch.py`.
+# **Local structure** is the paper's word for neighbours. Two small **CNNs** make vectors of phrases: networks that
+# see a few tokens at a time. **Coverage** is a number for each token, how much of it is left to be read. The pair
+# is packed as for BERT (lesson 1) and read as one sequence. Eqs. (9) to (15) stand at the end of `semmatch.py`.
 
 # %%
 import torch
 from lesson import curves, figure, fixed, heat, look, train_on
 from torch.testing import assert_close
 
-from semmatch import Choice, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix, phrase_cnn, read_limit
+from semmatch import (Choice, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix,
+                      phrase_cnn, read_limit)
 
 # %% [markdown]
 # ## Tokens: Eq. (9), `layer_mix`
 #
 #     h⁰_t = Σ_l α_l BERT^l_t
 #
-# Every layer of BERT, not only the last one, by learned weights α. Two layers, α = (½, ½): (1, 0) and (3, 4) make (2, 2).
+# Every layer of BERT, not only the last one, by learned weights α. Two layers, α = (½, ½): (1, 0) and (3, 4) make
+# (2, 2).
 
 # %%
-assert layer_mix([torch.tensor([[[1.0, 0]]]), torch.tensor([[[3.0, 4]]])], torch.tensor([0.5, 0.5])).tolist() == [[[2, 2]]]
+layers = [torch.tensor([[[1.0, 0]]]), torch.tensor([[[3.0, 4]]])]
+assert layer_mix(layers, torch.tensor([0.5, 0.5])).tolist() == [[[2, 2]]]
 
 # %% [markdown]
 # ## Phrases: Eq. (10), `phrase_cnn`
 #
 #     h^r_t = CNN_r([h⁰_(t-k), ..., h⁰_(t+k)])
 #
-# The window is printed as 2k + 1 tokens, the "kernel sizes" as 2 and 3, which does not fit. Two layers do: with kernel 2 each
-# sees two tokens, together they see three, t - 1 to t + 1. All weights 1, tokens 1, 2, 3:
+# The window is printed as 2k + 1 tokens, the "kernel sizes" as 2 and 3, which does not fit. Two layers do: with
+# kernel 2 each sees two tokens, together they see three, t - 1 to t + 1. All weights 1, tokens 1, 2, 3:
 #
 #     first layer     1 + 2 = 3     2 + 3 = 5     3 + 0 = 3         each with the token on its right
 #     second layer    0 + 3 = 3     3 + 5 = 8     5 + 3 = 8         each with what is on its left
@@ -53,7 +56,8 @@ three = torch.ones(1, 3, dtype=torch.bool)
 assert phrase_cnn(torch.tensor([[[1.0], [2], [3]]]), three, summing(2), summing(2))[0, :, 0].tolist() == [3, 8, 8]
 
 # %% [markdown]
-# What does a phrase see? Change one token and watch which phrases change: kernel 2 reaches one token to each side, kernel 3 two.
+# What does a phrase see? Change one token and watch which phrases change: kernel 2 reaches one token to each side,
+# kernel 3 two.
 
 # %%
 def reach(kernel):
@@ -79,9 +83,9 @@ figure(*(heat(f"kernel {kernel}: what a phrase sees", sentence, sentence, reach(
 #
 #     α^r = ω_rᵀ tanh(W_r A + b),     h^r = Σ_i softmax_i(α^r) h^r_i,     h_ab = avg([h⁰, h¹, h²])
 #
-# The sums run "to L", the number of layers, and the average to l_ab, the number of tokens; the number of tokens and of encodings
-# are meant. h⁰ is the vector of [CLS]. By hand, as in lesson 5: scores (0, 3) of the vectors (0, ln 2) give the weights 0.047
-# and 0.953.
+# The sums run "to L", the number of layers, and the average to l_ab, the number of tokens; the number of tokens and
+# of encodings are meant. h⁰ is the vector of [CLS]. By hand, as in lesson 5: scores (0, 3) of the vectors (0, ln 2)
+# give the weights 0.047 and 0.953.
 
 # %%
 both, ln2 = torch.tensor([[True, True]]), torch.log(torch.tensor(2.0)).item()
@@ -93,14 +97,17 @@ assert_close(weights, torch.tensor([[0.0474, 0.9526]]), atol=1e-4, rtol=0)
 #
 #     m̄_t = c_(t-1) ω_dᵀ tanh(W_d A + clue ⊗ e),      c_0 = 1,      c_t = c_(t-1) - m̄_t / φ,      φ = T σ(W_φ A)
 #
-# c is how much of a token is left, φ how often it may be read: T = 5 and σ(0) = ½ make φ = 2.5. A choice takes m̄ / φ of the
-# token away, so that its score falls and another one wins. That is the plan. But m̄ is a *score*, of either sign and any size:
+# c is how much of a token is left, φ how often it may be read: T = 5 and σ(0) = ½ make φ = 2.5. A choice takes m̄ /
+# φ of the token away, so that its score falls and another one wins. That is the plan. But m̄ is a *score*, of
+# either sign and any size:
 #
-# - if m̄ is **negative**, c *grows* with every reading. And c times a negative score: the less is left, the *higher* it is;
-# - each step multiplies c by 1 - m/φ, with m the score before coverage. If m is 3 φ, that is -2: **c diverges**, 1, -2, 4, -8.
+# - if m̄ is **negative**, c *grows* with every reading. And c times a negative score: the less is left, the
+#   *higher* it is;
+# - each step multiplies c by 1 - m/φ, with m the score before coverage. If m is 3 φ, that is -2: **c diverges**, 1,
+#   -2, 4, -8.
 #
-# Ours takes the softmax's *weight* away, which lies in 0 to 1, and multiplies *weights* by c: weight ∝ c exp(β m̄). A token that
-# is read in full twice is spent at φ = 2.
+# Ours takes the softmax's *weight* away, which lies in 0 to 1, and multiplies *weights* by c: weight ∝ c exp(β m̄).
+# A token that is read in full twice is spent at φ = 2.
 
 # %%
 assert_close(read_limit(torch.zeros(1, 1, 4), fixed([[1.0, 1, 1, 1]]), steps=5), torch.tensor([[2.5]]))
@@ -140,8 +147,8 @@ assert_close(typeset_left[:, 0], torch.tensor([1.5 ** t for t in range(6)]))    
 assert ours == ["couple", "couple", "walk", "walk", "street"]
 
 steps = list(range(6))
-figure(curves("as typeset: what is left grows", steps, {w: typeset_left[:, i] for i, w in enumerate(words)}, "readings", "c"),
-       curves("ours: what is read is spent", steps, {w: ours_left[:, i] for i, w in enumerate(words)}, "readings", "c"))
+figure(*(curves(title, steps, dict(zip(words, left.T)), "readings", "c, how much is left") for title, left in
+         (("as typeset: what is left grows", typeset_left), ("ours: what is read is spent", ours_left))))
 
 # %% [markdown]
 # ## A chain of choices: Eq. (13) and Eq. (12), `choose` and `dynamic_sequential_attention`
@@ -150,10 +157,10 @@ figure(curves("as typeset: what is left grows", steps, {w: typeset_left[:, i] fo
 #     ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)                                           (12)
 #     α^r_t = ω_fᵀ tanh(W_f ā^r_t),   ā_t = Σ_r softmax_r(α_t) ā^r_t,   h̄_t = GRU(ā_t, h̄_(t-1))
 #
-# At each step a token is chosen, r = 0, then a phrase of each CNN, r = 1, 2: each choice knows those before it, by V. Their
-# mean by a softmax enters the GRU. On the page the sum over r starts with 1, so that the token itself is left out, though the
-# phrases only "support the understanding to the important part". Ours starts with 0. With weights of 0 all choices and
-# mixtures are uniform: thirds for r = 0, 1, 2, or, as typeset, 0, ½, ½.
+# At each step a token is chosen, r = 0, then a phrase of each CNN, r = 1, 2: each choice knows those before it, by
+# V. Their mean by a softmax enters the GRU. On the page the sum over r starts with 1, so that the token itself is
+# left out, though the phrases only "support the understanding to the important part". Ours starts with 0. With
+# weights of 0 all choices and mixtures are uniform: thirds for r = 0, 1, 2, or, as typeset, 0, ½, ½.
 
 # %%
 def silent(module):
@@ -166,8 +173,9 @@ def silent(module):
 def mixture(printed):
     states = [torch.ones(1, 3, 2)] * 3
     choices = [silent(Choice(2, 2, 4, 2, chained=r > 0)) for r in range(3)]
-    _, seen = dynamic_sequential_attention(states, three, torch.zeros(1, 2), choices, fixed([[0.0, 0]]), fixed([[0.0]]),
-                                           fixed([[0.0, 0]]), silent(torch.nn.GRUCell(2, 2)), 1, 200.0, printed)
+    maps = fixed([[0.0, 0]]), fixed([[0.0]]), fixed([[0.0, 0]])                             # W_f, ω_f, W_φ
+    _, seen = dynamic_sequential_attention(states, three, torch.zeros(1, 2), choices, *maps,
+                                           silent(torch.nn.GRUCell(2, 2)), 1, 200.0, printed)
     return seen["mixture"][0, 0]
 
 
@@ -183,8 +191,8 @@ assert_close(mixture(frozenset({12})), torch.tensor([0.0, 0.5, 0.5]))
 #
 # ## A trained model, hand in hand
 #
-# The same pairs as in lesson 5, 800 of them: is it the same person who walked hand in hand with Anna? From random weights, at one
-# rate for all.
+# The same pairs as in lesson 5, 800 of them: is it the same person who walked hand in hand with Anna? From random
+# weights, at one rate for all.
 
 # %%
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
@@ -212,14 +220,14 @@ figure(heat("tokens that are read", steps, seen.tokens, reading[:, 0], top=1),
        heat("coverage, what is left of them", steps, seen.tokens, left[:, 0].clamp(min=0), top=1))
 
 # %% [markdown]
-# This one does what its paper says. In our run the token that is read is the one that decides, "nurse" or "waiter" of the second
-# sentence; the phrases lie around the "Anna" and the "and" beside it. It is read until coverage has spent it (φ is near 4 here,
-# so four times), and the last step goes elsewhere. Without coverage it would be read five times; with coverage as typeset,
-# perhaps for ever.
+# This one does what its paper says. In our run the token that is read is the one that decides, "nurse" or "waiter"
+# of the second sentence; the phrases lie around the "Anna" and the "and" beside it. It is read until coverage has
+# spent it (φ is near 4 here, so four times), and the last step goes elsewhere. Without coverage it would be read
+# five times; with coverage as typeset, perhaps for ever.
 #
-# Two remarks. With the same words DRr-Net had its answer from the exact match, which works for people that it never saw. This
-# model has no such feature, and is at 50 with them. And on all of the toy world LadRa-Net learns nothing in eight epochs from
-# random weights (README): what you see here is a small world at twice the rate.
+# Two remarks. With the same words DRr-Net had its answer from the exact match, which works for people that it never
+# saw. This model has no such feature, and is at 50 with them. And on all of the toy world LadRa-Net learns nothing
+# in eight epochs from random weights (README): what you see here is a small world at twice the rate.
 #
 # ## Try it
 #

@@ -1,6 +1,6 @@
 """Builds notebooks with their figures: `python tutorials/build.py [LESSON ...]`, all lessons where none is named.
 
-Each lesson runs from top to bottom in a kernel of its own and is written beside its script, 3_dafa.py as 3_dafa.ipynb.
+Each lesson runs from top to bottom in a kernel of its own and is written beside its script, as 3_dafa.ipynb.
 Needs tutorials/requirements.txt. A mistake, or a lesson that fails, gives one line and exit status 2.
 """
 import sys
@@ -21,6 +21,7 @@ def build(name):
     except ImportError as error:
         raise ValueError(f"needs {error.name}; run pip install -r tutorials/requirements.txt") from None
     notebook = jupytext.read(HERE / f"{name}.py")
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     where = {"metadata": {"path": str(HERE)}}
     try:
         NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()

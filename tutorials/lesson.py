@@ -36,7 +36,7 @@ def fixed(rows, bias=None):
     return layer
 
 
-# ---- Training -------------------------------------------------------------------------------------------------------
+# ---- Training -----------------------------------------------------------------------------------------------------
 
 def train_on(frames, model, **settings):
     """Trains `model` on a toy world of these frames only: seconds, where all frames take minutes.
@@ -52,7 +52,8 @@ def train_on(frames, model, **settings):
         run = train.load_run(Path(folder), {})
         events = [json.loads(line) for line in Path(folder, "log.jsonl").read_text("utf-8").splitlines()]
     dev, unseen = (result["metrics"][split]["accuracy"] for split in ("dev", "dev_unseen"))
-    print("accuracy on dev, epoch by epoch:", *(f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event))
+    epochs = [f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event]
+    print("accuracy on dev, epoch by epoch:", *epochs)
     print(f"best epoch: {100 * dev:.1f} on dev, {100 * unseen:.1f} with words it never saw; "
           f"{time.perf_counter() - begun:.0f} seconds\n")
     return run, dev
@@ -80,7 +81,7 @@ def look(run, a, b):
     return Look(logits.softmax(-1)[0, task.labels.index("same")].item(), tokens, trace)
 
 
-# ---- Figures, in a notebook only ------------------------------------------------------------------------------------
+# ---- Figures, in a notebook only ----------------------------------------------------------------------------------
 
 class Panel(NamedTuple):
     """A drawing of width × height inches: `draw` takes matplotlib's axes."""
@@ -90,38 +91,21 @@ class Panel(NamedTuple):
 
 
 def heat(title, rows, columns, values, across="", down="", top=None):
-    """A matrix as colours, with its numbers where there is room. rows, columns: names; across, down: what they are.
-    top: the number with the darkest colour; negative numbers are red and share its scale."""
+    """A matrix of numbers that are 0 or more as colours, with its numbers where there is room. rows, columns: names;
+    across, down: what they are. top: the number with the darkest colour, the largest where none is given."""
     values = torch.as_tensor(values, dtype=torch.float64)
-    top = top or max(float(values.abs().max()), 1e-9)
-    signed, small = bool((values < 0).any()), len(columns) <= 10
+    top, small = float(values.max() if top is None else top), len(columns) <= 10
 
     def draw(ax):
-        ax.imshow(values, cmap="RdBu" if signed else "Blues", vmin=-top if signed else 0, vmax=top, aspect="auto")
-        ax.set_xticks(range(len(columns)), columns, rotation=0 if small and len(max(columns, key=len)) < 6 else 60,
-                      ha="center")
+        ax.imshow(values, cmap="Blues", vmin=0, vmax=top, aspect="auto")
+        ax.set_xticks(range(len(columns)), columns, rotation=60 if sum(map(len, columns)) > 18 else 0)
         ax.set_yticks(range(len(rows)), rows)
         ax.set(title=title, xlabel=across, ylabel=down)
         for i, row in enumerate(values.tolist() if small else ()):
             for j, value in enumerate(row):
                 text = f"{value:.2f}".rstrip("0").rstrip(".")
-                ax.text(j, i, text, ha="center", va="center", color="white" if abs(value) > 0.6 * top else "black")
+                ax.text(j, i, text, ha="center", va="center", color="white" if value > 0.6 * top else "black")
     return Panel(1.9 + max(0.3 * len(columns), 2.1 if small else 0), 1.4 + max(0.3 * len(rows), 1.6), draw)
-
-
-def bars(title, names, series, up=""):
-    """A group of bars for each name. series: dict of what a colour stands for -> numbers, one for each name."""
-    def draw(ax):
-        width = 0.8 / len(series)
-        for i, (label, values) in enumerate(series.items()):
-            places = [k + (i - (len(series) - 1) / 2) * width for k in range(len(names))]
-            ax.bar(places, [float(x) for x in values], width, label=label)
-        ax.set_xticks(range(len(names)), names, rotation=60 if len(names) > 6 else 0)
-        ax.axhline(0, color="black", linewidth=0.8)
-        ax.set(title=title, ylabel=up)
-        if len(series) > 1:
-            ax.legend()
-    return Panel(2.0 + max(2.4, 0.35 * len(names) * len(series)), 3.4, draw)
 
 
 def curves(title, x, series, across="", up="", log=False):
