@@ -1,0 +1,302 @@
+# %% [markdown]
+# # 4. External knowledge: what a lexicon knows of two words
+#
+# **The question.** "The farmer grows wheat" and "the farmer grows corn" do not mean the same. If training never
+# showed that wheat and corn are two things of one kind, how can a model know? A lexicon knows. How can it tell
+# attention?
+#
+# > "Can machines learn all the knowledge necessary to perform semantic relevance detection tasks based on this data
+# > alone?" (Li and Yuan, Using External Knowledge, Abstract)
+#
+# Words for the relations: **synonyms** mean the same (sick, ill), **antonyms** the opposite (hot, cold); animal is
+# a **hypernym** of dog, dog a **hyponym** of animal; dog and cat, with one hypernym, are **co-hyponyms**. What is
+# known of word i of a and word j of b is a vector k_ij of yes and no. Eqs. (1) to (4) make a **prior** of it, a
+# matrix K, that calibrates attention in Eq. (5); the fusion behind it, Eqs. (6) to (8), is that of lessons 2 and 3.
+
+# %%
+import math
+
+import torch
+from lesson import curves, figure, fixed, heat, look, tasks, train_on
+from torch.testing import assert_close
+
+from bert_min import BertConfig
+from priors import RELATIONS, Table, WordNet, relation_matrix
+from semmatch import (KnowledgeAttention, calibrated_attention, co_attention, filtration_gate, gated_fusion,
+                      guided_attention, knowledge_scores, relation_indicator, spread_prior)
+from train import l2_ratio
+
+# %% [markdown]
+# ## What is known: Eq. (2), `relation_matrix` and `relation_indicator`
+#
+#     I(k_ij) = 1 if k_ij indicates any relevant relation, else 0
+#
+# The paper names four relations: synonyms, antonyms, hypernyms, hyponyms. Its own example is in none of them:
+# "wheat" and "corn" are co-hyponyms. As typeset, the indicator of this pair is 0. Ours knows co-hyponyms as a fifth
+# relation.
+
+# %%
+a, b = ["wheat", "grew"], ["corn", "rotted"]
+lexicon = Table({"cohyponym": [("wheat", "corn")], "synonym": [("grew", "thrived")]})
+k = torch.from_numpy(relation_matrix(lexicon.facts(a), lexicon.facts(b)))[None]
+print("wheat, corn:", [RELATIONS[r] for r in k[0, 0, 0].nonzero()[:, 0].tolist()])
+
+assert relation_indicator(k)[0].tolist() == [[True, False], [False, False]]
+assert not relation_indicator(k, printed=True).any()
+
+# %% [markdown]
+# ## A score for each pair of words: Eq. (1), `knowledge_scores`
+#
+#     s_ij = h_iᵀ h_j / √d + G(k_ij),     G = γ I(k_ij)
+#
+# h are **hidden states**, the vectors that enter the layer, d numbers each; γ is not given, ours is 1. Take d = 4,
+# √d = 2:
+#
+#     wheat = (2, 0, 0, 0)    grew = (0, 2, 0, 0)    corn = (1, 0, 0, 0)    rotted = (0, 1, 0, 0)
+#
+#     wheat, corn:  2 / 2 + 1 = 2       wheat, rotted:  0       grew, corn:  0       grew, rotted:  2 / 2 = 1
+#
+# `spread_prior` lays the words over the tokens, here without [CLS] and [SEP]; pairs inside one sentence get -∞, no
+# part.
+
+# %%
+hidden = torch.tensor([[[2.0, 0, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]]])
+word_index, segment = torch.tensor([[0, 1, 0, 1]]), torch.tensor([[0, 0, 1, 1]])
+G = spread_prior(relation_indicator(k).float(), word_index, segment, float("-inf"))
+s = knowledge_scores(hidden, G)
+
+assert s[0, :2, 2:].tolist() == [[2, 0], [0, 1]]
+assert knowledge_scores(hidden, G, printed=True)[0, 0, 2] == 3      # without √d: 2 + 1
+
+# %% [markdown]
+# ## Two softmaxes: Eqs. (3) and (4), `co_attention`
+#
+#     ω^A_ij = exp(s_ij) / Σ_p exp(s_ip),   c^A_i = Σ_j ω^A_ij h^B_j            each word of a looks through b
+#     ω^B_ij = exp(s_ij) / Σ_p exp(s_pj),   c^B_j = Σ_i ω^B_ij h^A_i            each word of b looks through a
+#     K_prior = (ω^A + ω^B) / 2
+#
+# Row "wheat" is (2, 0): weights 1 / (1 + e⁻²) = 0.881 and 0.119. Row "grew" is (0, 1): 0.269 and 0.731. The
+# columns: "corn" 0.881 and 0.119, "rotted" 0.269 and 0.731. So K_prior is 0.881 for wheat and corn, 0.731 for grew
+# and rotted, and (0.119 + 0.269) / 2 = 0.194 for the other two. (c^A and c^B are never used again in the paper.)
+
+# %%
+log_prior, context = co_attention(hidden, s)
+K_prior = log_prior.exp()[0, :2, 2:]
+
+assert_close(K_prior, torch.tensor([[0.8808, 0.1941], [0.1941, 0.7311]]), atol=1e-4, rtol=0)
+assert_close(context[0, 0], torch.tensor([0.8808, 0.1192, 0, 0]), atol=1e-4, rtol=0)     # 0.881 corn + 0.119 rotted
+
+# %% [markdown]
+# **Why √d.** As typeset, Eq. (1) has no division. Hidden states behind a layer norm have the length √d, so that the
+# product of two of them, say in BERT's 768 numbers, is easily ±30. A relation adds γ = 1 to that: nobody hears it.
+# The change that a relation makes to its entry of K_prior, for random hidden states of 6 + 6 words, the mean of 200
+# pairs:
+
+# %%
+def heard(size, printed):
+    """How much a relation of the first two words changes their entry of K_prior."""
+    h = torch.randn(200, 12, size, generator=torch.Generator().manual_seed(0))
+    words = torch.arange(12).expand(200, -1)
+    entries = []
+    for related in (0.0, 1.0):
+        G = torch.zeros(200, 6, 6)
+        G[:, 0, 0] = related
+        G = spread_prior(G, words % 6, words // 6, float("-inf"))
+        entries.append(co_attention(h, knowledge_scores(h, G, printed))[0][:, 0, 6].exp())
+    return (entries[1] - entries[0]).mean().item()
+
+
+sizes = [4, 16, 64, 256, 1024]
+lines = {"divided by √d, ours": [heard(d, False) for d in sizes], "as typeset": [heard(d, True) for d in sizes]}
+print({name: [round(y, 3) for y in line] for name, line in lines.items()})
+
+assert lines["as typeset"][-1] < 0.3 * lines["divided by √d, ours"][-1]
+
+figure(curves("Is a relation heard?", sizes, lines, "d, numbers in a hidden state", "change of K_prior", log=True))
+
+# %% [markdown]
+# ## Calibration: Eq. (5), `calibrated_attention`
+#
+#     Scores_sem = Q Kᵀ / √d_k,                  O_sem = softmax(Scores_sem) V
+#     Scores_knw = Q Kᵀ ⊙ K_prior / √d_k,        O_knw = softmax(Scores_knw) V          as typeset
+#     weight_ij ∝ K̃_ij exp(q_i·k_j / √d_k)                                              ours
+#
+# Two things are wrong with the product on the page. A *negative* score times a large entry becomes a smaller
+# weight: that is lesson 3's defect. And the rows of ω^A sum to 1, so the entries of K_prior average 1/m, those of
+# ω^B 1/n: **(1/n + 1/m)/2** together. All are below 1, so *every* score between the sentences is pushed towards 0,
+# the more so the longer they are. We divide by that mean: K̃ averages 1, and words that fit better than the average
+# gain. By hand: the mean is ½, and K̃ is 1.762 for wheat and corn, 0.388, and 1.462 for grew and rotted.
+
+# %%
+mean = K_prior.mean()
+K_tilde = K_prior / mean
+
+assert_close(mean.item(), 0.5)
+assert_close(K_tilde, torch.tensor([[1.7616, 0.3881], [0.3881, 1.4621]]), atol=1e-4, rtol=0)
+
+figure(heat("K_prior: 0.5 on average", a, b, K_prior, top=2), heat("K̃ = K_prior / mean", a, b, K_tilde, top=2))
+
+# %% [markdown]
+# Wheat's query finds two keys of b with the scores 1 (corn) and 0 (rotted): plain attention gives corn σ(1) =
+# 0.731. Typeset, the score shrinks to 0.881: σ(0.881) = 0.707, *less* for the related word. Ours: 1.762 e / (1.762
+# e + 0.388) = 0.925.
+
+# %%
+q, keys = torch.tensor([[[[1.0]]]]), torch.tensor([[[[1.0], [0.0]]]])
+mask, corn = torch.ones(1, 2, dtype=torch.bool), {}
+for name, prior, printed in (("plain", torch.zeros(1, 2), False), ("typeset", K_prior[:1], True),
+                             ("ours", K_tilde[:1].log(), False)):
+    trace = {}
+    calibrated_attention(q, keys, torch.zeros(1, 1, 2, 1), prior[None], mask, printed=printed, trace=trace)
+    corn[name] = trace["calibrated"][0, 0, 0, 0].item()
+
+assert_close(list(corn.values()), [0.7311, 0.7070, 0.9251], atol=1e-4, rtol=0)
+
+# %% [markdown]
+# What the whole layer, `KnowledgeAttention`, has in its trace for sentences of 2 to 32 words:
+
+# %%
+def mean_entry(n, printed):
+    """The mean of the prior between two sentences of n words, random hidden states, no relations."""
+    torch.manual_seed(0)
+    layer, trace = KnowledgeAttention(BertConfig(8, 16, 1, 1, 16, 80), printed=printed), {}
+    words = torch.arange(2 * n)[None]
+    G = layer.spread(torch.zeros(1, n, n, len(RELATIONS), dtype=torch.bool), words % n, words // n)
+    layer(torch.randn(1, 2 * n, 16), torch.ones(1, 2 * n, dtype=torch.bool), G, trace)
+    return trace["prior"][0, :n, n:].mean().item()
+
+
+lengths = [2, 4, 8, 16, 32]
+lines = {"ours": [mean_entry(n, ()) for n in lengths], "as typeset": [mean_entry(n, {5}) for n in lengths]}
+assert_close(lines["as typeset"], [1 / n for n in lengths], atol=1e-4, rtol=0)
+assert_close(lines["ours"], [1.0] * 5, atol=1e-4, rtol=0)
+
+figure(curves("Scores between the sentences are multiplied by", lengths, lines, "n = m, words in a sentence",
+              "mean entry of the prior", log=True))
+
+# %% [markdown]
+# ## The fusion: Eqs. (6), (7), (8)
+#
+#     z_i = tanh(W O_knw ⊕ (W o_i^sem + b)),   ô_i^knw = Σ_j softmax_j(w z_i) o_j^knw,   and back   (6)
+#     õ = tanh(W ô + b),   g = σ(W [õ^knw; õ^sem] + b),   u = g õ^sem + (1 - g) õ^knw                      (7)
+#     f = σ(W [o^sem; u] + b),   y = f tanh(W u + b)                                                       (8)
+#
+# `guided_attention`, `gated_fusion` and `filtration_gate` of lesson 2, but for biases in both gates. The paper's
+# own note says that (6) "implies concatenation then linear layer" (§ 3.4); then the guide cancels in the softmax.
+# Its case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
+# Equation 8 only shows scaling": with f = 0 the page has y = 0 and *no* semantic signal. We return o^sem + y. The
+# numbers of lesson 2, the gates made by biases:
+
+# %%
+ln2, ln3, one, same = math.log(2), math.log(3), fixed([[1.0]]), fixed([[1.0]], [0.0])
+o = torch.tensor([[[0.0], [ln2]]])
+for printed, w, second in ((False, fixed([[5.0]]), [0.9526, 0.8041]),
+                           (True, fixed([[5.0, 5.0]], [0.0]), [0.9526, 0.9526])):
+    _, weights = guided_attention(o, o, mask, one, same, w, printed)
+    assert_close(weights[0, :, 1], torch.tensor(second), atol=1e-4, rtol=0)        # for the guides 0 and ln 2
+
+u, g = gated_fusion(torch.tensor([[[ln2]]]), torch.tensor([[[ln3]]]), same, same, fixed([[0.0, 0.0]], [ln3]))
+assert_close((g.item(), u.item()), (0.75, 0.65))                    # σ(ln 3) = ¾:  ¾ · 0.6 + ¼ · 0.8
+
+for printed, bias, wanted in ((False, 0.0, 2.2858), (False, -20.0, 2.0), (True, 0.0, 0.2858), (True, -20.0, 0.0)):
+    y, f = filtration_gate(torch.tensor([[[2.0]]]), u, None, same, fixed([[0.0, 0.0]], [bias]), printed)
+    assert_close(y.item(), wanted, atol=1e-4, rtol=0)               # o^sem = 2; ½ tanh(0.65) = 0.2858
+
+# %% [markdown]
+# ## The training: Eq. (9), `train.l2_ratio`
+#
+#     L2Ratio_t = σ((t - L2FullStep/2) · 8 / (L2FullStep/2)) · L2FullRatio
+#
+# A penalty on large weights that grows with the step t: σ(-8) = 0.0003 of it at first, half at step 50,000, all but
+# all of it at 100,000. A run of MRPC has a few hundred steps; there it is as good as none.
+
+# %%
+steps = [0, 25_000, 50_000, 75_000, 100_000]
+share = [l2_ratio(t) / 0.9e-5 for t in steps]
+assert_close(share, [1 / (1 + math.exp(-x)) for x in (-8, -4, 0, 4, 8)])
+
+figure(curves("The L2 penalty of Eq. (9)", steps, {"share of the full ratio": share}, "step", "share"))
+
+# %% [markdown]
+# ## The paper's cases
+#
+# Its Table 4 has the four pairs of DAFA's Table 7 (lesson 3). What does a lexicon say of them? Ours is the small
+# one of the toy world; WordNet, where nltk has it (`python -m nltk.downloader wordnet`), is asked as well.
+
+# %%
+cases = [("book a flight from New York to Seattle", "book a flight from Seattle to New York"),
+         ("How does reading help you think better", "How do you think it is better to read"),
+         ("I got sick yesterday", "I was taken ill yesterday"),
+         ("The largest lake in America is called Lake Superior", "Lake Superior is the largest lake in America")]
+lexicons = {"toy": Table(tasks.LEXICON)}
+try:
+    lexicons["WordNet"] = WordNet()
+except ValueError as missing:
+    print(missing)
+for name, lexicon in lexicons.items():
+    for a, b in ((a.split(), b.split()) for a, b in cases):
+        k = relation_matrix(lexicon.facts(a), lexicon.facts(b))
+        found = [f"{a[i]}-{b[j]} {RELATIONS[r]}" for i, j, r in zip(*k.nonzero()) if a[i].lower() != b[j].lower()]
+        print(f"{name:8} {' '.join(a)}: {', '.join(found) or 'no relation of different words'}")
+
+sick = relation_matrix(lexicons["toy"].facts(["sick"]), lexicons["toy"].facts(["ill"]))[0, 0]
+assert [RELATIONS[r] for r in sick.nonzero()[0]] == ["synonym"]
+
+# %% [markdown]
+# New York and Seattle are related: both are cities. But so they are in the pair with the same meaning: relations of
+# *words* do not say who goes where. And the paper guesses (§ 5.3) that its gate is low for *got sick* because
+# WordNet has little to say of "sick" and "taken ill". "sick" and "ill" are synonyms, in our lexicon and in WordNet.
+#
+# ## A trained model
+#
+# A toy world of synonyms for people: "The doctor thanked Anna last week." and "Last week, the physician thanked
+# Anna." against "Last week, the lawyer thanked Anna." 800 pairs, from random weights. Beside it the same model that
+# is told of no relation (γ = 0, our ablation `prior`), and plain BERT.
+
+# %%
+frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
+                      "{time}, the {x[1]} {treat.past} {name}"),)}
+settings = {"epochs": 8, "batch_size": 32, "lr": 2e-3}
+run, accuracy = train_on(frames, "knowledge", **settings)
+_, untold = train_on(frames, "knowledge", without="prior", **settings)
+_, plain = train_on(frames, "bert", **settings)
+
+assert accuracy > 0.65
+
+# %%
+first = "The doctor thanked Anna last week."
+for second in ("Last week, the physician thanked Anna.", "Last week, the lawyer thanked Anna.",
+               "Last week, the woman thanked Anna.", "Last week, the lady thanked Anna."):
+    print(f"p(same) {look(run, first, second).probability:.2f}   {second}")
+seen = look(run, "The woman thanked Anna last week.", "Last week, the lady thanked Anna.")
+print(f"p(same) {seen.probability:.2f}   the woman and the lady, synonyms that training never showed")
+
+# %%
+seen = look(run, first, "Last week, the physician thanked Anna.")
+layer, cut = seen.trace["layer0"], seen.tokens.index("[SEP]")
+K = layer["prior"][0, 1:cut, cut + 1:-1]
+rows, columns = seen.tokens[1:cut], seen.tokens[cut + 1:-1]
+print(f"K̃ of doctor and physician: {K[rows.index('doctor'), columns.index('physician')]:.2f}; the largest entries:")
+for place in K.flatten().topk(4).indices.tolist():
+    print(f"    {rows[place // len(columns)]}, {columns[place % len(columns)]}: {K.flatten()[place]:.2f}")
+for gate in "gf":
+    print(f"gate {gate}: {layer[gate].min():.2f} to {layer[gate].max():.2f}")
+assert_close(K.mean().item(), 1.0, atol=1e-3, rtol=0)
+
+figure(heat("K̃ of the trained model", rows, columns, K, "sentence b", "sentence a"))
+
+# %% [markdown]
+# What we saw. The largest entries of K̃ belong to *equal* words: hidden states of one word are alike, and their
+# product counts for more than the 1 that a relation adds. "doctor" and "physician" stand above the average of 1.
+# But the model that was told of no relation is as good as the one that was: here it is not the lexicon that helps.
+# (Both are above plain BERT on this seed; they have more weights.) And the synonyms "woman" and "lady", which the
+# lexicon holds and training did not, get no "same". A prior moves *attention*; what is then read are values of
+# words about which nothing was learned.
+#
+# ## Try it
+#
+# 1. Raise γ: `KnowledgeAttention.GAMMA = 5.0` before training. Does "doctor-physician" now have the largest entry?
+#    Do "woman" and "lady" become the same?
+# 2. Train with `printed="2"`, without co-hyponyms. In this world "lawyer" and "doctor" are such a pair. Should a
+#    co-hyponym have its own γ, perhaps a negative one? Where in Eqs. (1) and (2) would you put it?
+# 3. With WordNet at hand, ask `WordNet().facts` for the words of a pair of your own. Which relations surprise you?
