@@ -18,6 +18,7 @@ sentence), the sense that a word has in its sentence.
 """
 
 import argparse
+import functools
 import hashlib
 import json
 import math
@@ -28,7 +29,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +36,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from nltk.tokenize import NLTKWordTokenizer
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
@@ -73,12 +72,19 @@ def split_words(text):
     """
     origin = [i for i, c in enumerate(text) if not c.isspace() for _ in range(1 + (c == '"'))]
     try:
-        lengths = [len(token) for part in _cut(text) for token in NLTKWordTokenizer().tokenize(part)]
+        lengths = [len(token) for part in _cut(text) for token in word_tokenizer().tokenize(part)]
     except TimeoutError:   # nltk gives up on a text that its expressions take too long for
         lengths = []
     if sum(lengths) != len(origin):
         return np.array([match.span() for match in re.finditer(r"\S+", text)], np.int32).reshape(-1, 2)
     return _spans(origin, lengths)
+
+
+@functools.cache
+def word_tokenizer():
+    """nltk's. It is imported here, as that takes up to a second, and `train.py --help` has no use for it."""
+    from nltk.tokenize import NLTKWordTokenizer
+    return NLTKWordTokenizer()
 
 
 def _cut(text):
@@ -138,17 +144,17 @@ class Parse:
 
     # In the next three, place i belongs to word i, and place 0 to ROOT, whose symbol None equals no word.
 
-    @cached_property
+    @functools.cached_property
     def symbols(self):
         """(n+1,) case-folded words. Interned: one copy of each word, and a quick comparison."""
         return np.array([None, *(sys.intern(word.casefold()) for word in self.words)], object)
 
-    @cached_property
+    @functools.cached_property
     def types(self):
         """(n+1,) relations."""
         return np.array([None, *self.relations], object)
 
-    @cached_property
+    @functools.cached_property
     def depths(self):
         """(n+1,) steps to ROOT. Raises ValueError when the heads are no tree."""
         n = len(self.heads)
@@ -781,8 +787,9 @@ class Parser(nn.Module):
 
     def relation_scores(self, rel_dep, rel_head):
         """Scores of every relation for N words and their N heads, both (N, R+1): (N, relations)."""
-        blocks = zip(rel_dep.split(512), rel_head.split(512))                       # N·relations·R numbers are many
-        return torch.cat([torch.einsum("ni,rij->nrj", dep, self.W_rel) @ head[..., None] for dep, head in blocks])[..., 0]
+        W, size = self.W_rel.transpose(0, 1).flatten(1), len(self.W_rel)            # one product for all relations
+        blocks = zip(rel_dep.split(128), rel_head.split(128))                       # N·relations·R numbers are many
+        return torch.cat([((dep @ W).unflatten(1, (size, -1)) * head[:, None]).sum(2) for dep, head in blocks])
 
     @torch.inference_mode()
     def parse(self, sentences):
@@ -830,23 +837,18 @@ def maximum_spanning_tree(scores):
     finite = scores[np.isfinite(scores)]
     scores[1:, 0] -= len(scores) * (finite.max() - finite.min() + 1)     # a second root costs more than it can gain
     opened = []
-    while True:
-        heads = scores.argmax(1)
-        heads[0] = 0
-        cycle = find_cycle(heads)
-        if cycle is None:
-            break
-        rest = np.setdiff1d(np.arange(len(scores)), cycle)
-        into = scores[np.ix_(cycle, rest)] - scores[cycle, heads[cycle]][:, None]
-        out = scores[np.ix_(rest, cycle)]
-        opened.append((rest, heads, cycle[into.argmax(0)], cycle[out.argmax(1)]))
-        scores = np.block([[scores[np.ix_(rest, rest)], out.max(1)[:, None]], [into.max(0), -np.inf]])
-    for rest, below, enter, leave in reversed(opened):
-        node = heads[-1]                                     # the cycle's head, and where its arc enters
-        below[rest] = [rest[h] if h < len(rest) else leave[i] for i, h in enumerate(heads[:-1])]
-        below[enter[node]] = rest[node]
-        below[0] = 0
-        heads = below
+    while (cycle := find_cycle(heads := scores.argmax(1))) is not None:
+        into = scores[cycle] - scores[cycle, heads[cycle]][:, None]
+        out = scores[:, cycle]
+        node, gone = cycle[0], cycle[1:]                                 # the node that stands for all of them
+        opened.append((node, cycle, heads[cycle], cycle[into.argmax(0)], cycle[out.argmax(1)]))
+        scores[node], scores[:, node] = into.max(0), out.max(1)
+        scores[gone], scores[:, gone], scores[node, node] = -np.inf, -np.inf, -np.inf
+    for node, cycle, inside, enter, leave in reversed(opened):
+        head = heads[node]                                               # of the whole cycle
+        heads = np.where(heads == node, leave, heads)
+        heads[cycle] = inside
+        heads[enter[head]] = head
     return heads
 
 

@@ -699,6 +699,7 @@ def test_adam_and_adamw_are_the_papers(kind, papers):
     model = torch.nn.Linear(1, 1).double()
     settings, before = settings_of("--weight-decay", "0.3"), [p.item() for p in model.parameters()]
     optimizer, grads, rates = train.make_optimizer(kind, model, set(), settings), (0.7, -3.0, 0.02), (1e-3, 5e-4, 2e-4)
+    assert optimizer.defaults["fused"]                     # so that what is compared is what runs
     for g, lr in zip(grads, rates):
         for p in model.parameters():
             p.grad = torch.full_like(p, g)
