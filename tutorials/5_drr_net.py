@@ -118,8 +118,8 @@ for beta, weight, slope in zip(betas, largest, slopes):
 assert largest[0] < 0.51 and slopes[-1] == 0                     # a mean; an arg-max, from which nothing is learned
 assert largest[betas.index(200)] > 0.95 and slopes[betas.index(200)] > 0.5      # σ(200 · 0.02) = 0.982
 
-figure(curves("Is one word chosen?", betas, {"largest weight": largest}, "β", log=True),
-       curves("Can the choice be learned?", betas, {"gradient of the choice": slopes}, "β", log=True))
+figure(curves("Is one word chosen?", betas, {"largest weight": largest}, "β", "weight", log=True),
+       curves("Can the choice be learned?", betas, {"gradient of the choice": slopes}, "β", "gradient", log=True))
 
 # %% [markdown]
 # Ours is β = 200; how it was chosen, on real sentences, stands in the docstring of `DrrNet`. `--printed 6` is 10⁸.
@@ -187,16 +187,17 @@ assert accuracy > 0.65
 
 # %% [markdown]
 # It is also right about people that it never saw, whose names are all one "unknown" word to it. The *exact match*
-# feature tells of each word whether the other sentence has it, and that is probably what it goes by. What does it
-# read again?
+# feature tells of each word whether the other sentence has it, and that is probably what it goes by. Where does it
+# look first (the largest weight of Eq. (3)), and what does it read again?
 
 # %%
 def reread_words(a, b):
-    """The probability, and what is read of each sentence, step by step."""
+    """The probability, the first look at each sentence, and what is read of it again, step by step."""
     seen = look(run, a, b)
     print(f"p(same) {seen.probability:.2f}")
-    for words, steps in zip(seen.tokens, seen.trace["reading"][:, 0]):
-        print("   ", " ".join(words), "\n        →", " → ".join(words[place] for place in steps.argmax(-1)))
+    for words, weights, steps in zip(seen.tokens, seen.trace["pooling"][:, 0], seen.trace["reading"][:, 0]):
+        print(f"    {' '.join(words)}\n        first look: {words[weights.argmax()]}; then",
+              " → ".join(words[place] for place in steps.argmax(-1)))
     return seen
 
 
@@ -214,9 +215,10 @@ print("gates of Eq. (8): first reading {:.2f}, re-reading {:.2f}".format(*seen.t
 
 # %% [markdown]
 # In the paper's table DRr-Net reads walk, walk, couple, couple, street, street, and couple, sitting, sitting,
-# bench, bench, bench. Ours, in our run, reads one word six times, and no telling one at that: "the"; of the paper's
-# pair, whose words it never saw, "down" and "bench". It does not need more, since the first reading holds the exact
-# match: its gate is the larger one.
+# bench, bench, bench. Ours, in our run, reads one word six times, and no telling one at that: "the". It does not
+# need more. The *first* reading already looks at the word that decides, "nurse" here and "waiter" there, and its
+# gate is the larger one. Of the paper's own pair it never saw a word, but "hand", "in" and "walk" in another form:
+# what it reads there means nothing.
 #
 # A good answer does not show that the mechanism works that a paper is named after. One has to look, or to take
 # things away:

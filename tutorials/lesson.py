@@ -116,8 +116,9 @@ def curves(title, x, series, across="", up="", log=False):
         ax.set(title=title, xlabel=across, ylabel=up)
         if log:
             ax.set_xscale("log")
-            ax.set_xticks(x, [str(place) for place in x])
-            ax.minorticks_off()
+            if len(x) <= 6:                                            # more would stand on top of each other
+                ax.set_xticks(x, [str(place) for place in x])
+                ax.minorticks_off()
         ax.legend()
     return Panel(4.8, 3.4, draw)
 
