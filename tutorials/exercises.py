@@ -788,9 +788,9 @@ POOLING = Task(
 
 CHOOSE = Task(
     "", "semmatch.choose", """
-    - m̄ = ω_dᵀ tanh(keys + clue), one number for each token: (B, n). The clue is the same for all tokens of a row.
-      w_d is a Linear without bias. (The library does this in float32 or wider; under autocast, which is not checked,
-      it matters.) Scores β m̄.
+    - m̄ = ω_dᵀ tanh(keys + clue), one number for each token: (B, n). The clue is the same for all tokens of a row;
+      w_d is a Linear without bias.
+    - Scores β m̄. `left` is LadRa-Net's: leave it aside.
     - attention_weights over the tokens: nearly 1 for one of them, yet with a gradient.
     - ā = Σ_i weights_i h_i. Return ā, the weights, and m̄ without β.
     """,
