@@ -395,7 +395,7 @@ def examples(*args, pairs=None):
 
 def test_collate_pads_each_row_by_itself():
     data = examples("--model", "dafa")
-    places, (parses, weights, _) = [3, 0, 7], data.prior.args
+    places, (parses, tfidf, _) = [3, 0, 7], data.prior.args
     batch, labels = data.collate(places)
     length = max(data.lengths[i] for i in places)
     assert len({data.lengths[i] for i in places}) > 1
@@ -405,7 +405,7 @@ def test_collate_pads_each_row_by_itself():
                                     max(len(parses[data.pairs[i].b].heads) for i in places))
     for row, i in enumerate(places):
         alone, _ = data.collate([i])
-        ids, segment, words = data.encoded[i]
+        ids, segment, words = data.encoded[i].tolist()
         n, m = alone["prior"].shape[1:]
         assert batch["input_ids"][row].tolist() == ids + [data.pad_id] * (length - len(ids))
         assert batch["segment"][row, :len(ids)].tolist() == segment
@@ -414,7 +414,8 @@ def test_collate_pads_each_row_by_itself():
         assert torch.equal(batch["prior"][row, :n, :m], alone["prior"][0])
         assert batch["prior"][row, n:].count_nonzero() == batch["prior"][row, :, m:].count_nonzero() == 0
         pair = data.pairs[i]
-        matrix = priors.dependency_matrix(parses[pair.a], parses[pair.b], weights[pair.a], weights[pair.b])
+        a, b = parses[pair.a], parses[pair.b]
+        matrix = priors.dependency_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words))
         assert np.array_equal(alone["prior"][0].numpy(), matrix)
     assert "prior" not in examples().collate(places)[0]
     assert examples(pairs=[tasks.Pair("a", "b")]).collate([0])[1] is None
@@ -497,7 +498,7 @@ def test_word_weights_come_from_the_training_sentences():
     data = examples("--model", "dafa")
     seen = priors.TfIdf(text.split() for p in data.pairs for text in (p.a, p.b))
     for p in data.pairs:
-        np.testing.assert_allclose(data.prior.args[1][p.a], seen.weights(p.a.split()))
+        np.testing.assert_allclose(data.prior.args[1].weights(p.a.split()), seen.weights(p.a.split()))
     assert run("--model", "dafa", "--epochs", "1") == 0
     assert json.loads(Path("run/words.json").read_text())["sentences"] == seen.N == 44
     words = ["the", "unseen", "dog"]
