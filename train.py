@@ -26,11 +26,13 @@ import os
 import platform
 import random
 import resource
+import signal
 import statistics
 import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -279,7 +281,7 @@ class Examples:
         self.pairs, self.pad_id, self.prior, self.encoded = pairs, tokenizer.pad_id, prior, []
         for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
             packed = tokenizer.encode_batch([(p.a, of(p.a), p.b, of(p.b)) for p in some], settings.max_length)
-            self.encoded += [np.array(rows, np.int32) for rows in packed]      # (3, L): ids, segment, words
+            self.encoded += [np.array(rows, np.int32) for rows in packed]      # three rows: ids, segment, words
         self.lengths = [rows.shape[1] for rows in self.encoded]
 
     def collate(self, indices):
@@ -424,6 +426,24 @@ def main_process_first():
     yield
     if count > 1 and not rank:
         dist.barrier()
+
+
+def join_processes(device):
+    """Meets the other processes that torchrun started. -> the device of this one, None for what was chosen."""
+    cuda = torch.cuda.is_available() and device.startswith("cuda")
+    signal.signal(signal.SIGTERM, left_alone)                    # torchrun sends it to those that are left
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(days=1))   # they wait while the first one parses
+    if not cuda:
+        return None
+    device = f"cuda:{os.environ['LOCAL_RANK']}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def left_alone(*signal_and_frame):
+    """What a process says when another one has ended."""
+    raise ConnectionAbortedError("another process of this run has ended, torchrun says which; --resume --out FOLDER goes "
+                                 "on from the last checkpoint")
 
 
 def from_main_process(decide):
@@ -1242,12 +1262,8 @@ def main(argv=None):
     torchrun = "RANK" in os.environ and "WORLD_SIZE" in os.environ
     try:
         given = command_line().parse(argv)
-        if torchrun:
-            cuda = torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda")
-            dist.init_process_group("nccl" if cuda else "gloo")
-            if cuda:
-                given["device"] = f"cuda:{os.environ['LOCAL_RANK']}"
-                torch.cuda.set_device(given["device"])
+        if torchrun and (device := join_processes(given.get("device", "cuda"))):
+            given["device"] = device
         if "predict" in given and "run" not in given:
             raise ValueError("--predict needs --from RUN, a trained run")
         if "explain" in given and "run" not in given:
@@ -1256,7 +1272,12 @@ def main(argv=None):
             raise ValueError("--robustness needs --from RUN, a trained run, and --translations needs both")
         if "show_reading" in given and "predict" not in given:
             raise ValueError("--show-reading needs --from RUN --predict FILE")
-        use(given) if "run" in given else start(given)
+        try:
+            use(given) if "run" in given else start(given)
+        except RuntimeError as error:
+            if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+                raise
+            left_alone()
     except (ValueError, OSError) as error:
         print(f"train.py: {error}", file=sys.stderr)
         return 2
@@ -1269,6 +1290,7 @@ def main(argv=None):
         return 130
     finally:
         if dist.is_initialized():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             dist.destroy_process_group()
     return 0
 

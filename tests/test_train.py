@@ -1266,7 +1266,7 @@ sys.path.insert(0, {root!r})
 import torch, torch.distributed as dist, train
 torch.set_num_threads(1)
 dist.init_process_group("gloo")              # once; train.main would end it after each run
-dist.init_process_group = lambda *args: None
+dist.init_process_group = lambda *args, **options: None
 dist.destroy_process_group = lambda: None
 real, clip, steps = train.new_folder, torch.nn.utils.clip_grad_norm_, []
 
@@ -1305,12 +1305,35 @@ open(f"codes{{dist.get_rank()}}", "w").write(str(codes))
 """
 
 
-def test_two_processes_are_one(gentle):
-    """21 pairs in batches of 4: in the last batch of an epoch the second process has no pair. 70: more than a batch."""
-    for name, count in (("train", 21), ("dev", 70)):
-        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
-    common = [*OWN, "--batch-size", "4"]
-    Path("two.py").write_text(TWO.format(root=str(ROOT), common=common, loop=LOOP))
+LOST = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+import torch, torch.distributed as dist, train
+torch.set_num_threads(1)
+clip, calls = torch.nn.utils.clip_grad_norm_, []
+written = open(f"written{{os.environ['RANK']}}", "w")
+
+def watch(event, args):                      # what this process opens to write, renames, makes
+    name = {{"open": lambda: args[1] and set(args[1]) & set("wax+"), "os.rename": lambda: True, "os.mkdir": lambda: True}}
+    if event in name and name[event]() and str(args[0]).startswith(("run", os.getcwd())):
+        written.write(f"{{args[0]}}\\n")
+        written.flush()
+
+def killed(*args):
+    calls.append(args)
+    if len(calls) == 5 and dist.get_rank():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clip(*args)
+
+torch.nn.utils.clip_grad_norm_ = killed
+sys.addaudithook(watch)
+sys.exit(train.main({args!r}))
+"""
+
+
+def launch(script):
+    """Runs a script in two processes. -> exit status, what they and torchrun print"""
+    Path("two.py").write_text(script)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "two.py"]
     with open("output", "w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True,
@@ -1320,8 +1343,17 @@ def test_two_processes_are_one(gentle):
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)    # the launcher and, where they hang, its two processes
+    return process.returncode, Path("output").read_text()
+
+
+def test_two_processes_are_one(gentle):
+    """21 pairs in batches of 4: in the last batch of an epoch the second process has no pair. 70: more than a batch."""
+    for name, count in (("train", 21), ("dev", 70)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    common = [*OWN, "--batch-size", "4"]
+    _, output = launch(TWO.format(root=str(ROOT), common=common, loop=LOOP))
     for rank, pairs in ((0, 22), (1, 20)):
-        codes = Path(f"codes{rank}").read_text() if Path(f"codes{rank}").exists() else Path("output").read_text()
+        codes = Path(f"codes{rank}").read_text() if Path(f"codes{rank}").exists() else output
         assert codes == str([0, pairs, 0, pairs, 0, 130, 0]), codes
     for model in ("bert", "ladranet"):
         assert run("--batch-size", "4", *LOOP, "--model", model, out=model) == 0
@@ -1329,6 +1361,21 @@ def test_two_processes_are_one(gentle):
         assert_like_weights(*(loaded(f"{out}/last.pt")["model"] for out in (model, f"two-{model}")))
         assert result(f"two-{model}")["metrics"]["dev"] == pytest.approx(result(model)["metrics"]["dev"])
     assert_same_run("whole", "cut")                       # each process has its own dropout, and goes on with it
+
+
+def test_a_killed_process_ends_the_run_and_resume_goes_on(monkeypatch):
+    """The second one is killed in its fifth step: the first says so in one line. It alone has written: parses, weights."""
+    monkeypatch.setattr(priors, "load_parser", SHIPPED)
+    common = [*OWN, "--model", "dafa", "--dropout", "0", "--checkpoint-minutes", "0"]
+    status, output = launch(LOST.format(root=str(ROOT), args=[*common, "--out", "run"]))
+    lines = [line for line in output.splitlines() if line.startswith("train.py: ")]
+    assert status == 1 and len(lines) == 1 and "another process" in lines[0] and "--resume" in lines[0], output
+    written = [Path(f"written{rank}").read_text().splitlines() for rank in (0, 1)]
+    assert any("parses-" in name for name in written[0]) and any("last.pt" in name for name in written[0])
+    assert written[1] == []
+    assert loaded("run/last.pt")["run"]["step"] == 4
+    assert train.main(["--resume", "--out", "run"]) == 0 and train.main([*common, "--out", "whole"]) == 0
+    np.testing.assert_allclose(losses(), losses("whole"), rtol=0, atol=1e-6)
 
 
 def test_robustness_is_measured_on_what_was_changed(monkeypatch, capsys):
