@@ -20,6 +20,7 @@ sentence), the sense that a word has in its sentence.
 import argparse
 import functools
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -28,8 +29,8 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,14 +39,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 # Axes: n words of a, m words of b, R lexical relations, S sentences, T words of the longest sentence and ROOT
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
 BATCH_WORDS = 4096   # about so many words go to the parser at once
-SAVE_SECONDS = 60    # how often parses are saved while they are computed
-CACHE_FORMAT = 2     # raise it when the cache file or split_words changes
+SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
+KEPT = 2 ** 15       # Parses that stay made
+CACHE_FORMAT = 3     # raise it when the cache file or split_words changes
 PARSER = Path(__file__).with_name("assets") / "parser.npz"    # the one that ships with the project
 
 
@@ -358,7 +361,7 @@ class Lexicon:
         """
         starts = [first for first in self.base_forms(words[0]) if first in self.expressions]
         for size in range(len(words), 1, -1) if starts else ():
-            for first, last in product(starts, self.base_forms(words[size - 1])):
+            for first, last in itertools.product(starts, self.base_forms(words[size - 1])):
                 name = " ".join([first, *words[1:size - 1], last])
                 if name in self.expressions[first]:
                     return name, size
@@ -990,43 +993,159 @@ def train_parser(treebank, out, epochs=24, lr=2.5e-3, batch_words=1500, unknown=
 
 # ---- parses of many texts ------------------------------------------------------------------------------------
 
-def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True):
-    """Parses of texts: dict text -> Parse. Of a longer text the first MAX_WORDS words are kept.
+class Shard(NamedTuple):
+    """Parses of up to SHARD texts in a row, without the texts.
+
+    ends: (texts + 1,) where each text's words end, 0 first. spans: (words, 2). heads: (words,). tags, relations:
+    (words,) places in names.
+    """
+    names: np.ndarray
+    ends: np.ndarray
+    spans: np.ndarray
+    heads: np.ndarray
+    tags: np.ndarray
+    relations: np.ndarray
+
+    def parse(self, k, text):
+        """The Parse of its text number k."""
+        words = slice(self.ends[k], self.ends[k + 1])
+        return Parse(text, self.spans[words], tuple(self.names[self.tags[words]]), self.heads[words],
+                     tuple(self.names[self.relations[words]]))
+
+
+class Parses(Mapping):
+    """dict text -> Parse, read-only, of as many texts as a large data set has.
+
+    A Parse is made when it is asked for, because it takes thousands of bytes with all that it works out, and in a
+    Shard 14 a word. Up to KEPT of them stay made, for a small data set all.
+    """
+
+    def __init__(self, texts, shards):
+        """shards: each SHARD texts long, but for the last one."""
+        self.places, self.shards, self.made = {text: i for i, text in enumerate(texts)}, shards, {}
+
+    def __getitem__(self, text):
+        if text not in self.made:
+            shard, k = divmod(self.places[text], SHARD)
+            if len(self.made) >= KEPT:
+                self.made.clear()
+            self.made[text] = self.shards[shard].parse(k, text)
+        return self.made[text]
+
+    def __iter__(self):
+        return iter(self.places)
+
+    def __len__(self):
+        return len(self.places)
+
+
+def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, workers=0):
+    """Parses of texts: a mapping text -> Parse. Of a longer text the first MAX_WORDS words are kept.
 
     parser: parse(list of word lists) -> list of (tags, heads, relations), and fingerprint, a str that changes
-    with its weights. cache: folder for the result; the file's name depends on texts, fingerprint, CACHE_FORMAT.
+    with its weights. cache: folder for the result, which gets a folder whose name depends on texts, fingerprint,
+    CACHE_FORMAT, with a file for each SHARD of texts, written when it is whole: an interrupted call is gone on with.
+    workers: processes that parse, beside this one; 0: this one does.
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found by its
     `# text =`, or by its tokens where that is absent; spaces may be wider.
-    Raises ValueError when a text is not in conllu, or has other tokens there.
+    Raises ValueError when a text is not in conllu, or has other tokens there; OSError when a worker ends early.
     """
     texts = sorted(set(texts), key=lambda text: (len(text), text))   # so that a batch has texts of like length
     if conllu is not None:
         return _own_parses(texts, [conllu] if isinstance(conllu, (str, Path)) else conllu)
     if parser is None:
         raise ValueError("parse_texts: needs parser or conllu, got neither")
-    path, parses = None, []
+    folder = None
     if cache is not None:
         key = hashlib.sha256(ascii((CACHE_FORMAT, parser.fingerprint, texts)).encode()).hexdigest()
-        path = Path(cache) / f"parses-{key[:32]}.npz"
-        parses = _load_parses(path, texts)
-    saved, saved_at = len(parses), time.monotonic()
+        folder = Path(cache) / f"parses-{key[:32]}"
+    work = _Shards(texts, parser, folder)
+    shards = [work.load(k) for k in range(len(work))]
+    missing = [k for k, shard in enumerate(shards) if shard is None]
+    loader = DataLoader(work, batch_size=None, sampler=missing, collate_fn=_unchanged,
+                        num_workers=min(workers, len(missing)),
+                        generator=torch.Generator())                 # its own, so that the global one is not touched
+    done = len(texts) - sum(len(work.texts(k)) for k in missing)
+    quiet = True if not progress or not missing else None            # None: unless on a terminal
     try:
-        quiet = True if not progress or saved == len(texts) else None          # None: unless on a terminal
-        with tqdm(total=len(texts), initial=saved, desc="parse", disable=quiet) as bar:
-            for batch in _parse_in_batches(texts[saved:], parser):
-                parses += batch
-                bar.update(len(batch))
-                if path and time.monotonic() - saved_at > SAVE_SECONDS:
-                    _save_parses(path, parses)
-                    saved, saved_at = len(parses), time.monotonic()
-    finally:   # when interrupted too: the next call goes on from here
-        if path and len(parses) > saved:
-            _save_parses(path, parses)
-    return dict(zip(texts, parses))
+        with tqdm(total=len(texts), initial=done, desc="parse", disable=quiet) as bar:
+            for k, shard in zip(missing, loader):
+                shards[k] = shard
+                bar.update(len(work.texts(k)))
+    except RuntimeError as problem:
+        if "DataLoader worker (pid" not in str(problem):             # what it says of one that was killed
+            raise
+        raise OSError(f"--workers {workers}: a process that parses has ended ({str(problem).splitlines()[0]}); start "
+                      f"again, with fewer where memory is short: what is parsed is kept") from None
+    return Parses(texts, shards)
+
+
+def _unchanged(shard):
+    """DataLoader would make tensors of arrays."""
+    return shard
+
+
+class _Shards(torch.utils.data.Dataset):
+    """Makes, writes and reads Shards by their number; picklable, for worker processes."""
+
+    def __init__(self, texts, parser, folder):
+        self.all, self.parser, self.folder = texts, parser, folder
+
+    def __len__(self):
+        return -(-len(self.all) // SHARD)
+
+    def texts(self, k):
+        return self.all[k * SHARD:(k + 1) * SHARD]
+
+    def path(self, k):
+        return self.folder / f"{k:05}.npz"
+
+    def __getitem__(self, k):
+        """Parses the texts of Shard k; writes it, under a temporary name until the file is whole."""
+        rows = [row for batch in _parse_in_batches(self.texts(k), self.parser) for row in batch]
+        spans, answers = zip(*rows)
+        tags, heads, relations = (list(itertools.chain.from_iterable(column)) for column in zip(*answers))
+        names = sorted({*tags, *relations})
+        code = {name: i for i, name in enumerate(names)}
+        arrays = {"names": np.array(names, str), "lengths": np.array([len(s) for s in spans], np.int16),
+                  "spans": np.concatenate(spans), "heads": np.array(heads, np.int16),
+                  "tags": np.array([code[tag] for tag in tags], np.int16),
+                  "relations": np.array([code[name] for name in relations], np.int16)}
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary = self.path(k).with_suffix(f".{os.getpid()}.tmp")
+            try:
+                with open(temporary, "wb") as file:
+                    np.savez_compressed(file, **arrays)
+                os.replace(temporary, self.path(k))
+            finally:
+                temporary.unlink(missing_ok=True)
+        return _shard(arrays)
+
+    def load(self, k):
+        """Shard k; None when there is no file, or a damaged one."""
+        if not self.folder or not self.path(k).exists():
+            return None
+        try:
+            with np.load(self.path(k), allow_pickle=False) as file:
+                shard = _shard(file)
+            sizes = {shard.ends[-1], *map(len, (shard.spans, shard.heads, shard.tags, shard.relations))}
+            if len(shard.ends) != len(self.texts(k)) + 1 or len(sizes) > 1:
+                raise ValueError("its sizes do not fit together")
+            return shard
+        except Exception as problem:   # a damaged zip file can raise almost anything
+            print(f"priors.py: {self.path(k)} is damaged ({problem}), parsing again", file=sys.stderr)
+            return None
+
+
+def _shard(arrays):
+    """A Shard out of the arrays of its file."""
+    ends = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
+    return Shard(arrays["names"].astype(object), ends, *(arrays[name] for name in Shard._fields[2:]))
 
 
 def _parse_in_batches(texts, parser):
-    """Lists of Parses, each of about BATCH_WORDS words; an empty sentence is not shown to the parser."""
+    """Lists of (spans, (tags, heads, relations)), each of about BATCH_WORDS words; the parser sees no empty sentence."""
     spans, size = [], 0
     for done, text in enumerate(texts, 1):
         spans.append(split_words(text)[:MAX_WORDS])
@@ -1034,47 +1153,8 @@ def _parse_in_batches(texts, parser):
         if size >= BATCH_WORDS or done == len(texts):
             batch = list(zip(texts[done - len(spans):done], spans))
             answers = iter(parser.parse([[t[i:j] for i, j in s.tolist()] for t, s in batch if len(s)]))
-            answers = [next(answers) if len(s) else ((), (), ()) for s in spans]
-            yield [Parse(text, s, tuple(tags), np.array(heads, np.int16), tuple(relations))
-                   for (text, s), (tags, heads, relations) in zip(batch, answers)]
+            yield [(s, next(answers) if len(s) else ((), (), ())) for s in spans]
             spans, size = [], 0
-
-
-def _save_parses(path, parses):
-    """Writes the Parses without their texts, under a temporary name until the file is whole."""
-    names = sorted({name for p in parses for name in p.tags + p.relations})
-    code = {name: k for k, name in enumerate(names)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(
-                file, names=np.array(names, str), lengths=np.array([len(p.heads) for p in parses], np.int16),
-                spans=np.concatenate([p.spans for p in parses]),
-                heads=np.concatenate([p.heads for p in parses]),
-                tags=np.array([code[tag] for p in parses for tag in p.tags], np.int16),
-                relations=np.array([code[name] for p in parses for name in p.relations], np.int16))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _load_parses(path, texts):
-    """The Parses of the first texts, as far as they were saved; none when there is no file or a damaged one."""
-    if not path.exists():
-        return []
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names, spans, heads = file["names"].astype(object), file["spans"], file["heads"]
-            tags, relations, lengths = names[file["tags"]], names[file["relations"]], file["lengths"]
-        ends = np.cumsum(lengths, dtype=np.int64).tolist()
-        if len(ends) > len(texts) or not ends[-1] == len(spans) == len(heads) == len(tags) == len(relations):
-            raise ValueError("its sizes do not fit together")
-        return [Parse(text, spans[i:j], tuple(tags[i:j]), heads[i:j], tuple(relations[i:j]))
-                for text, i, j in zip(texts, [0, *ends], ends)]
-    except Exception as problem:   # a damaged zip file can raise almost anything
-        print(f"priors.py: {path} is damaged ({problem}), parsing again", file=sys.stderr)
-        return []
 
 
 def _own_parses(texts, paths):

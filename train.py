@@ -27,11 +27,13 @@ import os
 import platform
 import random
 import resource
+import signal
 import statistics
 import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,7 @@ from semmatch import METHODS, DrrNet, FusionAttention, LadraNet, Matcher, check_
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")      # set, so that tokenizers is silent about --workers
 RUNS = Path("runs")                # where run folders go without --out
 CACHE = RUNS / "cache"             # parses; data sets may lie in a folder that cannot be written
+ENCODED = 4096                     # pairs that are tokenized at once: what the tokenizer returns is larger than what is kept
 
 
 # ---- Settings -------------------------------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ class Settings:
     precision: str | None = option(None, "arithmetic of the forward pass (default: bf16 on a GPU that has it, "
                                          "else fp32)", ("fp32", "bf16"))
     compile: bool = option(False, "compile the model with torch.compile")
-    workers: int = option(0, "processes that prepare batches")
+    workers: int = option(0, "processes that parse, and then prepare batches, beside this one")
     checkpoint_minutes: float = option(5.0, "how often last.pt is written within an epoch")
 
     def __post_init__(self):
@@ -286,15 +289,17 @@ def load_pairs(settings):
 class Examples:
     """Encoded pairs of one split; a batch's priors are computed when it is collated, from parses or facts found before.
 
-    spans: dict text -> spans of its words, or None; prior: a function of a pair -> (n, m) or (n, m, R) array, or None.
+    spans: a function text -> spans of its words, or None; prior: one of a pair -> (n, m) or (n, m, R) array, or None.
     `indices` of collate are places in `pairs`. Nothing here depends on a batch's neighbours.
     """
 
     def __init__(self, pairs, settings, tokenizer, spans=None, prior=None):
-        of = spans.get if spans else (lambda text: None)
-        self.pairs, self.pad_id, self.prior = pairs, tokenizer.pad_id, prior
-        self.encoded = tokenizer.encode_batch([(p.a, of(p.a), p.b, of(p.b)) for p in pairs], settings.max_length)
-        self.lengths = [len(ids) for ids, _, _ in self.encoded]
+        of = spans or (lambda text: None)
+        self.pairs, self.pad_id, self.prior, self.encoded = pairs, tokenizer.pad_id, prior, []
+        for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
+            packed = tokenizer.encode_batch([(p.a, of(p.a), p.b, of(p.b)) for p in some], settings.max_length)
+            self.encoded += [np.array(rows, np.int32) for rows in packed]      # three rows: ids, segment, words
+        self.lengths = [rows.shape[1] for rows in self.encoded]
 
     def collate(self, indices):
         """Padded tensors of the pairs at these places: input_ids, segment, mask, word_index (B, L), prior (B, n, m) or (B, n, m, R)."""
@@ -374,10 +379,11 @@ def training_batches(lengths, batch_size, seed, block=1):
     return batches
 
 
-def dependency_prior(parses, weights, options, pair):
+def dependency_prior(parses, tfidf, options, pair):
     """DAFA's M_F of one pair, (n, m) float32."""
-    return priors.dependency_matrix(parses[pair.a], parses[pair.b], weights[pair.a], weights[pair.b],
-                                    options["printed"], options["without"] & {"tree", "subgraph", "tfidf"})
+    a, b = parses[pair.a], parses[pair.b]
+    return priors.dependency_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words), options["printed"],
+                                    options["without"] & {"tree", "subgraph", "tfidf"})
 
 
 def relation_prior(facts, pair):
@@ -390,24 +396,23 @@ def prepare(settings, task, tokenizer, splits, tfidf=None):
 
     -> (dict split -> Examples, TfIdf or None). Parses are kept in CACHE under a key of texts and parser.
     """
-    kind, parses, spans, prior = getattr(METHODS[settings.model], "PRIOR", None), None, None, None
+    kind, spans, prior = getattr(METHODS[settings.model], "PRIOR", None), None, None
     texts = list(dict.fromkeys(text for pairs in splits.values() for p in pairs for text in (p.a, p.b)))
     if kind in ("dependency", "words"):
         parser = None if settings.parses else priors.load_parser()
-        parses = priors.parse_texts(texts, parser, CACHE, settings.parses, progress=main_process())
-        spans = {text: parses[text].spans for text in texts}
+        parses = priors.parse_texts(texts, parser, CACHE, settings.parses, main_process(), settings.workers)
+        spans = (lambda text: parses[text].spans)
     if kind in ("relations", "words"):
         lexicon = priors.Table(tasks.LEXICON) if task.name == "toy" else priors.WordNet()
-        spans = spans or {text: priors.split_words(text) for text in texts}
+        spans = spans if kind == "words" else {text: priors.split_words(text) for text in texts}.get
         bar = tqdm(texts, "looking up words", leave=False, disable=None if main_process() else True)
-        facts = {text: lexicon.facts([text[start:end] for start, end in spans[text].tolist()]) for text in bar}
+        facts = {text: lexicon.facts([text[start:end] for start, end in spans(text).tolist()]) for text in bar}
         prior = functools.partial(relation_prior, facts)
     if kind == "words":
         return {name: WordExamples(pairs, settings, tokenizer, parses, facts) for name, pairs in splits.items()}, None
     if kind == "dependency":
         tfidf = tfidf or priors.TfIdf(parses[t].words for p in splits["train"] for t in (p.a, p.b))
-        weights = {text: tfidf.weights(parses[text].words) for text in texts}
-        prior = functools.partial(dependency_prior, parses, weights, settings.options())
+        prior = functools.partial(dependency_prior, parses, tfidf, settings.options())
     return {name: Examples(pairs, settings, tokenizer, spans, prior) for name, pairs in splits.items()}, tfidf
 
 
@@ -438,6 +443,24 @@ def main_process_first():
     yield
     if count > 1 and not rank:
         dist.barrier()
+
+
+def join_processes(device):
+    """Meets the other processes that torchrun started. -> the device of this one, None for what was chosen."""
+    cuda = torch.cuda.is_available() and device.startswith("cuda")
+    signal.signal(signal.SIGTERM, left_alone)                    # torchrun sends it to those that are left
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(days=1))   # they wait while the first one parses
+    if not cuda:
+        return None
+    device = f"cuda:{os.environ['LOCAL_RANK']}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def left_alone(*signal_and_frame):
+    """What a process says when another one has ended."""
+    raise ConnectionAbortedError("another process of this run has ended, torchrun says which; --resume --out FOLDER goes "
+                                 "on from the last checkpoint")
 
 
 def from_main_process(decide):
@@ -1346,12 +1369,8 @@ def main(argv=None):
     torchrun = "RANK" in os.environ and "WORLD_SIZE" in os.environ
     try:
         given = command_line().parse(argv)
-        if torchrun:
-            cuda = torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda")
-            dist.init_process_group("nccl" if cuda else "gloo")
-            if cuda:
-                given["device"] = f"cuda:{os.environ['LOCAL_RANK']}"
-                torch.cuda.set_device(given["device"])
+        if torchrun and (device := join_processes(given.get("device", "cuda"))):
+            given["device"] = device
         if "predict" in given and "run" not in given:
             raise ValueError("--predict needs --from RUN, a trained run")
         if "explain" in given and "run" not in given:
@@ -1360,7 +1379,12 @@ def main(argv=None):
             raise ValueError("--robustness needs --from RUN, a trained run, and --translations needs both")
         if "show_reading" in given and "predict" not in given:
             raise ValueError("--show-reading needs --from RUN --predict FILE")
-        use(given) if "run" in given else start(given)
+        try:
+            use(given) if "run" in given else start(given)
+        except RuntimeError as error:
+            if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+                raise
+            left_alone()
     except (ValueError, OSError) as error:
         print(f"train.py: {error}", file=sys.stderr)
         return 2
@@ -1373,6 +1397,7 @@ def main(argv=None):
         return 130
     finally:
         if dist.is_initialized():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             dist.destroy_process_group()
     return 0
 

@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import signal
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import nltk
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
@@ -859,14 +861,20 @@ def test_batches_hold_like_lengths_and_bounded_words(monkeypatch):
     assert sizes == [[1, 2, 3, 4], [5, 6], [7, 8], [9]]
 
 
-def test_the_second_call_reads_the_cache(tmp_path):
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Two texts a shard, so that TEXTS, seven distinct ones, make four."""
+    monkeypatch.setattr(priors, "SHARD", 2)
+
+
+def test_the_second_call_reads_the_cache(tmp_path, small_shards):
     first, second = Fake(), Fake()
     parses = parse_texts(TEXTS, first, tmp_path / "new" / "folder", progress=False)
-    files = os.listdir(tmp_path / "new" / "folder")
+    (folder,) = (tmp_path / "new" / "folder").iterdir()
     again = parse_texts(reversed(TEXTS), second, str(tmp_path / "new" / "folder"), progress=False)
     assert_same(parses, again)
     assert_same(parses, parse_texts(TEXTS, Fake(), progress=False))
-    assert second.seen == [] and len(files) == 1 and files[0].endswith(".npz")
+    assert second.seen == [] and sorted(path.name for path in folder.iterdir()) == [f"0000{k}.npz" for k in range(4)]
     assert again["A cat sat."].heads.dtype == np.int16 and again["A cat sat."].spans.dtype == np.int32
     for parser, texts in ((Fake("v2"), TEXTS), (Fake(), TEXTS + ["more"]), (Fake(), TEXTS[:-1]),
                           (Fake(), [t.replace("cat", "cut") for t in TEXTS])):
@@ -877,9 +885,21 @@ def test_the_second_call_reads_the_cache(tmp_path):
     assert third.seen == []
 
 
+def test_parses_are_a_mapping_that_stays_small(monkeypatch, small_shards):
+    monkeypatch.setattr(priors, "KEPT", 3)
+    parses, sizes = parse_texts(TEXTS, Fake(), progress=False), set()
+    for text in [*TEXTS, *TEXTS]:
+        assert parses[text].text == text and parses[text] is parses[text]
+        sizes.add(len(parses.made))
+    assert sizes == {1, 2, 3}
+    assert len(parses) == 7 and set(parses) == set(TEXTS) and "one" in parses and "two" not in parses
+    with pytest.raises(KeyError):
+        parses["two"]
+
+
 def test_a_damaged_cache_is_noticed(tmp_path, capsys):
     parses = parse_texts(TEXTS, Fake(), tmp_path, progress=False)
-    (path,) = tmp_path.iterdir()
+    ((path,),) = [folder.iterdir() for folder in tmp_path.iterdir()]
     whole = path.read_bytes()
     damaged = [whole[:cut] for cut in range(0, len(whole), 97)] + [b"not a zip", whole + b"x" * 70_000]
     damaged += [whole[:k] + bytes([whole[k] ^ 0xff]) + whole[k + 1:] for k in range(0, len(whole), 31)]
@@ -892,42 +912,102 @@ def test_a_damaged_cache_is_noticed(tmp_path, capsys):
         assert bool(parser.seen) == bool(warning)
         if warning:
             noticed += 1
-            assert warning.count("\n") == 1 and path.name in warning and "damaged" in warning
+            assert warning.count("\n") == 1 and str(path) in warning and "damaged" in warning
     assert noticed > len(damaged) / 2   # some bytes of a zip file, such as a date, do not matter
-    small = tmp_path / "small"
-    parse_texts(["one"], Fake(), small, progress=False)
-    path.write_bytes(next(small.iterdir()).read_bytes())   # a whole file, but its sizes do not agree
     with np.load(path) as file:
         arrays = dict(file)
-    arrays["lengths"] = arrays["lengths"] + 1
-    np.savez(path, **arrays)
-    assert_same(parses, parse_texts(TEXTS, Fake(), tmp_path, progress=False))
-    assert "do not fit" in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.tmp"))
+    for name, wrong in (("lengths", arrays["lengths"] + 1), ("lengths", arrays["lengths"][:-1]), ("tags", arrays["tags"][:-1]),
+                        ("lengths", np.append(arrays["lengths"], 0).astype(np.int16))):
+        np.savez(path, **(arrays | {name: wrong}))                  # a whole file, but its sizes do not agree
+        assert_same(parses, parse_texts(TEXTS, Fake(), tmp_path, progress=False))
+        assert "do not fit" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_an_interrupted_computation_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(priors, "BATCH_WORDS", 1)
+def test_only_the_damaged_shard_is_made_anew(tmp_path, small_shards, capsys):
+    parses = parse_texts(TEXTS, Fake(), tmp_path, progress=False)
+    (path,) = tmp_path.rglob("00002.npz")
+    path.write_bytes(b"no zip")
+    after = Fake()
+    assert_same(parses, parse_texts(TEXTS, after, tmp_path, progress=False))
+    order = sorted(set(TEXTS), key=lambda text: (len(text), text))
+    assert after.seen == [parses[text].words for text in order[4:6]]
+    assert capsys.readouterr().err.count("\n") == 1 and path.read_bytes()[:2] == b"PK"
+
+
+def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
+    """After three of the five sentences with words: one shard is whole, and another is begun."""
     broken, after = Fake(fail_at=3), Fake()
     with pytest.raises(KeyboardInterrupt):
         parse_texts(TEXTS, broken, tmp_path, progress=False)
+    whole = len(list(tmp_path.rglob("*.npz")))
     parses = parse_texts(TEXTS, after, tmp_path, progress=False)
-    assert len(broken.seen) == 3 and len(after.seen) == 2
+    assert len(broken.seen) >= 3 and 0 < whole < 4 and len(after.seen) == 5 - len(broken.seen)
     assert_same(parses, parse_texts(TEXTS, Fake(), progress=False))
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.rglob("*.npz"))) == 4 and not list(tmp_path.rglob("*.tmp"))
 
 
-def test_parses_are_saved_on_the_way_and_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(priors, "BATCH_WORDS", 1)
-    monkeypatch.setattr(priors, "SAVE_SECONDS", -1)
+def test_shards_are_written_whole(tmp_path, small_shards, monkeypatch):
     saves, replace = [], os.replace
-    monkeypatch.setattr(priors.os, "replace", lambda old, new: (saves.append(str(old)), replace(old, new)))
+    monkeypatch.setattr(priors.os, "replace", lambda old, new: (saves.append((str(old), str(new))), replace(old, new)))
     parse_texts(TEXTS, Fake(), tmp_path, progress=False)
-    assert len(saves) >= 5 and all(name.endswith(".tmp") for name in saves)
-    monkeypatch.setattr(priors.np, "savez_compressed", lambda *a, **k: 1 / 0)
+    assert len(saves) == 4 and all(old.endswith(".tmp") and new.endswith(".npz") for old, new in saves)
+    monkeypatch.setattr(priors.np, "savez_compressed", lambda file, **arrays: (file.write(b"half"), 1 / 0))
     with pytest.raises(ZeroDivisionError):
         parse_texts(["other"], Fake(), tmp_path, progress=False)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.rglob("*.*"))) == 4
+
+
+class Logging(Fake):
+    """Notes the process that parses, and may be killed as by kill -9; its memory is no other process's."""
+
+    def __init__(self, log, kill_at=None):
+        super().__init__()
+        self.log, self.kill_at = log, kill_at
+
+    def parse(self, sentences):
+        with open(self.log, "a") as file:
+            file.write(f"{os.getpid()} {len(sentences)}\n")
+        if [self.kill_at] in sentences:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().parse(sentences)
+
+
+def test_workers_give_the_same_parses(tmp_path, small_shards):
+    alone, state = parse_texts(TEXTS, Fake(), tmp_path / "alone", progress=False), torch.get_rng_state()
+    parses = parse_texts(TEXTS, Logging(tmp_path / "log"), tmp_path / "workers", progress=False, workers=2)
+    assert_same(alone, parses)
+    assert torch.equal(state, torch.get_rng_state())
+    processes = {line.split()[0] for line in (tmp_path / "log").read_text().splitlines()}
+    assert len(processes) == 2 and str(os.getpid()) not in processes
+    files = [sorted((tmp_path / name).rglob("*.npz")) for name in ("alone", "workers")]
+    for one, other in zip(*files, strict=True):
+        with np.load(one) as x, np.load(other) as y:
+            assert x.files == y.files and all(np.array_equal(x[name], y[name]) for name in x.files)
+    parser = Logging(tmp_path / "log2")
+    parse_texts(TEXTS, parser, tmp_path / "workers", progress=False, workers=2)
+    assert not (tmp_path / "log2").exists()
+
+
+def test_a_killed_worker_loses_its_shard_alone(tmp_path, small_shards):
+    with pytest.raises(OSError, match=r"^--workers 1: a process that parses has ended .*what is parsed is kept") as caught:
+        parse_texts(TEXTS, Logging(tmp_path / "log", kill_at="one"), tmp_path / "cache", progress=False, workers=1)
+    assert "\n" not in str(caught.value)
+    done = len(list(tmp_path.rglob("*.npz")))
+    after = Fake()
+    parses = parse_texts(TEXTS, after, tmp_path / "cache", progress=False)
+    assert_same(parses, parse_texts(TEXTS, Fake(), progress=False))
+    assert done < 4 and len(list(tmp_path.rglob("*.npz"))) == 4 and ["one"] in after.seen
+
+
+def test_errors_of_the_parser_are_its_own(tmp_path):
+    class Wrong(Fake):
+        def parse(self, sentences):
+            raise RuntimeError("wrong")
+
+    for workers in (0, 1):
+        with pytest.raises(RuntimeError, match="wrong"):
+            parse_texts(TEXTS, Wrong(), tmp_path, progress=False, workers=workers)
 
 
 # ---- the user's own parses -----------------------------------------------------------------------------------

@@ -415,7 +415,7 @@ def examples(*args, pairs=None):
 
 def test_collate_pads_each_row_by_itself():
     data = examples("--model", "dafa")
-    places, (parses, weights, _) = [3, 0, 7], data.prior.args
+    places, (parses, tfidf, _) = [3, 0, 7], data.prior.args
     batch, labels = data.collate(places)
     length = max(data.lengths[i] for i in places)
     assert len({data.lengths[i] for i in places}) > 1
@@ -425,7 +425,7 @@ def test_collate_pads_each_row_by_itself():
                                     max(len(parses[data.pairs[i].b].heads) for i in places))
     for row, i in enumerate(places):
         alone, _ = data.collate([i])
-        ids, segment, words = data.encoded[i]
+        ids, segment, words = data.encoded[i].tolist()
         n, m = alone["prior"].shape[1:]
         assert batch["input_ids"][row].tolist() == ids + [data.pad_id] * (length - len(ids))
         assert batch["segment"][row, :len(ids)].tolist() == segment
@@ -434,7 +434,8 @@ def test_collate_pads_each_row_by_itself():
         assert torch.equal(batch["prior"][row, :n, :m], alone["prior"][0])
         assert batch["prior"][row, n:].count_nonzero() == batch["prior"][row, :, m:].count_nonzero() == 0
         pair = data.pairs[i]
-        matrix = priors.dependency_matrix(parses[pair.a], parses[pair.b], weights[pair.a], weights[pair.b])
+        a, b = parses[pair.a], parses[pair.b]
+        matrix = priors.dependency_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words))
         assert np.array_equal(alone["prior"][0].numpy(), matrix)
     assert "prior" not in examples().collate(places)[0]
     assert examples(pairs=[tasks.Pair("a", "b")]).collate([0])[1] is None
@@ -517,7 +518,7 @@ def test_word_weights_come_from_the_training_sentences():
     data = examples("--model", "dafa")
     seen = priors.TfIdf(text.split() for p in data.pairs for text in (p.a, p.b))
     for p in data.pairs:
-        np.testing.assert_allclose(data.prior.args[1][p.a], seen.weights(p.a.split()))
+        np.testing.assert_allclose(data.prior.args[1].weights(p.a.split()), seen.weights(p.a.split()))
     assert run("--model", "dafa", "--epochs", "1") == 0
     assert json.loads(Path("run/words.json").read_text())["sentences"] == seen.N == 44
     words = ["the", "unseen", "dog"]
@@ -1285,7 +1286,7 @@ sys.path.insert(0, {root!r})
 import torch, torch.distributed as dist, train
 torch.set_num_threads(1)
 dist.init_process_group("gloo")              # once; train.main would end it after each run
-dist.init_process_group = lambda *args: None
+dist.init_process_group = lambda *args, **options: None
 dist.destroy_process_group = lambda: None
 real, clip, steps = train.new_folder, torch.nn.utils.clip_grad_norm_, []
 
@@ -1324,12 +1325,35 @@ open(f"codes{{dist.get_rank()}}", "w").write(str(codes))
 """
 
 
-def test_two_processes_are_one(gentle):
-    """21 pairs in batches of 4: in the last batch of an epoch the second process has no pair. 70: more than a batch."""
-    for name, count in (("train", 21), ("dev", 70)):
-        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
-    common = [*OWN, "--batch-size", "4"]
-    Path("two.py").write_text(TWO.format(root=str(ROOT), common=common, loop=LOOP))
+LOST = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+import torch, torch.distributed as dist, train
+torch.set_num_threads(1)
+clip, calls = torch.nn.utils.clip_grad_norm_, []
+written = open(f"written{{os.environ['RANK']}}", "w")
+
+def watch(event, args):                      # what this process opens to write, renames, makes
+    name = {{"open": lambda: args[1] and set(args[1]) & set("wax+"), "os.rename": lambda: True, "os.mkdir": lambda: True}}
+    if event in name and name[event]() and str(args[0]).startswith(("run", os.getcwd())):
+        written.write(f"{{args[0]}}\\n")
+        written.flush()
+
+def killed(*args):
+    calls.append(args)
+    if len(calls) == 5 and dist.get_rank():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clip(*args)
+
+torch.nn.utils.clip_grad_norm_ = killed
+sys.addaudithook(watch)
+sys.exit(train.main({args!r}))
+"""
+
+
+def launch(script):
+    """Runs a script in two processes. -> exit status, what they and torchrun print"""
+    Path("two.py").write_text(script)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "two.py"]
     with open("output", "w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True,
@@ -1339,8 +1363,17 @@ def test_two_processes_are_one(gentle):
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)    # the launcher and, where they hang, its two processes
+    return process.returncode, Path("output").read_text()
+
+
+def test_two_processes_are_one(gentle):
+    """21 pairs in batches of 4: in the last batch of an epoch the second process has no pair. 70: more than a batch."""
+    for name, count in (("train", 21), ("dev", 70)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    common = [*OWN, "--batch-size", "4"]
+    _, output = launch(TWO.format(root=str(ROOT), common=common, loop=LOOP))
     for rank, pairs in ((0, 22), (1, 20)):
-        codes = Path(f"codes{rank}").read_text() if Path(f"codes{rank}").exists() else Path("output").read_text()
+        codes = Path(f"codes{rank}").read_text() if Path(f"codes{rank}").exists() else output
         assert codes == str([0, pairs, 0, pairs, 0, 130, 0]), codes
     for model in ("bert", "ladranet"):
         assert run("--batch-size", "4", *LOOP, "--model", model, out=model) == 0
@@ -1348,6 +1381,21 @@ def test_two_processes_are_one(gentle):
         assert_like_weights(*(loaded(f"{out}/last.pt")["model"] for out in (model, f"two-{model}")))
         assert result(f"two-{model}")["metrics"]["dev"] == pytest.approx(result(model)["metrics"]["dev"])
     assert_same_run("whole", "cut")                       # each process has its own dropout, and goes on with it
+
+
+def test_a_killed_process_ends_the_run_and_resume_goes_on(monkeypatch):
+    """The second one is killed in its fifth step: the first says so in one line. It alone has written: parses, weights."""
+    monkeypatch.setattr(priors, "load_parser", SHIPPED)
+    common = [*OWN, "--model", "dafa", "--dropout", "0", "--checkpoint-minutes", "0"]
+    status, output = launch(LOST.format(root=str(ROOT), args=[*common, "--out", "run"]))
+    lines = [line for line in output.splitlines() if line.startswith("train.py: ")]
+    assert status == 1 and len(lines) == 1 and "another process" in lines[0] and "--resume" in lines[0], output
+    written = [Path(f"written{rank}").read_text().splitlines() for rank in (0, 1)]
+    assert any("parses-" in name for name in written[0]) and any("last.pt" in name for name in written[0])
+    assert written[1] == []
+    assert loaded("run/last.pt")["run"]["step"] == 4
+    assert train.main(["--resume", "--out", "run"]) == 0 and train.main([*common, "--out", "whole"]) == 0
+    np.testing.assert_allclose(losses(), losses("whole"), rtol=0, atol=1e-6)
 
 
 def test_robustness_is_measured_on_what_was_changed(monkeypatch, capsys):
