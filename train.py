@@ -1222,13 +1222,16 @@ def predict_file(folder, file, given, show_reading=False):
         say(table({Path(folder).name: [{"metrics": {Path(file).name: scores}}]}))
 
 
-# A trace's name -> a title and what it shows, in the order of the page.
-MAPS = {"prior": ("Prior over pieces", "What the second attention is multiplied by; 1 leaves a weight as it is."),
-        "attention": ("Attention", "From the piece of a row to that of a column, the mean of the heads, before anything else."),
-        "calibrated": ("Attention after calibration", "The same weights once the prior has changed them."),
-        "difference": ("Difference attention", "The larger the difference of two pieces, the larger the weight.")}
-GATES = {"g": "of g the semantic signal and of 1 - g the other one", "f": "f of the fused signal is let in"}
-READING = ("Each row is a step and its weights; the frame marks what is chosen.", 1.0, True)
+# A trace's name -> a title, what it shows and the value of the full colour (None: the largest), in the order of the page.
+# Weights all have 1, so that maps of heads, layers and models can be compared.
+MAPS = {"prior": ("Prior over pieces", "What the second attention is multiplied by; 1 leaves a weight as it is.", None),
+        "attention": ("Attention", "From the piece of a row to that of a column, before anything else.", 1.0),
+        "calibrated": ("Attention after calibration", "The same weights once the prior has changed them.", 1.0),
+        "difference": ("Difference attention", "The larger the difference of two pieces, the larger the weight.", 1.0)}
+GUIDED = "How much the piece of a row, which guides, takes from each piece of the other signal; even rows: it hardly chooses."
+MAPS |= {f"{signal}_guided": (f"Guided attention, led by the {signal} signal", GUIDED, 1.0)
+         for signal in ("affinity", "difference", "semantic", "dependency", "knowledge")}
+GATES = {"g": "g of the semantic signal and 1 - g of the other one are joined", "f": "f of what is joined is let in"}
 
 
 def explain_words(settings, examples, parses):
@@ -1249,10 +1252,8 @@ def explain_words(settings, examples, parses):
 
 def explain_fusion(trace, pieces):
     """Figures of a layer's trace: attention and what calibrates or accompanies it, and the gates of each piece."""
-    maps = {name: trace[name][0] for name in MAPS if name in trace}
-    top = max(x.mean(0).max() for x in maps.values() if x.ndim == 3)           # one scale, so that they can be compared
-    figures = [explain.heat(MAPS[name][0], pieces, pieces, x, MAPS[name][1], top if x.ndim == 3 else None)
-               for name, x in maps.items()]
+    maps = {name: trace[name][0] if trace[name].ndim == 4 else trace[name] for name in MAPS if name in trace}
+    figures = [explain.heat(MAPS[name][0], pieces, pieces, x, *MAPS[name][1:]) for name, x in maps.items()]
     gates = {name: trace[name][..., 0] for name in GATES if name in trace}     # a row for each head with scope "head"
     if gates:
         note = "Of each piece: " + "; ".join(GATES.values()) + "."
@@ -1266,12 +1267,34 @@ def explain_reading(trace, labels, parts):
     figures, shown = [], slice(len(labels))
     for title, (pooling, reading) in parts.items():
         if "pooling" in trace and pooling is not None:
-            figures.append(explain.heat(f"First look: {title}", ["weight"], labels, trace["pooling"][pooling][None, shown]))
-        for name, extra in (("reading", READING), ("coverage", ("How much is left of each piece after a step.", 1.0))):
-            if name in trace:
-                x = trace[name][reading][:, shown]
-                figures.append(explain.heat(f"{name.capitalize()}, step by step: {title}",
-                                            [f"step {t + 1}" for t in range(len(x))], labels, x, *extra))
+            figures.append(explain.heat(f"First look: {title}", ["weight"], labels, trace["pooling"][pooling][None, shown],
+                                        "How much of each is in the vector before anything is read again.", 1.0))
+        if "reading" in trace:
+            x = trace["reading"][reading][:, shown]
+            steps = [f"step {t + 1}" for t in range(len(x))]
+            note = "Read, the largest weight of each step: " + " → ".join(labels[i] for i in x.argmax(1)) + "."
+            figures.append(explain.heat(f"Reading, step by step: {title}", steps, labels, x, note, 1.0, True))
+        if "coverage" in trace:
+            figures.append(explain.heat(f"Coverage, step by step: {title}", steps, labels, trace["coverage"][reading][:, shown],
+                                        "How much is left of each after a step.", 1.0))
+    return figures
+
+
+def explain_joining(trace, parts):
+    """Figures of how DRr-Net and LadRa-Net join what they have. parts: what LadRa-Net reads."""
+    figures = []
+    if "layers" in trace:
+        names = [f"layer {i}" for i in range(len(trace["layers"]))]
+        figures.append(explain.heat("Mixture of layers", ["α"], names, trace["layers"][None],
+                                    "How much of each layer is in a token; learned, the same for every sentence."))
+    if "mixture" in trace:
+        x = trace["mixture"][0]
+        figures.append(explain.heat("Mixture of each step", [f"step {t + 1}" for t in range(len(x))], parts, x,
+                                    "How much of the piece and the phrases that a step chose goes on.", 1.0))
+    if "gates" in trace:
+        judges = ["reading", "re-reading"][-trace["gates"].shape[1]:] if "reading" in trace else ["reading"]
+        figures.append(explain.bars("Gates of the two judgements", judges, {"α": trace["gates"][0]},
+                                    "How much counts what was said after reading, and after re-reading."))
     return figures
 
 
@@ -1287,13 +1310,15 @@ def explain_pair(folder, sentences, given):
     arrays = (lambda tensors: {name: x.float().cpu().numpy() for name, x in tensors.items()})
     figures, where = explain_words(settings, examples, parses), ""
     if settings.model == "drrnet":
+        trace = arrays(trace)
         for k, text in enumerate(sentences):
             words = (parses[text].words or ["(no word)"])[:settings.max_length]
-            figures += explain_reading(arrays(trace), words, {f"sentence {'ab'[k]}": ((k, 0), (k, 0))})
+            figures += explain_reading(trace, words, {f"sentence {'ab'[k]}": ((k, 0), (k, 0))})
+        figures += explain_joining(trace, ())
     elif settings.model == "ladranet":
-        titles = ["pieces", *(f"phrases of {kernel}" for kernel in model.KERNELS[:len(model.first)])]
+        trace, titles = arrays(trace), ["pieces", *(f"phrases of {kernel}" for kernel in model.KERNELS[:len(model.first)])]
         parts = {title: ((r - 1, 0) if r else None, (0, slice(None), r)) for r, title in enumerate(titles)}
-        figures += explain_reading(arrays(trace), pieces_of(tokenizer, examples.encoded[0][0]), parts)
+        figures += explain_reading(trace, pieces_of(tokenizer, examples.encoded[0][0]), parts) + explain_joining(trace, titles)
     else:
         layer = settings.layer_indices(len(model.bert.layers))[0]
         figures += explain_fusion(arrays(trace[f"layer{layer}"]), pieces_of(tokenizer, examples.encoded[0][0]))
