@@ -2,6 +2,8 @@
 import ast
 import doctest
 import importlib
+import itertools
+import json
 import re
 import shlex
 import sys
@@ -383,6 +385,31 @@ def test_training_commands_of_readme_are_understood():
         given = train.command_line().parse([{"TASK": "rte", "MODEL": "dafa"}.get(word, word) for word in command])
         if not {"run", "resume"} & set(given):
             train.plan({name: value for name, value in given.items() if name != "test"})
+
+
+@pytest.mark.parametrize("name", ["mrpc", "rte", "stsb", "toy"])
+def test_result_tables_of_readme_are_those_of_the_files(name):
+    """A row for each run of tests/results/NAME.json, which --vary wrote, with its mean, spread, values and difference."""
+    def percent(x):
+        return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
+    runs = json.loads(read_project_file(f"tests/results/{name}.json"))["runs"]
+    lines = read_project_file("README.md").splitlines()
+    seeds = ", ".join(map(str, runs[0]["seeds"]))
+    start = next(i for i, line in enumerate(lines) if line.startswith("| | all |" if name == "toy" else f"| {name} dev, seeds {seeds} |"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in itertools.takewhile(bool, lines[start + 2:])]
+    for row, run in zip(rows, runs, strict=True):
+        model, scores = run["values"]["model"], run["metrics"]["dev"]
+        first = scores[next(iter(scores))]
+        if name == "toy":
+            phenomena = [line.strip() for line in lines[start].strip("|").split("|")][3:]
+            assert row[:3] == [model, percent(first), percent(run["metrics"]["dev_unseen"]["accuracy"])]
+            assert row[3:] == [f"{100 * scores[phenomenon]['mean']:.1f}" for phenomenon in phenomena]
+            continue
+        assert row[0].endswith(f"(`--model {model}`)") and row[1] == percent(first)
+        assert row[2] == ", ".join(f"{100 * value:.1f}" for value in first["values"])
+        by = run["difference"]["dev"][next(iter(scores))]
+        assert row[3] == ("" if model == "bert" else f"{100 * by['mean']:+.1f} ({100 * by['low']:+.1f} to {100 * by['high']:+.1f})")
+        assert row[4:-1] == [percent(scores[metric]) for metric in list(scores)[1:]]
 
 
 def test_requirements():
