@@ -396,7 +396,8 @@ def test_result_tables_of_readme_are_those_of_the_files(name):
     lines = read_project_file("README.md").splitlines()
     seeds = ", ".join(map(str, runs[0]["seeds"]))
     start = next(i for i, line in enumerate(lines) if line.startswith("| | all |" if name == "toy" else f"| {name} dev, seeds {seeds} |"))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in itertools.takewhile(bool, lines[start + 2:])]
+    below = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2:])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in below]
     for row, run in zip(rows, runs, strict=True):
         model, scores = run["values"]["model"], run["metrics"]["dev"]
         first = scores[next(iter(scores))]
