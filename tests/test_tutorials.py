@@ -167,7 +167,11 @@ def test_train_on_and_look(modules, capsys):
     assert lesson.tasks.FRAMES == whole and 0 <= accuracy <= 1
     assert re.search(rf"^best epoch: {100 * accuracy:.1f} on dev, ", capsys.readouterr().out, re.M)
     seen = lesson.look(run, "Anna bought 12 chairs.", "Peter sold it.")
-    assert 0 < seen.probability < 1 and seen.tokens[0] == "[CLS]"
+    settings, task, model, tokenizer, _ = run
+    examples = lesson.train.prepare(settings, task, tokenizer, {"x": [lesson.tasks.Pair("Anna bought 12 chairs.", "Peter sold it.")]})
+    logits = lesson.train.predict(model, examples[0]["x"], settings)[0]
+    assert seen.probability == pytest.approx(logits.softmax(0)[1].item(), abs=1e-6)         # different, same
+    assert seen.tokens[0] == "[CLS]" and task.labels[1] == "same"
     assert seen.trace["layer0"]["attention"].shape[-1] == len(seen.tokens)
     other = lesson.look(run, "Anna bought 12 chairs.", "Anna bought 12 chairs.")
     assert other.probability != seen.probability

@@ -180,9 +180,9 @@ figure(curves("From New York to Seattle, and back", sizes, {"distance of the two
 # ## A trained model
 #
 # No pre-trained weights: we train two layers of 64 numbers from random ones, on the part of the toy world that is
-# about synonyms. 1,600 pairs such as "The doctor praised Anna in April." and "In April, the physician praised
-# Anna."; for every pair that means the same there is one with the same words, in other sentences, that does not. So
-# 50 % is chance.
+# about synonyms. "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the same;
+# with "the lawyer" they do not. Four such sentences make four pairs, two of each label, so that no word and no
+# number of shared words gives a label away: 50 % is chance. There are 1,600 pairs.
 
 # %%
 frames = {"synonyms": tasks.FRAMES["synonyms"], "synonyms again": tasks.FRAMES["synonyms"]}

@@ -39,10 +39,10 @@ assert_close(highway(torch.tensor([2.0]), fixed([[0.0]], [0.0]), fixed([[3.0]], 
 #
 #     h^l_t = H_l(x^l_t, h^l_(t-1)),      x^l_t = [h^(l-1)_t; x^(l-1)_t]
 #
-# Layer l reads, word by word, what the layer below *said* (h) and what it *read* (x); ; is concatenation. Eq. (1)
-# passes h on alone; the text brings it up as what Eq. (2) improves. A GRU whose weights are 0, but for 1 from its
-# input to its new state, has gates of σ(0) = ½: h_t = ½ tanh(x_t) + ½ h_(t-1). With x = (ln 2, ln 3), so that tanh
-# is 0.6 and 0.8:
+# Layer l reads, word by word, what the layer below *said* (h) and what it *read* (x); the semicolon is
+# concatenation. Eq. (1) passes h on alone; the text brings it up as what Eq. (2) improves. A GRU whose weights are
+# 0, but for 1 from its input to its new state, has gates of σ(0) = ½: h_t = ½ tanh(x_t) + ½ h_(t-1). With x = (ln
+# 2, ln 3), so that tanh is 0.6 and 0.8:
 #
 #     h_1 = ½ · 0.6 = 0.3         h_2 = ½ · 0.8 + ½ · 0.3 = 0.55
 #
@@ -176,12 +176,12 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 #
 # A toy world after the paper's first example (Table VIII): "Last week, the nurse and Anna walked hand in hand near
 # the park." and "The nurse and Anna walked hand in hand near the park last week." mean the same; with another
-# person in the second, they do not. 800 pairs, three epochs:
+# person in the second, they do not. 800 pairs, four epochs:
 
 # %%
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
-run, accuracy = train_on(frames, "drrnet", epochs=3, batch_size=32, lr=3e-3)
+run, accuracy = train_on(frames, "drrnet", epochs=4, batch_size=32, lr=3e-3)
 
 assert accuracy > 0.65
 
@@ -215,10 +215,12 @@ print("gates of Eq. (8): first reading {:.2f}, re-reading {:.2f}".format(*seen.t
 
 # %% [markdown]
 # In the paper's table DRr-Net reads walk, walk, couple, couple, street, street, and couple, sitting, sitting,
-# bench, bench, bench. Ours, in our run, reads one word six times, and no telling one at that: "the". It does not
-# need more. The *first* reading already looks at the word that decides, "nurse" here and "waiter" there, and its
-# gate is the larger one. Of the paper's own pair it never saw a word, but "hand", "in" and "walk" in another form:
-# what it reads there means nothing.
+# bench, bench, bench. Ours read one word six times, and no telling one at that: "the". The first look was another
+# one in each of our runs. After three epochs it went to "nurse" and "waiter", the words that decide; after four,
+# with every pair of dev right as well, to "park". That is no contradiction. The state of a GRU at "park" has read
+# all the words before, so that a weight on a *place* is no weight on a *word*.
+#
+# Of the paper's own pair this model has seen hardly a word. What it answers there, and reads, means nothing.
 #
 # A good answer does not show that the mechanism works that a paper is named after. One has to look, or to take
 # things away:
@@ -228,4 +230,4 @@ print("gates of Eq. (8): first reading {:.2f}, re-reading {:.2f}".format(*seen.t
 # 1. Train with `without="global"`, so that re-reading alone must answer. (Ours stayed at 50 for five epochs.) Then
 #    with `without="reread"`, so that nothing is read again. Which part does the work here?
 # 2. Train with `printed="6"`. The choice then learns nothing. Does the accuracy notice?
-# 3. The synonyms of lesson 4 have no exact match. Train on its frames. How far does DRr-Net get without it?
+# 3. In the frames of lesson 4 exact match tells nothing. Train on them. How far does DRr-Net get without its help?

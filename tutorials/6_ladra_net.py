@@ -120,7 +120,8 @@ for _ in range(4):
 assert left == [1, -2, 4, -8, 16]
 
 # %% [markdown]
-# Three words with the scores -1, -2 and -3, φ = 2, five readings:
+# Three words with the scores -1, -2 and -3, φ = 2, five readings. As typeset c grows for all of them, the more the
+# lower the score, so that "couple" stays in front:
 
 # %%
 words, scores = ["couple", "walk", "street"], torch.tensor([[-1.0, -2, -3]])
@@ -216,8 +217,8 @@ left = seen.trace["coverage"][0]
 assert (left <= 1).all() and (reading.sum(-1) - 1).abs().max() < 1e-4
 
 steps = [f"step {t + 1}" for t in range(len(reading))]
-figure(heat("tokens that are read", steps, seen.tokens, reading[:, 0], top=1),
-       heat("coverage, what is left of them", steps, seen.tokens, left[:, 0].clamp(min=0), top=1))
+figure(heat("tokens that are read", steps, seen.tokens, reading[:, 0], top=1))
+figure(heat("coverage, what is left of each after the step", steps, seen.tokens, left[:, 0].clamp(min=0), top=1))
 
 # %% [markdown]
 # This one does what its paper says. In our run the token that is read is the one that decides, "nurse" or "waiter"
