@@ -1353,8 +1353,6 @@ MUTANTS = {
         ("vary: one run for all", 'for name, value in zip(names, values)).replace(', 'for name, value in [(names[0], "")]).replace(',
          "vary_is_the or vary_one"),
         ("vary: given options forgotten", "{values: options | command_line()", "{values: command_line()", "vary"),
-        ("vary: a group of another kind goes on", "if given[name] != saved.get(name):", "if given[name] != saved.get(name, given[name]):",
-         "vary_is_resumed or another_run"),
         ("vary: none is a part", 'if part not in ("", "none")', 'if part != ""', "vary_one"),
         ("test: labels looked for after training", "for one, _ in runs.values() if test else ():", "for one, _ in ():",
          "refused_before"),
