@@ -413,7 +413,8 @@ def picture(text):
         raise ValueError("no drawing in this page")
     size = f'width="{wide:.0f}" height="{y + high + 16:.0f}"'
     return (f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {wide:.0f} {y + high + 16:.0f}" role="img">'
-            f'<title>{clean(root.findtext(".//h1"))}</title><style>{STYLE}</style><rect class="b" {size}/>{"".join(parts)}</svg>\n')
+            f'<title>{clean(root.findtext(".//h1"))}</title><style>{STYLE}</style><rect class="b" {size}/>'
+            f'{"".join(parts)}</svg>\n')
 
 
 def main(arguments):

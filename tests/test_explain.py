@@ -134,6 +134,13 @@ def test_heat():
     assert "chosen" not in "".join(plain.itertext()) and not list(plain.iter("input"))
 
 
+def test_strokes_are_the_shades():
+    """Whatever runs and gaps a map has, its strokes, taken apart again, are its cells: each once."""
+    x = np.random.default_rng(0).choice([0, 0.01, 0.04, 1], (9, 30))
+    (drawn,) = in_page(explain.heat("Map", range(9), range(30), x)).iter("svg")
+    np.testing.assert_array_equal(shades_of(drawn, 9, 30), 10 * np.sqrt(x))
+
+
 def test_a_table_lies_on_its_map():
     """Where a cell of the table is, by its sizes, there is that cell's stroke."""
     root = in_page(explain.heat("Map", ["p", "a longer one"], ["r", "s"], np.eye(2)))
@@ -247,17 +254,17 @@ def test_picture():
     text = explain.picture(page)
     root = ElementTree.fromstring(text)
     assert root.tag == explain.SVG + "svg" and root.get("role") == "img" and root.findtext(f"{explain.SVG}title") == "T <&>"
-    drawings = root.findall(f"{explain.SVG}svg")
     assert [node.text for node in root.findall(f"{explain.SVG}text")] == ["Tree a", "Tree b", "Map"]
-    spots = [[float(svg.get(name)) for name in ("x", "y", "width", "height")] for svg in drawings]
-    wide, high = float(root.get("width")), float(root.get("height"))
-    assert len(spots) == 3 and all(x >= 0 and y >= 20 and x + w <= wide and y + h <= high for x, y, w, h in spots)
-    for (x, y, w, h), (r, s, v, g) in itertools.combinations(spots, 2):
-        assert x + w <= r or r + v <= x or y + h <= s - 20 or s + g <= y - 20, "two of them overlap"
+    wider = ElementTree.fromstring(explain.picture(page.replace('width="', 'width="9')))
+    for sheet in (root, wider):
+        spots = [[float(svg.get(name)) for name in ("x", "y", "width", "height")] for svg in sheet.findall(f"{explain.SVG}svg")]
+        wide, high = float(sheet.get("width")), float(sheet.get("height"))
+        assert len(spots) == 3 and all(x >= 0 and y >= 20 and x + w <= wide and y + h <= high for x, y, w, h in spots)
+        for (x, y, w, h), (r, s, v, g) in itertools.combinations(spots, 2):
+            assert x + w <= r or r + v <= x or y + h <= s - 20 or s + g <= y - 20, "two of them overlap"
+    assert {svg.get("x") for svg in wider.findall(f"{explain.SVG}svg")} == {"16"}, "side by side, and too wide"
     assert text.count("aria-hidden") == text.count('class="y"') == 0 and "<table" not in text and len(text) < 12_000
     assert "ns0:" not in text and "prefers-color-scheme:dark" in text
-    wider = explain.picture(page.replace('width="', 'width="9'))
-    assert [svg.get("x") for svg in ElementTree.fromstring(wider).findall(f"{explain.SVG}svg")] == ["16"] * 3
 
 
 def test_the_picture_command(tmp_path, capsys):
@@ -420,14 +427,11 @@ def same_as_the_trace(trace, shown, args):
 
 
 def test_what_is_read_is_named():
-    """The words that are chosen stand in a line, in the order in which they are read."""
-    assert run(*DRRNET, "--epochs", "1", "--limit", "4") == 0
-    root = explained()
-    for k, side in enumerate("ab"):
-        words, _, cells = tables(root)[READ + f"sentence {side}"]
-        chosen = [words[next(j for j, cell in enumerate(row) if "chosen" in cell)] for row in cells]
-        (note,) = [part.findtext(".//figcaption") for part in root.iter("section") if part.findtext("h2") == READ + f"sentence {side}"]
-        assert len(chosen) == 6 and note.endswith(": " + " → ".join(chosen) + ".")
+    """The words that are chosen stand in a line, in the order in which they are read; padding is not theirs."""
+    reading = np.array([[0.1, 0.6, 0.2, 0.1], [0.0, 0.2, 0.8, 0.0], [0.9, 0.1, 0.0, 0.0], [0.0, 0.3, 0.7, 0.0]])
+    root = in_page(*train.explain_reading({"reading": reading[None]}, ["p", "q", "r"], {"x": (None, 0)}))
+    assert root.findtext(".//figcaption").endswith(": q → r → p → r.") and titles(root) == [READ + "x"]
+    assert [[cell.endswith("(chosen)") for cell in row].index(True) for row in tables(root)[READ + "x"][2]] == [1, 2, 0, 2]
 
 
 def test_a_page_is_small_and_the_same_each_time():
