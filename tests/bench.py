@@ -165,7 +165,8 @@ class Theirs(torch.nn.Module):
     def __init__(self, config):
         super().__init__()
         from transformers import BertConfig, BertForSequenceClassification     # optional: only --against needs it
-        sizes = BertConfig(config.vocab_size, config.hidden_size, config.num_layers, config.num_heads, config.intermediate_size,
+        sizes = BertConfig(vocab_size=config.vocab_size, hidden_size=config.hidden_size, num_hidden_layers=config.num_layers,
+                           num_attention_heads=config.num_heads, intermediate_size=config.intermediate_size,
                            max_position_embeddings=config.max_length, num_labels=2)
         self.bert = BertForSequenceClassification._from_config(sizes, attn_implementation="sdpa")
 

@@ -378,7 +378,7 @@ def test_training_commands_of_readme_are_understood():
     """Every `train.py ...` of README gives settings that are valid together; capitals stand for files and names."""
     train = importlib.import_module("train")
     readme = read_project_file("README.md")
-    lines = [line.partition("#")[0] for line in readme.splitlines()] + re.findall(r"`([^`\n]+)`", readme)
+    lines = [line.partition("#")[0] for line in readme.replace("\\\n", " ").splitlines()] + re.findall(r"`([^`\n]+)`", readme)
     commands = [shlex.split(line.strip())[2:] for line in lines if line.strip().startswith("python train.py")]
     assert len(commands) > 30
     for command in commands:
