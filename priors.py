@@ -160,10 +160,12 @@ class Parse:
     @functools.cached_property
     def depths(self):
         """(n+1,) steps to ROOT. Raises ValueError when the heads are no tree."""
-        n = len(self.heads)
-        if n and (min(self.heads) < 0 or max(self.heads) > n or max(tree_depths(self.heads)) > n):
-            raise ValueError(f"Parse: heads must all lead to 0, got {self.heads.tolist()}: {self.text!r}")
-        return np.concatenate([[0], tree_depths(self.heads) + 1])
+        n, heads = len(self.heads), self.heads
+        outside = n and (heads.min() < 0 or heads.max() > n)
+        depths = np.full(n, n + 1) if outside else tree_depths(heads)
+        if depths.max(initial=0) > n:
+            raise ValueError(f"Parse: heads must all lead to 0, got {heads.tolist()}: {self.text!r}")
+        return np.concatenate([[0], depths + 1])
 
 
 # ---- DAFA's dependency matrix --------------------------------------------------------------------------------
@@ -1045,7 +1047,7 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
     parser: parse(list of word lists) -> list of (tags, heads, relations), and fingerprint, a str that changes
     with its weights. cache: folder for the result, which gets a folder whose name depends on texts, fingerprint,
     CACHE_FORMAT, with a file for each SHARD of texts, written when it is whole: an interrupted call is gone on with.
-    workers: processes that parse, beside this one; 0: this one does.
+    workers: processes that parse, beside this one, and need a cache; 0: this one does.
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found by its
     `# text =`, or by its tokens where that is absent; spaces may be wider.
     Raises ValueError when a text is not in conllu, or has other tokens there; OSError when a worker ends early.
@@ -1063,14 +1065,14 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
     shards = [work.load(k) for k in range(len(work))]
     missing = [k for k, shard in enumerate(shards) if shard is None]
     loader = DataLoader(work, batch_size=None, sampler=missing, collate_fn=_unchanged,
-                        num_workers=min(workers, len(missing)),
+                        num_workers=min(workers, len(missing)) if folder else 0,
                         generator=torch.Generator())                 # its own, so that the global one is not touched
     done = len(texts) - sum(len(work.texts(k)) for k in missing)
     quiet = True if not progress or not missing else None            # None: unless on a terminal
     try:
         with tqdm(total=len(texts), initial=done, desc="parse", disable=quiet) as bar:
             for k, shard in zip(missing, loader):
-                shards[k] = shard
+                shards[k] = shard or work.load(k)
                 bar.update(len(work.texts(k)))
     except RuntimeError as problem:
         if "DataLoader worker (pid" not in str(problem):             # what it says of one that was killed
@@ -1101,7 +1103,8 @@ class _Shards(torch.utils.data.Dataset):
         return self.folder / f"{k:05}.npz"
 
     def __getitem__(self, k):
-        """Parses the texts of Shard k; writes it, under a temporary name until the file is whole."""
+        """Parses the texts of Shard k. With a folder it writes it, under a temporary name until the file is whole, and
+        returns None: a worker that still has something to send would not end when this process is killed."""
         rows = [row for batch in _parse_in_batches(self.texts(k), self.parser) for row in batch]
         spans, answers = zip(*rows)
         tags, heads, relations = (list(itertools.chain.from_iterable(column)) for column in zip(*answers))
@@ -1111,16 +1114,16 @@ class _Shards(torch.utils.data.Dataset):
                   "spans": np.concatenate(spans), "heads": np.array(heads, np.int16),
                   "tags": np.array([code[tag] for tag in tags], np.int16),
                   "relations": np.array([code[name] for name in relations], np.int16)}
-        if self.folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            temporary = self.path(k).with_suffix(f".{os.getpid()}.tmp")
-            try:
-                with open(temporary, "wb") as file:
-                    np.savez_compressed(file, **arrays)
-                os.replace(temporary, self.path(k))
-            finally:
-                temporary.unlink(missing_ok=True)
-        return _shard(arrays)
+        if not self.folder:
+            return _shard(arrays)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary = self.path(k).with_suffix(f".{os.getpid()}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                np.savez_compressed(file, **arrays)
+            os.replace(temporary, self.path(k))
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def load(self, k):
         """Shard k; None when there is no file, or a damaged one."""

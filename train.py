@@ -463,6 +463,21 @@ def left_alone(*signal_and_frame):
                                  "on from the last checkpoint")
 
 
+@contextlib.contextmanager
+def in_one_line():
+    """torch's RuntimeErrors that are no mistake in this code become errors that `main` shows in one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "gloo" in str(error):
+            left_alone()
+        if type(error).__module__.startswith(("torch._inductor", "torch._dynamo")):
+            reason = " ".join(str(error).split("\n\n")[0].split())
+            raise ValueError(f"--compile: torch.compile fails here ({reason}); leave it out, or install what it lacks, on a "
+                             f"CPU a C++ compiler such as g++") from None
+        raise
+
+
 def from_main_process(decide):
     """What `decide` returns on the first process, on all of them."""
     box = [decide() if main_process() else None]
@@ -1404,12 +1419,8 @@ def main(argv=None):
             raise ValueError("--robustness needs --from RUN, a trained run, and --translations needs both")
         if "show_reading" in given and "predict" not in given:
             raise ValueError("--show-reading needs --from RUN --predict FILE")
-        try:
+        with in_one_line():
             use(given) if "run" in given else start(given)
-        except RuntimeError as error:
-            if not isinstance(error, dist.DistError) and "gloo" not in str(error):
-                raise
-            left_alone()
     except (ValueError, OSError) as error:
         print(f"train.py: {error}", file=sys.stderr)
         return 2

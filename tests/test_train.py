@@ -1278,6 +1278,35 @@ def test_a_full_disk(error, monkeypatch, capsys):
     assert_same_run("whole", "run")
 
 
+# ---- torch.compile ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("model", ["bert", "dabert", "dafa", "knowledge", "drrnet", "ladranet"])
+def test_compiled_models_are_traced_and_train_alike(model, gentle, monkeypatch):
+    """torch.compile with a backend that runs what it traced: the tests need no C++ compiler, and no minutes of its time."""
+    real, traced = torch.compile, []
+
+    def backend(graph, inputs):
+        traced.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda network, **options: real(network, backend=backend, **options))
+    args = ["--model", model, *LOOP, "--limit", "8", "--epochs", "1", *(DRRNET if model == "drrnet" else [])]
+    assert run(*args, "--compile", out="compiled") == 0 and traced
+    assert run(*args, out="plain") == 0
+    np.testing.assert_allclose(losses("compiled"), losses("plain"), rtol=0, atol=1e-5)
+
+
+def test_a_compiler_that_fails_gives_one_line(monkeypatch, capsys):
+    def backend(graph, inputs):
+        raise OSError("no compiler\nand more")
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda network, **options: real(network, backend=backend, **options))
+    assert run("--compile") == 2
+    line = the_line(capsys)
+    assert "--compile" in line and "no compiler" in line and "g++" in line
+
+
 # ---- Several processes ----------------------------------------------------------------------------------------------
 
 TWO = """
