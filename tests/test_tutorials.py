@@ -158,13 +158,14 @@ def test_fixed(modules):
     assert lesson.fixed([[1.0, 10]], [0.5])(x).tolist() == [32.5]
 
 
-def test_train_on_and_look(modules, capsys):
-    """A run of a few steps on two frames; the toy world is whole again after it."""
+def test_train_on_and_look(modules, capsys, monkeypatch):
+    """A run of a step on one frame; the toy world is whole again after it."""
     lesson, _ = modules
-    whole = dict(lesson.tasks.FRAMES)
+    whole, toy_task, worlds = dict(lesson.tasks.FRAMES), lesson.tasks.toy_task, []
+    monkeypatch.setattr(lesson.tasks, "toy_task", lambda: (worlds.append(list(lesson.tasks.FRAMES)), toy_task())[1])
     frame = ("number", "{name} {get.past} {x} {nouns} {time}", "{time}, {name} {get.past} {x} {nouns}")
     run, accuracy = lesson.train_on({"numbers": (frame,)}, "bert", epochs=1, limit=8)
-    assert lesson.tasks.FRAMES == whole and 0 <= accuracy <= 1
+    assert worlds == [["numbers"]] and lesson.tasks.FRAMES == whole and 0 <= accuracy <= 1
     assert re.search(rf"^best epoch: {100 * accuracy:.1f} on dev, ", capsys.readouterr().out, re.M)
     seen = lesson.look(run, "Anna bought 12 chairs.", "Peter sold it.")
     settings, task, model, tokenizer, _ = run
@@ -178,6 +179,7 @@ def test_train_on_and_look(modules, capsys):
 
 
 @pytest.mark.parametrize("given, message", [(["3_dafa", "9_none"], "9_none: no such lesson; there are 1_mini_bert, 2_dabert, "),
+                                            (["9_none", "3_dafa"], "9_none: no such lesson; there are 1_mini_bert, 2_dabert, "),
                                             (["tutorials/3_dafa.py"], "needs jupytext; run pip install -r tutorials/req")])
 def test_build_says_what_is_wrong(modules, monkeypatch, capsys, given, message):
     """One line and status 2, before any lesson runs."""

@@ -16,7 +16,7 @@
 # - **hidden states** are the vectors, one for each token, that go from layer to layer.
 
 # %%
-from lesson import curves, figure, heat, look, tasks, train_on
+from lesson import curves, figure, heat, look, train_on
 
 import torch
 from torch.testing import assert_close
@@ -179,25 +179,25 @@ figure(curves("From New York to Seattle, and back", sizes, {"distance of the two
 #
 # ## A trained model
 #
-# No pre-trained weights: we train two layers of 64 numbers from random ones, on the part of the toy world that is
-# about synonyms. "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the same;
-# with "the lawyer" they do not. Four such sentences make four pairs, two of each label, so that no word and no
-# number of shared words gives a label away: 50 % is chance. There are 1,600 pairs.
+# No pre-trained weights: we train two layers of 64 numbers from random ones, on a small part of the toy world,
+# synonyms for people. "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the
+# same; with "the lawyer" they do not. Four such sentences make four pairs, two of each label, so that no word and
+# no number of shared words gives a label away: 50 % is chance. There are 800 pairs.
 
 # %%
-frames = {"synonyms": tasks.FRAMES["synonyms"], "synonyms again": tasks.FRAMES["synonyms"]}
-run, accuracy = train_on(frames, "bert", epochs=12)
+frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}", "{time}, the {x[1]} {treat.past} {name}"),)}
+run, accuracy = train_on(frames, "bert", epochs=12, batch_size=32, lr=2e-3)
 
 assert accuracy > 0.65
 
 # %% [markdown]
-# Four pairs with one sentence, "The doctor praised Anna in April.": a synonym, another person, the roles exchanged,
-# and the very same sentence.
+# Pairs with one sentence, "The doctor praised Anna in April.": a synonym, another person, the roles exchanged, and
+# the doctor once more.
 
 # %%
 first = "The doctor praised Anna in April."
-for second in ("The physician praised Anna in April.", "The lawyer praised Anna in April.",
-               "Anna praised the doctor in April.", first):
+for second in ("In April, the physician praised Anna.", "In April, the lawyer praised Anna.",
+               "In April, Anna praised the physician.", "In April, the doctor praised Anna."):
     print(f"p(same) {look(run, first, second).probability:.2f}   {second}")
 
 # %% [markdown]
@@ -212,7 +212,7 @@ for second in ("The physician praised Anna in April.", "The lawyer praised Anna 
 # model looks, not why. What it makes of that sits in its values and linear maps.
 
 # %%
-seen = look(run, first, "The physician praised Anna in April.")
+seen = look(run, first, "In April, the physician praised Anna.")
 weights = seen.trace["layer1"]["attention"][0]                              # (heads, tokens, tokens)
 assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 top = weights[:, 0].mean(0).topk(3)

@@ -192,20 +192,21 @@ assert_close(mixture(frozenset({12})), torch.tensor([0.0, 0.5, 0.5]))
 #
 # ## A trained model, hand in hand
 #
-# The same pairs as in lesson 5, 800 of them: is it the same person who walked hand in hand with Anna? From random
-# weights, at one rate for all.
+# Pairs like those of lesson 5: "Last week, the tired nurse and Anna walked hand in hand." and "The tired nurse and
+# Anna walked hand in hand last week." mean the same; with "hungry", "friendly" or "lonely" in the second, they do
+# not. 800 pairs, from random weights, at one rate for all.
 
 # %%
-frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
-                            "the {x} and {name} walked hand in hand near the {place} {time}"),)}
-run, accuracy = train_on(frames, "ladranet", epochs=10, batch_size=32, lr=2e-3)
+frames = {"hand in hand": (("mood", "{time}, the {x} {person} and {name} walked hand in hand",
+                            "the {x} {person} and {name} walked hand in hand {time}"),)}
+run, accuracy = train_on(frames, "ladranet", epochs=14, batch_size=32, lr=2e-3)
 
 assert accuracy > 0.6
 
 # %%
-first = "Last week, the nurse and Anna walked hand in hand near the park."
-for second in ("The nurse and Anna walked hand in hand near the park last week.",
-               "The waiter and Anna walked hand in hand near the park last week."):
+first = "Last week, the tired nurse and Anna walked hand in hand."
+for second in ("The tired nurse and Anna walked hand in hand last week.",
+               "The hungry nurse and Anna walked hand in hand last week."):
     seen = look(run, first, second)
     reading = seen.trace["reading"][0]                              # (steps, encodings, tokens)
     print(f"p(same) {seen.probability:.2f}   {second}")
