@@ -185,7 +185,8 @@ figure(curves("From New York to Seattle, and back", sizes, {"distance of the two
 # no number of shared words gives a label away: 50 % is chance. There are 800 pairs.
 
 # %%
-frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}", "{time}, the {x[1]} {treat.past} {name}"),)}
+frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
+                      "{time}, the {x[1]} {treat.past} {name}"),)}
 run, accuracy = train_on(frames, "bert", epochs=12, batch_size=32, lr=2e-3)
 
 assert accuracy > 0.65
@@ -201,15 +202,16 @@ for second in ("In April, the physician praised Anna.", "In April, the lawyer pr
     print(f"p(same) {look(run, first, second).probability:.2f}   {second}")
 
 # %% [markdown]
-# Look at the last line. In our run the model denied that a sentence means the same as itself! Every pair of its
-# training that means the same holds two *different* words for one thing, and this is what it learned: are there two
-# synonyms? It knows nothing of sentences that it was not shown. Keep that in mind with every number in this project
-# that comes from the toy world.
+# In our run the third got 0.80: this model has learned which *words* matter, and does not mind who praised whom.
+# And look at the last line. It denies that a doctor is a doctor! Every pair of its training that means the same
+# holds two *different* words for one person, and that is what it learned: are there two synonyms? It knows nothing
+# of sentences that it was not shown. Keep that in mind with every number in this project that comes from the toy
+# world.
 #
-# What does it look at? In our run almost every token of the first sentence reads "physician" in the first layer,
-# and "physician" reads "doctor"; in the last layer `[CLS]` reads "doctor", where both have come together. So the
-# two words that decide are found. Other runs, and other pairs, look less tidy: weights of attention show where a
-# model looks, not why. What it makes of that sits in its values and linear maps.
+# What does it look at? In our run "doctor" reads "physician" in the first layer, more than anything else; in the
+# last layer `[CLS]` reads "doctor", where both have come together. So the two words that decide are found. Other
+# runs, and other pairs, look less tidy: weights of attention show where a model looks, not why. What it makes of
+# that sits in its values and linear maps.
 
 # %%
 seen = look(run, first, "In April, the physician praised Anna.")

@@ -217,8 +217,8 @@ print("gates of Eq. (8): first reading {:.2f}, re-reading {:.2f}".format(*seen.t
 # In the paper's table DRr-Net reads walk, walk, couple, couple, street, street, and couple, sitting, sitting,
 # bench, bench, bench. Ours read one word six times, and no telling one at that: "the". The first look was another
 # one in each of our runs. After three epochs it went to "nurse" and "waiter", the words that decide; after four,
-# with every pair of dev right as well, to "park". That is no contradiction. The state of a GRU at "park" has read
-# all the words before, so that a weight on a *place* is no weight on a *word*.
+# with every pair of dev right as well, to "park" in the pair that differs. That is no contradiction. The state of a
+# GRU at "park" has read all the words before, so that a weight on a *place* is no weight on a *word*.
 #
 # Of the paper's own pair this model has seen hardly a word. What it answers there, and reads, means nothing.
 #
