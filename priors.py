@@ -778,8 +778,9 @@ class Parser(nn.Module):
             ids = ids.masked_fill((torch.rand(rows.shape) < unknown) & (rows > 0), 0)
         x = self.drop(torch.cat([self.word(ids), F.embedding(rows, x)], 2))
 
-        mirror = torch.where(real, lengths - 1 - position, position)[..., None]     # reads each sentence backwards
-        reverse = (lambda y: y.gather(1, mirror.expand_as(y)))
+        mirror = torch.where(real, lengths - 1 - position, position)                # reads each sentence backwards
+        mirror = mirror + len(position) * torch.arange(len(sentences))[:, None]  # (S, T)
+        reverse = (lambda y: F.embedding(mirror, y.flatten(0, 1)))                  # whole rows, faster than gather
         for left, right in zip(self.lstm[::2], self.lstm[1::2]):
             x = self.drop(torch.cat([left(x)[0], reverse(right(reverse(x))[0])], 2))
 

@@ -165,10 +165,11 @@ class Theirs(torch.nn.Module):
     def __init__(self, config):
         super().__init__()
         from transformers import BertConfig, BertForSequenceClassification     # optional: only --against needs it
-        sizes = BertConfig(vocab_size=config.vocab_size, hidden_size=config.hidden_size, num_hidden_layers=config.num_layers,
-                           num_attention_heads=config.num_heads, intermediate_size=config.intermediate_size,
-                           max_position_embeddings=config.max_length, num_labels=2)
-        self.bert = BertForSequenceClassification._from_config(sizes, attn_implementation="sdpa")
+        c = config
+        self.bert = BertForSequenceClassification(BertConfig(
+            vocab_size=c.vocab_size, hidden_size=c.hidden_size, num_hidden_layers=c.num_layers,
+            num_attention_heads=c.num_heads, intermediate_size=c.intermediate_size, num_labels=2,
+            max_position_embeddings=c.max_length, attn_implementation="sdpa"))
 
     def forward(self, input_ids, segment, mask, word_index):
         return self.bert(input_ids=input_ids, token_type_ids=segment, attention_mask=mask.long()).logits
