@@ -1232,26 +1232,26 @@ def test_patience_is_asked_after_an_epoch_alone(monkeypatch):
     assert_same_run("whole", "cut")
 
 
-def test_beside_is_resumed(monkeypatch):
-    args = ["--model", "dafa", "--printed", "6", "--beside", "ladranet", "--epochs", "1"]
+def whole_and_cut(args, monkeypatch):
+    """A run in whole, and one in cut, of two times three steps, that is interrupted at the fifth and resumed."""
     assert run(*args, out="whole") == 0
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, interrupt)
         assert run(*args, out="cut") == 130
     steps = at_call(monkeypatch, torch.nn.utils, "clip_grad_norm_", 0, interrupt)
     assert run(*args, "--resume", out="cut") == 0 and len(steps) == 3
+
+
+def test_beside_is_resumed(monkeypatch):
+    args = ["--model", "dafa", "--printed", "6", "--beside", "ladranet", "--epochs", "1"]
+    whole_and_cut(args, monkeypatch)
     assert_same_run("whole/beside-ladranet", "cut/beside-ladranet")
     assert train.main(["--resume", "--out", "cut/beside-ladranet"]) == 0, "one of a group can be named as well"
 
 
 def test_seeds_are_resumed(monkeypatch):
     args = ["--seeds", "2", "--epochs", "1"]
-    assert run(*args, out="whole") == 0
-    with monkeypatch.context() as patch:
-        at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, interrupt)
-        assert run(*args, out="cut") == 130
-    steps = at_call(monkeypatch, torch.nn.utils, "clip_grad_norm_", 0, interrupt)
-    assert run(*args, "--resume", out="cut") == 0 and len(steps) == 3
+    whole_and_cut(args, monkeypatch)
     assert result("whole", "seeds.json") == result("cut", "seeds.json")
     assert_same_run("whole/seed1", "cut/seed1")
 
