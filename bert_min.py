@@ -740,19 +740,19 @@ def _download_bert(name, folder, progress):
         new = Path(temp) / name
         if name in ARCHIVES:
             archive = Path(temp) / "archive.zip"
-            download(GOOGLE + ARCHIVES[name], archive, progress=progress)
+            download(GOOGLE + ARCHIVES[name], archive, progress=progress, remedy=f"unzip it into {folder} by hand")
             unzip(archive, new)
             new = next((path.parent for path in new.rglob("bert_config.json")), new)  # some hold a folder
         else:
             for file in ("config.json", "vocab.json", "merges.txt", "model.safetensors"):
-                download(HUGGING_FACE[name] + file, new / file, progress=progress)
+                download(HUGGING_FACE[name] + file, new / file, progress=progress, remedy=f"put all its files into {folder} by hand")
         os.replace(new, folder)
 
 
-def download(url, path, size=None, sha256=None, progress=True):
+def download(url, path, size=None, sha256=None, progress=True, remedy=None):
     """Download url to path, whole or not at all: all bytes must come and match size and sha256.
 
-    Raises ValueError with the reason and what to do by hand.
+    Raises ValueError with the reason and what to do by hand: `remedy`, or to put the file at path.
     """
     path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -774,7 +774,7 @@ def download(url, path, size=None, sha256=None, progress=True):
                 raise ValueError(f"expected {what} {wanted}, got {found}")
         os.replace(part, path)
     except (OSError, ValueError) as error:
-        raise ValueError(f"cannot download {url}: {error}; put the file at {path} by hand, or use --task toy "
+        raise ValueError(f"cannot download {url}: {error}; {remedy or f'put the file at {path} by hand'}, or use --task toy, "
                          "which needs no network") from error
     finally:
         part.unlink(missing_ok=True)

@@ -222,7 +222,9 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False):
     Printed: S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over the same. α then counts once per *pair* of
     children: a word with many children gets a large S whatever the children are, and a leaf gets none.
 
-    Assumes: α = 1, ν = 0.5; equality as in Eq. (1). Departs: α counts once, for a leaf as well.
+    Assumes: α = 1, ν = 0.5; equality as in Eq. (1). Departs: α counts once, for a leaf as well. The text calls it "a
+    fixed score to the child nodes of matching trigram pair", by which a leaf would have none; we give it to the
+    matching pair itself, and that of matching children reaches their heads as ν α.
     Raises ValueError when the heads of a are no tree.
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
@@ -247,10 +249,13 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
     a, b: Parses of n and m words; tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set of equation
     numbers; 4 counts here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf"
     (tf = 1). M and S are never negative here, so abs does nothing. Raises ValueError for another part.
+
+    Assumes: "only used ... tf-idf weights" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without all three, 0.
     """
     if set(without) - {"tree", "subgraph", "tfidf"}:
         raise ValueError(f"dependency_matrix: without takes tree, subgraph, tfidf; got {sorted(without)}")
-    M = 0 if "tree" in without else tree_similarity(a, b)
+    alone = {"tree", "subgraph"} <= set(without) and "tfidf" not in without
+    M = float(alone) if "tree" in without else tree_similarity(a, b)
     S = 0 if "subgraph" in without else subgraph_similarity(a, b, printed=4 in printed)
     tf = np.ones((len(a.heads), len(b.heads))) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
     return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)
@@ -804,8 +809,8 @@ class Parser(nn.Module):
         self.eval()
         out = [([], [], [])] * len(sentences)
         for batch in length_batches([len(s) for s in sentences], BATCH_WORDS):
-            if not sentences[batch[-1]]:
-                continue                                                            # nothing but empty sentences
+            if not batch or not sentences[batch[-1]]:
+                continue                                                            # nothing, or only empty sentences
             tags, arc, rel_dep, rel_head = self([sentences[i] for i in batch])
             heads = arc.argmax(2)  # (S, T)
             heads[:, 0] = 0
@@ -1177,7 +1182,7 @@ def _own_parses(texts, paths):
 
 def _align(sentence, text):
     """The Parse of text that a Sentence holds. Where the words of a multiword token do not spell it, as de + le
-    for du, each of them gets the span of the token."""
+    for du, each of them gets the span of the token, and its pieces count as the first of them."""
     forms, shared_by = [], []
     for form, words, _ in sentence.tokens:
         spelled = "".join(words) == form

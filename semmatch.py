@@ -233,10 +233,12 @@ def spread_prior(prior, word_index, segment, elsewhere):
         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
 
     Args:
-        prior: (B, n, m). word_index: int64 (B, L), each piece's word in its own sentence, -1 where there is none.
+        prior: (B, n, m); n or m may be 0. word_index: int64 (B, L), each piece's word in its own sentence, -1 where
+            there is none.
         segment: int64 (B, L), 0 in sentence a, 1 in sentence b.
     Returns: (B, L, L), symmetric, on prior's device.
     """
+    prior = F.pad(prior, (0, int(not prior.shape[2]), 0, int(not prior.shape[1])))     # a sentence without words
     batch = torch.arange(len(prior), device=prior.device)[:, None, None]
     i = word_index.clamp(0, prior.shape[1] - 1)
     j = word_index.clamp(0, prior.shape[2] - 1)
@@ -317,8 +319,9 @@ class FusionAttention(SelfAttention):
         gated fusion      (6)                          (8)                   (7), the gate has a bias
         filtration gate   (7)                          (9)                   (8), the gate has a bias, no W_v
 
-    Departs: DAFA fuses inside "each head"; scope "hidden" fuses the concatenated heads before the output
-    projection, once instead of H times. scope "head" is the page, with one set of weights for all heads.
+    Departs: DAFA fuses inside "each head", Knowledge "within each attention head"; scope "hidden" fuses the
+    concatenated heads before the output projection, once instead of H times. scope "head" is the page.
+    Assumes: with it, all heads share one set of weights.
 
     A subclass has `second`, the other attention, and `fuse`, in its paper's letters; PRINTED, the equations it can
     compute as typeset; ABLATIONS, the parts it can leave out; PRIOR, the kind of prior it takes, and then `spread`.
@@ -386,7 +389,8 @@ def difference_attention(q, k, v, mask, dropout=0.0, printed=frozenset(), trace=
     Departs: M is added before the division by √d_k and is a finite number, so that it leaks where scores are large or
     a row has no key. We fill in the mask when the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant;
     {4} as in difference_scores.
-    Assumes: dropout on the weights, as in plain attention.
+    Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all tokens of the packed
+    pair, those of its own sentence too; both attentions share Q, K and V.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability.
     Returns: (B, H, L, k). trace, if given, gets "difference", the weights (B, H, L, L).
@@ -407,7 +411,7 @@ class DabertAttention(FusionAttention):
     does; "guide": d* = d, a* = a; "gate-fusion": g is one half; "gate-filter": f is one; "regulation": the average of
     the two signals, "the overall aggregation and Regulation module" replaced.
     Assumes: Table 5's models without one attention keep the fusion, with the other signal on both sides: they are not
-    plain BERT, whose numbers differ.
+    plain BERT, whose numbers differ. The second guide of Eq. (5) is d̄, as its formula has it; its text says d*.
     Trace: "attention" (affinity), "difference" (B, H, L, L); "affinity_guided", "difference_guided" (B, L, L), whose
     row i is token i's guide; gates "g", "f" (B, L, 1).
     """
@@ -461,13 +465,14 @@ class DafaAttention(FusionAttention):
     Assumes: "adding 1" to the dimension of M_F is read as M̃ = 1 + M_F, so that a pair of words without any agreement
     is left as it is; as typeset its score would become 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention": d* = d, s* = s;
-    "gates": g is one half, f is one; "fusion": the average of the two signals.
+    "gates": g is one half, f is one; "fusion": the average of the two signals. For Fig. 4, which has one gate alone:
+    "gate-fusion": g is one half; "gate-filter": f is one.
     Trace: "attention", "calibrated" (B, H, L, L); "semantic_guided", "dependency_guided" (B, L, L), whose row i is
     token i's guide; gates "g", "f" (B, L, 1).
     """
 
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
-    ABLATIONS = frozenset({"tree", "subgraph", "tfidf", "cross-attention", "gates", "fusion"})  # first three: priors
+    ABLATIONS = frozenset({"tree", "subgraph", "tfidf", "cross-attention", "gates", "gate-fusion", "gate-filter", "fusion"})
     PRIOR = "dependency"
 
     def add_weights(self, d, attention_size):
@@ -479,9 +484,9 @@ class DafaAttention(FusionAttention):
             self.W_S, self.W_dstar = linear(d, attention_size, bias=False), linear(d, attention_size)
             self.w_d, self.w_sstar = guides(attention_size, 7 in self.printed)
         self.W_dhat, self.W_shat, self.W_l = linear(d, d), linear(d, d), linear(d, d)
-        gates = "gates" not in self.without
-        self.W_g = linear(2 * d, 1, bias=False) if gates else None
-        self.W_v, self.W_f = (linear(d, d), linear(2 * d, 1, bias=False)) if gates else (None, None)
+        fusion, filtration = ({"gates", gate}.isdisjoint(self.without) for gate in ("gate-fusion", "gate-filter"))
+        self.W_g = linear(2 * d, 1, bias=False) if fusion else None
+        self.W_v, self.W_f = (linear(d, d), linear(2 * d, 1, bias=False)) if filtration else (None, None)
 
     def spread(self, prior, word_index, segment):
         """What calibrated_attention takes, (B, L, L), from M_F (B, n, m)."""
@@ -560,11 +565,12 @@ def co_attention(hidden, scores):
 class KnowledgeAttention(FusionAttention):
     """Attention calibrated by lexical knowledge, and its adaptive fusion: Knowledge Eqs. (1)-(8).
 
-    Departs: entries of K_prior average (1/n + 1/m)/2 over words, so that as typeset, Eq. (5), scores between the
+    Departs: entries of K_prior average (1/n + 1/m)/2 over the tokens of words, so that as typeset, Eq. (5), scores between the
     sentences shrink towards 0 whatever the words. We divide K_prior by its mean over the cross block: K̃ averages 1, a
     pair of tokens above the average gains weight. `printed` {5} is the page; the other numbers as in the functions.
-    Assumes: the "contextualized hidden states" H are those that enter the layer; special tokens take no part. γ is
-    never given.
+    Assumes: the "contextualized hidden states" H are those that enter the layer; in the first layer, the default, these
+    are the embeddings, not contextualized yet. Which layer is meant, the paper does not say: DAFA's. Special tokens take
+    no part. γ is never given.
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0, no relation is
     looked at; "guide": ô = o; "gates": g is one half, f is one.
     Trace: "attention", "calibrated" (B, H, L, L); "prior" (B, L, L), K̃, as typeset K_prior, 1 outside the cross blocks;
@@ -651,7 +657,8 @@ def stacked_gru(x, mask, grus):
     lengths = mask.sum(1).clamp(min=1).cpu()        # a row without a word reads one piece of padding, and is 0 below
     for gru in grus:
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        h, _ = nn.utils.rnn.pad_packed_sequence(gru(packed)[0], batch_first=True, total_length=x.shape[1])
+        with torch.autocast(x.device.type, enabled=False):      # on a GPU it would give the GRU float16, not bfloat16
+            h, _ = nn.utils.rnn.pad_packed_sequence(gru(packed)[0], batch_first=True, total_length=x.shape[1])
         x = torch.cat([h, x], -1)
     return x.masked_fill(~mask[..., None], 0.0)
 
@@ -847,8 +854,8 @@ class DrrNet(nn.Module):
     def relation(self, mlp, vectors):
         """p of one side, MLP_1 or MLP_2 on a's vectors matched with b's. vectors: (2B, d). Returns: (B, C)."""
         logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        return logits if logits.shape[1] == 1 else logits.softmax(-1, dtype=wide)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return logits if logits.shape[1] == 1 else logits.softmax(-1)
 
     def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
         """Sentence a stands first, then b: word_ids, tags int64 (2, B, n); character_ids int64 (2, B, n, c), 0 behind
@@ -874,7 +881,8 @@ class DrrNet(nn.Module):
             v, reading = reread(states, rows, first, guide, self.choice, self.gru, self.STEPS, self.beta)
             record(trace, reading=reading.unflatten(0, mask.shape[:2]))
             p_v = self.relation(self.mlp_v, v)  # (B, C)
-        logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
+        with torch.autocast(mask.device.type, enabled=False):      # bfloat16 would round like probabilities to the same
+            logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
         record(trace, gates=gates)
         return logits
 
@@ -998,7 +1006,7 @@ class LadraNet(nn.Module):
     384 and initial ones behind it, the largest weight is above 0.9 in 64 % of the choices and its slope above 0.01 in
     82 % (37 and 96 % with 300; 77 and 67 % with 1000). {12}, {14} as in the functions. The loss has the softmax of
     Eq. (15).
-    Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab. α starts as the mean of the
+    Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the MLP. α starts as the mean of the
     blocks; CNNs start so that phrases are as large as tokens, and one β fits all. Their middle is 500/768 of BERT's
     width. No dropout outside BERT. Special tokens may be chosen.
     without, the paper's Table VII: "phrase-cnn", BERT + DSA; "dsa", BERT + PCNN: v = h_ab; "global": no h_ab in Eq.

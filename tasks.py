@@ -221,9 +221,11 @@ def read_objects(path, keys):
 
 
 def parse_label(text, labels, where, also=()):
-    """Index of a label among the names `labels`; its value as a score if they are (); the text if None.
+    """Index of a label among the names `labels`; its value as a score if they are (); the text, but "", if None.
     also: what else could have stood there, for the error."""
     if labels is None:
+        if not text:
+            raise ValueError(f"{where}: the label is empty; expected the name of a class, or a score")
         return text
     if labels and text in labels:
         return labels.index(text)

@@ -7,8 +7,8 @@ A run folder holds
     config.json   every setting, so that --from and --resume need nothing else     encoder/    sizes and vocabulary
     log.jsonl     one event a line                                                 words.json  sentence counts (tf-idf)
     best.pt       weights of the best epoch       last.pt    all that --resume needs, every random state included
-    explanation.html   the page of --explain
-    result.json   metrics, seconds, speed, memory, parameters, versions            test.json   the same for --test
+    result.json   metrics, seconds, speed, memory, parameters, versions            test.json   metrics of --test
+    explanation.html, predictions-FILE.tsv, TASK-SPLIT.tsv, robustness.json   what --explain, --predict, --robustness say
 and a folder of several runs, one folder each: seeds.json (--seeds), comparison.json (--beside), vary.json (--vary).
 
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...`. A batch is cut over the processes, so neither
@@ -62,6 +62,10 @@ ENCODED = 4096                     # pairs that are tokenized at once: what the 
 
 # ---- Settings -------------------------------------------------------------------------------------------------------
 
+BY_RECIPE = " (default: by model and task)"
+GROUPS = {"task": "data", "model": "method", "data_dir": "folders", "recipe": "training", "device": "machine"}     # and its first option
+
+
 def option(default, help, choices=None):
     """A field of Settings with what the command line says about it."""
     return field(default=default, metadata={"help": help, "choices": choices})
@@ -84,7 +88,7 @@ class Settings:
     printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
     scope: str = option("hidden", "fuse all heads together, or inside each head", ("hidden", "head"))
     layers: str = option("first", "layers that carry the method: first, all, or numbers such as 0,3")
-    without: str = option("", "ablations, such as tree,gates")
+    without: str = option("", "parts of the method to leave out, such as tree,gates; a wrong name lists them all")
     sizes: str = option("", "drrnet, ladranet: sizes of the paper's table, such as STEPS=4,LAYERS=2 or KERNELS=1+2")
     glove: str | None = option(None, "drrnet: word vectors in GloVe's text form, which are then fixed (default: learned)")
     parses: str | None = option(None, "your own parses as a CoNLL-U file, instead of the shipped parser's")
@@ -92,20 +96,20 @@ class Settings:
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number if that exists)")
     recipe: str = option("ours", "ours, or printed: how the external-knowledge paper trains, Adadelta and then SGD",
                          ("ours", "printed"))
-    epochs: int | None = option(None, "passes over the training pairs")
-    batch_size: int | None = option(None, "pairs in one optimizer step, over all processes and --accumulate")
+    epochs: int | None = option(None, "passes over the training pairs" + BY_RECIPE)
+    batch_size: int | None = option(None, "pairs in one optimizer step, over all processes and --accumulate" + BY_RECIPE)
     accumulate: int = option(1, "parts a batch is computed in, to save memory")
-    optimizer: str | None = option(None, "AdamW, or Adam, or Adadelta", ("adamw", "adam", "adadelta"))
-    lr: float | None = option(None, "highest learning rate")
-    lr_new: float | None = option(None, "the same for the layers that the method adds (default: --lr)")
-    schedule: str | None = option(None, "the rate's way up and down again, straight or in half cosines; or flat",
+    optimizer: str | None = option(None, "AdamW, or Adam, or Adadelta" + BY_RECIPE, ("adamw", "adam", "adadelta"))
+    lr: float | None = option(None, "highest learning rate" + BY_RECIPE)
+    lr_new: float | None = option(None, "the same for the layers that the method adds (default: --lr; 1e-3 for ladranet)")
+    schedule: str | None = option(None, "the rate's way up and down again, straight or in half cosines; or flat" + BY_RECIPE,
                                   ("linear", "cosine", "flat"))
-    warmup: float | None = option(None, "share of the steps in which the rate rises")
-    weight_decay: float | None = option(None, "the optimizer's decay; none on biases and norms")
-    clip: float | None = option(None, "largest gradient norm")
+    warmup: float | None = option(None, "share of the steps in which the rate rises" + BY_RECIPE)
+    weight_decay: float | None = option(None, "the optimizer's decay; none on biases and norms" + BY_RECIPE)
+    clip: float | None = option(None, "largest gradient norm" + BY_RECIPE)
     dropout: float | None = option(None, "dropout of the encoder (default: as its configuration says)")
     patience: int | None = option(None, "stop when the dev loss, looked at after each epoch, has not fallen for this "
-                                        "many steps; 0: never")
+                                        "many steps; 0: never" + BY_RECIPE)
     max_length: int = option(128, "tokens of a packed pair; longer pairs are cut")
     seed: int = option(0, "seed of weights, order and dropout")
     seeds: int = option(1, "this many runs, with seed, seed+1, ..., and their mean and spread")
@@ -126,12 +130,15 @@ class Settings:
                 (self.task == "own" and not any(own), "--task own needs --train-file and --dev-file"),
                 (self.recipe == "printed" and self.model != "knowledge",
                  f"--recipe printed: only --model knowledge has another one on its page; {self.model} trains as its paper does"),
+                (self.recipe == "printed" and self.weight_decay,
+                 "--recipe printed and --weight-decay exclude each other: the decay is Eq. (9)'s"),
                 (self.model == "drrnet" and self.bert not in (None, "none"), "--bert: --model drrnet reads words, with no encoder"),
                 (self.model != "drrnet" and self.glove, f"--glove: only --model drrnet reads word vectors, not {self.model}"),
                 (self.model in ("bert", "drrnet", "ladranet") and (self.scope, self.layers) != ("hidden", "first"),
                  f"--scope and --layers say where two signals are fused; {self.model} fuses none"),
                 (self.beside == self.model, f"--beside {self.beside}: that is --model itself; name another, or none"),
                 (self.test_file and not any(own), "--test-file needs --train-file and --dev-file"),
+                (not 0 <= self.seed < 2 ** 63, f"--seed {self.seed}: expected 0 up to 2**63 - 1"),
                 (not 0 < self.train_fraction <= 1, f"--train-fraction {self.train_fraction}: expected more than 0, at most 1"),
                 (self.warmup is not None and not 0 <= self.warmup < 1, f"--warmup {self.warmup}: expected 0 up to 1"),
                 (self.dropout is not None and not 0 <= self.dropout < 1, f"--dropout {self.dropout}: expected 0 up to 1")):
@@ -139,11 +146,11 @@ class Settings:
                 raise ValueError(message)
         for name in ("epochs", "batch_size", "accumulate", "seeds", "limit", "max_length", "lr", "lr_new", "clip"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"--{name.replace('_', '-')} {value}: expected a number above 0")
         for name in ("patience", "workers", "weight_decay", "checkpoint_minutes"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
+            if value is not None and not 0 <= value < math.inf:
                 raise ValueError(f"--{name.replace('_', '-')} {value}: expected 0 or more")
         self.options()
 
@@ -189,11 +196,11 @@ class Settings:
         bert = self.bert or ("none" if self.model == "drrnet" else "scratch" if task == "toy" else "base")
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            torch.empty(0, device=device)
+            torch.ones(1, device=device).item()             # a kernel has to run, too
         except (RuntimeError, AssertionError) as error:     # torch raises either, with a page of text
             reason = str(error).split("\n")[0]
             raise ValueError(f"--device {device}: not usable here ({reason}); leave it out, or use cpu") from None
-        fast = device.startswith("cuda") and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        fast = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
         recipe = (PRINTED_RECIPE if self.recipe == "printed" else SCRATCH if bert == "scratch" else
                   RECIPES[self.model] | (TOY_DRRNET if task == "toy" and self.model == "drrnet" else {}))
         decided = {name: recipe[name] for name in recipe if getattr(self, name) is None}
@@ -209,14 +216,16 @@ class Settings:
 FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01,
                  clip=10.0, patience=0)
 RECIPES = {"bert": FINE_TUNE, "dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight_decay=1e-8),
-           "knowledge": FINE_TUNE}
+           "knowledge": FINE_TUNE}                # as the others, to be compared with them; its paper's is --recipe printed
 # Both: Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net trains its
 # encoder at 1e-3 too; we leave it the rate of fine-tuning. Batch, epochs and clip are not printed.
 REREAD = FINE_TUNE | dict(optimizer="adam", lr_new=1e-3, schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
 RECIPES |= {"ladranet": REREAD, "drrnet": REREAD | dict(epochs=10, lr=1e-3)}
-# Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are not printed.
+# Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are not printed: three epochs
+# of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond its first percents, need more --epochs. Left out:
+# its cut-offs (--max-length 48, 32, 24), dropout before every linear layer, SNLI's pairs in MNLI's training.
 PRINTED_RECIPE = FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat", weight_decay=0.0)
-SGD_RATE, SGD_AFTER = 3e-4, 30_000                # steps without a better dev result
+SGD_RATE, SGD_AFTER = 3e-4, 30_000                # steps without a better dev result, looked at after each epoch
 SCRATCH = FINE_TUNE | dict(epochs=8, batch_size=64, lr=1e-3, dropout=0.0)
 TOY_DRRNET, TOY_SIZES = dict(epochs=8, batch_size=64), dict(WORD=64, CHARACTER=32, HIDDEN=64, ATTENTION=64)
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
@@ -243,30 +252,33 @@ def command_line():
     parser = Arguments(prog="train.py", description="Train and use sentence-pair models; see README.md.",
                        allow_abbrev=False, argument_default=argparse.SUPPRESS)
     for f in fields(Settings):
+        group = parser.add_argument_group(GROUPS[f.name]) if f.name in GROUPS else group
         name = "--" + f.name.replace("_", "-")
-        default = "" if f.default in (None, "", False) else f" (default: {f.default})"
+        default = "" if f.default is None or f.default is False or f.default == "" else f" (default: {f.default})"
         text = (f.metadata["help"] + default).replace("%", "%%")
         if f.type is bool or f.type == "bool":
-            parser.add_argument(name, action="store_true", help=text)
+            group.add_argument(name, action="store_true", help=text)
         else:
             kind = next(k for k in (int, float, str) if k is f.type or k in getattr(f.type, "__args__", ()))
-            parser.add_argument(name, type=kind, help=text, choices=f.metadata["choices"], metavar=f.name.upper()
-                                if not f.metadata["choices"] else None)
-    parser.add_argument("--vary", nargs="+", action="append", metavar=("OPTION", "VALUE"), help="train once for each value of an "
+            group.add_argument(name, type=kind, help=text, choices=f.metadata["choices"], metavar=f.name.upper()
+                               if not f.metadata["choices"] else None)
+    several, trained = parser.add_argument_group("several runs, and cut ones"), parser.add_argument_group("a trained run")
+    several.add_argument("--vary", nargs="+", action="append", metavar=("OPTION", "VALUE"), help="train once for each value of an "
                         "option, such as: --vary without none tree gates; given twice, for each combination. The first value is "
                         "what the others are compared with")
-    parser.add_argument("--resume", action="store_true", help="go on in --out from its last checkpoint")
-    parser.add_argument("--from", dest="run", metavar="RUN", help="use the trained run in this folder")
-    parser.add_argument("--test", action="store_true", help="evaluate the best epoch on the test split, once")
-    parser.add_argument("--predict", metavar="FILE", help="with --from: label the pairs of a .tsv or .csv file, or of a split "
-                        "of the run's task, such as test, in the form that GLUE takes")
-    parser.add_argument("--robustness", action="store_true", help="with --from: accuracy before and after the papers' "
-                                                                  "transformations of the test pairs")
-    parser.add_argument("--translations", metavar="FILE", help="with --robustness: a .tsv or .csv file with the header "
-                                                               "sentence, translation, for BackTrans")
-    parser.add_argument("--show-reading", action="store_true", help="with --predict: what drrnet or ladranet reads, in order")
-    parser.add_argument("--explain", nargs=2, metavar=("A", "B"), help="with --from: what the model saw in these two sentences, "
-                        "as a page, explanation.html in the run's folder")
+    several.add_argument("--resume", action="store_true", help="go on in --out from its last checkpoint")
+    trained.add_argument("--test", action="store_true", help="score the best epoch on the test split, after training or with --from")
+    trained.add_argument("--from", dest="run", metavar="RUN", help="use the run in this folder, as the options below say; alone: "
+                         "show its result")
+    trained.add_argument("--predict", metavar="FILE", help="label the pairs of a .tsv or .csv file, or of a split of the run's task, "
+                         "such as test")
+    trained.add_argument("--show-reading", action="store_true", help="with --predict: what drrnet or ladranet reads, in order")
+    trained.add_argument("--explain", nargs=2, metavar=("A", "B"), help="what the model saw in these two sentences, as a page, "
+                         "explanation.html in the run's folder")
+    trained.add_argument("--robustness", action="store_true", help="accuracy before and after the papers' transformations of the "
+                         "test pairs; needs WordNet")
+    trained.add_argument("--translations", metavar="FILE", help="with --robustness: a .tsv or .csv file with the header "
+                         "sentence, translation, for BackTrans")
     return parser
 
 
@@ -447,14 +459,17 @@ def main_process_first():
 
 def join_processes(device):
     """Meets the other processes that torchrun started. -> the device of this one, None for what was chosen."""
-    cuda = torch.cuda.is_available() and device.startswith("cuda")
     signal.signal(signal.SIGTERM, left_alone)                    # torchrun sends it to those that are left
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(days=1))   # they wait while the first one parses
-    if not cuda:
+    wait = timedelta(days=1)                                     # while the first one parses
+    if not (torch.cuda.is_available() and device.startswith("cuda")):
+        dist.init_process_group("gloo", timeout=wait)
         return None
-    device = f"cuda:{os.environ['LOCAL_RANK']}"
-    torch.cuda.set_device(device)
-    return device
+    number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if number >= there:
+        raise ValueError(f"torchrun: more processes on this machine than its {there} GPUs; --nproc-per-node {there}")
+    torch.cuda.set_device(number)
+    dist.init_process_group("nccl", timeout=wait, device_id=torch.device("cuda", number))
+    return f"cuda:{number}"
 
 
 def left_alone(*signal_and_frame):
@@ -491,16 +506,17 @@ def add_over_processes(model, loss, due):
     checkpoint is `due` by the clock of any of them."""
     if world()[1] == 1:
         return float(loss), due
-    parameters = list(model.parameters())
+    parameters = [p for p in model.parameters() if p.requires_grad]
     grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
     known = torch.tensor([float(p.grad is not None) for p in parameters])        # one that has none nowhere keeps none
     last = torch.cat([known, torch.tensor([float(loss), float(due)])]).to(loss)
     flat = torch.cat([g.flatten() for g in grads] + [last])
     dist.all_reduce(flat)
     *sums, last = flat.split([*(g.numel() for g in grads), len(last)])
-    for p, g, count in zip(parameters, sums, last):
-        p.grad = g.view_as(p) if count > 0 else None
-    return last[-2].item(), last[-1].item() > 0
+    *counts, loss, due = last.tolist()
+    for p, g, count in zip(parameters, sums, counts, strict=True):
+        p.grad = g.view_as(p) if count else None
+    return loss, due > 0
 
 
 # ---- Model and optimizer --------------------------------------------------------------------------------------------
@@ -553,8 +569,9 @@ def build(settings, task, encoder=None, texts=None):
     else:
         model = Matcher(settings.model, config, classes, settings.layer_indices(config.num_layers), **settings.options())
     if settings.bert == "scratch":                          # BERT's N(0, 0.02²) is made for 768 columns, not for 64
-        for p in (p for name, p in model.named_parameters() if p.dim() == 2 and "embeddings" not in name):
-            torch.nn.init.xavier_uniform_(p)
+        for name, p in model.named_parameters():
+            for part in p.chunk(3 if "gru" in name else 1) if p.dim() == 2 and "embeddings" not in name else ():
+                torch.nn.init.xavier_uniform_(part)         # of a GRU, gate by gate
     new = ["bert." + n for n in bert_min.load_bert(model.bert, arrays, settings.bert)] if arrays else []
     if method is LadraNet:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
@@ -673,13 +690,26 @@ def read_json(path):
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: expected the file of a finished run, found: {error}; correct the folder") from None
+        raise ValueError(f"{path}: expected a file that train.py wrote, found: {error}; correct the folder") from None
 
 
-def load_state(path, device):
-    """A file that torch.save wrote, nothing in it run. Raises ValueError naming the file."""
+def read_config(folder, option):
+    """config.json of a run. Raises ValueError naming the option where there is none, or one of another version."""
+    if not (folder / "config.json").exists():
+        raise ValueError(f"{option} {folder}: no run is there; expected a folder that holds config.json, such as runs/toy-dafa")
+    config = read_json(folder / "config.json")
+    if unknown := set(config["settings"]) - {f.name for f in fields(Settings)}:
+        raise ValueError(f"{option} {folder}: its options {', '.join(sorted(unknown))} are not known here; use the code that "
+                         f"made the run")
+    return config
+
+
+def load_state(path):
+    """A file that torch.save wrote, on the CPU, nothing in it run. Raises ValueError naming the file."""
+    if not path.exists():
+        raise ValueError(f"{path}: not there yet; go on with --resume --out {path.parent}")
     try:
-        return torch.load(path, map_location=device, weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:      # torch raises many kinds
         reason = str(error).split("\n")[0]
         raise ValueError(f"{path}: expected a checkpoint, found: {reason}; train again with another --out") from None
@@ -768,7 +798,7 @@ class Run:
 
     def save(self):
         """Writes last.pt; called on all processes at once, since each has a random state of its own."""
-        cuda = torch.cuda.get_rng_state() if self.settings.device.startswith("cuda") else None
+        cuda = torch.cuda.get_rng_state(self.settings.device) if self.settings.device.startswith("cuda") else None
         random_states = [(torch.get_rng_state(), cuda)] * world()[1]
         if world()[1] > 1:
             dist.all_gather_object(random_states, random_states[0])
@@ -779,7 +809,7 @@ class Run:
 
     def load(self):
         """Takes everything from last.pt."""
-        state = load_state(self.out / "last.pt", "cpu")
+        state = load_state(self.out / "last.pt")
         self.model.load_state_dict(state["model"])
         self.use(state["run"]["kind"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -787,7 +817,7 @@ class Run:
             cpu, cuda = state["random"][world()[0]]
             torch.set_rng_state(cpu)
             if cuda is not None and self.settings.device.startswith("cuda"):
-                torch.cuda.set_rng_state(cuda)
+                torch.cuda.set_rng_state(cuda, self.settings.device)
         vars(self).update(state["run"], seconds=Counter(state["run"]["seconds"]))
 
 
@@ -796,7 +826,7 @@ def set_up(settings, out, resume):
     seconds, begun = Counter(), time.perf_counter()
     with main_process_first():
         task, everything = load_pairs(settings)
-        splits = {name: pairs for name, pairs in everything.items() if name == "train" or name.startswith(task.selection)}
+        splits = {name: pairs for name, pairs in everything.items() if name.startswith(("train", "dev"))}
         seen = everything if settings.glove else {"train": splits["train"]}      # fixed vectors: nothing is learned
         texts = [text for pairs in seen.values() for pair in pairs for text in (pair.a, pair.b)]
         model, tokenizer, config, new = build(settings, task, out / "encoder" if resume else None, texts)
@@ -814,6 +844,8 @@ def set_up(settings, out, resume):
             write_json(out / "words.json", {"sentences": tfidf.N, "df": tfidf.df})
         group = read_json(out / "config.json") if (out / "config.json").exists() else {}     # what the user gave
         write_json(out / "config.json", group | {"settings": asdict(settings), "task": asdict(task), "new_parameters": new})
+    if settings.device.startswith("cuda"):
+        torch.cuda.reset_peak_memory_stats(settings.device)
     model.to(settings.device)
     run = Run(settings, out, task, model, None, new, examples, seconds)
     run.use(settings.optimizer)
@@ -836,6 +868,16 @@ def gradients(forward, parts, size, task, settings):
     return loss
 
 
+def outline(task, examples):
+    """What is to be told apart, in one line: a wrong column shows, and what a constant answer would score."""
+    labels = {name: [pair.label for pair in x.pairs] for name, x in examples.items() if name in ("train", task.selection)}
+    if task.regression:
+        return f"scores from {min(labels['train']):g} to {max(labels['train']):g}"
+    counts, chosen = (Counter(labels[name]) for name in ("train", task.selection))
+    return ("classes " + ", ".join(f"{label} ({counts[i]})" for i, label in enumerate(task.labels))
+            + f"; {task.selection}: {chosen.total()} pairs, {100 * max(chosen.values()) / chosen.total():.1f} % of one class")
+
+
 def train(settings, out, resume=False):
     """Trains one model into the folder `out` and returns what stands in its result.json."""
     run = set_up(settings, out, resume)
@@ -846,6 +888,7 @@ def train(settings, out, resume=False):
     total = settings.epochs * steps
     say(f"{settings.model} on {task.name}: {len(train_set.pairs)} pairs, {total} steps of {settings.batch_size}, "
         f"{sum(p.numel() for p in model.parameters()):,} parameters, {settings.device} {settings.precision}, {out}")
+    say(outline(task, run.examples))
     if run.new:
         say(f"new, at --lr-new {settings.lr_new:g}:", ", ".join(run.new))
     saved_at = time.monotonic()
@@ -864,10 +907,10 @@ def train(settings, out, resume=False):
             loss = gradients(forward, itertools.islice(loader, len(share)), len(batch), task, settings)
             due = time.monotonic() - saved_at > 60 * settings.checkpoint_minutes
             loss, due = add_over_processes(model, loss, due)
-            if not math.isfinite(loss):
-                raise ValueError(f"the loss is {loss} at step {run.step + 1}: lower --lr or --lr-new, or try --precision "
-                                 f"fp32")
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step {run.step + 1}: lower --lr or "
+                                 f"--lr-new, or try --precision fp32")
             for group in run.optimizer.param_groups:
                 group["lr"] = group["peak"] * rate(run.step, total, settings.warmup, settings.schedule)
                 if settings.recipe == "printed":
@@ -882,6 +925,7 @@ def train(settings, out, resume=False):
             if due:
                 run.save()
                 saved_at = time.monotonic()
+        del loader                                                         # and with it its --workers
         begun = time.perf_counter()
         scores, loss = evaluate(model, run.examples[task.selection], task, settings)
         run.seconds["evaluate"] += time.perf_counter() - begun
@@ -897,7 +941,7 @@ def finish(run):
     """Evaluates the best epoch and writes result.json."""
     if world()[1] > 1:
         dist.barrier()                                                     # best.pt is there
-    run.model.load_state_dict(load_state(run.out / "best.pt", run.settings.device))
+    run.model.load_state_dict(load_state(run.out / "best.pt"))
     begun = time.perf_counter()
     metrics = {name: evaluate(run.model, x, run.task, run.settings)[0] for name, x in run.examples.items() if name != "train"}
     run.seconds["evaluate"] += time.perf_counter() - begun
@@ -909,23 +953,23 @@ def finish(run):
               "pairs_per_second": round(run.pairs / run.seconds["train"], 2), "peak_memory_mb": peak_memory(run.settings),
               "parameters": sum(p.numel() for p in parameters.values()),
               "new_parameters": sum(parameters[name].numel() for name in run.new),
-              "settings": asdict(run.settings), "versions": versions()}
+              "settings": asdict(run.settings), "versions": versions(run.settings.device)}
     if main_process():
         write_json(run.out / "result.json", result)
     return result
 
 
 def peak_memory(settings):
-    """Highest memory use so far in MB: of the GPU, or of the process."""
+    """Highest memory use in MB: of the run on its GPU, or of the process so far."""
     if settings.device.startswith("cuda"):
-        return torch.cuda.max_memory_allocated() // 2 ** 20
+        return torch.cuda.max_memory_allocated(settings.device) // 2 ** 20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2 ** 20 if sys.platform == "darwin" else 2 ** 10)
 
 
-def versions():
+def versions(device):
     """What the numbers depend on beside the settings."""
     return {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__,
-            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+            "gpu": torch.cuda.get_device_name(device) if device.startswith("cuda") else None,
             "processor": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
 
 
@@ -1000,7 +1044,7 @@ def compare(results, beside):
     """
     found = {}
     for split, scores in results[0]["metrics"].items():
-        for name in scores:
+        for name in (name for name in scores if name in beside[0]["metrics"][split]):     # --limit can cut phenomena off
             values = [x["metrics"][split][name] - y["metrics"][split][name] for x, y in zip(results, beside, strict=True)]
             mean, n = statistics.fmean(values), len(values)
             half = t_quantile(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else None
@@ -1012,10 +1056,12 @@ def compare(results, beside):
 def variants(given):
     """Each combination of the values of --vary, the last option's fastest. -> dict of tuples of values -> options of a run"""
     options = {name: value for name, value in given.items() if name != "vary"} | {"beside": "none"}
-    known = {f.name.replace("_", "-") for f in fields(Settings)} - {"out", "beside", "seed", "seeds"}
+    known = {f.name.replace("_", "-") for f in fields(Settings)} - {"out", "beside", "seed", "seeds", "compile"}
     for name, *values in given["vary"]:
         if name not in known:
-            raise ValueError(f"--vary {name}: expected an option of training, such as model, task, without or layers")
+            near = difflib.get_close_matches(name, sorted(known), 1)
+            raise ValueError(f"--vary {name}: expected an option of training that takes a value, such as model, task, without or "
+                             f"layers" + (f"; did you mean {near[0]}?" if near else ""))
         if name.replace("-", "_") in given or sum(name == other for other, *_ in given["vary"]) > 1:
             raise ValueError(f"--vary {name}: the option is given twice; name all its values after one --vary")
         if len(set(values)) < max(2, len(values)):
@@ -1047,13 +1093,25 @@ def plan(given):
     return runs
 
 
+def check_data(runs, test):
+    """Raises ValueError or OSError where one of several runs lacks its data set, a run WordNet, or `test` its labels."""
+    seen = set()
+    for one in runs:
+        files = (one.task, one.train_file, one.dev_file, one.test_file)
+        if files not in seen and (test or len(runs) > 1):
+            (test_splits if test else load_pairs)(one)
+        seen.add(files)
+        if getattr(METHODS[one.model], "PRIOR", None) in ("relations", "words") and one.task != "toy":
+            priors.load_wordnet()
+
+
 def start(given):
     """Trains, or goes on with --resume, and prints the summary; --test reads the test split once at the end."""
     resume, test = given.pop("resume", False), given.pop("test", False)
     if resume:
         if "out" not in given:
             raise ValueError("--resume needs --out, the folder of the run to go on with")
-        config = read_json(Path(given["out"]) / "config.json")
+        config = read_config(Path(given["out"]), "--resume --out")
         saved = config["settings"] | config.get("given", {})
         for name in set(given) - {"out", "device", "workers", "data_dir", "checkpoint_minutes"}:
             if given[name] != saved.get(name):
@@ -1067,8 +1125,7 @@ def start(given):
     runs = {title: (replace(settings, out=str(out / sub)), out / sub) for title, (settings, sub) in runs.items()}
     settings = next(iter(runs.values()))[0]
     with main_process_first():
-        for one, _ in runs.values() if test else ():
-            test_splits(one)                                               # before hours of training
+        check_data([one for one, _ in runs.values()], test)                # before hours of training
         if main_process() and not resume:
             out.mkdir(parents=True, exist_ok=True)
             write_json(out / "config.json", {"given": given, "settings": asdict(settings)})
@@ -1081,8 +1138,8 @@ def start(given):
                 out.rmdir()
         raise
     if test:
-        for title, (_, folder) in runs.items():
-            for result, tested in zip(results[title], test_runs(folder, {})):
+        for title, (one, folder) in runs.items():
+            for result, tested in zip(results[title], test_runs(folder, {"device": one.device})):
                 result["metrics"] |= tested["metrics"]
     report_variants(given["vary"], results, out) if "vary" in given else report(results, out)
     if settings.task == "toy":
@@ -1139,17 +1196,17 @@ def report_variants(vary, results, out):
 
 def load_run(folder, given):
     """A trained run -> (settings, Task, model with the best epoch's weights, tokenizer, TfIdf or None)."""
-    config = read_json(folder / "config.json")
+    config = read_config(folder, "--from")
     if "task" not in config:
         raise ValueError(f"--from {folder}: expected one trained run, found a group of them; name one of its folders")
     settings = Settings(**(config["settings"] | {"device": None} | given)).complete()     # here, not where it was made
     task = tasks.Task(**{name: tuple(x) if isinstance(x, list) else x for name, x in config["task"].items()})
     model, tokenizer, _, _ = build(settings, task, folder / "encoder")
     try:
-        model.load_state_dict(load_state(folder / "best.pt", settings.device))
+        model.load_state_dict(load_state(folder / "best.pt"))
     except RuntimeError as error:                           # torch lists every name
         raise ValueError(f"{folder / 'best.pt'}: its weights are not those of {settings.model} as this code has it; train anew, or "
-                         f"use the code that made it ({str(error).splitlines()[1].strip()[:80]}...)") from None
+                         f"use the code that made it ({' '.join(str(error).split())[:120]}...)") from None
     tfidf = None
     if (folder / "words.json").exists():
         words, tfidf = read_json(folder / "words.json"), priors.TfIdf([])
@@ -1171,6 +1228,8 @@ def test_runs(folder, given):
     folders = sorted(folder.glob("seed[0-9]*"), key=lambda f: int(f.name[4:])) or [folder]
     results = []
     for one in folders:
+        if (one / "test.json").exists():
+            say(f"{one}: test was read before, see its test.json; whatever was chosen since then was chosen on test")
         settings, task, model, tokenizer, tfidf = load_run(one, given)
         examples, _ = prepare(settings, task, tokenizer, test_splits(settings), tfidf)
         results.append({"selection_split": task.selection, "seed": settings.seed,
@@ -1193,7 +1252,8 @@ def reading_order(model, tokenizer, examples, i, settings):
     """What DRr-Net or LadRa-Net reads at each step of pair i, as the paper's Table VIII lists it: rows of a title and
     T words (LadRa-Net: pieces), those with the largest weight."""
     trace, (batch, _) = {}, examples.collate([i])
-    model.eval()(**{name: x.to(settings.device) for name, x in batch.items()}, trace=trace)
+    with autocast(settings):
+        model.eval()(**{name: x.to(settings.device) for name, x in batch.items()}, trace=trace)
     read = trace["reading"].argmax(-1)
     if settings.model == "drrnet":
         sides = [examples.parses[text].words or ["(no word)"] for text in (examples.pairs[i].a, examples.pairs[i].b)]
@@ -1204,36 +1264,38 @@ def reading_order(model, tokenizer, examples, i, settings):
 
 
 def predict_file(folder, file, given, show_reading=False):
-    """Labels the pairs of a file into RUN/predictions-FILE.tsv; prints metrics when the file has labels, and with
+    """Labels the pairs of a file, or of a split of the task, into RUN/predictions-FILE.tsv, those of a split into
+    RUN/TASK-SPLIT.tsv as well, in the form that GLUE takes. Prints metrics where all pairs have labels, and with
     show_reading what was read of each pair."""
     settings, task, model, tokenizer, tfidf = load_run(folder, given)
     if show_reading and (settings.model not in ("drrnet", "ladranet") or settings.options()["without"] & {"dsa", "reread"}):
         raise ValueError(f"--show-reading: {folder} holds {settings.model}, which re-reads nothing; it is for drrnet, ladranet")
-    splits = {} if Path(file).exists() or task.name == "own" else load_pairs(settings)[1]
-    pairs = splits.get(str(file)) or tasks.read_pairs(file, labels=task.labels, need_label=False)
+    splits = {} if Path(file).suffix or Path(file).is_file() else load_pairs(settings)[1]
+    if splits and file not in splits:
+        raise ValueError(f"--predict {file}: expected a .tsv or .csv file, or one of {task.name}'s splits, {', '.join(splits)}")
+    pairs = splits.get(file) or tasks.read_pairs(file, labels=task.labels, need_label=False)
     examples, _ = prepare(settings, task, tokenizer, {"file": pairs}, tfidf)
     logits = predict(model, examples["file"], settings)
-    header, rows = ["sentence1", "sentence2", "prediction"], logits.tolist()
+    labelled = all(pair.label is not None for pair in pairs)
+    header, rows = ["sentence1", "sentence2", *["label"] * labelled, "prediction"], logits.tolist()
     if not task.regression:
         header += [f"p({label})" for label in task.labels]
         rows = [[task.labels[row.index(max(row))], *p] for row, p in zip(rows, logits.softmax(1).tolist())]
-    clean = (lambda text: " ".join(text.split()))
-    lines = ["\t".join(header)] + ["\t".join([clean(pair.a), clean(pair.b), *(x if isinstance(x, str) else f"{x:.4f}"
-                                                                             for x in row)])
-                                   for pair, row in zip(pairs, rows)]
-    path = folder / f"predictions-{Path(file).stem}.tsv"
+    clean, cell = (lambda text: " ".join(text.split())), (lambda x: x if isinstance(x, str) else f"{x:.4f}")
+    given_labels = [[pair.label if task.regression else task.labels[pair.label]] if labelled else [] for pair in pairs]
+    paths = {folder / f"predictions-{Path(file).stem}.tsv": [header] + [
+        [clean(pair.a), clean(pair.b), *map(cell, label + row)] for pair, label, row in zip(pairs, given_labels, rows)]}
     if file in splits:                                      # GLUE's submission: a number and a label a line
-        lines = ["index\tprediction"] + [f"{i}\t{row[0]:.3f}" if task.regression else f"{i}\t{row[0]}"
-                                         for i, row in enumerate(rows)]
-        path = folder / f"{task.name}-{file}.tsv"
-    if main_process():
-        write(path, lambda name: name.write_text("\n".join(lines) + "\n", "utf-8"))
+        paths[folder / f"{task.name}-{file}.tsv"] = [["index", "prediction"]] + [
+            [str(i), f"{row[0]:.3f}" if task.regression else row[0]] for i, row in enumerate(rows)]
+    for path, lines in paths.items() if main_process() else ():
+        write(path, lambda name: name.write_text("".join("\t".join(line) + "\n" for line in lines), "utf-8"))
     for i, pair in enumerate(pairs if show_reading else ()):
         say(f"{clean(pair.a)}\n{clean(pair.b)}\n" + "".join(f"    {title}: {' → '.join(words)}\n" for title, words in
                                                           reading_order(model, tokenizer, examples["file"], i, settings)))
-    say(f"{len(pairs)} pairs labelled in {path}")
-    if all(pair.label is not None for pair in pairs):
-        scores, _ = evaluate(model, examples["file"], task, settings)
+    say(f"{len(pairs)} pairs labelled in {' and '.join(map(str, paths))}")
+    if labelled:
+        scores = tasks.evaluate(task, [pair.label for pair in pairs], answers(logits, task))
         say(table({Path(folder).name: [{"metrics": {Path(file).name: scores}}]}))
 
 
@@ -1368,19 +1430,31 @@ def measure_robustness(folder, given, translations=None):
             rows.append([name, "needs --translations" if rule else "refused: its label would not be known", "", "", ""])
             continue
         changed = tasks.transform(name, task, splits[split], settings.seed, parses, lexicon, translations)
-        scores = [math.nan, math.nan]
+        scores = [None, None]
         if changed:
             labels = [splits[split][i].label for i, _ in changed]
             scores[0] = tasks.evaluate(task, labels, [guesses[i] for i, _ in changed])[task.metrics[0]]
             examples, _ = prepare(settings, task, tokenizer, {"pairs": [pair for _, pair in changed]}, tfidf)
             scores[1] = evaluate(model, examples["pairs"], task, settings)[0][task.metrics[0]]
         found[name] = {"label": rule, "pairs": len(changed), "before": scores[0], "after": scores[1]}
-        rows.append([name, rule, str(len(changed)), *(f"{100 * score:.1f}" for score in scores)])
+        rows.append([name, rule, str(len(changed)), *("" if score is None else f"{100 * score:.1f}" for score in scores)])
     say(f"{settings.model} on {task.name} {split}, {len(splits[split])} pairs, {task.metrics[0]} on the pairs changed\n"
         + align(rows))
     if main_process():
         write_json(folder / "robustness.json", {"split": split, "metric": task.metrics[0], "seed": settings.seed,
                                                 "transformations": found})
+
+
+def show_result(folder):
+    """Prints what result.json says of a run."""
+    config = read_config(folder, "--from")
+    if not (folder / "result.json").exists():
+        raise ValueError(f"--from {folder}: expected one finished run; of a group name one of its folders, and --resume --out "
+                         f"{folder} goes on with a run that was cut off")
+    result = read_json(folder / "result.json")
+    say(f"{result['model']} on {result['task']}, seed {result['seed']}, epoch {result['best_epoch']} of "
+        f"{config['settings']['epochs']}, chosen on {result['selection_split']}\n\n" + table({folder.name: [result]})
+        + "\n\nuse it with --test, --predict FILE, --explain A B or --robustness")
 
 
 def use(given):
@@ -1392,7 +1466,7 @@ def use(given):
     if extra:
         raise ValueError(f"--{extra.pop().replace('_', '-')} belongs to training; with --from the run's own setting counts")
     if not (test or file or sentences or robustness):
-        raise ValueError("--from needs --test, --predict FILE, --explain A B or --robustness")
+        show_result(folder)
     translations = translations and tasks.read_translations(translations)
     if sentences:
         explain_pair(folder, sentences, given)
@@ -1422,7 +1496,8 @@ def main(argv=None):
         with in_one_line():
             use(given) if "run" in given else start(given)
     except (ValueError, OSError) as error:
-        print(f"train.py: {error}", file=sys.stderr)
+        named = f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else error
+        print(f"train.py: {named}", file=sys.stderr)
         return 2
     except torch.OutOfMemoryError:
         print("train.py: the device is out of memory; raise --accumulate, or lower --batch-size or --max-length",

@@ -497,7 +497,7 @@ def main(argv=None):
     """Measures and prints the sections. Returns the exit status."""
     try:
         options = command_line(argv)
-        content = {"options": vars(options), "density": DENSITY, "versions": train.versions(), "load": os.getloadavg()}
+        content = {"options": vars(options), "density": DENSITY, "versions": train.versions(options.device), "load": os.getloadavg()}
         print(f"{options.device}, {torch.get_num_threads()} threads, torch {torch.__version__}, batch {options.batch}, layers "
               f"{options.layers}, {options.clock} clock, medians of {options.repeats} (quartiles), other work on the machine: "
               f"{content['load'][0]:.1f} processes")

@@ -42,12 +42,12 @@ def make(words, heads, relations):
 
 @st.composite
 def trees(draw, max_size=7):
-    """Random trees: in a random order, each word hangs from one before it, the first from ROOT."""
+    """Random trees and forests: in a random order, each word hangs from one before it or from ROOT, the first from ROOT."""
     n = draw(st.integers(0, max_size))
     order = draw(st.permutations(range(1, n + 1)))
     heads = [0] * n
     for k in range(1, n):
-        heads[order[k] - 1] = order[draw(st.integers(0, k - 1))]
+        heads[order[k] - 1] = (0, *order)[draw(st.integers(0, k))]
     words = draw(st.lists(st.sampled_from(WORDS), min_size=n, max_size=n))
     return make(words, heads, draw(st.lists(st.sampled_from(RELATIONS), min_size=n, max_size=n)))
 
@@ -151,7 +151,8 @@ def test_dependency_matrix_is_equation_5(a, b, data):
     for i in range(len(a.words)):
         for j in range(len(b.words)):
             weight = 1 if "tfidf" in without else tf_a[i] * tf_b[j]
-            assert got[i, j] == pytest.approx(abs(M[i, j] + S[i, j]) * weight, rel=1e-5)
+            agree = 1 if without == {"tree", "subgraph"} else abs(M[i, j] + S[i, j])        # Fig. 4: tf-idf alone
+            assert got[i, j] == pytest.approx(agree * weight, rel=1e-5)
 
 
 @slow
@@ -182,7 +183,8 @@ def test_ablations_each_change_their_own_part():
     np.testing.assert_allclose(no_tree + no_subgraph, whole)
     assert no_tree.tolist() == [[0, 0, 0], [0, 1.5 * 0.75, 0], [0, 0, 0]]
     assert dependency_matrix(a, b, tf_a, tf_b, without={"tfidf"}).tolist() == [[2, 0, 2], [0, 5, 0], [2, 0, 2]]
-    assert dependency_matrix(a, b, tf_a, tf_b, without={"tree", "subgraph"}).tolist() == [[0] * 3] * 3
+    assert dependency_matrix(a, b, tf_a, tf_b, without={"tree", "subgraph"}).tolist() == np.outer(tf_a, tf_b).tolist()
+    assert dependency_matrix(a, b, tf_a, tf_b, without={"tree", "subgraph", "tfidf"}).tolist() == [[0] * 3] * 3
     with pytest.raises(ValueError, match="dependency_matrix.*tree, subgraph, tfidf.*gates"):
         dependency_matrix(a, b, tf_a, tf_b, without={"gates"})
 

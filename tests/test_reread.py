@@ -1155,6 +1155,19 @@ def test_vectors_are_fixed():
     assert learned.shape == (5, 300) and learned.requires_grad
 
 
+@pytest.mark.parametrize("classes", [C, 1])
+def test_grus_and_probabilities_stay_wide(classes):
+    """In an autocast region DRr-Net's GRUs (float16 on a GPU else) and Eq. (8) compute in float32, the rest does not."""
+    net, seen = drr(classes=classes).float(), {}
+    for name in ("grus.0", "grus.1", "mlp.0", "w_h", "w_v", "mlp_h.0"):
+        net.get_submodule(name).register_forward_hook(lambda module, given, out, name=name: seen.update(
+            {name: (torch.is_autocast_enabled("cpu"), given[0].data.dtype)}))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert net(*(x.float() if x.is_floating_point() else x for x in sentences([[5, 4, 2], [3, 5, 3]], 5))).dtype == torch.float32
+    assert seen.pop("mlp_h.0")[0]
+    assert set(seen.values()) == {(False, torch.float32)} and len(seen) == 5
+
+
 def test_a_score_is_linear():
     """One class: the end is linear, not a softmax of one number; what enters Eq. (8) are scores of either sign."""
     for net, x in ((drr(classes=1), sentences([[5, 4, 2], [3, 5, 3]], 5)), (ladra(classes=1), pairs([N, 5, 4], N))):

@@ -44,9 +44,12 @@ def attention_loop(q, k, v, multiplier, mask, printed):
         scores = [dot(query, key) / math.sqrt(len(query)) for key in k]
         if multiplier and printed:                                     # Q Kᵀ ⊙ M_F
             scores = [dot(query, key) * multiplier[i][j] / math.sqrt(len(query)) for j, key in enumerate(k)]
-        elif multiplier:                                               # M̃ exp(q·k / √d_k), normalised
-            scores = [score + math.log(multiplier[i][j]) for j, score in enumerate(scores)]
-        weights.append(softmax_loop(scores, mask))
+        if multiplier and not printed:                                 # M̃ exp(q·k / √d_k), normalised
+            top = max(scores)
+            parts = [m * math.exp(s - top) * real for m, s, real in zip(multiplier[i], scores, mask)]
+            weights.append([part / sum(parts) if any(mask) else 0.0 for part in parts])
+        else:
+            weights.append(softmax_loop(scores, mask))
     return weights, [mix_loop(row, v) for row in weights]
 
 
@@ -156,8 +159,10 @@ def dafa_fuse_loop(P, s, d, mask, printed, without):
         seen["dependency_guided"], s_star = guided_loop(
             s, d_star, mask, P["W_S.weight"], P["W_dstar.weight"], P["W_dstar.bias"], P["w_sstar.weight"][0], b_s,
             7 in printed)
-    W_g, W_f, W_v, b_v = ((P["W_g.weight"], P["W_f.weight"], P["W_v.weight"], P["W_v.bias"])
-                          if "gates" not in without else (None,) * 4)
+    W_g = P["W_g.weight"] if "gates" not in without and "gate-fusion" not in without else None
+    W_f, W_v, b_v = None, None, None
+    if "gates" not in without and "gate-filter" not in without:
+        W_f, W_v, b_v = P["W_f.weight"], P["W_v.weight"], P["W_v.bias"]
     tokens = []
     for i in range(len(mask)):
         v, g = fusion_loop(d_star[i], s_star[i], P["W_dhat.weight"], P["W_dhat.bias"], P["W_shat.weight"],
@@ -280,7 +285,8 @@ METHODS = {
         attention=DafaAttention, forms=forms(6, 7, 9), second="calibrated", fuse_loop=dafa_fuse_loop,
         guided=("semantic_guided", "dependency_guided"), guiding=7, filtering=9, average="fusion",
         no_guide="cross-attention",
-        ablations=ablations("cross-attention", "gates", "fusion", together=[("cross-attention", "gates")])),
+        ablations=ablations("cross-attention", "gates", "gate-fusion", "gate-filter", "fusion", together=[
+            ("cross-attention", "gates"), ("cross-attention", "gate-fusion")])),
     "knowledge": SimpleNamespace(
         attention=KnowledgeAttention, forms=forms(1, 2, 5, 6, 8), second="calibrated", fuse_loop=knowledge_fuse_loop,
         guided=("semantic_guided", "knowledge_guided"), guiding=6, filtering=8, average="fusion", no_guide="guide",
@@ -634,6 +640,15 @@ def test_spread_prior_oracle(n, m, elsewhere):
     assert (got[1] == elsewhere).all()
     if n == N:
         assert got[0, 2, 5] == got[0, 5, 2] == prior[0, 4, 6] and got[2, 1, 3] == prior[2, 4, 6]
+
+
+@pytest.mark.parametrize("name, size", [("dafa", (0, 2)), ("dafa", (2, 0)), ("dafa", (0, 0)), ("knowledge", (2, 0, 5))])
+def test_a_prior_without_words(name, size):
+    """A sentence without words has no row or no column, as priors make it: nothing is calibrated."""
+    matcher, x = large(Matcher(name, config(), 3)), batch(name)
+    none = torch.full_like(x.words, -1)
+    got = matcher(x.ids, x.segment, x.mask, none, torch.zeros(2, *size, dtype=x.prior.dtype))
+    same(got, matcher(x.ids, x.segment, x.mask, none, x.prior), 0.0)
 
 
 @quick
@@ -1422,7 +1437,8 @@ PARAMETERS = {
     "dabert": {"guide": parameters("W_D W_A w_d w_abar", "W_a W_dbar W_dstar W_astar"),
                "gate-fusion": parameters("W_g", ""), "gate-filter": parameters("W_f", "W_v"),
                "rest": parameters("", "W_dhat W_ahat W_l"), "printed": {"w_d.bias", "w_abar.bias"}},
-    "dafa": {"cross-attention": parameters("W_D W_S w_d w_sstar", "W_s W_dstar"), "gates": parameters("W_g W_f", "W_v"),
+    "dafa": {"cross-attention": parameters("W_D W_S w_d w_sstar", "W_s W_dstar"),
+             "gate-fusion": parameters("W_g", ""), "gate-filter": parameters("W_f", "W_v"),
              "rest": parameters("", "W_dhat W_shat W_l"), "printed": {"w_d.bias", "w_sstar.bias"}},
     "knowledge": {"guide": parameters("W_Oknw W_Osem w_zknw w_zsem", "W_osem W_ohatknw"),
                   "gates": parameters("", "W_gfuse W_gfilter"), "rest": parameters("", "W_otildeknw W_otildesem W_y"),
@@ -1437,7 +1453,8 @@ PARAMETERS = {
 def test_pretrained_weights_and_new_parameters(name, printed, without):
     """A plain encoder's weights load strictly; new are the paper's own parameters, and a part left out has none."""
     groups = PARAMETERS[name]
-    new = set().union(*(groups[part] for part in groups if part not in without and part != "printed"))
+    gone = without | ({"gate-fusion", "gate-filter"} if "gates" in without and name == "dafa" else set())
+    new = set().union(*(groups[part] for part in groups if part not in gone and part != "printed"))
     new = set() if METHODS[name].average in without else new | (
         groups["printed"] if METHODS[name].guiding in printed else set())
     plain = bert_min.Bert(config())
@@ -1529,7 +1546,8 @@ def test_declared_options():
     assert DabertAttention.PRINTED == {3, 4, 5, 7}
     assert DabertAttention.ABLATIONS == {"affinity", "difference", "guide", "gate-fusion", "gate-filter", "regulation"}
     assert DafaAttention.PRINTED == {4, 6, 7, 9}
-    assert DafaAttention.ABLATIONS == {"tree", "subgraph", "tfidf", "cross-attention", "gates", "fusion"}
+    assert DafaAttention.ABLATIONS == {"tree", "subgraph", "tfidf", "cross-attention", "gates", "gate-fusion",
+                                       "gate-filter", "fusion"}
     assert KnowledgeAttention.PRINTED == {1, 2, 5, 6, 8}
     assert KnowledgeAttention.ABLATIONS == {"fusion", "prior", "guide", "gates"}
     attentions = {name: one for name, one in semmatch.METHODS.items() if issubclass(one, SelfAttention)}

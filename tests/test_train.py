@@ -68,6 +68,7 @@ def workplace(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(priors, "load_parser", ChainParser)
     monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
+    monkeypatch.setattr(priors, "load_wordnet", lambda: None)
     for name, size in SIZES.items():
         monkeypatch.setattr(train.DrrNet, name, size)
     for name, count in (("train", 22), ("dev", 10), ("test", 9)):
@@ -230,9 +231,12 @@ def test_recipes():
     (["--task", "own"], ["--task own", "--train-file"]),
     (["--test-file", "test.tsv"], ["--test-file", "--train-file"]),
     (["--resume"], ["--resume", "--out"]),
-    (["--resume", "--out", "nowhere"], ["nowhere"]),
-    (["--from", "nowhere", "--test"], ["nowhere"]),
-    (["--from", "nowhere"], ["--from", "--test", "--predict"]),
+    (["--resume", "--out", "nowhere"], ["--resume --out nowhere", "no run is there"]),
+    (["--from", "nowhere", "--test"], ["--from nowhere", "no run is there"]),
+    (["--recipe", "printed", "--model", "knowledge", "--weight-decay", "0.1"], ["--recipe printed", "--weight-decay"]),
+    (["--vary", "modle", "bert", "dafa"], ["--vary modle", "did you mean model?"]),
+    (["--vary", "compile", "true", "false"], ["--vary compile", "takes a value"]),
+    (["--from", "nowhere"], ["--from nowhere", "no run is there"]),
     (["--predict", "test.tsv"], ["--predict", "--from"]),
     (["--from", "nowhere", "--test", "--lr", "1e-5"], ["--lr", "training"]),
     (["--show-reading", *QUICK], ["--show-reading", "--predict"]),
@@ -260,8 +264,8 @@ def test_recipes():
     *[(["--" + name, value], [f"--{name} {value}"]) for name, value in [
         ("train-fraction", "0.0"), ("train-fraction", "1.5"), ("train-fraction", "nan"), ("warmup", "1.0"),
         ("warmup", "-0.1"), ("dropout", "1.0"), ("epochs", "0"), ("batch-size", "0"), ("accumulate", "-2"),
-        ("seeds", "0"), ("limit", "0"), ("max-length", "0"), ("lr", "0.0"), ("lr", "nan"), ("lr-new", "-1.0"),
-        ("clip", "0.0"), ("patience", "-1"), ("workers", "-1"), ("weight-decay", "-0.1"),
+        ("seeds", "0"), ("limit", "0"), ("max-length", "0"), ("lr", "0.0"), ("lr", "nan"), ("lr", "inf"),
+        ("lr-new", "-1.0"), ("seed", "-1"), ("seed", str(2 ** 63)), ("weight-decay", "inf"), ("clip", "0.0"), ("patience", "-1"), ("workers", "-1"), ("weight-decay", "-0.1"),
         ("checkpoint-minutes", "-1.0")]]], ids=" ".join)
 def test_a_wrong_option_gives_one_line(args, words, capsys):
     assert train.main(args) == 2
@@ -288,13 +292,14 @@ def test_a_wrong_option_gives_one_line(args, words, capsys):
     (["--train-file", "columns.tsv"], ["columns.tsv:1", "sentence2", "text_b"]),
     (["--train-file", "latin1.tsv"], ["latin1.tsv:3", "UTF-8", "Latin-1"]),
     (["--dev-file", "range.tsv"], ["range.tsv:2", "'2'", "0, 1"]),
+    (["--train-file", "unlabelled.tsv"], ["unlabelled.tsv:3", "label is empty"]),
     (["--dev-file", "train.json"], ["train.json", ".tsv"]),
     (["--model", "dafa", "--parses", "some.conllu"], ["some.conllu", "no parse of"]),
     (["--test"], ["--test", "no labelled test split"])], ids=" ".join)
 def test_wrong_data_give_one_line_and_take_no_folder(args, words, capsys):
     header = "sentence1\tsentence2\tlabel\n"
     for name, text in {"empty": "", "header": header, "columns": "sentence1\ttext_b\tlabel\na\tb\t1\n",
-                       "range": header + "a\tb\t2\n"}.items():
+                       "range": header + "a\tb\t2\n", "unlabelled": header + "a\tb\t1\na\tb\t\n"}.items():
         Path(f"{name}.tsv").write_text(text, "utf-8")
     Path("latin1.tsv").write_bytes(header.encode() + b"a\tb\t1\ncaf\xe9\tb\t0\n")
     Path("some.conllu").write_text("# text = hi\n1\thi\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
@@ -304,8 +309,9 @@ def test_wrong_data_give_one_line_and_take_no_folder(args, words, capsys):
     assert run(*args) == 2
     line = the_line(capsys)
     assert all(word in line for word in words), line
-    if args != ["--test"]:
-        assert run() == 0, "the corrected command must be able to use the same --out"
+    assert not Path("run/config.json").exists(), "the corrected command must be able to use the same --out"
+    if args == ["--bert", "hollow"]:
+        assert run() == 0
 
 
 def test_a_mistake_costs_nothing_in_a_folder_that_was_there(capsys):
@@ -859,7 +865,7 @@ def test_scores(args):
     assert result()["metrics"]["dev"].keys() == {"pearson", "spearman"}
     assert train.main(["--from", "run", "--predict", "dev.tsv"]) == 0
     rows = list(csv.DictReader(open("run/predictions-dev.tsv", encoding="utf-8"), delimiter="\t"))
-    assert rows[0].keys() == {"sentence1", "sentence2", "prediction"}
+    assert rows[0].keys() == {"sentence1", "sentence2", "label", "prediction"}
     settings, task, model, tokenizer, tfidf = train.load_run(Path("run"), {})
     pairs = tasks.read_pairs("dev.tsv", ())
     scores = train.predict(model, train.prepare(settings, task, tokenizer, {"x": pairs}, tfidf)[0]["x"], settings)
@@ -878,7 +884,8 @@ def test_three_classes_test_and_predict(capsys):
     capsys.readouterr()
     assert train.main(["--from", "run", "--test"]) == 0
     assert result(name="test.json") == tested
-    assert f"{100 * tested['metrics']['test']['accuracy']:.1f}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"{100 * tested['metrics']['test']['accuracy']:.1f}" in out and "test was read before" in out
     pairs = tasks.read_pairs("test.tsv")
     with open("blind.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("sentence1", "sentence2"), *[(p.a, p.b) for p in pairs], ('a, "b"\t c', "d")])
@@ -887,8 +894,10 @@ def test_three_classes_test_and_predict(capsys):
     rows = {}
     for name in ("test", "blind"):
         lines = Path(f"run/predictions-{name}.tsv").read_text("utf-8").removesuffix("\n").split("\n")
-        assert lines[0].split("\t") == ["sentence1", "sentence2", "prediction", "p(x)", "p(y)", "p(z)"]
+        labels = ["label"] if name == "test" else []
+        assert lines[0].split("\t") == ["sentence1", "sentence2", *labels, "prediction", "p(x)", "p(y)", "p(z)"]
         rows[name] = [line.split("\t") for line in lines[1:]]
+    assert [row.pop(2) for row in rows["test"]] == [pair.label for pair in pairs]
     assert rows["blind"][:-1] == rows["test"] and rows["blind"][-1][:2] == ['a, "b" c', "d"]
     for (a, b, guess, *p), pair in zip(rows["test"], pairs, strict=True):
         assert (a, b) == (pair.a, pair.b)
@@ -899,6 +908,71 @@ def test_three_classes_test_and_predict(capsys):
     capsys.readouterr()
     assert train.main(["--from", "run", "--predict", "bad.tsv"]) == 2
     assert "bad.tsv:2" in the_line(capsys)
+
+
+def test_a_split_is_predicted_by_its_name(capsys):
+    """With sentences and labels, and in GLUE's form; a name that is neither file nor split downloads nothing."""
+    write_pairs("train.tsv", 22, lambda rng, same: rng.random())
+    write_pairs("dev.tsv", 9, lambda rng, same: rng.random())
+    assert run("--epochs", "1") == 0
+    assert train.main(["--from", "run", "--predict", "dev"]) == 0
+    (header, *rows), glue = ([line.split("\t") for line in Path(f"run/{name}.tsv").read_text("utf-8").splitlines()]
+                             for name in ("predictions-dev", "own-dev"))
+    assert header == ["sentence1", "sentence2", "label", "prediction"] and glue[0] == ["index", "prediction"]
+    assert [float(row[2]) for row in rows] == pytest.approx([pair.label for pair in tasks.read_pairs("dev.tsv", ())], abs=1e-4)
+    assert [(i, float(x)) for i, x in glue[1:]] == [(str(i), pytest.approx(float(row[3]), abs=1e-3)) for i, row in enumerate(rows)]
+    capsys.readouterr()
+    assert train.main(["--from", "run", "--predict", "tset"]) == 2
+    assert "--predict tset" in (line := the_line(capsys)) and "splits, train, dev" in line
+
+
+def test_a_run_alone_shows_its_result(capsys):
+    assert run() == 0
+    score = result()["metrics"]["dev"]["accuracy"]
+    capsys.readouterr()
+    assert train.main(["--from", "run"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{100 * score:.1f}" in shown and f"epoch {result()['best_epoch']} of 2" in shown and "--explain" in shown
+    (Path("run") / "result.json").unlink()
+    assert train.main(["--from", "run"]) == 2 and "--resume --out run" in the_line(capsys)
+    (Path("run") / "best.pt").unlink()
+    assert train.main(["--from", "run", "--predict", "test.tsv"]) == 2 and "--resume --out run" in the_line(capsys)
+    config = json.loads(Path("run/config.json").read_text())
+    config["settings"]["colour"] = "red"
+    Path("run/config.json").write_text(json.dumps(config))
+    assert train.main(["--from", "run"]) == 2 and "colour" in the_line(capsys)
+
+
+@pytest.mark.parametrize("labels, words", [
+    ("xxyz", ["classes x (12), y (5), z (5)", "dev: 10 pairs, 60.0 % of one class"]), ((1, 2.5, 4, 1), ["scores from 1 to 4"])])
+def test_what_is_learned_is_said_before(labels, words, capsys):
+    for name, count in (("train", 22), ("dev", 10)):
+        places = iter(range(count))
+        write_pairs(f"{name}.tsv", count, lambda rng, same: labels[next(places) % 4])
+    assert run("--epochs", "1") == 0
+    out = capsys.readouterr().out
+    assert all(word in out[:out.index("epoch 1")] for word in words), out
+
+
+def test_a_group_that_lacks_something_is_not_begun(capsys, monkeypatch):
+    """The last run's data set, or WordNet, is missed before the first run is trained."""
+    assert train.main(["--vary", "task", "toy", "twitterurl", "--model", "bert", "--bert", TINY, "--limit", "4", "--out", "run"]) == 2
+    assert "twitterurl" in the_line(capsys) and not Path("run").exists()
+
+    def missing():
+        raise ValueError("WordNet: none")
+    monkeypatch.setattr(priors, "load_wordnet", missing)
+    assert run("--vary", "without", "none", "prior", "--model", "knowledge") == 2
+    assert "WordNet: none" in the_line(capsys) and not Path("run").exists()
+    monkeypatch.setattr(train, "load_pairs", lambda settings: pytest.fail("one run reads its data once"))
+    assert run("--model", "knowledge") == 2 and "WordNet" in the_line(capsys)
+
+
+def test_a_gradient_without_bounds_ends_the_run(capsys, monkeypatch):
+    """It would make all weights NaN, and last.pt with them, although the loss is a number."""
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda parameters, largest: torch.tensor(math.inf))
+    assert run() == 2
+    assert "norm inf at step 1" in (line := the_line(capsys)) and "--lr" in line
 
 
 def test_predictions_need_no_neighbours_and_no_other_folder(tmp_path, monkeypatch):
