@@ -387,6 +387,24 @@ def test_training_commands_of_readme_are_understood():
             train.plan({name: value for name, value in given.items() if name != "test"})
 
 
+def test_data_table_of_readme_is_that_of_the_code():
+    """Labels, metrics, downloads and unlabelled tests of tasks.SOURCES; the toy world's sizes."""
+    tasks = importlib.import_module("tasks")
+    lines = read_project_file("README.md").splitlines()
+    below = itertools.takewhile(lambda line: line.startswith("|"), lines[lines.index(
+        "| `--task` | train, dev, test pairs | labels | metrics | download |") + 2:])
+    rows = {row[0]: row[1:] for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in below)}
+    pairs, *toy = rows.pop("toy (default)")
+    splits = tasks.toy_task()[1]
+    assert pairs.startswith(", ".join(f"{len(splits[name]):,}" for name in ("train", "dev", "test")) + ",")
+    assert rows.keys() == tasks.SOURCES.keys() and toy[0] == "2"
+    for name, (pairs, labels, metrics, download) in rows.items():
+        source = tasks.SOURCES[name]
+        assert labels == (str(len(source.labels)) if source.labels else "a score") and metrics == ", ".join(source.metrics)
+        size = sum(file.size for file in source.files) / 1e6
+        assert download == (f"{size:.1f} MB" if size else "ask its authors") and ("without" in pairs) == bool(source.unlabelled)
+
+
 @pytest.mark.parametrize("name", ["mrpc", "rte", "stsb", "toy"])
 def test_result_tables_of_readme_are_those_of_the_files(name):
     """A row for each run of tests/results/NAME.json, which --vary wrote, with its mean, spread, values and difference."""

@@ -1,4 +1,5 @@
 """train.py: the command line, a user's mistakes, batches, the loop against plain code, resuming, using a run."""
+import ast
 import csv
 import json
 import math
@@ -941,6 +942,17 @@ def test_a_run_alone_shows_its_result(capsys):
     config["settings"]["colour"] = "red"
     Path("run/config.json").write_text(json.dumps(config))
     assert train.main(["--from", "run"]) == 2 and "colour" in the_line(capsys)
+
+
+def test_readme_s_python_labels_a_pair(capsys):
+    """The snippet that uses a trained run, on a run of some steps."""
+    assert train.main("--model dafa --beside none --limit 8 --epochs 1 --out runs/toy-dafa".split()) == 0
+    snippet, = [text for text in re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+                if "load_run" in text]
+    capsys.readouterr()
+    exec(compile(snippet, "README.md", "exec"), {})
+    shown = ast.literal_eval(capsys.readouterr().out)
+    assert shown.keys() == {"different", "same"} and sum(shown.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("labels, words", [

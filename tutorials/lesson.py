@@ -48,8 +48,8 @@ def train_on(frames, model, **settings):
     begun = time.perf_counter()
     with mock.patch.dict(tasks.FRAMES, frames, clear=True), tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(io.StringIO()):
-            result = train.train(train.Settings(model=model, beside="none", **settings).complete(), Path(folder))
-        run = train.load_run(Path(folder), {})
+            result = train.train(train.Settings(model=model, beside="none", device="cpu", **settings).complete(), Path(folder))
+        run = train.load_run(Path(folder), {"device": "cpu"})
         events = [json.loads(line) for line in Path(folder, "log.jsonl").read_text("utf-8").splitlines()]
     dev, unseen = (result["metrics"][split]["accuracy"] for split in ("dev", "dev_unseen"))
     epochs = [f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event]
