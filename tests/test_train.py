@@ -980,6 +980,24 @@ def test_a_group_that_lacks_something_is_not_begun(capsys, monkeypatch):
     assert run("--model", "knowledge") == 2 and "WordNet" in the_line(capsys)
 
 
+def test_vary_limit_compares_what_both_have(monkeypatch):
+    """The first pairs of a split may lack a phenomenon that more of them have."""
+    assert train.main("--model bert --beside none --epochs 1 --vary limit 8 24 --out run".split()) == 0
+    found = result(name="vary.json")["runs"]
+    metrics, others = ({name for scores in run["metrics"].values() for name in scores} for run in found)
+    assert len(others) > len(metrics) and found[1]["difference"]["dev"].keys() <= metrics
+
+
+def test_a_second_dev_split_is_scored_and_does_not_choose(monkeypatch):
+    """As MNLI's: dev_matched chooses the epoch, dev_mismatched stands in the result; test is not read."""
+    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
+    task = tasks.Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
+    splits = {"train": pairs, "dev_matched": pairs[:6], "dev_mismatched": pairs[6:12], "test_matched": pairs[:3]}
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
+    assert train.main(["--task", "mnli", "--bert", TINY, "--max-length", "48", "--model", "bert", "--epochs", "1", "--out", "run"]) == 0
+    assert result()["metrics"].keys() == {"dev_matched", "dev_mismatched"} and result()["selection_split"] == "dev_matched"
+
+
 def test_a_gradient_without_bounds_ends_the_run(capsys, monkeypatch):
     """It would make all weights NaN, and last.pt with them, although the loss is a number."""
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda parameters, largest: torch.tensor(math.inf))
