@@ -262,25 +262,22 @@ def read_pairs(path, labels=None, need_label=True):
             for where, row in rows]
 
 
-def class_names(path, values, kind=None):
+def class_names(path, values):
     """Names of the classes, sorted (numbers by value), or () if the values are scores: numbers, more than 10
-    different ones or any that is no integer. kind: "classes" or "regression" decides instead of this rule."""
-    if kind not in (None, "classes", "regression"):
-        raise ValueError(f"own_task: kind must be classes, regression or None, got {kind!r}")
+    different ones or any that is no integer."""
     distinct = sorted(set(values))
     numeric = all(is_number(value) for value in distinct)
-    few = numeric and len(distinct) <= 10 and all(float(value).is_integer() for value in distinct)
-    if kind == "regression" or (kind is None and numeric and not few):
+    if numeric and (len(distinct) > 10 or not all(float(value).is_integer() for value in distinct)):
         return ()
     if len(distinct) < 2:
         raise ValueError(f"{path}: every label is {distinct[0]!r}; expected at least two different ones")
     return tuple(sorted(distinct, key=float) if numeric else distinct)
 
 
-def own_task(train_file, dev_file, test_file=None, kind=None):
+def own_task(train_file, dev_file, test_file=None):
     """A task of the user's own files, labels from the training file. -> (Task, dict split -> list of Pair)
     Metrics: accuracy and F1 of the second of two classes, accuracy of more, Pearson and Spearman of scores."""
-    labels = class_names(train_file, [pair.label for pair in read_pairs(train_file)], kind)
+    labels = class_names(train_file, [pair.label for pair in read_pairs(train_file)])
     files = {"train": train_file, "dev": dev_file} | ({"test": test_file} if test_file else {})
     splits = {split: read_pairs(path, labels) for split, path in files.items()}
     metrics = ("accuracy", "f1")[:1 + (len(labels) == 2)] if labels else ("pearson", "spearman")

@@ -424,7 +424,8 @@ def test_result_tables_of_readme_are_those_of_the_files(name):
             assert row[:3] == [model, percent(first), percent(run["metrics"]["dev_unseen"]["accuracy"])]
             assert row[3:] == [f"{100 * scores[phenomenon]['mean']:.1f}" for phenomenon in phenomena]
             continue
-        assert row[0].endswith(f"(`--model {model}`)") and row[1] == percent(first)
+        others = "" if run["seeds"] == runs[0]["seeds"] else ", seeds " + ", ".join(map(str, run["seeds"]))
+        assert row[0].endswith(f"(`--model {model}`){others}") and row[1] == percent(first)
         assert row[2] == ", ".join(f"{100 * value:.1f}" for value in first["values"])
         by = run["difference"]["dev"][next(iter(scores))]
         assert row[3] == ("" if model == "bert" else f"{100 * by['mean']:+.1f} ({100 * by['low']:+.1f} to {100 * by['high']:+.1f})")

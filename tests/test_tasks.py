@@ -661,10 +661,10 @@ def test_prediction_files_need_no_labels(tmp_path):
         read_pairs(some, ("no", "yes"), need_label=False)
 
 
-def own(folder, labels, dev=None, **settings):
+def own(folder, labels, dev=None):
     rows = lambda values: GOOD + "".join(f"a\tb\t{value}\n" for value in values)
     train, dev = put(folder, "train.tsv", rows(labels)), put(folder, "dev.tsv", rows(dev or labels))
-    return own_task(train, dev, **settings)
+    return own_task(train, dev)
 
 
 @pytest.mark.parametrize("labels, names", [
@@ -686,14 +686,11 @@ def test_own_labels(tmp_path, labels, names):
     assert set(splits) == {"train", "dev"}
 
 
-def test_own_kind_is_a_choice(tmp_path):
-    assert own(tmp_path, ["0.5", "1", "1"], kind="classes")[0].labels == ("0.5", "1")
-    assert own(tmp_path, ["0", "1"], kind="regression")[1]["dev"][1].label == 1.0
-    assert own(tmp_path, ["0", "1"], kind="regression")[0].metrics == ("pearson", "spearman")
-    with pytest.raises(ValueError, match="train.tsv:3: label 'x' is not a finite number"):
-        own(tmp_path, ["0", "x"], kind="regression")
-    with pytest.raises(ValueError, match="kind must be classes, regression or None, got 'class'"):
-        own(tmp_path, ["0", "1"], kind="class")
+def test_own_labels_that_cannot_be(tmp_path):
+    with pytest.raises(ValueError, match="train.tsv:3: the label is empty"):
+        own(tmp_path, ["0", ""])
+    with pytest.raises(ValueError, match="dev.tsv:3: label 'x' is not a finite number"):
+        own(tmp_path, ["0", "0.5"], ["0", "x"])
     with pytest.raises(ValueError, match="train.tsv: every label is '1'"):
         own(tmp_path, ["1", "1"])
     with pytest.raises(ValueError, match="dev.tsv:3: unknown label '2'; expected one of 0, 1"):
