@@ -945,8 +945,9 @@ def coverage(left, read, phi, mask, printed=False):
 
     Departs: m̄ is a score of either sign, so that a word of negative score is never spent, however often it is read,
     and one beyond 2φ in size diverges. The text updates c "based on the calculated attention weights": c falls by
-    weight / φ, and a token is read in full ⌈φ⌉ times at most. When all real tokens of a row are spent, c is 1 again
-    for the whole row. `printed` subtracts m̄ and never restarts.
+    weight / φ, and a token is read in full ⌈φ⌉ times at most. Beside β m̄, ln c is small until c is: a token that suits
+    is read until it is spent. When all real tokens of a row are spent, c is 1 again for the whole row. `printed`
+    subtracts m̄ and never restarts.
 
     Args: left: (B, n), c_(t-1). read: (B, n), the weights; with `printed` m̄. phi: (B, n). mask: bool (B, n), True =
         real.

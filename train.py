@@ -55,6 +55,7 @@ from semmatch import METHODS, DrrNet, FusionAttention, LadraNet, Matcher, check_
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b, c characters, R relations
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")      # set, so that tokenizers is silent about --workers
+torch.backends.cuda.enable_cudnn_sdp(False)      # its backward pass gives NaN on Hopper GPUs with a mask: pytorch issue 196678
 RUNS = Path("runs")                # where run folders go without --out
 CACHE = RUNS / "cache"             # parses; data sets may lie in a folder that cannot be written
 ENCODED = 4096                     # pairs that are tokenized at once: what the tokenizer returns is larger than what is kept
