@@ -486,8 +486,7 @@ def test_odd_sentences(args):
     (["--explain", "a", "b"], ["--explain", "--from"]),
     (["--from", "run", "--explain", "a"], ["--explain", "2"]),
     (["--from", "nowhere", "--explain", "a", "b"], ["nowhere"]),
-    (["--from", "run", "--explain", "a", "b", "--lr", "1"], ["--lr", "training"]),
-    (["--from", "run"], ["--test", "--predict", "--explain"])], ids=" ".join)
+    (["--from", "run", "--explain", "a", "b", "--lr", "1"], ["--lr", "training"])], ids=" ".join)
 def test_mistakes(args, words, capsys):
     assert train.main(args) == 2
     line = the_line(capsys)
