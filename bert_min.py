@@ -745,7 +745,8 @@ def _download_bert(name, folder, progress):
             new = next((path.parent for path in new.rglob("bert_config.json")), new)  # some hold a folder
         else:
             for file in ("config.json", "vocab.json", "merges.txt", "model.safetensors"):
-                download(HUGGING_FACE[name] + file, new / file, progress=progress, remedy=f"put all its files into {folder} by hand")
+                download(HUGGING_FACE[name] + file, new / file, progress=progress,
+                         remedy=f"put all its files into {folder} by hand")
         os.replace(new, folder)
 
 

@@ -250,7 +250,7 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
     numbers; 4 counts here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf"
     (tf = 1). M and S are never negative here, so abs does nothing. Raises ValueError for another part.
 
-    Assumes: "only used ... tf-idf weights" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without all three, 0.
+    Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without all three, 0.
     """
     if set(without) - {"tree", "subgraph", "tfidf"}:
         raise ValueError(f"dependency_matrix: without takes tree, subgraph, tfidf; got {sorted(without)}")

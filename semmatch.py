@@ -472,7 +472,8 @@ class DafaAttention(FusionAttention):
     """
 
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
-    ABLATIONS = frozenset({"tree", "subgraph", "tfidf", "cross-attention", "gates", "gate-fusion", "gate-filter", "fusion"})
+    ABLATIONS = frozenset({"tree", "subgraph", "tfidf",             # these three in priors
+                           "cross-attention", "gates", "gate-fusion", "gate-filter", "fusion"})
     PRIOR = "dependency"
 
     def add_weights(self, d, attention_size):
@@ -565,12 +566,13 @@ def co_attention(hidden, scores):
 class KnowledgeAttention(FusionAttention):
     """Attention calibrated by lexical knowledge, and its adaptive fusion: Knowledge Eqs. (1)-(8).
 
-    Departs: entries of K_prior average (1/n + 1/m)/2 over the tokens of words, so that as typeset, Eq. (5), scores between the
-    sentences shrink towards 0 whatever the words. We divide K_prior by its mean over the cross block: K̃ averages 1, a
-    pair of tokens above the average gains weight. `printed` {5} is the page; the other numbers as in the functions.
-    Assumes: the "contextualized hidden states" H are those that enter the layer; in the first layer, the default, these
-    are the embeddings, not contextualized yet. Which layer is meant, the paper does not say: DAFA's. Special tokens take
-    no part. γ is never given.
+    Departs: entries of K_prior average (1/n + 1/m)/2 over n and m tokens of words, so that as typeset, Eq. (5), scores
+    between the sentences shrink towards 0 whatever the words. We divide K_prior by its mean over the cross block: K̃
+    averages 1, a pair of tokens above the average gains weight. `printed` {5} is the page; the other numbers as in the
+    functions.
+    Assumes: the "contextualized hidden states" H are those that enter the layer; in the first layer, which is DAFA's and
+    our default, as this paper names none, these are the embeddings, not contextualized yet. Special tokens take no part.
+    γ is never given.
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0, no relation is
     looked at; "guide": ô = o; "gates": g is one half, f is one.
     Trace: "attention", "calibrated" (B, H, L, L); "prior" (B, L, L), K̃, as typeset K_prior, 1 outside the cross blocks;
@@ -1007,9 +1009,9 @@ class LadraNet(nn.Module):
     384 and initial ones behind it, the largest weight is above 0.9 in 64 % of the choices and its slope above 0.01 in
     82 % (37 and 96 % with 300; 77 and 67 % with 1000). {12}, {14} as in the functions. The loss has the softmax of
     Eq. (15).
-    Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the MLP. α starts as the mean of the
-    blocks; CNNs start so that phrases are as large as tokens, and one β fits all. Their middle is 500/768 of BERT's
-    width. No dropout outside BERT. Special tokens may be chosen.
+    Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the MLP. α starts as the
+    mean of the blocks; CNNs start so that phrases are as large as tokens, and one β fits all. Their middle is 500/768 of
+    BERT's width. No dropout outside BERT. Special tokens may be chosen.
     without, the paper's Table VII: "phrase-cnn", BERT + DSA; "dsa", BERT + PCNN: v = h_ab; "global": no h_ab in Eq.
     (15); "bert", Stack-GRU + PCNN + DSA: three GRUs on BERT's embeddings, a linear map to h⁰, its mean for [CLS];
     "average-pooling", max-pooling fusion: the maximum in Eq. (15).

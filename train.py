@@ -55,7 +55,7 @@ from semmatch import METHODS, DrrNet, FusionAttention, LadraNet, Matcher, check_
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b, c characters, R relations
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")      # set, so that tokenizers is silent about --workers
-torch.backends.cuda.enable_cudnn_sdp(False)      # its backward pass gives NaN on Hopper GPUs with a mask: pytorch issue 196678
+torch.backends.cuda.enable_cudnn_sdp(False)      # with a mask its backward pass gives NaN on Hopper: pytorch issue 196678
 RUNS = Path("runs")                # where run folders go without --out
 CACHE = RUNS / "cache"             # parses; data sets may lie in a folder that cannot be written
 ENCODED = 4096                     # pairs that are tokenized at once: what the tokenizer returns is larger than what is kept
@@ -64,7 +64,8 @@ ENCODED = 4096                     # pairs that are tokenized at once: what the 
 # ---- Settings -------------------------------------------------------------------------------------------------------
 
 BY_RECIPE = " (default: by model and task)"
-GROUPS = {"task": "data", "model": "method", "data_dir": "folders", "recipe": "training", "device": "machine"}     # and its first option
+GROUPS = {"task": "data", "model": "method", "data_dir": "folders", "recipe": "training",     # a group's first option
+          "device": "machine"}
 
 
 def option(default, help, choices=None):

@@ -266,7 +266,8 @@ def test_recipes():
         ("train-fraction", "0.0"), ("train-fraction", "1.5"), ("train-fraction", "nan"), ("warmup", "1.0"),
         ("warmup", "-0.1"), ("dropout", "1.0"), ("epochs", "0"), ("batch-size", "0"), ("accumulate", "-2"),
         ("seeds", "0"), ("limit", "0"), ("max-length", "0"), ("lr", "0.0"), ("lr", "nan"), ("lr", "inf"),
-        ("lr-new", "-1.0"), ("seed", "-1"), ("seed", str(2 ** 63)), ("weight-decay", "inf"), ("clip", "0.0"), ("patience", "-1"), ("workers", "-1"), ("weight-decay", "-0.1"),
+        ("lr-new", "-1.0"), ("seed", "-1"), ("seed", str(2 ** 63)), ("weight-decay", "inf"), ("clip", "0.0"),
+        ("patience", "-1"), ("workers", "-1"), ("weight-decay", "-0.1"),
         ("checkpoint-minutes", "-1.0")]]], ids=" ".join)
 def test_a_wrong_option_gives_one_line(args, words, capsys):
     assert train.main(args) == 2
