@@ -757,6 +757,8 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
 
         α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
 
+    Beware: p^h and p^v have been through a softmax. Where a rate of learning too high makes them 0 and 1, alike for all
+    pairs, MLP_3 still learns how frequent the labels are, and nothing before it learns again (see train.RECIPES).
     Args: p_h, p_v: (B, C), or None: that side is left out. w_h, w_v: Linear C → 1. mlp: of C → C.
     Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), those of the sides there are.
     """
@@ -864,7 +866,8 @@ class DrrNet(nn.Module):
         a word's end; match, antonym bool (2, B, n); mask bool (2, B, n), True = real, padding on the right → logits
         (B, C).
 
-        Trace: "pooling" (2, B, n), Eq. (3); "reading" (2, B, T, n), Eq. (6); "gates" (B, 2), Eq. (8), of both sides.
+        Trace: "pooling" (2, B, n), Eq. (3); "reading" (2, B, T, n), Eq. (6); "relations" (B, 2, C), p^h and p^v, and
+        "gates" (B, 2), Eq. (8), of the sides there are.
         Raises: ValueError for a mask that is not bool or not word_ids' shape.
         """
         if mask.dtype != torch.bool or mask.shape != word_ids.shape:
@@ -885,7 +888,7 @@ class DrrNet(nn.Module):
             p_v = self.relation(self.mlp_v, v)  # (B, C)
         with torch.autocast(mask.device.type, enabled=False):      # bfloat16 would round like probabilities to the same
             logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
-        record(trace, gates=gates)
+        record(trace, relations=torch.stack([p for p in (p_h, p_v) if p is not None], 1), gates=gates)
         return logits
 
 

@@ -220,16 +220,18 @@ FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="
 RECIPES = {"bert": FINE_TUNE, "dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight_decay=1e-8),
            "knowledge": FINE_TUNE}                # as the others, to be compared with them; its paper's is --recipe printed
 # Both: Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net trains its
-# encoder at 1e-3 too; we leave it the rate of fine-tuning. Batch, epochs and clip are not printed.
+# encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 1e-4: the page warms up for thousands of steps of
+# half a million pairs, while a few thousand pairs at 1e-3 saturate both softmaxes before Eq. (8) in an epoch, and nothing
+# behind them learns again (README, Results). Batch, epochs and clip are not printed.
 REREAD = FINE_TUNE | dict(optimizer="adam", lr_new=1e-3, schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
-RECIPES |= {"ladranet": REREAD, "drrnet": REREAD | dict(epochs=10, lr=1e-3)}
+RECIPES |= {"ladranet": REREAD, "drrnet": REREAD | dict(epochs=10, lr=1e-4)}
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are not printed: three epochs
 # of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond its first percents, need more --epochs. Left out:
 # its cut-offs (--max-length 48, 32, 24), dropout before every linear layer, SNLI's pairs in MNLI's training.
 PRINTED_RECIPE = FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat", weight_decay=0.0)
 SGD_RATE, SGD_AFTER = 3e-4, 30_000                # steps without a better dev result, looked at after each epoch
 SCRATCH = FINE_TUNE | dict(epochs=8, batch_size=64, lr=1e-3, dropout=0.0)
-TOY_DRRNET, TOY_SIZES = dict(epochs=8, batch_size=64), dict(WORD=64, CHARACTER=32, HIDDEN=64, ATTENTION=64)
+TOY_DRRNET, TOY_SIZES = dict(epochs=8, batch_size=64, lr=1e-3), dict(WORD=64, CHARACTER=32, HIDDEN=64, ATTENTION=64)
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
@@ -1359,8 +1361,9 @@ def explain_reading(trace, labels, parts):
     return figures
 
 
-def explain_joining(trace, parts):
-    """Figures of how DRr-Net and LadRa-Net join what they have. parts: what LadRa-Net reads."""
+def explain_joining(trace, parts, labels=()):
+    """Figures of how DRr-Net and LadRa-Net join what they have. parts: what LadRa-Net reads. labels: of DRr-Net's
+    classes; none for a score."""
     figures = []
     if "layers" in trace:
         names = [f"layer {i}" for i in range(len(trace["layers"]))]
@@ -1372,6 +1375,8 @@ def explain_joining(trace, parts):
                                     "How much of the piece and the phrases that a step chose goes on.", 1.0))
     if "gates" in trace:
         judges = ["reading", "re-reading"][-trace["gates"].shape[1]:] if "reading" in trace else ["reading"]
+        figures.append(explain.heat("The two judgements", judges, labels or ["score"], trace["relations"][0],
+                                    "What was said after reading, and after re-reading.", 1.0 if labels else None))
         figures.append(explain.bars("Gates of the two judgements", judges, {"α": trace["gates"][0]},
                                     "How much counts what was said after reading, and after re-reading."))
     return figures
@@ -1393,7 +1398,7 @@ def explain_pair(folder, sentences, given):
         for k, text in enumerate(sentences):
             words = (parses[text].words or ["(no word)"])[:settings.max_length]
             figures += explain_reading(trace, words, {f"sentence {'ab'[k]}": ((k, 0), (k, 0))})
-        figures += explain_joining(trace, ())
+        figures += explain_joining(trace, (), task.labels)
     elif settings.model == "ladranet":
         trace, titles = arrays(trace), ["pieces", *(f"phrases of {kernel}" for kernel in model.KERNELS[:len(model.first)])]
         parts = {title: ((r - 1, 0) if r else None, (0, slice(None), r)) for r, title in enumerate(titles)}

@@ -324,7 +324,7 @@ PROMISED = {
     "knowledge": ["Relations of words", "Prior over pieces", "Attention", "Attention after calibration", *LED["knowledge"],
                   "The two gates"],
     "drrnet": ["First look: sentence a", READ + "sentence a", "First look: sentence b", READ + "sentence b",
-               "Gates of the two judgements"],
+               "The two judgements", "Gates of the two judgements"],
     "ladranet": [*(f"{what}{kind}" for kind in ("pieces", "phrases of 2", "phrases of 3")
                    for what in ("First look: ", READ, "Coverage, step by step: ") if (what, kind) != ("First look: ", "pieces")),
                  "Mixture of layers", "Mixture of each step"]}
@@ -334,7 +334,7 @@ CASES = [(["--model", "bert"], PROMISED["bert"]), (["--model", "dabert"], PROMIS
          (["--model", "dafa", "--scope", "head"], [*PROMISED["dafa"], "Gate g in each head", "Gate f in each head"]),
          (["--model", "dafa", "--without", "fusion"], PROMISED["dafa"][:3]),
          (["--model", "dafa", "--without", "cross-attention"], [x for x in PROMISED["dafa"] if x not in LED["dafa"]]),
-         ([*DRRNET, "--without", "reread"], [PROMISED["drrnet"][k] for k in (0, 2, 4)]),
+         ([*DRRNET, "--without", "reread"], [PROMISED["drrnet"][k] for k in (0, 2, 4, 5)]),
          ([*DRRNET, "--without", "global"], PROMISED["drrnet"]),
          ([*LADRANET, "--without", "dsa,bert"], [x for x in PROMISED["ladranet"] if "First" in x]),
          ([*LADRANET, "--without", "phrase-cnn", "--printed", "all"], [*PROMISED["ladranet"][:2], *PROMISED["ladranet"][-2:]])]
@@ -411,8 +411,10 @@ def same_as_the_trace(trace, shown, args):
             same(f"First look: sentence {side}", trace["pooling"][k, 0, None, :len(words)])
             if "reading" in trace:
                 same(READ + f"sentence {side}", trace["reading"][k, 0, :, :len(words)])
+        same("The two judgements", trace["relations"][0])
         same("Gates of the two judgements", trace["gates"].T)
         judges = [x for x, part in (("reading", "global"), ("re-reading", "reread")) if part not in args]
+        assert shown["The two judgements"][:2] == (["0", "1"], judges)
         assert shown["Gates of the two judgements"][:2] == (["α"], judges)
     else:
         for r, kind in enumerate(("pieces", "phrases of 2", "phrases of 3")):

@@ -573,7 +573,7 @@ def drrnet_loop(P, pair, steps, beta, without, classes):
             read.append(weights)
         sides.append((probabilities(mlp_loop(matching_loop(*v), P.mlp_2)), P.w_v, P.b_v))
     logits, gates = fusion_loop(sides, P.mlp_3)
-    return logits, SimpleNamespace(pooling=[pooled_a, pooled_b], reading=read, gates=gates)
+    return logits, SimpleNamespace(pooling=[pooled_a, pooled_b], reading=read, relations=[p for p, *_ in sides], gates=gates)
 
 
 def sentence_of(x, side, b):
@@ -595,11 +595,12 @@ def test_drrnet_oracle(without, classes, printed):
     x[1][0, 0, 3] = 0                                                  # a word without characters
     got, again, P = net(*x), net(*x, trace), drr_weights(net)
     assert got.shape == (B, classes) and torch.equal(got, again)
-    assert trace.keys() == {"pooling", "gates"} | ({"reading"} if "reread" not in without else set())
+    assert trace.keys() == {"pooling", "relations", "gates"} | ({"reading"} if "reread" not in without else set())
     for b in range(B):
         pair = [sentence_of(x, side, b) for side in (0, 1)]
         want, seen = drrnet_loop(P, pair, 3, 1e8 if printed else 2.0, without, classes)
         same(got[b], want)
+        same(trace["relations"][b], seen.relations)
         same(trace["gates"][b], seen.gates)
         for side, sentence in enumerate(pair):
             same(trace["pooling"][side, b, :len(sentence)], seen.pooling[side])
@@ -695,7 +696,7 @@ def test_drrnet_padding_and_neighbours_change_nothing(p, without):
     for b in range(p.b):
         longest = max(1, p.lengths[0][b], p.lengths[1][b])
         same(net(*(part[:, b:b + 1, :longest] for part in x), cut), want[b:b + 1], 1e-12)
-        for name in full.keys() - {"gates"}:
+        for name in full.keys() - {"relations", "gates"}:
             same(cut[name][:, 0], full[name][:, b, ..., :longest], 1e-12)
 
 
@@ -821,7 +822,7 @@ def test_swapped_sentences(without):
     """Encodings and readings exchange places. Not the logits: a and b have places in [a; b; a ⊙ b; b - a]."""
     net, x, one, two = drr(without=without), sentences([[5, 1, 2], [3, 5, 1]], 5), {}, {}
     assert far(net(*x, one), net(*(part.flip(0) for part in x), two))
-    for name in one.keys() - {"gates"}:
+    for name in one.keys() - {"relations", "gates"}:
         same(two[name].flip(0), one[name], 1e-12)
     a, b = normal(B, D, seed=1), normal(B, D, seed=2)
     first, second, product, difference = matching(b, a).split(D, -1)

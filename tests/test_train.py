@@ -187,7 +187,9 @@ def test_recipes():
     for model in ("drrnet", "ladranet"):
         s = of(model)
         assert (s.optimizer, s.lr_new, s.schedule, s.warmup, s.patience) == ("adam", 1e-3, "cosine", 0.05, 1000), model
-    assert of("drrnet").lr == 1e-3 and of("drrnet").bert == "none"
+    assert of("drrnet").lr == 1e-4 and of("drrnet").bert == "none"
+    toy = train.Settings(model="drrnet", device="cpu").complete()
+    assert (toy.task, toy.lr, toy.epochs, toy.batch_size, toy.optimizer) == ("toy", 1e-3, 8, 64, "adam")
     for model in ("bert", "dabert", "dafa", "knowledge", "ladranet"):
         s = of(model)
         assert 8e-6 <= s.lr <= 3e-5 and 3 <= s.epochs <= 5 and s.batch_size in (16, 32, 64) and 7.5 <= s.clip <= 15, model
