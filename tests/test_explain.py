@@ -468,12 +468,18 @@ def test_pieces_of_a_byte_level_vocabulary():
     assert pieces[0] == "<s>" and "Ġ" not in "".join(pieces) and "".join(pieces) == "<s>thedog</s></s>cat</s>"
 
 
-def test_a_score_has_no_probabilities():
+@pytest.mark.parametrize("args", [[], DRRNET], ids=["dafa", "drrnet"])
+def test_a_score_has_no_probabilities(args, traces):
     for name in ("train", "dev"):
         Path(f"{name}.tsv").write_text("sentence1\tsentence2\tlabel\n" + "the dog\tthe cat\t2.5\na\tb\t0.5\n" * 4, "utf-8")
-    assert run("--epochs", "1") == 0
+    assert run(*args, "--epochs", "1") == 0
+    traces.clear()
     root = explained()
     assert re.fullmatch(r"-?\d+\.\d{3}", root.find(".//strong").text) and "Probability of each answer" not in tables(root)
+    if args:
+        columns, judges, rows = tables(root)["The two judgements"]
+        assert (columns, judges) == (["score"], ["reading", "re-reading"])
+        np.testing.assert_allclose(values(rows), traces[0][0]["relations"][0], atol=6e-4)
 
 
 @pytest.mark.parametrize("args", [["--model", "dafa"], DRRNET, LADRANET], ids=lambda args: args[1])

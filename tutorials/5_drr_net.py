@@ -175,8 +175,8 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 # Both judgements have been through a softmax, and that is a trap. Of two classes its slope is p (1 - p): for logits
 # 1 apart 0.2, for logits 40 apart 4e-18, here rounded to 0. If the first steps are too long, they drive p^h and p^v
 # to 0 and 1, for every pair the same. MLP_3 then still learns how frequent each label is, and what stands before the
-# softmaxes learns no more, however long one trains. That is what the paper's rate of 1e-3 does to a few thousand
-# pairs, and why ours is 1e-4 (README, Results).
+# softmaxes learns no more, however long one trains. That is what the paper's rate of 1e-3 did on MRPC, and why ours
+# is 1e-4 (README, Results).
 
 # %%
 for apart in (1.0, 10.0, 40.0):
