@@ -1,5 +1,65 @@
-"""Lets `pytest` find the modules from any working directory."""
+"""Lets `pytest` find the modules from any working directory; no test depends on time or chance."""
+import shutil
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+from hypothesis import settings
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+settings.register_profile("house", derandomize=True, deadline=None)
+settings.register_profile("long", deadline=None)  # see fuzz.py
+settings.load_profile("house")
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty folder with train, dev and test pairs; one thread; parser and lexicon of no cost.
+
+    22 pairs of train in batches of 8 are three steps an epoch. Not under torchrun.
+    """
+    import batches
+    import priors
+    from small_runs import RELATED, ChainParser, write_pairs
+    from support.options import load_class
+
+    load_class.cache_clear()  # another test's mine.py
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(batches, "load_parser", ChainParser)
+    monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
+    for name, count in (("train", 22), ("dev", 10), ("test", 9)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield tmp_path
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory):
+    """trained_once(*args) -> folder of a run with these arguments, trained once for all tests."""
+    from small_runs import run
+
+    made = {}
+
+    def train_once(*args):
+        if args not in made:
+            made[args] = tmp_path_factory.mktemp("trained") / "run"
+            assert run(*args, out=made[args]) == 0
+        return made[args]
+
+    return train_once
+
+
+@pytest.fixture
+def trained(trained_once, workplace):
+    """trained(*args) -> a copy of such a run in the folder "run" here, which a test may change."""
+
+    def copy(*args):
+        return Path(shutil.copytree(trained_once(*args), "run", dirs_exist_ok=True))
+
+    return copy

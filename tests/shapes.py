@@ -1,185 +1,116 @@
 """Runs shape comments.
 
-A module states its axis letters once, in a comment block
-
-    # Axes: B batch, L tokens, d hidden size
-
-and a line that changes a shape ends with the new one, as in
-
-    hidden = self.word(input_ids) + position  # (B, L, d)
-
-`trace` loads a module with a check behind each such line: the named value, or the returned one, must have that shape.
-Within one call of a function a letter means one size. An axis may be a letter, an integer, or an expression such as
-`2*d` or `n+1`. What the check cannot run is an error: a letter outside the legend, a shape on any other kind of line
-(several targets, an attribute, a `for`), words behind a shape.
-
-    with trace("bert_min.py", "semmatch.py") as tracer:      # a module stands behind those it imports
-        tracer.modules["semmatch"].spread_prior(...)
-    tracer.never_run()                                       # "semmatch.py:166 (B, L, L)", ...
+A module states its axis letters once, in a block `# Axes: B batch, L tokens, d hidden size`, and a
+line that changes a shape ends with the new one: `hidden = self.word(ids) + position  # (B, L, d)`.
+While a `Tracer` is on, it looks at each such line when it has run: the named value, or the returned
+one, must have that shape. Within one call of a function a letter means one size. An axis may be a
+letter, an integer, or an expression such as `2*d` or `n+1`. What cannot be checked is an error: a
+letter outside the legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
 import io
 import re
 import sys
 import tokenize
-import types
 from pathlib import Path
 
 
 class ShapeError(Exception):
-    """A shape comment is wrong, or no check can be made of it."""
+    """No check can be made of a shape comment."""
 
 
-def read_legend(comments):
-    """Letter -> meaning, from the comment block that starts with `# Axes:`. comments: as read_comments has them."""
-    for line, (text, alone) in comments.items():
-        if alone and text.startswith("# Axes:"):
-            block = text.removeprefix("# Axes:")
-            while comments.get(line := line + 1, ("", False))[1]:
-                block += comments[line][0].lstrip("#")
-            legend = dict(item.strip().partition(" ")[::2] for item in block.split(","))
-            bad = [letter for letter, meaning in legend.items() if not letter.isidentifier() or not meaning]
-            if bad or len(legend) < block.count(",") + 1:
-                raise ShapeError(f"line {line - 1}: the legend needs `letter meaning, ...`, once each: {bad or block}")
-            return legend
-    return {}
+def letters_of(axis):
+    return {node.id for node in ast.walk(ast.parse(axis)) if isinstance(node, ast.Name)}
 
 
-def read_comments(source):
-    """Line -> (comment, whether nothing else is on the line)."""
-    found = {}
+def read_shapes(path):
+    """Line -> (the statement, its shape as a list of axes) of all lines of statements with one."""
+    source, shapes = Path(path).read_text("utf-8"), {}
+    legend = re.search(r"^# Axes:(.*(?:\n# .*)*)", source, re.M)
+    legend = legend[1].replace("\n#", "").split(",") if legend else []
+    known = {meaning.split()[0] for meaning in legend}
+    statements = {node.end_lineno: node for node in ast.walk(ast.parse(source))
+                  if isinstance(node, ast.Return) or isinstance(node, ast.Assign)
+                  and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            found[token.start[0]] = (token.string, token.line.lstrip().startswith("#"))
-    return found
-
-
-def read_shapes(comments, legend):
-    """Line -> shape, the text of each axis, for each comment behind code that is a shape."""
-    shapes = {}
-    for line, (text, alone) in comments.items():
-        inside, closed, rest = text.removeprefix("# (").partition(")")
-        if alone or not text.startswith("# (") or not closed or not re.fullmatch(r"[\w\s,+*/-]*", inside):
+        found = re.match(r"# \(([\w\s,+*/-]*)\)(.*)", token.string)
+        if token.type != tokenize.COMMENT or token.line.lstrip().startswith("#") or not found:
             continue
+        axes, line = [axis.strip() for axis in found[1].split(",") if axis.strip()], token.start[0]
         try:
-            axes = ast.parse(f"({inside.strip().rstrip(',')},)" if inside.strip() else "()", mode="eval").body.elts
+            strange = set().union(*map(letters_of, axes)) - known
         except SyntaxError:                                       # words in brackets
             continue
-        letters = {node.id for axis in axes for node in ast.walk(axis) if isinstance(node, ast.Name)}
-        if letters - legend.keys():
-            raise ShapeError(f"line {line}: {text}: {sorted(letters - legend.keys())} not in the legend")
-        if rest.strip():
-            raise ShapeError(f"line {line}: {text}: words behind it")
-        shapes[line] = [ast.unparse(axis) for axis in axes]
+        problems = {f"{strange} not in the legend": strange, "words behind it": found[2].strip(),
+                    "it belongs behind `name = ...` or `return ...`": line not in statements}
+        for problem in (problem for problem, there in problems.items() if there):
+            raise ShapeError(f"{path}:{line}: {token.string}: {problem}")
+        lines = range(statements[line].lineno, line + 1)
+        shapes |= dict.fromkeys(lines, (statements[line], axes))
     return shapes
 
 
-def check(size, shape, bound):
-    """True when the sizes fit the axes. Letters met for the first time are added to `bound`."""
-    if len(size) != len(shape):
+def fits(size, axes, bound):
+    """True when the sizes are those of the axes. Letters met for the first time go into `bound`."""
+    if len(size) != len(axes):
         return False
-    for axis, got in zip(shape, size):                            # lone letters first: they say what n in n+1 is
+    for axis, got in zip(axes, size):           # lone letters first: they say what n in n+1 is
         if axis.isidentifier() and bound.setdefault(axis, got) != got:
             return False
-    for axis, got in zip(shape, size):
-        new = {node.id for node in ast.walk(ast.parse(axis)) if isinstance(node, ast.Name)} - bound.keys()
-        if len(new) > 1:
-            raise ShapeError(f"{axis}: several unknown letters")
-        for letter in new:
-            fits = [value for value in range(got + 3) if eval(axis, {}, bound | {letter: value}) == got]
-            if len(fits) != 1:
-                return False
-            bound[letter] = fits[0]
-        if eval(axis, {}, bound) != got:
+    for axis, got in zip(axes, size):
+        for letter in letters_of(axis) - bound.keys():
+            bound |= {letter: x for x in range(got + 3)
+                      if eval(axis, {}, bound | {letter: x}) == got}
+        if letters_of(axis) - bound.keys() or eval(axis, {}, bound) != got:
             return False
     return True
 
 
-class Instrument(ast.NodeTransformer):
-    """Puts a check behind every statement whose last line ends with a shape, and fresh letters into each function."""
+class Tracer:
+    """A context. Afterwards `wrong` lists what was not as a comment says, `never_run` the comments
+    that no call has reached."""
 
-    def __init__(self, shapes):
-        self.waiting = set(shapes)
-
-    def call(self, value, node):
-        self.waiting.discard(node.end_lineno)
-        line = ast.Constant(node.end_lineno)
-        axes = ast.Name("__axes__", ast.Load())
-        return ast.Call(ast.Name("__shape__", ast.Load()), [value, line, axes], [])
-
-    def visit_FunctionDef(self, node):
-        self.generic_visit(node)
-        at = int(ast.get_docstring(node) is not None)
-        node.body.insert(at, ast.Assign([ast.Name("__axes__", ast.Store())], ast.Dict([], [])))
-        return node
-
-    def visit_Assign(self, node):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if node.end_lineno not in self.waiting or len(targets) > 1 or not isinstance(targets[0], ast.Name):
-            return node
-        return [node, ast.Expr(self.call(ast.Name(targets[0].id, ast.Load()), node))]
-
-    visit_AugAssign = visit_AnnAssign = visit_Assign
-
-    def visit_Return(self, node):
-        if node.end_lineno in self.waiting and node.value is not None:
-            node.value = self.call(node.value, node)
-        return node
-
-
-class trace:
-    """Context in which the named modules are loaded anew with their checks. See the module's docstring."""
-
-    def __init__(self, *paths):
-        self.paths = [Path(path) for path in paths]
-        self.modules, self.shapes, self.run = {}, {}, set()
+    def __init__(self, paths):
+        self.shapes = {str(path): read_shapes(path) for path in paths}
+        self.never_run, self.wrong = set(), []
+        for path, shapes in self.shapes.items():
+            self.never_run |= {f"{Path(path).name}:{statement.end_lineno}"
+                               for statement, _ in shapes.values()}
 
     def __enter__(self):
-        self.before = {path.stem: sys.modules.get(path.stem) for path in self.paths}
-        try:
-            for path in self.paths:
-                self.load(path)
-        except BaseException:
-            self.__exit__()
-            raise
+        self.before = sys.gettrace()
+        sys.settrace(self.enter)
         return self
 
     def __exit__(self, *_):
-        for name, module in self.before.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
+        sys.settrace(self.before)
 
-    def load(self, path):
-        source = path.read_text("utf-8")
-        comments = read_comments(source)
-        try:
-            shapes = read_shapes(comments, read_legend(comments))
-            instrument = Instrument(shapes)
-            tree = ast.fix_missing_locations(instrument.visit(ast.parse(source)))
-            if instrument.waiting:
-                raise ShapeError(f"line {min(instrument.waiting)}: a shape belongs behind `name = ...` or `return ...`")
-        except ShapeError as error:
-            raise ShapeError(f"{path.name}, {error}") from None
-        self.shapes |= {(path.name, line): shape for line, shape in shapes.items()}
+    def enter(self, frame, event, value):
+        """Follows a call of a function of these files, but what Python makes of a comprehension."""
+        path = frame.f_code.co_filename
+        shapes, bound, running = self.shapes.get(path), {}, None
+        if not shapes or frame.f_code.co_name.startswith("<"):
+            return None
 
-        def check_line(value, line, bound):
-            shape = shapes[line]
-            size = tuple(getattr(value, "shape", ())) if hasattr(value, "shape") else None
-            known = dict(bound)
-            if size is None or not check(size, shape, bound):
-                raise ShapeError(f"{path.name}:{line}: the comment says ({', '.join(shape)}), the value is "
-                                 f"{size or type(value).__name__}, and so far {known}")
-            self.run.add((path.name, line))
-            return value
+        def follow(frame, event, value):
+            nonlocal running
+            here = shapes.get(frame.f_lineno) if event == "line" else None
+            if running and event != "exception":
+                statement, axes = running
+                returns = isinstance(statement, ast.Return)
+                if here is running or returns and event == "line":      # a `with` may end before
+                    return follow
+                value = value if returns else frame.f_locals[statement.targets[0].id]
+                self.look(f"{Path(path).name}:{statement.end_lineno}", value, axes, bound)
+            running = here
+            return follow
 
-        module = types.ModuleType(path.stem)
-        module.__file__, module.__shape__, module.__axes__ = str(path), check_line, {}
-        self.modules[path.stem] = sys.modules[path.stem] = module
-        exec(compile(tree, str(path), "exec"), module.__dict__)
+        return follow
 
-    def never_run(self):
-        """The shape comments that no call has reached."""
-        return [f"{name}:{line} ({', '.join(shape)})" for (name, line), shape in sorted(self.shapes.items())
-                if (name, line) not in self.run]
+    def look(self, line, value, axes, bound):
+        """Compares a value with the shape in a comment."""
+        self.never_run.discard(line)
+        known, shape = dict(bound), getattr(value, "shape", None)
+        if shape is None or not fits(tuple(shape), axes, bound):
+            found = type(value).__name__ if shape is None else tuple(shape)
+            self.wrong.append(f"{line}: ({', '.join(axes)}), found {found}, so far {known}")

@@ -1,13 +1,13 @@
-"""The rules of the house: imports, docstrings, shape comments that run, and README's tables and snippets."""
+"""The rules of the house: imports, docstrings, shape comments that run; what README, docs say."""
 import ast
 import doctest
+import graphlib
 import importlib
 import itertools
 import json
 import re
 import shlex
 import sys
-import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,425 +15,454 @@ import numpy as np
 import pytest
 import torch
 
-import shapes
+import batches
+import priors
+import reread
+import semmatch
+import train
+from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention
+from experiments import bench, compare
+from shapes import ShapeError, Tracer
+from support import conllu, options, parser, parses, tasks, toy, words
 
 ROOT = Path(__file__).resolve().parent.parent
-# A module and the local ones that it may import, which stand before it.
-LOCAL = {"bert_min": set(), "priors": set(), "semmatch": {"bert_min", "priors"}, "tasks": {"priors"},
-         "explain": set(), "train": {"bert_min", "explain", "priors", "semmatch", "tasks"}}
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
-PAPERS = {"DABERT", "DAFA", "Knowledge", "DRr-Net", "LadRa-Net"}
+# What the files at the top import of ours. support imports support alone, experiments anything.
+TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
+       "semmatch": {"bert_min", "support.kernels"}, "batches": {"priors", "support"},
+       "train": {"batches", "bert_min", "priors", "semmatch", "support"}}
+CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+        for pattern in ("*.py", "support/*.py", "experiments/*.py")
+        for path in sorted(ROOT.glob(pattern))}
+PAGES = ["README.md", *(path.relative_to(ROOT).as_posix() for folder in ("docs", "tutorials")
+                        for path in sorted(ROOT.glob(f"{folder}/*.md")))]
+PAPERS = {"DABERT": (1, 7), "DAFA": (1, 9), "Knowledge": (1, 9), "DRr-Net": (1, 8),
+          "LadRa-Net": (9, 15)}
+each_file = pytest.mark.parametrize("file", CODE)
+each_page = pytest.mark.parametrize("page", PAGES)
 
 
 def source(name):
     return (ROOT / name).read_text("utf-8")
 
 
-def read_project_file(name):
-    assert (ROOT / name).exists(), f"{name} is missing: the project needs one, and these tests read it"
-    return source(name)
+def module_of(file):
+    return file.removesuffix(".py").replace("/", ".")
 
 
-# ---- Imports and docstrings -----------------------------------------------------------------------------------------
+# ---- Files --------------------------------------------------------------------------------------
 
-def imported(text):
-    """First names of all modules imported anywhere in the text."""
-    names = set()
-    for node in ast.walk(ast.parse(text)):
+def imported(text, everywhere=True):
+    """Dotted names of all modules imported in a text, or of those that importing it imports."""
+    tree, names = ast.parse(text), set()
+    for node in ast.walk(tree) if everywhere else tree.body:
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module in ("support", "experiments"):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
-            names.add(node.module.partition(".")[0])
+            names.add(node.module)
     return names
 
 
-def test_every_module_has_its_place():
-    assert {path.stem for path in ROOT.glob("*.py")} == LOCAL.keys()
+def ours(names):
+    return names & {module_of(file) for file in CODE}
 
 
-@pytest.mark.parametrize("module", LOCAL)
-def test_imports_go_one_way(module):
-    names = imported(source(f"{module}.py"))
-    assert names & LOCAL.keys() <= LOCAL[module]
-    assert names - LOCAL.keys() - sys.stdlib_module_names <= PACKAGES
+@each_file
+def test_imports_go_one_way(file):
+    names, floor = imported(CODE[file]), file.partition("/")[0]
+    local = ours(names)
+    foreign = {name.partition(".")[0] for name in names - local} - sys.stdlib_module_names
+    assert foreign <= PACKAGES
+    if floor == "support":
+        assert all(name.startswith("support.") for name in local)
+    elif floor != "experiments":
+        known = TOP[module_of(file)]                       # a file that is not there has no place
+        assert known == {"support" if "support" in known and name.startswith("support.") else name
+                         for name in local}
+
+
+def test_no_import_goes_round():
+    graph = {module_of(file): ours(imported(text, False)) for file, text in CODE.items()}
+    assert set(graphlib.TopologicalSorter(graph).static_order()) == graph.keys() >= TOP.keys()
 
 
 def public(tree):
-    """(name, node) of public functions and classes, and of public methods with more than one statement."""
+    """(name, node) of public functions and classes, and of their methods of several statements."""
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-            yield node.name, node
-            for inner in node.body if isinstance(node, ast.ClassDef) else ():
-                if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_") and len(inner.body) > 1:
-                    yield f"{node.name}.{inner.name}", inner
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            inside = node.body if isinstance(node, ast.ClassDef) else ()
+            found = {f"{node.name}.{inner.name}": inner for inner in inside
+                     if isinstance(inner, ast.FunctionDef) and len(inner.body) > 1}
+            for name, inner in ({node.name: node} | found).items():
+                if not re.search(r"(^|\.)_", name):
+                    yield name, inner
 
 
-@pytest.mark.parametrize("module", LOCAL)
-def test_docstrings(module):
-    tree = ast.parse(source(f"{module}.py"))
-    assert ast.get_docstring(tree), "the module has no docstring"
-    bare = [name for name, node in public(tree) if not ast.get_docstring(node)
-            and not {"forward", "backward"} & set(name.split(".")[1:])]      # torch's own contract
-    assert bare == []
+@each_file
+def test_docstrings_and_their_examples(file):
+    tree, torchs = ast.parse(CODE[file]), re.compile(r"\.(forward|backward)$")
+    bare = [name for name, node in public(tree) if not ast.get_docstring(node)]
+    assert [name for name in bare if not torchs.search(name)] == [] and ast.get_docstring(tree)
+    result = doctest.testmod(importlib.import_module(module_of(file)))
+    assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
 
-@pytest.mark.parametrize("module", LOCAL)
-def test_doctests(module):
-    result = doctest.testmod(importlib.import_module(module))
-    assert result.failed == 0
-    assert (result.attempted > 0) == (">>>" in source(f"{module}.py"))
+@pytest.mark.parametrize("folder", [".", "support", "experiments", "tests", "tests/oracles",
+                                    "tutorials"])
+def test_lines_are_short_and_simple(folder):
+    """100 columns, 118 in lessons; no conditional expression in another; no lambda with a name."""
+    found = []
+    for path in sorted(ROOT.glob(f"{folder}/*.py")):
+        text, most = path.read_text("utf-8"), 118 if path.name[0].isdigit() else 100
+        found += [f"{path.name}:{i} is long" for i, line in enumerate(text.splitlines(), 1)
+                  if len(line) > most]
+        for node in ast.walk(ast.parse(text)):
+            inside, forbidden = [], ast.Lambda
+            if isinstance(node, ast.IfExp):
+                inside, forbidden = list(ast.walk(node))[1:], ast.IfExp
+            elif isinstance(node, ast.Assign):
+                inside = getattr(node.value, "elts", [node.value])
+            if any(isinstance(x, forbidden) for x in inside):
+                found.append(f"{path.name}:{node.lineno}: write this {forbidden.__name__} out")
+    assert found == []
 
 
-# ---- Shape comments -------------------------------------------------------------------------------------------------
+# ---- Shape comments -----------------------------------------------------------------------------
 
-def run_bert_min(modules):
-    """Every path of the encoder, with sizes that are distinct primes (d = H k)."""
-    bert_min = modules["bert_min"]
-    for segments in (2, 1):
-        config = bert_min.BertConfig(vocab_size=29, hidden_size=3 * 5, num_layers=1, num_heads=3, intermediate_size=17,
-                                     max_length=13, segments=segments)
-        ids = torch.arange(2 * 7).view(2, 7)
-        for trace in (None, {}):
-            bert_min.Bert(config)(ids, ids % 2, ids != 13, None, trace)
-
-
-def parse_of(priors, words, heads):
-    text = " ".join(words)
-    return priors.Parse(text, priors.split_words(text), ("NOUN",) * len(words), np.array(heads), ("obj",) * len(words))
-
-
-def run_priors(modules):
-    """The dependency matrix of 3 × 5 words, and a small untrained parser on sentences of several lengths."""
-    priors = modules["priors"]
-    a, b = parse_of(priors, list("pqr"), [2, 0, 2]), parse_of(priors, list("qrstp"), [0, 1, 2, 3, 1])
-    tfidf = priors.TfIdf([a.words, b.words])
-    for without in (set(), {"tfidf"}):
-        for printed in (set(), {4}):
-            priors.dependency_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words), printed, without)
-    vocabulary = {"words": ["p", "q"], "characters": ["p"], "tags": ["NOUN", "VERB"], "relations": ["root", "obj", "x"]}
-    torch.manual_seed(0)
-    parser = priors.Parser(vocabulary, word_size=5, character_size=3, filters=2, hidden=7, arc_size=11,
-                           relation_size=13)
-    torch.nn.init.normal_(parser.W_arc)
-    answers = parser.parse([list("pqrpq"), list("qq"), ["p"]])
-    assert [len(heads) for _, heads, _ in answers] == [5, 2, 1]
-    table = priors.Table({"synonym": [("p", "q")], "hypernym": [("r", "s")]})
-    priors.relation_matrix(table.facts(a.words), table.facts(b.words))
-    priors.Vocabulary.learn([a.words, b.words]).ids(b.words)
-    priors.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
-
-
-def run_semmatch(modules):
-    """Every method in the encoder, in both scopes, intended and printed, traced and not."""
-    bert_min, semmatch = modules["bert_min"], modules["semmatch"]
-    config = bert_min.BertConfig(vocab_size=29, hidden_size=3 * 5, num_layers=1, num_heads=3, intermediate_size=17,
-                                 max_length=13)
+def run_methods():
+    """Every path of the encoder and of every method, with sizes that are mostly distinct primes."""
+    config = BertConfig(29, hidden_size=3 * 5, num_layers=1, num_heads=3, intermediate_size=17,
+                        max_length=13)
     ids = torch.arange(2 * 7).view(2, 7)
     segment = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0]])
-    words = torch.tensor([[-1, 0, -1, 0, 1, 1, -1], [-1, -1, 0, 0, -1, -1, -1]])
-    for name, method in semmatch.METHODS.items():
-        if not issubclass(method, semmatch.SelfAttention):
-            continue
-        for scope in ("hidden", "head") if name != "bert" else ("",):
-            for printed in (frozenset(), getattr(method, "PRINTED", frozenset())):
-                options = {"printed": printed, "scope": scope} if name != "bert" else {}
-                for trace in (None, {}):
-                    prior = {"dependency": torch.rand(2, 11, 19), "relations": torch.rand(2, 11, 19, 5) < 0.5}.get(
-                        getattr(method, "PRIOR", None))
-                    matcher = semmatch.Matcher(name, config, 23, **options)
-                    matcher(ids, segment, ids != 13, words, prior, trace).sum().backward()
-    for printed in (frozenset(), semmatch.LadraNet.PRINTED):
-        for without in ((), ("bert",)):
-            ladranet = semmatch.LadraNet(config, 23, printed, without)
-            ladranet(ids, segment, ids != 13, words, {}).sum().backward()
-    word_ids = torch.arange(2 * 3 * 5).view(2, 3, 5)
+    place = torch.tensor([[-1, 0, -1, 0, 1, 1, -1], [-1, -1, 0, 0, -1, -1, -1]])
+    known = {"dependency": torch.rand(2, 11, 19), "relations": torch.rand(2, 11, 19, 5) < 0.5}
+    for method in (SelfAttention, semmatch.DabertAttention, semmatch.DafaAttention,
+                   semmatch.KnowledgeAttention):
+        forms = [{}] if method is SelfAttention else [
+            dict(scope="hidden", without={"gates"} & method.ABLATIONS), dict(scope="head"),
+            dict(printed=method.PRINTED)]
+        for given, trace in itertools.product(forms, (None, {})):
+            model = semmatch.Matcher(method, config, 23, **given)
+            model(ids, segment, ids != 13, place, known.get(method.PRIOR), trace).sum().backward()
+    for printed, without in itertools.product(((), (12, 13, 14)), ((), ("bert",))):
+        model = reread.LadraNet(config, 23, printed, without)
+        model(ids, segment, ids != 13, place, {}).sum().backward()
+    vocabulary = SimpleNamespace(words=[""] * 29, characters=[""] * 35, vectors=None)
+    numbers = torch.arange(2 * 3 * 5).view(2, 3, 5)
+    spelled, flags = numbers[..., None].expand(-1, -1, -1, 7), numbers > 3
     for classes in (1, 23):
-        drrnet = semmatch.DrrNet(31, 37, classes)
-        characters, flags = word_ids[..., None].expand(-1, -1, -1, 7), word_ids > 3
-        drrnet(word_ids, characters, word_ids % 17, flags, flags, word_ids != 29, {}).sum().backward()
+        model = reread.DrrNet(vocabulary, classes, word_size=13, hidden_size=11, layers=1)
+        model(numbers, spelled, numbers % 17, flags, flags, numbers != 29, {}).sum().backward()
 
 
-def run_tasks(modules):
-    modules["tasks"].spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
-
-
-def run_train(modules):
-    """Two pairs in a batch with their priors."""
-    priors, tasks, train = modules["priors"], modules["tasks"], modules["train"]
-    a, b = parse_of(priors, list("pqr"), [2, 0, 2]), parse_of(priors, list("qrstp"), [0, 1, 2, 3, 1])
+def run_words(monkeypatch):
+    """Parses, priors and batches of two pairs; a small untrained parser."""
+    made = {text: parses.Parse(text, parses.split_words(text), ("NOUN",) * len(heads),
+                               np.array(heads), ("obj",) * len(heads))
+            for text, heads in {"p q r": [2, 0, 2], "q r s t p": [0, 1, 2, 3, 1]}.items()}
+    a, b = made.values()
+    assert conllu.tree_depths(a.heads).tolist() == [1, 0, 1]
+    priors.dependency_matrix(a, b, np.ones(3), np.ones(5), {4})
+    sizes = dict(word_size=5, character_size=3, filters=2, hidden=7, arc_size=11, relation_size=13)
+    known = {"words": ["p", "q"], "characters": ["p"], "tags": ["NOUN", "VERB"]}
+    small = parser.Parser(known | {"relations": ["root", "obj", "x"]}, **sizes)
+    small.parse([list("pqrpq"), list("qq"), ["p"]])
+    small([list("pqrpq")], unknown=0.5)
+    parser.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
+    tasks.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
+    monkeypatch.setattr(parses, "word_tokenizer",                           # as if nltk gave up
+                        lambda: SimpleNamespace(tokenize=lambda text: []))
+    parses.split_words("p q")
+    tokenizers = {"pieces": PairTokenizer.train(list(made)),
+                  "words": words.Vocabulary.learn([a.words, b.words])}
     pairs = [tasks.Pair(a.text, b.text, 1), tasks.Pair(b.text, a.text, 0)]
-    tokenizer = modules["bert_min"].PairTokenizer.train([a.text, b.text])
-    prior = lambda pair: np.zeros((len(pair.a.split()), len(pair.b.split())), np.float32)  # noqa: E731
-    train.Examples(pairs, SimpleNamespace(max_length=13), tokenizer, None, prior).collate([0, 1])
-    facts, vocabulary = {p.text: priors.Table({}).facts(p.words) for p in (a, b)}, priors.Vocabulary.learn([b.words])
-    train.WordExamples(pairs, SimpleNamespace(max_length=4), vocabulary, {p.text: p for p in (a, b)}, facts).collate([0, 1])
+    for prior, reads in (("dependency", "pieces"), ("relations", "pieces"), ("words", "words")):
+        method = SimpleNamespace(PRIOR=prior, READS=reads)
+        reader = batches.Reader(method, 13, tokenizer=tokenizers[reads])
+        reader.parses, reader.tfidf = made, priors.TfIdf([a.words, b.words])
+        reader.facts = {text: priors.Table({}).facts(parse.words) for text, parse in made.items()}
+        reader.examples(pairs).collate([0, 1])
 
 
-def test_shape_comments_are_right():
-    """Every shape comment of every module, run on small inputs; none is wrong, none is left out."""
-    with shapes.trace(*(ROOT / f"{module}.py" for module in LOCAL)) as tracer:
-        for run in (run_bert_min, run_priors, run_semmatch, run_tasks, run_train):
-            run(tracer.modules)
-    assert tracer.never_run() == []
-    counts = {module: sum(name == f"{module}.py" for name, _ in tracer.shapes) for module in LOCAL}
-    assert counts["bert_min"] > 15 and counts["priors"] > 10 and counts["semmatch"] > 10, counts
+def run_bench():
+    """A training step of a random batch."""
+    bench.random_batch(semmatch.DafaAttention, 29, 3, 11)
+    subject = bench.Subject("bert", BertConfig(29, 15, 1, 3, 17, 13), {"device": "cpu"})
+    subject.give(bench.random_batch(SelfAttention, 29, 3, 11), "fp32")
+    subject.train()
+
+
+def test_shape_comments_are_right(monkeypatch):
+    """Every shape comment of every file, run on small inputs; none is wrong, none is left out."""
+    with Tracer(ROOT / file for file in CODE) as tracer:
+        run_methods()
+        run_words(monkeypatch)
+        run_bench()
+    assert tracer.wrong == [] and tracer.never_run == set()
 
 
 MODULE = '''
-"""A module."""
 import torch
 
 # Axes: B batch, d hidden size, n words of a
 # sentence
 
-
 def twice(x):
-    """Joins x (B, d) with itself."""
-    y = torch.cat([x, x], 1)  # (B, 2*d)
+    y = torch.cat([x for x in
+                   [x, x]], 1)  # (B, 2*d)
     z = y[:, None]  # (B, 1, 2*d)
     if len(x) > 5:
         z = z[:, 0]  # (B, 2*d)
-    return z  # %s
-
+    with torch.no_grad():
+        return z  # (B, 1, 2*d)
 
 def border(n):
-    inner = (lambda k: k + 0)                                    # (a comment in brackets)
-    return torch.zeros(inner(n) + 1, n)  # (n+1, n)
+    inner = len("k")                                             # (a comment in brackets)
+    return torch.zeros(n + inner, n)  # (n+1, n)
 '''
 
 
 def traced(folder, text):
-    path = folder / "traced_module.py"
-    path.write_text(textwrap.dedent(text), "utf-8")
-    return shapes.trace(path)
+    """A Tracer after two calls of the functions of a module of this text."""
+    (folder / "code.py").write_text(text, "utf-8")
+    names, tracer = {}, Tracer([folder / "code.py"])
+    exec(compile(text, folder / "code.py", "exec"), names)
+    with tracer:
+        for size in (3, 5):
+            names["twice"](torch.zeros(2, size))
+            names["border"](size)
+    return tracer
 
 
-def test_tracer_accepts_what_is_right(tmp_path):
-    with traced(tmp_path, MODULE % "(B, 1, 2*d)") as tracer:
-        module = tracer.modules["traced_module"]
-        assert sys.modules["traced_module"] is module
-        module.twice(torch.zeros(2, 3))
-        module.twice(torch.zeros(5, 7))                            # another call may have other sizes
-        assert module.border(3).shape == (4, 3)
-    assert "traced_module" not in sys.modules
-    never = tracer.never_run()
-    assert len(never) == 1 and never[0].startswith("traced_module.py:14 (B, 2 * d)")
-
-
-@pytest.mark.parametrize("comment", ["(B, d)", "(B, 2*d)", "(1, B, 2*d)", "(B, 1, d)", "(B, 1, d+2)", "(d, 1, 2*d)",
-                                     "(B, 2, 2*d)", "(B, 1, n, d)", "()"])
-def test_tracer_catches_what_is_wrong(tmp_path, comment):
-    with traced(tmp_path, MODULE % comment) as tracer:
-        with pytest.raises(shapes.ShapeError, match=r"traced_module.py:15: the comment says .* \(2, 1, 6\)"):
-            tracer.modules["traced_module"].twice(torch.zeros(2, 3))
-
-
-def test_tracer_checks_assigned_names(tmp_path):
-    with traced(tmp_path, MODULE.replace("# (B, 1, 2*d)", "# (B, 2*d, 1)", 1) % "(B, 1, 2*d)") as tracer:
-        with pytest.raises(shapes.ShapeError, match=r"traced_module.py:12: .*\(B, 2 \* d, 1\)"):
-            tracer.modules["traced_module"].twice(torch.zeros(2, 3))
+@pytest.mark.parametrize("shape", ["(B, d)", "(1, B, 2*d)", "(B, 1, d+2)", "()", "(d, 1, 2*d)",
+                                   "(B, 2, 2*d)", "(B, 1, n, d)", "(2*B, 1, 2*d)"])
+def test_tracer_catches_what_is_wrong(tmp_path, shape):
+    tracer = traced(tmp_path, MODULE)
+    assert tracer.wrong == [] and tracer.never_run == {"code.py:12"}
+    for end, line in (("return z  # (B, 1, 2*d)", 14), ("z = y[:, None]  # (B, 1, 2*d)", 10)):
+        wrong = MODULE.replace(end, end.replace("(B, 1, 2*d)", shape))
+        assert traced(tmp_path, wrong).wrong[0].startswith(f"code.py:{line}: {shape[:2]}")
 
 
 @pytest.mark.parametrize("line, problem", [
     ("x = 1  # (Q, 2)", "not in the legend"), ("x, y = 1, 2  # (B, d)", "belongs behind"),
-    ("x.y = 1  # (B, d)", "belongs behind"), ("for x in ():  # (B, d)\n    pass", "belongs behind"),
-    ("x = 1  # (B, d), hidden", "words behind")])
+    ("x.y = 1  # (B, d)", "belongs behind"), ("x = 1  # (B, d), hidden", "words behind")])
 def test_tracer_refuses_what_it_cannot_check(tmp_path, line, problem):
-    with pytest.raises(shapes.ShapeError, match=problem):
-        traced(tmp_path, f"# Axes: B batch, d hidden size\n\n{line}\n").__enter__()
+    with pytest.raises(ShapeError, match=problem):
+        traced(tmp_path, f"# Axes: B batch, d hidden size\n\n{line}\n")
 
 
-def test_tracer_wants_a_shape(tmp_path):
-    text = "# Axes: B batch\n\ndef f(x):\n    return x  # (B,)\n"
-    with traced(tmp_path, text) as tracer:
-        assert tracer.modules["traced_module"].f(np.zeros(3)).shape == (3,)
-        with pytest.raises(shapes.ShapeError, match="the value is int"):
-            tracer.modules["traced_module"].f(3)
+# ---- The table of equations ---------------------------------------------------------------------
 
-
-# ---- README and requirements ----------------------------------------------------------------------------------------
-
-HEADER = "| paper | equation | function | test |"
+def table(file, start):
+    """The rows of the table whose header starts so, each a list of cells, the header first."""
+    lines = source(file).splitlines()
+    first = next((i for i, line in enumerate(lines) if line.startswith(start)), len(lines))
+    below = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in below]
+    assert len(rows) > 2, f"{file} needs a table whose header begins with {start}"
+    return [rows[0], *rows[2:]]
 
 
 def numbers(cell):
     """{1, 2, 3, 5} of "1-3, 5"."""
     found = set()
-    for part in re.split(r",\s*", cell):
-        first, _, last = part.replace("–", "-").partition("-")
+    for part in cell.split(","):
+        first, _, last = part.partition("-")
         found |= set(range(int(first), int(last or first) + 1))
     return found
 
 
 def citations(text):
     """{("DAFA", 6), ...} of "DAFA Eq. (6)", "DAFA Eqs. (1)-(3)", "DABERT Eqs. (2), (3)"."""
-    found = set()
-    for paper, cited in re.findall(r"([A-Z][\w-]+)\s+Eqs?\.\s+(\(\d+\)(?:(?:\s*[-–]\s*|,\s+|\s+and\s+)\(\d+\))*)",
-                                   text or ""):
+    found, cited = set(), r"([A-Z][\w-]+)\s+Eqs?\.\s+(\(\d+\)(?:[-,\s]+\(\d+\))*)"
+    for paper, cited in re.findall(cited, text or ""):
         if paper in PAPERS:
-            spans = re.sub(r"[()]", "", cited.replace(" and ", ", "))
-            found |= {(paper, number) for number in numbers(re.sub(r"\s*[-–]\s*", "-", spans))}
+            found |= {(paper, number) for number in numbers(re.sub(r"[()\s]", "", cited))}
     return found
 
 
 def equation_rows():
-    """(paper, set of numbers, function, test) of README's table."""
-    lines = read_project_file("README.md").splitlines()
-    assert HEADER in lines, f"README.md needs the equation table with the header {HEADER}"
+    """(paper, set of numbers, functions, tests) of each row of docs/equations.md."""
     rows = []
-    for line in lines[lines.index(HEADER) + 2:]:
-        if not line.startswith("|"):
-            break
-        paper, equations, functions, tests = (cell.strip() for cell in line.strip("|").split("|"))
-        functions, tests = (re.findall(r"[\w./:]+", cell.replace("`", "")) for cell in (functions, tests))
+    for paper, equations, *cells in table("docs/equations.md", "| paper | equation |")[1:]:
+        functions, tests = (re.findall(r"[\w./:]+", cell.replace("`", "")) for cell in cells)
         rows.append((paper, numbers(equations), functions, tests))
-    assert rows, "README.md's equation table is empty"
     return rows
 
 
-def resolve(name):
-    """The function or class behind "semmatch.DafaAttention.fuse"."""
-    module, *path = name.split(".")
-    assert module in LOCAL and path, f"{name}: expected module.function"
-    found = importlib.import_module(module)
-    for part in path:
-        assert hasattr(found, part), f"{name} does not exist"
-        found = getattr(found, part)
-    return found
-
-
-def test_citations_are_read():
-    assert citations("as DAFA Eq. (6), and DABERT Eqs. (2), (3); LadRa-Net Eqs. (9)-(11).") == {
-        ("DAFA", 6), ("DABERT", 2), ("DABERT", 3), ("LadRa-Net", 9), ("LadRa-Net", 10), ("LadRa-Net", 11)}
-    assert citations("see Eq. (4) and Vaswani Eq. (1)") == set()
-
-
 def test_equation_table_names_what_exists():
-    """Row by row: the functions exist, one of them cites each equation, the tests exist."""
+    """Row by row: the functions cite their equations, the tests exist. All equations are there."""
+    text = "DABERT Eqs. (2), (3), LadRa-Net Eqs. (9)-(11). Eq. (4), Vaswani Eq. (1)"
+    assert citations(text) == {("DABERT", 2), ("DABERT", 3), ("LadRa-Net", 9), ("LadRa-Net", 10),
+                               ("LadRa-Net", 11)}
+    listed = set()
     for paper, equations, functions, tests in equation_rows():
-        assert paper in PAPERS and functions and tests, (paper, equations)
+        here = {(paper, number) for number in equations}
+        listed |= here
         for name in functions:
-            cited = citations(resolve(name).__doc__)
-            missing = {(paper, number) for number in equations} - cited
-            assert not missing, f"the docstring of {name} does not cite {sorted(missing)}"
-        for test in tests:
-            file, _, function = test.partition("::")
-            assert (ROOT / file).exists(), f"{file} does not exist"
-            assert re.search(rf"^def {function}\(", source(file), re.M), f"{test} does not exist"
-            assert function.startswith("test_"), f"{test} is not a test"
+            module, _, last = name.rpartition(".")
+            missing = here - citations(getattr(importlib.import_module(module), last).__doc__)
+            assert functions and not missing, f"{name} does not cite {sorted(missing)}"
+        for file, _, function in (test.partition("::") for test in tests):
+            assert f"\ndef {function}(" in source(file), f"{function} does not exist"
+    assert listed == {(paper, number) for paper, (first, last) in PAPERS.items()
+                      for number in range(first, last + 1)}
 
 
 def test_equation_table_is_complete():
-    """Each equation a docstring cites has a row; a function's row names that function."""
-    listed, named = set(), set()
-    for paper, equations, functions, _ in equation_rows():
-        listed |= {(paper, number) for number in equations}
-        named |= {(paper, number, name) for number in equations for name in functions}
-    for module in ("priors", "semmatch", "train"):
-        tree = ast.parse(source(f"{module}.py"))
+    """Each equation that a docstring cites has a row; a function's row names that function."""
+    named = {(paper, number, name) for paper, equations, functions, _ in equation_rows()
+             for number in equations for name in ("", *functions)}
+    for file in TOP:
+        tree, cited = ast.parse(CODE[f"{file}.py"]), set()
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                missing = citations(ast.get_docstring(node)) - listed
-                assert not missing, f"{module}.py cites {sorted(missing)}: no row in README's table"
+                cited |= {(*equation, "") for equation in citations(ast.get_docstring(node))}
         for name, node in public(tree):
             if isinstance(node, ast.FunctionDef) and "." not in name:
-                missing = {(*equation, f"{module}.{name}") for equation in citations(ast.get_docstring(node))} - named
-                assert not missing, f"README's table lacks {sorted(missing)}"
+                cited |= {(*equation, f"{file}.{name}")
+                          for equation in citations(ast.get_docstring(node))}
+        assert cited - named == set(), f"{file}.py cites what has no row in docs/equations.md"
 
 
-@pytest.mark.parametrize("paper, first, last", [("DABERT", 1, 7), ("DAFA", 1, 9), ("Knowledge", 1, 9), ("DRr-Net", 1, 8),
-                                                ("LadRa-Net", 9, 15)])
-def test_the_table_covers_the_whole_paper(paper, first, last):
-    found = set().union(*(equations for name, equations, *_ in equation_rows() if name == paper))
-    assert found == set(range(first, last + 1))
+# ---- README and docs ----------------------------------------------------------------------------
+
+FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
+           "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
+EXERCISES = {"--out", "--force", "--list"}                              # of make_exercise.py
+OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs
+STAND_INS = {"TASK": "rte", "MODEL": "dafa", "NAME": "dafa"}
 
 
-def snippets():
-    return re.findall(r"^```python\n(.*?)^```", read_project_file("README.md"), re.M | re.S)
+def old_files(page):
+    """Files that a page says an older commit has: `git show COMMIT:FILE`."""
+    return re.findall(r"git show \w+:([\w/]+\.py)", source(page))
 
 
-def test_readme_snippets_run():
-    """```python blocks: those with >>> run as doctests, the others compile."""
-    for number, text in enumerate(snippets()):
-        if ">>>" not in text:
-            compile(text, f"README.md, snippet {number}", "exec")
+def code_of(page):
+    """The lines of code of a page, but Python's: in blocks, and in its text between backticks."""
+    text = re.sub(r"^```python\n.*?^```", "", source(page), flags=re.M | re.S).replace("\\\n", " ")
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.M | re.S) + re.findall(r"^    .*", text, re.M)
+    text = re.sub(r"^```\n.*?^```", "", text, flags=re.M | re.S)
+    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
+    lines = [line.strip() for block in blocks for line in block.splitlines()] + inline
+    return [line for line in lines if not any(file in line for file in old_files(page))]
+
+
+@pytest.fixture
+def parsers(monkeypatch):
+    """Module -> the Arguments of its command line; the working directory is the project's."""
+    class Found(Exception):
+        pass
+
+    def stop(self, argv=None):
+        raise Found(self)
+
+    found = {}
+    monkeypatch.chdir(ROOT)
+    with monkeypatch.context() as patch:
+        patch.setattr(options.Arguments, "parse", stop)
+        for name in (module_of(file) for file in CODE if "\nif __name__ ==" in CODE[file]):
+            with pytest.raises(Found) as stopped:
+                importlib.import_module(name).main([])
+            found[name] = stopped.value.args[0]
+    return found
+
+
+@each_page
+def test_commands_are_understood(page, parsers):
+    """Options exist; commands parse, and settings are valid together. Capitals stand for names."""
+    lines, exercises = code_of(page), EXERCISES if "tutorials" in page else set()
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", "\n".join(lines)))
+    there = {name for parser in parsers.values() for name in parser._option_string_actions}
+    assert named - there - exercises - FOREIGN == set()
+    for line in lines:
+        command = re.match(r"(?:\$ )?(?:\w+=\S+ )?(?:python3?|torchrun .*?\d) (.*)", line)
+        first, *given = shlex.split(command[1], comments=True) if command else ["-m", "pip"]
+        name = given.pop(0) if first == "-m" else module_of(first)
+        assert first == "-m" or (ROOT / first).exists(), line
+        if name in OTHERS or first.startswith("tutorials/") or not given:
             continue
-        test = doctest.DocTestParser().get_doctest(text, {}, f"README.md, snippet {number}", "README.md", 0)
-        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-        runner.run(test)
-        assert runner.summarize(verbose=False).failed == 0
+        given = parsers[name].parse([STAND_INS.get(word, word) for word in given])
+        if name == "experiments.compare" and not given.keys() & {"resume", "show", "picture"}:
+            _, group = compare.new_group(given, parsers[name])
+            assert compare.plan(group["vary"], group["shared"])
+        if name == "train" and not given.keys() & {"resume", "run"}:
+            given.pop("test", None)
+            assert train.Settings(**given).complete()
 
 
-def test_readme_names_what_exists():
-    """Commands in README run files of the project; the tests it names are there."""
-    readme = read_project_file("README.md")
-    files = set(re.findall(r"python3? ((?:tests/)?\w+\.py)", readme))
-    assert files and [file for file in files if not (ROOT / file).exists()] == []
-    tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").glob("test_*.py"))
-    assert set(re.findall(r"\btest_\w+\b(?!\.py)", readme)) <= set(re.findall(r"^def (test_\w+)\(", tests, re.M))
+@each_page
+def test_what_pages_name_is_there(page, tmp_path, monkeypatch):
+    """Python runs, with >>> as doctests; the run in runs/toy-dafa is made; files, tests exist."""
+    monkeypatch.chdir(tmp_path)
+    for text in re.findall(r"^```python\n(.*?)^```", source(page), re.M | re.S):
+        if ">>>" in text:
+            test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
+            assert doctest.DocTestRunner().run(test).failed == 0
+            continue
+        if "runs/toy-dafa" in text:
+            train.main("--model bert --limit 8 --epochs 1 --device cpu --out runs/toy-dafa".split())
+        exec(compile(text, page, "exec"), {})
+    tests = "\n".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
+    named = set(re.findall(r"\btest_\w+\b(?!\.py)", source(page))) - toy.TOY_SPLITS.keys()
+    assert named <= set(re.findall(r"^def (test_\w+)\(", tests, re.M))
+    folders = "tests|support|experiments|tutorials|docs|assets"
+    files = re.findall(rf"\b(?:{folders})/[\w/]+\.\w+", source(page))
+    assert {file for file in files if not (ROOT / file).exists()} <= set(old_files(page))
 
 
-def test_training_commands_of_readme_are_understood():
-    """Every `train.py ...` of README gives settings that are valid together; capitals stand for files and names."""
-    train = importlib.import_module("train")
-    readme = read_project_file("README.md")
-    lines = [line.partition("#")[0] for line in readme.replace("\\\n", " ").splitlines()] + re.findall(r"`([^`\n]+)`", readme)
-    commands = [shlex.split(line.strip())[2:] for line in lines if line.strip().startswith("python train.py")]
-    assert len(commands) > 30
-    for command in commands:
-        given = train.command_line().parse([{"TASK": "rte", "MODEL": "dafa"}.get(word, word) for word in command])
-        if not {"run", "resume"} & set(given):
-            train.plan({name: value for name, value in given.items() if name != "test"})
-
-
-def test_data_table_of_readme_is_that_of_the_code():
+def test_data_table_is_that_of_the_code():
     """Labels, metrics, downloads and unlabelled tests of tasks.SOURCES; the toy world's sizes."""
-    tasks = importlib.import_module("tasks")
-    lines = read_project_file("README.md").splitlines()
-    below = itertools.takewhile(lambda line: line.startswith("|"), lines[lines.index(
-        "| `--task` | train, dev, test pairs | labels | metrics | download |") + 2:])
-    rows = {row[0]: row[1:] for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in below)}
-    pairs, *toy = rows.pop("toy (default)")
-    splits = tasks.toy_task()[1]
-    assert pairs.startswith(", ".join(f"{len(splits[name]):,}" for name in ("train", "dev", "test")) + ",")
-    assert rows.keys() == tasks.SOURCES.keys() and toy[0] == "2"
+    rows = {row[0]: row[1:] for row in table("docs/data.md", "| `--task` | train,")[1:]}
+    splits = toy.toy_task()[1]
+    sizes = ", ".join(f"{len(splits[name]):,}" for name in ("train", "dev", "test"))
+    assert rows.pop("toy (default)")[0].startswith(f"{sizes},")
+    assert rows.keys() == tasks.SOURCES.keys()
     for name, (pairs, labels, metrics, download) in rows.items():
-        source = tasks.SOURCES[name]
-        assert labels == (str(len(source.labels)) if source.labels else "a score") and metrics == ", ".join(source.metrics)
-        size = sum(file.size for file in source.files) / 1e6
-        assert download == (f"{size:.1f} MB" if size else "ask its authors") and ("without" in pairs) == bool(source.unlabelled)
+        task, size = tasks.SOURCES[name], sum(file.size for file in tasks.SOURCES[name].files)
+        assert labels == (str(len(task.labels)) if task.labels else "a score")
+        assert metrics == ", ".join(task.metrics)
+        assert download == (f"{size / 1e6:.1f} MB" if size else "ask its authors")
+        assert ("without" in pairs) == bool(task.unlabelled)
 
 
-@pytest.mark.parametrize("name", ["mrpc", "rte", "stsb", "toy"])
-def test_result_tables_of_readme_are_those_of_the_files(name):
-    """A row for each run of tests/results/NAME.json, which --vary wrote, with its mean, spread, values and difference."""
-    def percent(x):
-        return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
-    runs = json.loads(read_project_file(f"tests/results/{name}.json"))["runs"]
-    lines = read_project_file("README.md").splitlines()
+def percent(x):
+    return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
+
+
+@pytest.mark.parametrize("name", ["toy", "mrpc", "rte", "stsb"])
+def test_tables_of_results_are_those_of_the_files(name):
+    """A row for each run of tests/results/NAME.json, which experiments.compare wrote."""
+    runs = json.loads(source(f"tests/results/{name}.json"))["runs"]
     seeds = ", ".join(map(str, runs[0]["seeds"]))
-    start = next(i for i, line in enumerate(lines) if line.startswith("| | all |" if name == "toy" else f"| {name} dev, seeds {seeds} |"))
-    below = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2:])
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in below]
-    for row, run in zip(rows, runs, strict=True):
+    header, *rows = table("docs/results.md", f"| {name} dev, seeds {seeds} |" if name != "toy"
+                          else "| | all |")
+    short = table("README.md", "| | MRPC accuracy | RTE accuracy | STS-B Pearson |")[1:]
+    for row, brief, run in zip(rows, short, runs, strict=True):
         model, scores = run["values"]["model"], run["metrics"]["dev"]
-        first = scores[next(iter(scores))]
+        metric, *others = scores
         if name == "toy":
-            phenomena = [line.strip() for line in lines[start].strip("|").split("|")][3:]
-            assert row[:3] == [model, percent(first), percent(run["metrics"]["dev_unseen"]["accuracy"])]
-            assert row[3:] == [f"{100 * scores[phenomenon]['mean']:.1f}" for phenomenon in phenomena]
+            wanted = [model, percent(scores[metric]), percent(run["metrics"]["dev_unseen"][metric])]
+            assert row == wanted + [f"{100 * scores[group]['mean']:.1f}" for group in header[3:]]
             continue
-        others = "" if run["seeds"] == runs[0]["seeds"] else ", seeds " + ", ".join(map(str, run["seeds"]))
-        assert row[0].endswith(f"(`--model {model}`){others}") and row[1] == percent(first)
-        assert row[2] == ", ".join(f"{100 * value:.1f}" for value in first["values"])
-        by = run["difference"]["dev"][next(iter(scores))]
-        assert row[3] == ("" if model == "bert" else f"{100 * by['mean']:+.1f} ({100 * by['low']:+.1f} to {100 * by['high']:+.1f})")
-        assert row[4:-1] == [percent(scores[metric]) for metric in list(scores)[1:]]
+        each, difference = [f"{100 * value:.1f}" for value in scores[metric]["values"]], ""
+        if model != "bert":
+            by = {end: 100 * x for end, x in run["difference"]["dev"][metric].items()}
+            difference = f"{by['mean']:+.1f} ({by['low']:+.1f} to {by['high']:+.1f})"
+        assert row[0].endswith(f"(`--model {model}`)")
+        assert row[1:-1] == [percent(scores[metric]), ", ".join(each), difference,
+                             *(percent(scores[other]) for other in others)]
+        assert brief[["mrpc", "rte", "stsb"].index(name) + 1] == row[1]
 
 
 def test_requirements():
     """Exactly the seven packages, each with a lower bound."""
-    lines = [line for line in read_project_file("requirements.txt").splitlines() if line and not line.startswith("#")]
+    lines = source("requirements.txt").split()
     assert all(re.fullmatch(r"[a-z]+>=[\d.]+(,<[\d.]+)?", line) for line in lines), lines
-    assert sorted(line.partition(">")[0] for line in lines) == sorted(PACKAGES | {"pytest", "hypothesis"})
+    assert {line.partition(">")[0] for line in lines} == PACKAGES | {"pytest", "hypothesis"}

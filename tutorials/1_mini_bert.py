@@ -37,7 +37,7 @@ from bert_min import (Bert, BertConfig, Layer, PairTokenizer, SelfAttention, att
 a, b = "Apple rose", "It fell"
 tokenizer = PairTokenizer.train([a, b], vocab_size=40)
 ids, segment, word = tokenizer.encode(a, [(0, 5), (6, 10)], b, [(0, 2), (3, 7)], max_length=16)
-pieces = [tokenizer.tokenizer.id_to_token(i) for i in ids]
+pieces = tokenizer.pieces(ids)
 for name, row in (("token", pieces), ("segment", segment), ("word", word)):
     print(f"{name:8}", *(f"{x!s:>6}" for x in row))
 
@@ -227,9 +227,9 @@ figure(heat("what [CLS] reads in the last layer", [f"head {i}" for i in range(4)
 # %% [markdown]
 # ## Try it
 #
-# 1. Give `train_on` the frames of `"prepositions"` instead. Does plain BERT leave 50? Look at `tasks.FRAMES` to see
-#    why that is harder.
-# 2. Take the segments away: `run[2].bert.embeddings.segment.weight.data.zero_()`, then call `look` again. Does the
-#    answer change much? Why may it not?
+# 1. Give `train_on` the frames of `"prepositions"` in `support/toy.py` instead, `FRAMES`. Does plain BERT leave 50?
+#    Look at them to see why that is harder.
+# 2. Take the segments away: `run.model.bert.embeddings.segment.weight.data.zero_()`, then call `look` again. Does
+#    the answer change much? Why may it not?
 # 3. Subclass `SelfAttention`, override `attend` so that it divides by k instead of √k, and give it to `Bert(config,
 #    lambda layer: YourAttention(config))`. All the papers' methods go into BERT by this door.

@@ -17,7 +17,7 @@
 import math
 
 import torch
-from lesson import curves, figure, fixed, heat, look, tasks, train_on
+from lesson import curves, figure, fixed, heat, look, train_on
 from torch.testing import assert_close
 
 from bert_min import BertConfig, SelfAttention
@@ -59,7 +59,7 @@ assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rto
 #     ‖Q - K‖_ij = Σ_k |Q_ik - K_jk|
 #
 # This is the L1 distance: "12" and "42" differ by 1 in two places, so 2; "12" and "digits" in three places, so 3.
-# (`DifferenceScores` computes it block by block, so that no tensor of all pairs times k is kept.)
+# (`support/kernels.py` computes it block by block, so that no tensor of all pairs times k is kept.)
 #
 # ## Eqs. (2) and (3), `difference_attention`
 #
@@ -240,9 +240,9 @@ figure(*(heat(title, seen.tokens, seen.tokens, maps[name], "is read", "reads", t
 # What we saw, and what you will see if threads and versions are alike: by **affinity** nearly every token reads
 # "12", and "12" reads "43". Difference attention is spread over all tokens, hardly more on one than on another, and
 # the filtration gate f is all but closed. This model answers well with what plain BERT has; what DABERT adds is
-# filtered out. Plain BERT, trained in the same way, is as good. (In README they stand side by side on all of the
-# toy world and on MRPC; there, too, one seed does not tell them apart.) The paper's own picture, its Figure 3, is
-# of a pre-trained model. A small one, from random weights, need not behave like that, and ours does not.
+# filtered out. Plain BERT, trained in the same way, is as good. (In `docs/results.md` they stand side by side on all
+# of the toy world and on MRPC; there, too, one seed does not tell them apart.) The paper's own picture, its Figure 3,
+# is of a pre-trained model. A small one, from random weights, need not behave like that, and ours does not.
 #
 # ## Try it
 #

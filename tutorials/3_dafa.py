@@ -18,12 +18,13 @@ import math
 
 import numpy as np
 import torch
-from lesson import curves, figure, fixed, heat, look, tasks, train_on
+from lesson import curves, figure, fixed, heat, look, train_on
 from torch.testing import assert_close
 
-from priors import (Parse, TfIdf, dependency_matrix, load_parser, parse_texts, split_words, subgraph_similarity,
-                    tree_similarity)
+from priors import TfIdf, dependency_matrix, subgraph_similarity, tree_similarity
 from semmatch import calibrated_attention, filtration_gate, gated_fusion, guided_attention, spread_prior
+from support.parser import load_parser
+from support.parses import Parse, parse_texts, split_words
 
 # %% [markdown]
 # ## A pair by hand
@@ -313,8 +314,8 @@ figure(heat("attention", rows, columns, plain_map, "sentence b", "sentence a", t
 # By Eq. (6) attention moves to the other sentence, and to the words that the trees bring together. The gates of our
 # run: f near 1, so the fused signal is let in; g near 0, so that signal is mostly Dep, attention calibrated by
 # trees. (In lesson 2 the gate closed.) And plain BERT learns this small world as well, a few epochs later. On all
-# of the toy world the two differ more, on MRPC by two points of three seeds: see README, and what it says about
-# such differences.
+# of the toy world the two differ more, on MRPC hardly: see `docs/results.md`, and what it says about such
+# differences.
 #
 # ## Try it
 #

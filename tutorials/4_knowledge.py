@@ -17,13 +17,14 @@
 import math
 
 import torch
-from lesson import curves, figure, fixed, heat, look, tasks, train_on
+from lesson import curves, figure, fixed, heat, look, train_on
 from torch.testing import assert_close
 
 from bert_min import BertConfig
 from priors import RELATIONS, Table, WordNet, relation_matrix
 from semmatch import (KnowledgeAttention, calibrated_attention, co_attention, filtration_gate, gated_fusion,
                       guided_attention, knowledge_scores, relation_indicator, spread_prior)
+from support.toy import LEXICON
 from train import l2_ratio
 
 # %% [markdown]
@@ -228,7 +229,7 @@ cases = [("book a flight from New York to Seattle", "book a flight from Seattle 
          ("How does reading help you think better", "How do you think it is better to read"),
          ("I got sick yesterday", "I was taken ill yesterday"),
          ("The largest lake in America is called Lake Superior", "Lake Superior is the largest lake in America")]
-lexicons = {"toy": Table(tasks.LEXICON)}
+lexicons = {"toy": Table(LEXICON)}
 try:
     lexicons["WordNet"] = WordNet()
 except ValueError as missing:
@@ -295,8 +296,8 @@ figure(heat("K̃ of the trained model", rows, columns, K, "sentence b", "sentenc
 #
 # ## Try it
 #
-# 1. Raise γ: `KnowledgeAttention.GAMMA = 5.0` before training. Does "doctor-physician" now have the largest entry?
-#    Do "woman" and "lady" become the same?
+# 1. Raise γ: train with `set="GAMMA=5.0"`. Does "doctor-physician" now have the largest entry? Do "woman" and
+#    "lady" become the same?
 # 2. Train with `printed="2"`, without co-hyponyms. In this world "lawyer" and "doctor" are such a pair. Should a
 #    co-hyponym have its own γ, perhaps a negative one? Where in Eqs. (1) and (2) would you put it?
 # 3. With WordNet at hand, ask `WordNet().facts` for the words of a pair of your own. Which relations surprise you?

@@ -10,8 +10,8 @@
 #
 # DRr-Net takes no BERT. It has its own words, with characters, part of speech and two features: does the *other*
 # sentence hold this word ("exact match"), or its antonym? Three **GRUs** read from left to right. A GRU is a
-# network that reads a vector at a time and keeps a **state**, a vector of what it has read so far. All of it is at
-# the end of `semmatch.py`.
+# network that reads a vector at a time and keeps a **state**, a vector of what it has read so far. All of it is in
+# `reread.py`.
 
 # %%
 import math
@@ -20,7 +20,7 @@ import torch
 from lesson import curves, figure, fixed, heat, look, train_on
 from torch.testing import assert_close
 
-from semmatch import Choice, attentive_pooling, choose, highway, matching, probability_fusion, reread, stacked_gru
+from reread import Choice, attentive_pooling, choose, highway, matching, probability_fusion, reread, stacked_gru
 
 ln2, ln3 = math.log(2), math.log(3)
 
@@ -176,7 +176,7 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 # 1 apart 0.2, for logits 40 apart 4e-18, here rounded to 0. If the first steps are too long, they drive p^h and p^v
 # to 0 and 1, for every pair the same. MLP_3 then still learns how frequent each label is, and what stands before the
 # softmaxes learns no more, however long one trains. That is what the paper's rate of 1e-3 did on MRPC, and why ours
-# is 1e-4 (README, Results).
+# is 1e-4 (`docs/results.md`).
 
 # %%
 for apart in (1.0, 10.0, 40.0):

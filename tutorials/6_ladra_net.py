@@ -10,15 +10,15 @@
 #
 # **Local structure** is the paper's word for neighbours. Two small **CNNs** make vectors of phrases: networks that
 # see a few tokens at a time. **Coverage** is a number for each token, how much of it is left to be read. The pair
-# is packed as for BERT (lesson 1) and read as one sequence. Eqs. (9) to (15) stand at the end of `semmatch.py`.
+# is packed as for BERT (lesson 1) and read as one sequence. Eqs. (9) to (15) stand at the end of `reread.py`.
 
 # %%
 import torch
 from lesson import curves, figure, fixed, heat, look, train_on
 from torch.testing import assert_close
 
-from semmatch import (Choice, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix,
-                      phrase_cnn, read_limit)
+from reread import (Choice, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix, phrase_cnn,
+                    read_limit)
 
 # %% [markdown]
 # ## Tokens: Eq. (9), `layer_mix`
@@ -229,11 +229,11 @@ figure(heat("coverage, what is left of each after the step", steps, seen.tokens,
 #
 # Do not trust one run. With the pairs of lesson 5 and ten epochs, seed 0 reached 91.7 and read "nurse" or "waiter",
 # the word that decides, four times. Seeds 1 and 2 stayed at 54 and 53. This world was chosen because three seeds of
-# three learn it; on all of the toy world LadRa-Net learns nothing in eight epochs from random weights (README). The
-# paper starts from a pre-trained BERT, which we cannot do in a lesson.
+# three learn it; on all of the toy world LadRa-Net learns nothing in eight epochs from random weights
+# (`docs/results.md`). The paper starts from a pre-trained BERT, which we cannot do in a lesson.
 #
 # ## Try it
 #
 # 1. Train with `printed="14"` and look at the reading and at coverage again. Does anything diverge?
 # 2. Train with `without="dsa"`, so that nothing is re-read. Is it as good? Is it faster?
-# 3. `LadraNet.STEPS = 2` before training: too few readings to spend a word. What does coverage change now?
+# 3. Train with `set="STEPS=2"`: too few readings to spend a word. What does coverage change now?

@@ -1,7 +1,9 @@
-"""Builds notebooks with their figures: `python tutorials/build.py [LESSON ...]`, all lessons where none is named.
+"""Builds notebooks with their figures, of all lessons or of those named:
+`python tutorials/build.py [LESSON ...]`.
 
-Each lesson runs from top to bottom in a kernel of its own and is written beside its script, as 3_dafa.ipynb.
-Needs tutorials/requirements.txt. A mistake, or a lesson that fails, gives one line and exit status 2.
+Each lesson runs from top to bottom in a kernel of its own and is written beside its script, as
+3_dafa.ipynb. Needs tutorials/requirements.txt. A mistake, or a lesson that fails, gives one line
+and exit status 2.
 """
 import sys
 from pathlib import Path
@@ -11,7 +13,9 @@ LESSONS = sorted(path.stem for path in HERE.glob("[0-9]_*.py"))
 
 
 def build(name):
-    """Runs a lesson and writes its notebook. Raises ValueError for a missing package and for a lesson that fails."""
+    """Runs a lesson and writes its notebook.
+
+    Raises ValueError for a missing package and for a lesson that fails."""
     try:
         import ipykernel  # noqa: F401
         import jupytext
@@ -19,20 +23,23 @@ def build(name):
         from nbclient import NotebookClient
         from nbclient.exceptions import CellExecutionError
     except ImportError as error:
-        raise ValueError(f"needs {error.name}; run pip install -r tutorials/requirements.txt") from None
+        raise ValueError(f"needs {error.name}; run pip install -r tutorials/requirements.txt"
+                         ) from None
     notebook = jupytext.read(HERE / f"{name}.py")
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3",
+                                       "language": "python"}
     where = {"metadata": {"path": str(HERE)}}
     try:
         NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
     except CellExecutionError as error:
-        raise ValueError(f"lesson {name} fails with {error.ename}: {error.evalue.splitlines()[0]}") from None
+        said = error.evalue.splitlines()[0]
+        raise ValueError(f"lesson {name} fails with {error.ename}: {said}") from None
     jupytext.write(notebook, HERE / f"{name}.ipynb")
     print(HERE / f"{name}.ipynb")
 
 
 def main(given):
-    """Builds the lessons that are given, as 3_dafa or as tutorials/3_dafa.py. Returns the exit status."""
+    """Builds the lessons given, as 3_dafa or as tutorials/3_dafa.py. Returns the exit status."""
     names = [Path(name).stem for name in given] or LESSONS
     try:
         for name in names:

@@ -1,10 +1,11 @@
 """Makes a student's copy of the library in which the functions of an exercise are blank.
 
     python tutorials/make_exercise.py                          lists the exercises
-    python tutorials/make_exercise.py dabert [--out FOLDER]    makes one, in exercise-dabert unless --out says where
+    python tutorials/make_exercise.py dabert [--out FOLDER]    makes one, in exercise-dabert
 
-Signature, docstring and the shapes of what stands on the way stay; the recipe stands in the function, and EXERCISE.md
-says what to do. The answer is the library: nothing is kept twice. Work is not overwritten without --force.
+Signature, docstring and the shapes of what stands on the way stay; the recipe stands in the
+function, and EXERCISE.md says what to do. The answer is the library: nothing is kept twice. Work is
+not overwritten without --force.
 """
 import argparse
 import ast
@@ -29,8 +30,9 @@ def definition(tree, path):
 
 
 def shapes(lines):
-    """Comments that name what a body computes on its way, where it says the shape: "scores  (B, H, L, L)"."""
-    found = dict.fromkeys((name, shape) for name, shape in (m.groups() for m in map(SHAPE.match, lines) if m))
+    """Comments that name what a body computes on its way, where it says the shape:
+    "scores  (B, H, L, L)"."""
+    found = dict.fromkeys(match.groups() for match in map(SHAPE.match, lines) if match)
     names = [(name if name != "return" else "returned", shape) for name, shape in found]
     width = max((len(name) for name, _ in names), default=0)
     return [f"# {name:{width}}  {shape}" for name, shape in names]
@@ -41,9 +43,10 @@ def blank(lines, node, task):
     indent = " " * node.body[0].col_offset
     text = []
     for number, step in enumerate(task.steps, 1):
-        text += textwrap.wrap(step, 112 - len(indent), initial_indent=f"# {number}. ", subsequent_indent="#    ")
-    hints = shapes(lines[node.body[0].end_lineno:node.end_lineno]) if not task.plain else []   # plain: not its way
-    if hints:
+        text += textwrap.wrap(step, 100 - len(indent), initial_indent=f"# {number}. ",
+                              subsequent_indent="#    ")
+    hints = shapes(lines[node.body[0].end_lineno:node.end_lineno])
+    if hints and not task.plain:                            # plain: the library has another way
         text += ["#", "# Shapes on the library's way:", *hints]
     name = task.path[-1]
     text.append(f'raise NotImplementedError("{task.equation}: {name} is {BLANK}")')
@@ -51,28 +54,31 @@ def blank(lines, node, task):
 
 
 def student_version(name, exercise):
-    """The text of a module with the exercise's functions blank and what would give them away removed."""
+    """A module's text with the exercise's functions blank, without what would give them away."""
     lines = (ROOT / f"{name}.py").read_text("utf-8").splitlines()
     tree = ast.parse("\n".join(lines))
-    changes = []                                          # (first line, last line, new lines), counted from 0
+    changes = []                            # (first line, last line, new lines), counted from 0
     for task in exercise.tasks:
         if task.module == name:
             node = definition(tree, task.path)
             changes.append((node.body[0].end_lineno, node.end_lineno, blank(lines, node, task)))
-    for function in exercise.removed:
-        module, *path = function.split(".")
+    for removed in exercise.removed:
+        module, *path = removed.split(".")
         if module == name:
             node = definition(tree, path)
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
+            first = node.lineno - 1
             while not lines[first - 1].strip():
                 first -= 1
             changes.append((first, node.end_lineno, []))
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module in exercise.removed:
+            changes.append((node.lineno - 1, node.end_lineno, []))
     for first, last, new in sorted(changes, reverse=True):
         lines[first:last] = new
     return "\n".join(lines) + "\n"
 
 
-# ---- EXERCISE.md ---------------------------------------------------------------------------------------------------
+# ---- EXERCISE.md --------------------------------------------------------------------------------
 
 def written(value):
     """An argument or a result as a student would write it: nested lists, a sentence, a number."""
@@ -96,47 +102,60 @@ def page(name, exercise, texts):
     """The text of EXERCISE.md. texts: module -> the student's version."""
     parts = [f"{TITLE}{name}: {exercise.title}\n", f"""\
 Write the functions below, in this order, in {" and ".join(f"`{module}.py`" for module in texts)}.
-Each has its signature, a docstring with the formula in the paper's letters, and a recipe in steps. Names and
-signatures must stay. Read the paper beside it.
+Each has its signature, a docstring with the formula in the paper's letters, and a recipe in steps.
+Names and signatures must stay. Read the paper beside it.
 
-What counts: the result, for padding too, its dtype, and the gradients. What does not: speed, memory, dropout, and
-the arguments `printed` and `without`, which a finished library has; leave them aside. Loops are fine. There is a
-point for each case named below and, where PyTorch computes a function, one for its gradients. An axis letter, as in
-(B, L, d), is explained at the top of its module, behind `# Axes:`. Two helpers are there for you:
-`attention_weights` turns complete scores and a mask into weights, `record` puts tensors into a trace; read their
-docstrings first.
+What counts: the result, for padding too, its dtype, and the gradients. What does not: speed,
+memory, dropout, and the arguments `printed` and `without`, which a finished library has; leave them
+aside. Loops are fine. There is a point for each case named below and, where PyTorch computes a
+function, one for its gradients. An axis letter, as in (B, L, d), is explained at the top of its
+module, behind `# Axes:`. Two helpers are there for you, in `bert_min.py`: `attention_weights` turns
+complete scores and a mask into weights, `record` puts tensors into a trace; read their docstrings
+first.
 
 Check, as often as you like, from a clone of the project:
 
     python tutorials/check_exercise.py FOLDER
 
-A function is checked by itself: those it calls are the library's, so any order works. When all points are won,
-`python train.py{"" if name == "dafa" else f" --model {name}"}` in this folder trains the model with your equations.
+A function is checked by itself: those it calls are the library's, so any order works. When all
+points are won, `python train.py --model {name}` in this folder trains the model, with your
+equations.
 """]
+    trees = {module: ast.parse(text) for module, text in texts.items()}
     for number, task in enumerate(exercise.tasks, 1):
-        line = definition(ast.parse(texts[task.module]), task.path).lineno
-        parts.append(f"## {number}. `{'.'.join(task.path)}`: {task.equation}\n\n`{task.module}.py`, line {line}. "
-                     f"Cases: {', '.join(task.cases)}.\n\n{example(task)}")
+        line = definition(trees[task.module], task.path).lineno
+        parts.append(f"## {number}. `{'.'.join(task.path)}`: {task.equation}\n\n"
+                     f"`{task.module}.py`, line {line}. Cases: {', '.join(task.cases)}.\n\n"
+                     f"{example(task)}")
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
-# ---- Command line --------------------------------------------------------------------------------------------------
+# ---- Command line -------------------------------------------------------------------------------
 
 def make(name, out, force):
-    """Writes the exercise into a folder. Raises ValueError where a file of it is there already, unless forced."""
+    """Writes the exercise into a folder.
+
+    Raises ValueError where a file of it is there already, unless forced."""
     exercise = EXERCISES[name]
-    texts = {module: student_version(module, exercise) for module in dict.fromkeys(t.module for t in exercise.tasks)}
-    files = {f"{module}.py": text for module, text in texts.items()} | {PAGE: page(name, exercise, texts)}
-    copies = [*(path.name for path in sorted(ROOT.glob("*.py")) if path.name not in files), "LICENSE"]
+    modules = dict.fromkeys(task.module for task in exercise.tasks)
+    texts = {module: student_version(module, exercise) for module in modules}
+    files = {f"{module}.py": text for module, text in texts.items()}
+    files[PAGE] = page(name, exercise, texts)
+    left_out = files.keys() | {removed.replace(".", "/") + ".py" for removed in exercise.removed}
+    copies = ["LICENSE"]
+    for pattern in ("*.py", "support/*.py", "experiments/*.py"):
+        copies += [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob(pattern))]
+    copies = [file for file in copies if file not in left_out]
     if out.resolve() == ROOT:
         raise ValueError(f"--out {out}: this is the library itself; give another folder")
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out}: a file, expected a folder")
     there = [file for file in [*files, *copies] if (out / file).exists()]
     if there and not force:
-        raise ValueError(f"{out} has {', '.join(there[:3])} already, perhaps with work in it; give another --out, or "
-                         "--force to overwrite")
-    out.mkdir(parents=True, exist_ok=True)
+        raise ValueError(f"{out} has {', '.join(there[:3])} already, perhaps with work in it; give "
+                         "another --out, or --force to overwrite")
+    for folder in ("support", "experiments"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (out / file).write_text(text, "utf-8")
     for file in copies:
@@ -147,11 +166,12 @@ def make(name, out, force):
 
 def main(argv=None):
     """Runs the command line and returns the exit status. A user's mistake gives one line and 2."""
-    parser = argparse.ArgumentParser("make_exercise.py", description="Makes a student's copy with blank functions.")
+    parser = argparse.ArgumentParser("make_exercise.py",
+                                     description="Makes a student's copy with blank functions.")
     parser.add_argument("name", nargs="?", metavar="EXERCISE", help=", ".join(EXERCISES))
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="exercise-NAME if not given")
     parser.add_argument("--force", action="store_true", help="overwrite what is in the folder")
-    parser.add_argument("--list", action="store_true", help="list the exercises, as without arguments")
+    parser.add_argument("--list", action="store_true", help="list exercises, as without arguments")
     options = parser.parse_args(argv)
     if options.list or options.name is None:
         for name, exercise in EXERCISES.items():
@@ -165,7 +185,8 @@ def main(argv=None):
     except (ValueError, OSError) as problem:
         print(f"make_exercise.py: {problem}", file=sys.stderr)
         return 2
-    print(f"{out}: read {out / PAGE}, then write; check with\n    python tutorials/check_exercise.py {out}")
+    print(f"{out}: read {out / PAGE}, then write; check with\n"
+          f"    python tutorials/check_exercise.py {out}")
     return 0
 
 

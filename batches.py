@@ -1,0 +1,257 @@
+"""From pairs of sentences to padded tensors.
+
+    text a, text b  ->  words, parses   each text once; parses are kept on disk
+                    ->  prior (n, m)    of a pair, when its batch is collated
+                    ->  token ids       each text once
+                    ->  a batch         input_ids, segment, word_index, mask, prior; labels
+
+A `Reader` belongs to a model: its method says what it needs of a pair. DRr-Net reads words and no
+pieces, and has a collating of its own. Left out: where pairs come from (support.tasks), how words
+and trees are found (support.parses), how priors are computed (priors).
+"""
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+
+import priors
+from support.parser import load_parser
+from support.parses import parse_texts, split_words
+from support.words import TAGS, Vocabulary, read_vectors
+
+# Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
+# c characters of a word, R relations
+
+CACHE = Path("runs/cache")  # parses; data sets may lie in a folder that cannot be written
+ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than what is kept of it
+FEW = 256  # texts that are parsed faster than a file of the cache is worth
+
+
+class Reader:
+    """Reads pairs for one method.
+
+    Args:
+        method: a class of semmatch or reread, or your own. Its PRIOR is what is known of a pair's
+            words: "dependency", DAFA's M_F; "relations", k_ij of a lexicon; a function of two
+            Parses that returns an array (n, m, ...); or None. READS: "pieces" of words or "words".
+        max_length: tokens of a pair; for words, words of a sentence.
+        options: what the method was made with, such as printed and without.
+        tokenizer: PairTokenizer; for words a Vocabulary. tfidf: TfIdf of the training sentences.
+        own_parses: a CoNLL-U file in place of the shipped parser. toy: the lexicon is the toy
+            world's. workers: processes that parse, and that collate. progress: show bars.
+    """
+
+    def __init__(self, method, max_length, options=None, tokenizer=None, tfidf=None,
+                 own_parses=None, toy=False, workers=0, progress=True):
+        self.method, self.max_length, self.options = method, max_length, options or {}
+        self.tokenizer, self.tfidf, self.own_parses, self.toy = tokenizer, tfidf, own_parses, toy
+        self.workers, self.progress = workers, progress
+        self.needs_facts = method.PRIOR in ("relations", "words")
+        self.needs_parses = method.PRIOR in ("dependency", "words") or callable(method.PRIOR)
+        self.parses, self.spans, self.facts = {}, {}, {}  # of each text that was looked at
+        self.parser = self.lexicon = None
+
+    def look_at(self, pairs):
+        """Finds out what the method needs of these pairs' texts, and forgets the texts before."""
+        texts = list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b)))
+        if self.needs_parses:
+            if not self.parser and not self.own_parses:
+                self.parser = load_parser()
+            cache = CACHE if len(texts) > FEW else None
+            self.parses = parse_texts(texts, self.parser, cache, self.own_parses, self.progress,
+                                      self.workers)
+        elif self.needs_facts:
+            self.spans = {text: split_words(text) for text in texts}
+        if self.needs_facts:
+            self.lexicon = self.lexicon or make_lexicon(self.toy)
+            bar = tqdm(texts, "looking up words", leave=False,
+                       disable=None if self.progress else True)
+            self.facts = {text: self.lexicon.facts(self.words(text)) for text in bar}
+
+    def word_spans(self, text):
+        """(n, 2) characters of each word of a text; None where no word is asked for."""
+        return self.parses[text].spans if self.needs_parses else self.spans.get(text)
+
+    def words(self, text):
+        """The words of a text that was looked at."""
+        return self.parses[text].words if self.needs_parses else cut(text, self.spans[text])
+
+    def learn(self, pairs):
+        """Counts words for tf-idf where the method wants it. pairs: train, looked at before."""
+        if self.method.PRIOR == "dependency":
+            texts = (text for pair in pairs for text in (pair.a, pair.b))
+            self.tfidf = priors.TfIdf(self.words(text) for text in texts)
+
+    def learn_words(self, texts, glove=None, seed=0):
+        """Makes the Vocabulary of these texts, with fixed vectors of a file. -> what to say of it
+        """
+        sentences = []
+        for text in texts:
+            known = text in self.parses
+            sentences.append(self.words(text) if known else cut(text, split_words(text)))
+        if not glove:
+            self.tokenizer = Vocabulary.learn(sentences)
+            return f"{len(self.tokenizer.words):,} words, their vectors learned"
+        count = Counter(word for words in sentences for word in words)
+        forms = {form for word in count for form in (word, word.casefold())}
+        found, malformed = read_vectors(glove, forms, self.progress)
+        self.tokenizer = Vocabulary.learn(sentences, found, seed)
+        have = [word for word in count if word in found or word.casefold() in found]
+        types, running = len(have) / len(count), sum(count[w] for w in have) / count.total()
+        return (f"{glove}: vectors for {len(have):,} of {len(count):,} words "
+                f"({100 * types:.1f} %), {100 * running:.1f} % of the running text; "
+                f"{malformed} malformed lines")
+
+    def prior(self, pair):
+        """What is known of a pair's words: (n, m) or (n, m, ...), or None."""
+        kind = self.method.PRIOR
+        if kind == "relations":
+            return priors.relation_matrix(self.facts[pair.a], self.facts[pair.b])  # (n, m, R)
+        if not self.needs_parses or kind == "words":
+            return None
+        a, b = self.parses[pair.a], self.parses[pair.b]
+        if callable(kind):
+            return kind(a, b)
+        parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf"}
+        return priors.dependency_matrix(
+            a, b, self.tfidf.weights(a.words), self.tfidf.weights(b.words),
+            self.options.get("printed", frozenset()), parts)  # (n, m)
+
+    def examples(self, pairs):
+        """Examples of pairs that were looked at."""
+        kind = WordExamples if self.method.READS == "words" else Examples
+        return kind(pairs, self)
+
+
+def make_lexicon(toy):
+    """WordNet, or what is true in the toy world."""
+    if not toy:
+        return priors.WordNet()
+    from support.toy import LEXICON  # few runs need it
+
+    return priors.Table(LEXICON)
+
+
+def cut(text, spans):
+    """The words of a text at spans (n, 2)."""
+    return [text[start:end] for start, end in spans.tolist()]
+
+
+class Examples:
+    """Encoded pairs. A batch's priors are computed when it is collated; no pair sees another.
+
+    `indices` are places in `pairs`. lengths: tokens of each pair.
+    """
+
+    def __init__(self, pairs, reader):
+        self.pairs, self.reader, self.encoded = pairs, reader, []
+        for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
+            rows = [(p.a, reader.word_spans(p.a), p.b, reader.word_spans(p.b)) for p in some]
+            packed = reader.tokenizer.encode_batch(rows, reader.max_length)
+            self.encoded += [np.array(three, np.int32) for three in packed]  # ids, segment, words
+        self.lengths = [three.shape[1] for three in self.encoded]
+
+    def collate(self, indices):
+        """The batch of these pairs, and their labels.
+
+        -> input_ids, segment, word_index int64 (B, L); mask bool (B, L), True = real; prior
+        (B, n, m) or (B, n, m, R) if the method has one. Labels (B,), or None if one is not known.
+        """
+        length = max(self.lengths[i] for i in indices)
+        arrays = np.zeros((3, len(indices), length), np.int64)  # (3, B, L)
+        arrays[0], arrays[2] = self.reader.tokenizer.pad_id, -1
+        mask = np.zeros((len(indices), length), bool)  # (B, L)
+        for row, i in enumerate(indices):
+            arrays[:, row, :self.lengths[i]] = self.encoded[i]
+            mask[row, :self.lengths[i]] = True
+        batch = dict(zip(("input_ids", "segment", "word_index"), torch.from_numpy(arrays)))
+        batch["mask"] = torch.from_numpy(mask)
+        matrices = [self.reader.prior(self.pairs[i]) for i in indices]
+        if matrices[0] is not None:
+            batch["prior"] = pad_matrices(matrices)
+        return batch, self.labels(indices)
+
+    def labels(self, indices):
+        """(B,), or None where one is not known."""
+        labels = [self.pairs[i].label for i in indices]
+        return None if None in labels else torch.tensor(labels)
+
+    def loader(self, parts, pinned=False):
+        """The collated batches of `parts`, a list of lists of places, in order."""
+        return DataLoader(range(len(self.pairs)), batch_sampler=parts, collate_fn=self.collate,
+                          num_workers=self.reader.workers, pin_memory=pinned,
+                          generator=torch.Generator())  # its own: the global one is not touched
+
+
+class WordExamples(Examples):
+    """Pairs as DRr-Net reads them; a batch's tensors lead with an axis of 2, sentences a and b."""
+
+    def __init__(self, pairs, reader):
+        self.pairs, self.reader = pairs, reader
+        longest = [max(len(reader.words(p.a)), len(reader.words(p.b)), 1) for p in pairs]
+        self.lengths = [min(reader.max_length, words) for words in longest]
+
+    def features(self, text, other):
+        """A row for each word: number, characters, tag, has `other` it, has `other` an antonym?"""
+        reader, vocabulary = self.reader, self.reader.tokenizer
+        words = reader.words(text) or [""]  # a sentence without words: an unknown one
+        tags = reader.parses[text].tags or ["X"]
+        there = {word.casefold() for word in reader.words(other)}
+        facts = reader.facts[text] or [None]
+        relations = priors.relation_matrix(facts, reader.facts[other])  # (n, m, R)
+        antonyms = relations[..., priors.RELATIONS.index("antonym")].any(1)  # (n,)
+        columns = (vocabulary.ids(words), vocabulary.spell(words),
+                   [TAGS.index(tag if tag in TAGS else "X") for tag in tags],
+                   [word.casefold() in there for word in words], antonyms, [True] * len(words))
+        return [torch.as_tensor(np.asarray(column)[:reader.max_length]) for column in columns]
+
+    def collate(self, indices):
+        """The batch of these pairs, and their labels.
+
+        -> word_ids, tags int64 (2, B, n); character_ids int64 (2, B, n, c); match, antonym, mask
+        bool (2, B, n). Labels (B,), or None if one is not known.
+        """
+        pairs = [self.pairs[i] for i in indices]
+        rows = [self.features(p.a, p.b) for p in pairs] + [self.features(p.b, p.a) for p in pairs]
+        names, batch = ("word_ids", "character_ids", "tags", "match", "antonym", "mask"), {}
+        for name, column in zip(names, zip(*rows)):
+            batch[name] = pad_sequence(column, batch_first=True).unflatten(0, (2, len(pairs)))
+        return batch, self.labels(indices)
+
+
+def pad_matrices(matrices):
+    """Arrays (n, m, ...) as one tensor (B, n, m, ...) with the largest n, m, at least 1; rest 0."""
+    matrices = [torch.as_tensor(x) for x in matrices]
+    n, m = (max(1, *(x.shape[axis] for x in matrices)) for axis in (0, 1))
+    padded = matrices[0].new_zeros(len(matrices), n, m, *matrices[0].shape[2:])
+    for row, x in zip(padded, matrices):
+        row[:x.shape[0], :x.shape[1]] = x
+    return padded
+
+
+def training_batches(lengths, batch_size, seed, block=1):
+    """All places in a random order decided by seed, in batches of like lengths.
+
+    Places are sorted by length within pools of 50 batches, then batches are shuffled. Runs of
+    `block` neighbours stay together (see support.tasks.Task).
+    """
+    rng, whole = random.Random(seed), len(lengths) // block * block
+    blocks = [range(i, i + block) for i in range(0, whole, block)]
+    rng.shuffle(blocks)
+    order, pool = [], 50 * max(1, batch_size // block)
+
+    def longest(places):
+        return max(lengths[i] for i in places)
+
+    for start in range(0, len(blocks), pool):
+        like = sorted(blocks[start:start + pool], key=longest)
+        order += [i for places in like for i in places]
+    order += range(whole, len(lengths))
+    batches = [order[i:i + batch_size] for i in range(0, len(order), batch_size)]
+    rng.shuffle(batches)
+    return batches

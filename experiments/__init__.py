@@ -1,0 +1,1 @@
+"""Commands that use the loop: python -m experiments.NAME. Nothing at the top imports them."""

@@ -1,0 +1,326 @@
+"""Several settings and seeds through the loop, and their table: `python -m experiments.compare`.
+
+    --vary model bert dafa --vary task mrpc rte --seeds 5     every combination, five runs of each
+    --resume FOLDER [--test]                  goes on where a group of runs was cut off
+    --show FOLDER                             its table again, or a line for each run below FOLDER
+    --picture FILE.svg FOLDER_OR_JSON ...     the differences that groups found, drawn
+
+Without --vary it is plain BERT beside --model. Options of training hold for all runs; each model
+has its own recipe, and what belongs to a method, such as --layers, goes to the models that take it.
+
+A group's folder holds the folder of each run, which train.py can use, comparison.svg, and
+comparison.json, the group: vary and runs, see experiments.report; seeds; shared, what all runs
+were given; test, whether test was scored.
+"""
+import itertools
+import math
+import os
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import priors
+import train
+from bert_min import BertConfig
+from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
+from support import machine, runs, tasks
+from support.checkpoints import CONFIGS, find_file
+from support.files import find_bert, read_json, write_json, write_whole
+from support.machine import main_process, say
+from support.options import Arguments, guarded, named, nearest
+from support.words import Vocabulary
+
+FILE = "comparison.json"
+OF_METHODS = "bert", "glove", "layers", "printed", "recipe", "set", "without"
+
+
+# ---- What is to be run --------------------------------------------------------------------------
+
+def read_vary(given, shared, parser):
+    """[[setting, value, ...], ...] of the words behind --vary. Raises ValueError for a mistake."""
+    known, vary = [], []
+    for f in fields(train.Settings):
+        if f.metadata["help"] and f.name not in ("out", "seed", "compile"):
+            known.append(f.name.replace("_", "-"))
+    for option, *texts in given:
+        name = option.replace("-", "_")
+        if option not in known:
+            raise ValueError(f"--vary {option}: expected an option of training that takes a value, "
+                             f"such as model, task, without or layers{nearest(option, known)}")
+        if name in shared or name in (other for other, *_ in vary):
+            raise ValueError(f"--vary {option}: the option is given twice; name all its values "
+                             f"behind one --vary")
+        values = [parser.parse([f"--{option}={text}"])[name] for text in texts]
+        if not values or len(set(values)) < len(values):
+            raise ValueError(f"--vary {option} {' '.join(texts)}: expected values, each once")
+        vary.append([name, *values])
+    if "task" in [name for name, *_ in vary[:-1]]:
+        raise ValueError("--vary task: name it last, so that each task has a column of its own")
+    return vary
+
+
+def new_group(given, parser):
+    """(a folder that is not made yet, the group that these options ask for)"""
+    out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
+    test, words = given.pop("test", False), given.pop("vary", [])
+    if count < 1:
+        raise ValueError(f"--seeds {count}: expected a number above 0")
+    if out and any(Path(out).rglob("log.jsonl")):
+        raise ValueError(f"--out {out}: holds runs; --resume {out} goes on with a group, or name "
+                         f"another folder")
+    vary = read_vary(words, given, parser)
+    if not vary:
+        model = given.pop("model", train.Settings.model)
+        vary = [["model", *dict.fromkeys(["bert", model])]]
+    name = "-".join(["compare", *(name for name, *_ in vary)])
+    folder = machine.from_main_process(lambda: runs.new_folder(out, name))
+    return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
+                    "test": test, "runs": []}
+
+
+def saved_group(folder, given):
+    """(the folder, its group), to go on with. given: of device, workers, data_dir, test."""
+    if not Path(folder, FILE).exists():
+        raise ValueError(f"--resume {folder}: no group of runs is there; train.py --resume goes on "
+                         f"with a single run")
+    for name in given.keys() - {"device", "workers", "data_dir", "test"}:
+        raise ValueError(f"--{name.replace('_', '-')}: the group in {folder} has its own; leave it "
+                         f"out")
+    group = read_group(Path(folder, FILE))
+    group["test"] = given.pop("test", group["test"])
+    group["shared"] |= given
+    return Path(folder), group
+
+
+def group_file(place):
+    """The comparison.json of a folder, or the file itself."""
+    return Path(place, FILE) if Path(place).is_dir() else Path(place)
+
+
+def read_group(path):
+    """The group of a comparison.json. Raises ValueError naming the file."""
+    group = read_json(path)
+    if not isinstance(group, dict) or not {"vary", "runs"} <= group.keys():
+        raise ValueError(f"{path}: expected a comparison, with vary and runs")
+    return group
+
+
+def plan(vary, shared):
+    """[(dict setting -> value, Settings)] of every combination, the last one's values fastest."""
+    names, found = [name for name, *_ in vary], []
+    models = dict(zip(names, (values for _, *values in vary))).get("model")
+    models = models or [shared.get("model", train.Settings.model)]
+    taken = share_out(models, shared)
+    for combination in itertools.product(*(values for _, *values in vary)):
+        values = dict(zip(names, combination))
+        given = taken[values.get("model", models[0])] | values
+        found.append((values, train.Settings(**given).complete()))
+    return found
+
+
+def share_out(models, shared):
+    """dict model -> the settings of `shared` that it takes. One that no model takes is an error."""
+    for model in models:
+        train.Settings(model=model)
+    taken = {model: dict(shared) for model in models}
+    for name in [name for name in OF_METHODS if name in shared]:
+        errors = {}
+        for model in models:
+            try:
+                train.Settings(model=model, **{name: shared[name]})
+            except ValueError as error:
+                errors[model] = error
+                del taken[model][name]
+        if len(errors) == len(models):
+            raise errors[models[-1]]
+        if errors:
+            say(f"--{name} {shared[name]}: left out for {', '.join(errors)}, which cannot take it")
+    return taken
+
+
+def check_data(settings, test):
+    """Raises ValueError or OSError where one of these Settings lacks a data set or file."""
+    seen = set()
+    for one in settings:
+        files = one.task, one.train_file, one.dev_file, one.test_file, one.data_dir
+        if files not in seen:
+            (train.find_test_splits if test else train.load_pairs)(one)
+        seen.add(files)
+        if one.method.PRIOR in ("relations", "words") and one.task != "toy":
+            priors.load_wordnet()
+        for name in ("glove", "parses"):
+            file = getattr(one, name)
+            if file and not Path(file).is_file():
+                raise ValueError(f"--{name} {file}: there is no such file")
+
+
+def check_model(settings):
+    """Raises ValueError where the method's sizes are wrong or do not fit the encoder; it makes the
+    model, with an encoder as deep as the run's but narrow.
+    """
+    reader, config = SimpleNamespace(tokenizer=Vocabulary.learn([["word"]])), None
+    if settings.bert == "scratch":
+        config = BertConfig(99, **train.SCRATCH_SIZES, max_length=settings.max_length)
+    elif settings.bert != "none":
+        with named("--bert "):
+            folder = find_bert(settings.bert, settings.data_dir, main_process())
+        config = BertConfig.from_json(find_file(folder, *CONFIGS))
+    if config:
+        config = replace(config, vocab_size=99, hidden_size=config.num_heads, intermediate_size=1)
+    train.build_model(settings, tasks.Task("any", (), ()), reader, config)
+
+
+# ---- Running ------------------------------------------------------------------------------------
+
+def run_group(folder, group):
+    """Trains what is not finished yet, writes what came out after each setting, and shows it."""
+    variants = plan(group["vary"], group["shared"])
+    with machine.main_process_first():
+        check_data([settings for _, settings in variants], group["test"])
+        for _, settings in variants:
+            check_model(settings)
+        if main_process():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / FILE, group)
+    total, number, first = len(variants) * len(group["seeds"]), 0, {}
+    group["runs"] = []
+    for values, settings in variants:
+        results = []
+        for seed in group["seeds"]:
+            number += 1
+            name = ",".join(f"{key}={as_text(x)}" for key, x in (values | {"seed": seed}).items())
+            say(f"\nrun {number} of {total}: {name}")
+            place = folder / quote(name, safe=",=+: ")
+            results.append(run_one(replace(settings, seed=seed, out=str(place)), group["test"]))
+        option, *others = values
+        compared = first.setdefault(tuple(values[name] for name in others), results)
+        tasks_differ = option == "task"  # then there is nothing to subtract
+        group["runs"].append(summarize(values, results, None if tasks_differ else compared))
+        if main_process():
+            write_json(folder / FILE, group)
+    panels = make_panels(group)
+    if main_process() and panels:
+        write_picture(folder / "comparison.svg", panels)
+    show_group(folder, group)
+    say(f"{folder} has the runs, {FILE}{' and comparison.svg' if panels else ''}")
+
+
+def run_one(settings, test):
+    """Trains one run unless that is done, scores test where that is asked for. -> its result"""
+    folder = Path(settings.out)
+    if (folder / "result.json").exists():
+        result = read_json(folder / "result.json")
+    else:
+        result = train.train_model(settings, folder, (folder / "last.pt").exists())
+    if test and (folder / "test.json").exists():
+        result["metrics"] |= read_json(folder / "test.json")["metrics"]
+    elif test:
+        run = train.open_run(folder, device=settings.device)
+        result["metrics"] |= runs.score_test(run, train.find_test_splits(settings))
+    return result
+
+
+# ---- Showing ------------------------------------------------------------------------------------
+
+def show(given):
+    """What --show and --picture do."""
+    if "picture" in given:
+        draw_groups(*given["picture"])
+    elif group_file(given["show"]).is_file():
+        show_group(given["show"], read_group(group_file(given["show"])))
+    else:
+        list_runs(given["show"])
+
+
+def show_group(folder, group):
+    """Prints a group's tables."""
+    settings = math.prod(len(values) for _, *values in group["vary"])
+    if len(group["runs"]) < settings:
+        say(f"{len(group['runs'])} of {settings} settings are finished; --resume {folder} goes on")
+    if group["runs"]:
+        say(f"\n{format_tables(group)}\n")
+        chosen = dict.fromkeys(run["selection_split"] for run in group["runs"])
+        say(f"best epochs chosen on {', '.join(chosen)}")
+    if any(run.get("task") == "toy" for run in group["runs"]):
+        say("toy is a generated diagnostic; its numbers say nothing about real English")
+
+
+def list_runs(folder):
+    """Prints a line for each run below a folder, the newest last."""
+    rows = [["run", "ended", "task", "model", "seed", "best epoch", "result"]]
+    for log in sorted(Path(folder).rglob("log.jsonl"), key=os.path.getmtime):
+        run, result = log.parent, "not finished"
+        row = read_json(run / "config.json")["settings"] | {"best_epoch": ""}
+        if (run / "result.json").exists():
+            row = read_json(run / "result.json")
+            split = row["selection_split"]
+            metric, score = next(iter(row["metrics"][split].items()))
+            result = f"{split} {metric} {100 * score:.1f}"
+        ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(log.stat().st_mtime))
+        said = [str(row[name]) for name in ("task", "model", "seed", "best_epoch")]
+        rows.append([str(run), ended, *said, result])
+    if len(rows) == 1:
+        raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")
+    say(runs.align(rows))
+
+
+def draw_groups(file, *places):
+    """Draws the groups of folders, or of files such as comparison.json, into an SVG file."""
+    panels = []
+    for path in map(group_file, places):
+        panels += make_panels(read_group(path), path.stem)
+    if not panels:
+        raise ValueError(f"--picture {file}: expected FILE.svg and groups of several settings")
+    write_picture(file, panels)
+    say(f"{file}: {len(panels)} panels")
+
+
+def write_picture(file, panels):
+    """Writes the SVG of experiments.report.make_panels' panels."""
+    write_whole(file, lambda part: part.write_text(draw_panels(panels), "utf-8"))
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+def command_line():
+    """The options of groups of runs, and those of training."""
+    parser = Arguments("experiments.compare", "Several settings and seeds, compared. Without "
+                                              "options it is plain BERT beside DAFA, on toy.")
+    group = parser.add_argument_group("a group of runs")
+    group.add_argument("--vary", nargs="+", action="append", metavar="OPTION",
+                       help="an option of training and its values; twice: every combination")
+    group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
+    group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
+    group.add_argument("--resume", metavar="FOLDER", help="go on with a group that was cut off")
+    group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
+    group.add_argument("--picture", nargs="+", metavar="FILE",
+                       help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")
+    parser.add_settings(train.Settings, train.GROUPS)
+    return parser
+
+
+def main(argv=None):
+    """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
+    parser = command_line()
+    given = parser.parse(argv)
+    if given.keys() & {"show", "picture"}:
+        if len(given) > 1:
+            raise ValueError("--show and --picture go with no other option")
+        return show(given)
+    with machine.in_one_line():
+        if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
+            device = machine.join_processes(given.get("device", "cuda"))
+            given |= {"device": device} if device else {}
+        resumed = given.pop("resume", None)
+        folder, group = saved_group(resumed, given) if resumed else new_group(given, parser)
+        try:
+            run_group(folder, group)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"--resume {folder} goes on") from None
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "experiments.compare"))

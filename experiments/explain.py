@@ -1,0 +1,233 @@
+"""The page of one pair: what a trained model saw in two sentences.
+
+    python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
+
+prints the prediction and, of a method that reads step by step, what it reads; and writes a page
+into the run's folder, named after the pair: what is known of its words, what the model recorded.
+`--picture FILE.svg` draws the first three figures of the page by themselves.
+
+A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
+or a paper. The first pair is shown; heads get a switch; a map has the last two axes for rows and
+columns, and bars stand for one; of whatever is more, and of each sentence, there is a figure. Parts
+of the same axes stand side by side. Left out: how figures are drawn (draw).
+"""
+import hashlib
+import re
+import sys
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+import train
+from bert_min import SelfAttention, Shown
+from experiments import draw
+from priors import RELATIONS
+from support.files import write_whole
+from support.options import Arguments, guarded
+from support.tasks import Pair
+
+APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
+ACROSS = "a word of a (row) and a word of b (column)"
+
+
+# ---- What a model recorded ----------------------------------------------------------------------
+
+class Part(NamedTuple):
+    """What is one figure: of the part of a trace that `shown` tells of, all or what `label` names.
+
+    axes: one name, or rows and columns, or heads before them. labels: dict axis -> list.
+    """
+    shown: Shown
+    label: str
+    axes: list
+    labels: dict
+    values: np.ndarray
+
+    @property
+    def order(self):
+        """A text: the chosen label of each row, in order; "" where none is chosen."""
+        if not self.shown.chosen or self.values.ndim != 2:
+            return ""
+        columns = self.labels[self.axes[1]]
+        return " → ".join(draw.legal(columns[j]) for j in self.values.argmax(1))
+
+
+def parts_of(shown, values, labels):
+    """Parts of what was recorded under one name.
+
+    Args: values: an array with the axes of shown, and perhaps that of heads behind the pair's.
+        labels: dict axis -> list of str; "words" -> two lists of str.
+    Raises: ValueError where values has other axes than shown says.
+    """
+    axes = shown.axes.split()
+    if values.ndim == len(axes) + 1 and axes[0] == "pair" and "head" not in axes:
+        axes.insert(1, "head")
+    if values.ndim != len(axes):
+        raise ValueError(f"TRACE: {shown.title!r} needs an array of the axes {shown.axes}, got one "
+                         f"of the shape {values.shape}")
+    for axis in ("pair", "gate", "one"):  # there is one pair, and as a rule one gate
+        if axis in axes and len(axes) > 1 and values.shape[axes.index(axis)] == 1:
+            values = values.take(0, axes.index(axis))
+            axes.remove(axis)
+    if "head" in axes:
+        values = np.moveaxis(values, axes.index("head"), 0)
+        axes = ["head", *(axis for axis in axes if axis != "head")]
+    return split(Part(shown, "", axes, labels, values))
+
+
+def split(part):
+    """The figures that a Part needs, a list of Parts."""
+    shown, label, axes, labels, values = part
+    own = [axis for axis in axes if axis != "head"]
+    if len(own) < 3 and "sentence" not in own:
+        found = {}
+        for at, axis in enumerate(axes):
+            found[axis] = labels_of(axis, values.shape[at], labels)
+            values = values.take(range(len(found[axis])), at)  # without a shorter one's padding
+        return [part._replace(labels=found, values=values)]
+    axis, parts = next((axis for axis in APART if axis in own), own[0]), []
+    at = axes.index(axis)
+    for k, name in enumerate(labels_of(axis, values.shape[at], labels)):
+        inner = dict(labels)
+        if axis == "sentence" and "words" in labels:
+            inner["word"] = labels["words"][k]
+        parts += split(Part(shown, f"{label}, {name}" if label else name,
+                            axes[:at] + axes[at + 1:], inner, values.take(k, at)))
+    return parts
+
+
+def labels_of(axis, size, labels):
+    """What stands beside an axis: its labels, or its name with numbers; steps count from 1."""
+    return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
+
+
+def figure(part):
+    """A draw.Figure of a Part."""
+    shown, note = part.shown, part.shown.note
+    title = f"{shown.title}: {part.label}" if part.label else shown.title
+    if part.order:
+        note += f" In order: {part.order}."
+    beside = [part.labels[axis] for axis in part.axes]
+    if part.values.ndim == 1:
+        return draw.bars(title, *beside, part.values, note, shown.top)
+    return draw.heat(title, *beside[-2:], part.values, note, shown.top, shown.chosen)
+
+
+def find_teller(run):
+    """(the module whose TRACE says what was recorded, the layer it stands in, or None)"""
+    method = run.settings.method
+    if not issubclass(method, SelfAttention):
+        return run.model, None
+    attentions = [layer.attention for layer in run.model.bert.layers]
+    return next((x, layer) for layer, x in enumerate(attentions) if type(x) is method)
+
+
+def read_trace(run, pair, trace):
+    """Lists of Parts of a pair's trace; those of a list stand side by side.
+
+    Of what TRACE does not tell of, maps of pieces are shown and the rest is left out.
+    """
+    teller, reader = find_teller(run)[0], run.reader
+    shown, labels = dict(teller.TRACE), {"sentence": ["sentence a", "sentence b"]}
+    labels |= getattr(teller, "axis_names", {}) | {"class": run.task.labels or ["score"]}
+    if reader.needs_parses or reader.needs_facts:
+        labels["words"] = [reader.words(text) or ["(no word)"] for text in (pair.a, pair.b)]
+    if reader.method.READS == "pieces":
+        pieces = reader.tokenizer.pieces(reader.examples([pair]).encoded[0][0])
+        labels["piece"], size = pieces, len(pieces)
+        for name, x in trace.items():
+            square = x.ndim in (3, 4) and x.shape[:1] + x.shape[-2:] == (1, size, size)
+            if square and name not in shown:
+                shown[name] = Shown(name, "pair piece piece")
+    told = [(shown[name].axes, parts_of(shown[name], trace[name], labels))
+            for name in shown if name in trace]
+    sections = []
+    for _, group in groupby(told, key=lambda pair: pair[0]):
+        parts = [parts for _, parts in group]
+        sections += zip(*parts) if len(parts) > 1 else parts
+    return sections
+
+
+# ---- What is known of the words -----------------------------------------------------------------
+
+def word_figures(reader, pair):
+    """draw.Figures of both trees, and of the prior, where the method takes them."""
+    figures, prior, kind = [], reader.prior(pair), reader.method.PRIOR
+    if reader.needs_parses:
+        for side, parse in (("a", reader.parses[pair.a]), ("b", reader.parses[pair.b])):
+            figures.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
+                                     parse.heads, parse.relations))
+    if prior is None:
+        return figures
+    words = reader.words(pair.a), reader.words(pair.b)
+    if kind == "relations":
+        names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
+        note = f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one."
+        figures.append(draw.relations("Relations of words", *words, names, note))
+    elif kind == "dependency":
+        figures.append(draw.heat("Dependency prior over words", *words, prior,
+                                 f"How much the trees agree at {ACROSS}."))
+    elif prior.ndim == 2:
+        figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
+    return figures
+
+
+# ---- The command --------------------------------------------------------------------------------
+
+def page_name(a, b):
+    """A file's name made of two texts, another for any others.
+
+    >>> page_name("The cat!", "A dog")
+    'explanation-the-cat-a-dog-2da4ea.html'
+    """
+    words = re.findall("[a-z0-9]+", f"{a[:40]} {b[:40]}".lower())
+    mark = hashlib.sha256(f"{a}\0{b}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return "-".join(["explanation", *words, mark]) + ".html"
+
+
+def explain_pair(run, a, b):
+    """-> (what to print, the page's text, its Figures as lists)"""
+    (answer, probabilities), trace = run.explain(a, b)
+    pair = Pair(a, b, None)
+    found, layer = read_trace(run, pair, trace), find_teller(run)[1]
+    sections = [word_figures(run.reader, pair), *(list(map(figure, parts)) for parts in found)]
+    sections = [figures for figures in sections if figures]
+    said = f"{answer:.3f}" if probabilities is None else answer
+    lines = [f"prediction: {said}"]
+    if probabilities:
+        lines[0] += f" ({100 * probabilities[answer]:.1f} %)"
+    for part in (part for parts in found for part in parts if part.order):
+        lines.append(f"    {part.label or part.shown.title}: {part.order}")
+    note = f"Run {run.folder}, trained on {run.task.name}."
+    if layer is not None:
+        note += f" What the model recorded is that of layer {layer}."
+    title = f"What {run.settings.model} saw"
+    return lines, draw.page(title, (a, b), said, probabilities, sections, note), sections
+
+
+def main(argv=None):
+    """The command. Raises ValueError or OSError for a user's mistake."""
+    arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair.")
+    arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
+    arguments.add_argument("a", metavar="A", help="a sentence, in quotes")
+    arguments.add_argument("b", metavar="B", help="the other one")
+    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the first three figures")
+    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
+    arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
+    given = arguments.parse(argv)
+    folder, a, b = (given.pop(name) for name in ("run", "a", "b"))
+    file = given.pop("picture", None)
+    run = train.open_run(folder, **given)
+    lines, page, sections = explain_pair(run, a, b)
+    texts = {run.folder / page_name(a, b): page}
+    if file:
+        figures = [figure for figures in sections for figure in figures if figure.drawing]
+        texts[file] = draw.picture(f"What {run.settings.model} saw", figures[:3])
+    for path, text in texts.items():
+        write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"))
+    print("\n".join([*lines, *map(str, texts)]))
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "experiments.explain"))

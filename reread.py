@@ -1,0 +1,597 @@
+"""The re-reading papers, equation by equation: DRr-Net, LadRa-Net, and what both share.
+
+Papers
+    DRr-Net    Zhang et al., "DRr-Net: Dynamic Re-Read Network for Sentence Semantic Matching",
+               AAAI 2019, as retold in
+    LadRa-Net  Zhang et al., "LadRa-Net: Locally Aware Dynamic Reread Attention Net for Sentence
+               Semantic Matching", IEEE TNNLS 2021: DRr-Net is its section IV, Eqs. (1)-(8),
+               LadRa-Net its section V, Eqs. (9)-(15).
+
+Both read a pair, and then read single words of it again, one at each of T steps, each chosen by
+what has been read before. DRr-Net reads words and has no pre-trained weights; LadRa-Net reads the
+pieces of a packed pair, and phrases of them, with BERT or RoBERTa. Equations come in the papers'
+order, first what both share. `printed`, `without`, `Departs:` and `Assumes:` are as in semmatch.py.
+
+Names (ours | paper)
+    states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b, of the other one
+    h, first | h̄_t, h̄_0            clue | all F knows but the words    left, phi | c_t, φ
+    reading | softmax(β m̄)         steps, beta | T, β                  mixture | softmax_r(α_t)
+
+Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from bert_min import Bert, Shown, attention_weights, check_options, linear, record
+
+# Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
+# d width of a state, A attention size, c characters of a word, C classes, T reading steps,
+# E readers (one of pieces and one of each CNN's phrases), N encoder layers
+
+TAGS = 17         # universal parts of speech, which the tagger chooses, not we
+SPENT = 1e-6      # a word of which no more is left than this has been read as often as it may
+
+
+def check_sizes(method, beta, **counts):
+    """ValueError naming the argument unless β is above 0 and each count, or each of a tuple, is a
+    whole number above 0."""
+    for name, count in counts.items():
+        numbers = count if isinstance(count, (tuple, list)) else (count,)
+        if not numbers or any(type(number) is not int or number < 1 for number in numbers):
+            raise ValueError(f"{method.__name__}: {name} needs whole numbers above 0, "
+                             f"got {count!r}")
+    if not 0 < beta < math.inf:
+        raise ValueError(f"{method.__name__}: beta needs a number above 0, got {beta!r}")
+
+
+# ---- Equations that both share ------------------------------------------------------------------
+
+def stacked_gru(x, mask, grus):
+    """GRU layers, each of which reads all that the one below read and said.  DRr-Net Eqs. (1), (2)
+
+        h^l_t = H_l(x^l_t, h^l_(t-1)),   x^l_t = [h^(l-1)_t; x^(l-1)_t]         ; is concatenation
+
+    The text reads Eq. (1), x^l = h^(l-1), as what is to be improved: only (2) is computed.
+    Assumes: torch's form of the GRU; one direction.
+
+    Args: x: (B, n, d). mask: bool (B, n), True = real word, padding on the right. grus:
+        nn.GRU(batch_first=True), the lowest first.
+    Returns: [h^l; x^l] of the top layer (B, n, d + Σ hidden sizes), 0 at padding, which no GRU
+        sees.
+    """
+    # A row without a word reads one piece of padding, and is 0 in the end.
+    lengths = mask.sum(1).clamp(min=1).cpu()
+    for gru in grus:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        # On a GPU autocast would give the GRU float16, not bfloat16.
+        with torch.autocast(x.device.type, enabled=False):
+            h, _ = pad_packed_sequence(gru(packed)[0], batch_first=True, total_length=x.shape[1])
+        x = torch.cat([h, x], -1)
+    return x.masked_fill(~mask[..., None], 0.0)
+
+
+def attentive_pooling(states, mask, W, w):
+    """A sentence as the weighted sum of its words.
+    DRr-Net Eq. (3), LadRa-Net Eq. (11), without its last line
+
+        α = ωᵀ tanh(W A + b),   h = Σ_i softmax_i(α) h_i,   A = [h_1, ..., h_l]
+
+    Departs: Eq. (11) sums to L, the number of layers, and averages to l_ab: the number of tokens
+    and l_r are meant.
+
+    Args: states: (B, n, d). mask: bool (B, n), True = real. W: Linear d → A. w: Linear A → 1
+        without bias.
+    Returns: h (B, d) and the weights (B, n), masked exactly 0; a row without a word gives zeros.
+    """
+    weights = attention_weights(w(W(states).tanh())[..., 0], mask)  # (B, n)
+    return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights
+
+
+def choose(states, keys, mask, clue, w_d, beta, left=None, printed=False):
+    """F(·), attention that looks at one word.
+    DRr-Net Eqs. (5), (6); LadRa-Net Eqs. (13), (14), its second line
+
+        m̄ = ω_dᵀ tanh(W_d A + clue ⊗ e),   ā = Σ_i softmax_i(β m̄) h_i,
+        clue = U_d h̄_(t-1) + M_d h^b   (+ Σ_j V_rd ā^j in LadRa-Net)
+
+    The clue is repeated for each word: that is all of ⊗ e.
+    Departs: Eq. (5) takes the arg-max of ᾱ, which is a sum of weights and so the number 1, by an
+    operation that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is
+    left of each word; but less than one times a negative score is a higher score. Here the weight
+    is ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
+
+    Args:
+        states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True =
+            real. clue: (B, A). w_d: Linear A → 1 without bias. beta: a large number. left: (B, n),
+            c, or None.
+    Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
+        `printed` c m̄.
+    """
+    # Multiplied by β, bfloat16's steps of m̄ are ties or landslides.
+    wide = torch.promote_types(keys.dtype, torch.float32)
+    with torch.autocast(keys.device.type, enabled=False):
+        m = (keys.to(wide) + clue.to(wide)[:, None]).tanh() @ w_d.weight[0].to(wide)  # (B, n)
+    if printed:
+        m = left * m  # (B, n)
+    scores = beta * m  # (B, n)
+    if left is not None and not printed:
+        mask = mask & (left > SPENT)  # (B, n)
+        scores = scores + left.clamp(min=SPENT).log()  # (B, n)
+    weights = attention_weights(scores, mask)  # (B, n)
+    return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights, m
+
+
+class Choice(nn.Module):
+    """The weights of one F, without biases, as on the pages: DRr-Net Eq. (5), LadRa-Net Eq. (13).
+
+    Args: d: width of what is chosen. hidden: of h̄. guide: of the guide vector, or None. chained:
+        with V_d.
+    """
+
+    def __init__(self, d, hidden, attention_size, guide, chained=False):
+        super().__init__()
+        self.W_d = linear(d, attention_size, bias=False)
+        self.U_d = linear(hidden, attention_size, bias=False)
+        self.M_d = linear(guide, attention_size, bias=False) if guide else None
+        self.V_d = linear(d, attention_size, bias=False) if chained else None
+        self.w_d = linear(attention_size, 1, bias=False)
+
+
+def perceptron(n_in, hidden, n_out, layers):
+    """An MLP with hidden ReLU layers; what stands behind it, a softmax or nothing, is not here."""
+    parts = []
+    for _ in range(layers):
+        parts += [linear(n_in, hidden), nn.ReLU()]
+        n_in = hidden
+    return nn.Sequential(*parts, linear(n_in, n_out))
+
+
+# ---- DRr-Net ------------------------------------------------------------------------------------
+
+def highway(x, W_t, W_h):
+    """A gate between a layer and what enters it (Srivastava et al. 2015), two in DRr-Net § IV-A.
+
+        t = σ(W_t x + b_t),   t relu(W_h x + b_h) + (1 - t) x
+
+    Assumes: relu. Args: x: (..., d). W_t, W_h: Linear d → d. Returns: (..., d).
+    """
+    t = W_t(x).sigmoid()
+    return t * W_h(x).relu() + (1 - t) * x
+
+
+def reread(states, mask, h, guide, choice, gru, steps, beta):
+    """Reads T words, each chosen by what the ones before said.  DRr-Net Eq. (4)
+
+        ā_t = F([h_1, ..., h_l], h̄_(t-1), h^b),   h̄_t = GRU(ā_t, h̄_(t-1)),   v = h̄_T
+
+    Args: states: (B, n, d). mask: bool (B, n), True = real. h: h̄_0, the GRU's first state. guide:
+        h^b (B, d), the other sentence's vector. choice: Choice. gru: nn.GRUCell. steps: T. beta: as
+        in choose.
+    Returns: v, h̄_T, and the weights of each step (B, T, n).
+    """
+    keys, reading = choice.W_d(states), []
+    told = 0 if choice.M_d is None else choice.M_d(guide)
+    for _ in range(steps):
+        chosen, weights, _ = choose(states, keys, mask, choice.U_d(h) + told, choice.w_d, beta)
+        h = gru(chosen, h)
+        reading.append(weights)
+    return h, torch.stack(reading, 1)
+
+
+def matching(a, b):
+    """Two vectors as one.  DRr-Net Eq. (7): [a; b; a ⊙ b; b - a]
+
+    Assumes: the equation is missing from our text of the paper, which names "the elementwise
+    product, their difference, and concatenation"; order and sign are ours.
+    Args: a, b: (B, d). Returns: (B, 4d).
+    """
+    return torch.cat([a, b, a * b, b - a], -1)  # (B, 4*d)
+
+
+def probability_fusion(p_h, p_v, w_h, w_v, mlp):
+    """What reading and re-reading say, each with its gate.  DRr-Net Eq. (8)
+
+        α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
+
+    Beware: p^h and p^v have been through a softmax. Where a rate of learning too high makes them 0
+    and 1, alike for all pairs, MLP_3 still learns how frequent the labels are, and nothing before
+    it learns again.
+    Args: p_h, p_v: (B, C), or None: that side is left out. w_h, w_v: Linear C → 1. mlp: of C → C.
+    Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of the sides there are.
+    """
+    sides = [(p, w(p).sigmoid()) for p, w in ((p_h, w_h), (p_v, w_v)) if p is not None]
+    return mlp(sum(gate * p for p, gate in sides)), torch.cat([gate for _, gate in sides], -1)
+
+
+LOOK = "How much of each is in the vector before anything is read again."
+READ = "Read, the largest weight of each step."
+
+
+class DrrNet(nn.Module):
+    """Reads both sentences word by word, then re-reads T of each one's words: DRr-Net Eqs. (1)-(8).
+
+    Sizes as in the paper's Table I, but d_w: 300 + 100 + 17 + 2 = 419 where the table has 412
+    (other tags). There is no BERT in it.
+    Departs: β "is an arbitrarily big value"; as typeset, {6}, it is 10⁸, and the choice an arg-max
+    again, without a gradient. Ours is 200. On 64 MRPC pairs at the initial weights the largest
+    weight is then above 0.9 in 63 % of the choices, and its slope, β w (1 - w), above 0.01 in 92 %
+    (31 and 100 % with 100; 93 and 35 % with 1000; with fixed vectors of GloVe's size 83 and 54 %).
+    Training makes the scores larger and so the choices harder.
+    The loss has the softmax of P; where C = 1, a score, all three ends are linear.
+    Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
+    set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
+    over the word's own characters. MLPs are 256 wide. "All the model parameters" are uniform in
+    ±√(6 / (n_in + n_out)), gate by gate; n_in = 1 in tables, where one row is looked up. No dropout
+    is mentioned: ours is on the words that enter the GRUs and both matchings.
+    without, the paper's Table VI: "initial-vector": h̄_0 = 0; "guide-vector": no M_d h^b; "global":
+    P = MLP_3(α_v p^v); "reread": P = MLP_3(α_h p^h).
+
+    Args:
+        vocabulary: has the lists `words` and `characters`, both behind 0, padding, and 1, unknown;
+            and `vectors`, float32 (2 + words, size), fixed, or None: word_size wide and learned.
+        classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
+        dropout: probability. kernel: of the character CNN. layers: of the GRU. steps: T. beta: β.
+    Raises: ValueError for an option that is not known, or if nothing is left to judge by.
+    """
+
+    PRIOR = READS = "words"
+    PRINTED = frozenset({6})
+    ABLATIONS = frozenset({"initial-vector", "guide-vector", "global", "reread"})
+    TRACE = {
+        "pooling": Shown("First look", "sentence pair word", LOOK, 1.0),
+        "reading": Shown("Reading, step by step", "sentence pair step word", READ, 1.0, True),
+        "relations": Shown("The two judgements", "pair judge class",
+                           "What was said after reading, and after re-reading.", 1.0),
+        "gates": Shown("Gates of the two judgements", "pair judge",
+                       "How much counts what was said after reading, and after re-reading.", 1.0)}
+
+    def __init__(self, vocabulary, classes, printed=frozenset(), without=frozenset(), *,
+                 dropout=0.0, word_size=300, character_size=100, kernel=5, highways=2,
+                 hidden_size=256, layers=3, attention_size=200, steps=6, beta=200.0):
+        super().__init__()
+        check_options(type(self), printed, without)
+        check_sizes(type(self), beta, word_size=word_size, character_size=character_size,
+                    kernel=kernel, highways=highways, hidden_size=hidden_size, layers=layers,
+                    attention_size=attention_size, steps=steps)
+        judges = {"reading": "global", "re-reading": "reread"}      # and what leaves each out
+        judges = [name for name, part in judges.items() if part not in without]
+        if not judges:
+            raise ValueError("without global, reread: one of them must stay for DrrNet to judge by")
+        self.axis_names = {"judge": judges}
+        if classes == 1:                                            # scores have no largest value
+            self.TRACE = self.TRACE | {"relations": self.TRACE["relations"]._replace(top=None)}
+        self.steps, self.beta = steps, 1e8 if 6 in printed else beta
+        self.dropout = nn.Dropout(dropout)
+        d_w = self.add_words(vocabulary, word_size, character_size, kernel, highways)
+        d_g = hidden_size
+        self.grus = nn.ModuleList(nn.GRU(d_w + l * d_g, d_g, batch_first=True)
+                                  for l in range(layers))
+        d = d_w + layers * d_g
+        self.W, self.w = linear(d, d_g), linear(d_g, 1, bias=False)
+        self.mlp_h = self.mlp_v = self.w_h = self.w_v = self.W_0 = None
+        if "global" not in without:
+            self.mlp_h, self.w_h = perceptron(4 * d, d_g, classes, 2), linear(classes, 1)
+        if "reread" not in without:
+            self.choice = Choice(d, d_g, attention_size, None if "guide-vector" in without else d)
+            if "initial-vector" not in without:
+                self.W_0 = linear(d, d_g, bias=False)
+            self.gru = nn.GRUCell(d, d_g)
+            self.mlp_v, self.w_v = perceptron(4 * d_g, d_g, classes, 2), linear(classes, 1)
+        self.mlp = perceptron(classes, d_g, classes, 2)
+        self.draw_weights()
+
+    def add_words(self, vocabulary, word_size, character_size, kernel, highways):
+        """The weights of `embed`. Returns: d_w, how wide a word is."""
+        if vocabulary.vectors is None:
+            self.words = nn.Embedding(2 + len(vocabulary.words), word_size, padding_idx=0)
+        else:
+            self.words = nn.Embedding.from_pretrained(torch.tensor(vocabulary.vectors))
+        letters = 2 + len(vocabulary.characters)
+        self.characters = nn.Embedding(letters, character_size, padding_idx=0)
+        self.cnn = nn.Conv1d(character_size, character_size, kernel, padding="same")
+        d_w = self.words.embedding_dim + character_size + TAGS + 2
+        self.W_t = nn.ModuleList(linear(d_w, d_w) for _ in range(highways))
+        self.W_h = nn.ModuleList(linear(d_w, d_w) for _ in range(highways))
+        return d_w
+
+    @torch.no_grad()
+    def draw_weights(self):
+        """The paper's initial values, see `Assumes:`; fixed vectors stay."""
+        for name, p in self.named_parameters():
+            if p.dim() == 1:
+                p.zero_()
+            elif name in ("words.weight", "characters.weight") and p.requires_grad:
+                bound = (6 / (1 + p.shape[1])) ** 0.5
+                p.uniform_(-bound, bound)[0] = 0.0    # padding, which the CNN sees at a word's ends
+            elif p.requires_grad:
+                for gate in p.chunk(3 if "gru" in name else 1):
+                    nn.init.xavier_uniform_(gate)
+
+    def embed(self, word_ids, character_ids, tags, match, antonym):
+        """Words as vectors, § IV-A. As in forward, (B, n) and (B, n, c). Returns: (B, n, d_w)."""
+        real = character_ids > 0  # (B, n, c)
+        spelling = self.characters(character_ids.flatten(0, 1)).transpose(1, 2)
+        spelling = self.cnn(spelling).unflatten(0, word_ids.shape)
+        lowest = torch.finfo(spelling.dtype).min
+        spelling = spelling.masked_fill(~real[:, :, None], lowest).amax(-1)
+        spelling = spelling.masked_fill(~real.any(-1, keepdim=True), 0.0)   # without characters
+        x = torch.cat([self.words(word_ids), spelling, F.one_hot(tags, TAGS), match[..., None],
+                       antonym[..., None]], -1)
+        for W_t, W_h in zip(self.W_t, self.W_h):
+            x = highway(x, W_t, W_h)
+        return self.dropout(x)
+
+    def relation(self, mlp, vectors):
+        """p of one side, MLP_1 or MLP_2 on a's vectors matched with b's.
+
+        Args: vectors: (2B, d), a's and then b's. Returns: (B, C).
+        """
+        logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return logits if logits.shape[1] == 1 else logits.softmax(-1)
+
+    def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
+        """Logits (B, C). Sentence a stands first, then b.
+
+        Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 behind a word's
+            end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding on the
+            right.
+        Trace: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
+            Eq. (8), of the sides there are.
+        Raises: ValueError for a mask that is not bool or not word_ids' shape.
+        """
+        if mask.dtype != torch.bool or mask.shape != word_ids.shape:
+            raise ValueError(f"DrrNet: mask needs bool of shape {tuple(word_ids.shape)}, got "
+                             f"{mask.dtype} of {tuple(mask.shape)}; pass word_ids != 0")
+        parts = (word_ids, character_ids, tags, match, antonym)
+        x = self.embed(*(part.flatten(0, 1) for part in parts))
+        rows, p_h, p_v = mask.flatten(0, 1), None, None
+        states = stacked_gru(x, rows, self.grus)
+        h, pooling = attentive_pooling(states, rows, self.W, self.w)
+        record(trace, pooling=pooling.view(mask.shape))
+        if self.mlp_h is not None:
+            p_h = self.relation(self.mlp_h, h)  # (B, C)
+        if self.mlp_v is not None:
+            first = h.new_zeros(len(h), self.gru.hidden_size) if self.W_0 is None else self.W_0(h)
+            guide = h.roll(len(h) // 2, 0)                # a's rows get b's vector, b's rows a's
+            v, reading = reread(states, rows, first, guide, self.choice, self.gru, self.steps,
+                                self.beta)
+            record(trace, reading=reading.unflatten(0, mask.shape[:2]))
+            p_v = self.relation(self.mlp_v, v)  # (B, C)
+        # bfloat16 would round probabilities that are nearly the same to the same number.
+        with torch.autocast(mask.device.type, enabled=False):
+            logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
+        relations = torch.stack([p for p in (p_h, p_v) if p is not None], 1)
+        record(trace, relations=relations, gates=gates)
+        return logits
+
+
+# ---- LadRa-Net ----------------------------------------------------------------------------------
+
+def layer_mix(hidden_states, alpha):
+    """A token's vector from all blocks.  LadRa-Net Eq. (9): h⁰_t = Σ_l α_l BERT^l_t
+
+    Assumes: "trained during model training", α is free, neither positive nor of sum 1.
+    Args: hidden_states: N tensors (B, L, d), the blocks' outputs without the embeddings.
+        alpha: (N,).
+    Returns: (B, L, d).
+    """
+    return sum(a * h for a, h in zip(alpha, hidden_states, strict=True))  # (B, L, d)
+
+
+def convolution(n_in, n_out, kernel, follows):
+    """nn.Conv1d without padding that keeps the size of its numbers (He et al. 2015).
+
+    Args: follows: what does, "relu" or "linear".
+    """
+    layer = nn.Conv1d(n_in, n_out, kernel)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity=follows)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def phrase_cnn(hidden, mask, first, second):
+    """Each token with its neighbours.  LadRa-Net Eq. (10), one r
+
+        h^r_t = CNN_r([h⁰_(t-k), ..., h⁰_(t+k)]),   CNN_r = two layers, ReLU between them
+
+    Assumes: the window of 2k + 1 tokens does not fit "kernel sizes" 2 and 3. Two layers of kernel K
+    see it together, with k = K - 1, if the odd padding goes right in the first layer and left in
+    the second. What is beyond the ends, or padding of the batch, is 0 in both layers.
+
+        K = 2   first layer    t-1  t    →  t-1        K = 3   first layer    t-2  t-1  t    →  t-1
+                               t    t+1  →  t                                 ...
+                second layer   t-1  t    →  t                  second layer   t-1  t    t+1  →  t
+
+    Args: hidden: (B, L, d). mask: bool (B, L), True = real. first, second: Conv1d without padding.
+    Returns: (B, L, d), 0 at padding.
+    """
+    gone = ~mask[:, None]  # (B, 1, L)
+    extra = first.kernel_size[0] - 1
+    left, right = extra // 2, extra - extra // 2
+    inner = first(F.pad(hidden.transpose(1, 2).masked_fill(gone, 0.0), (left, right))).relu()
+    outer = second(F.pad(inner.masked_fill(gone, 0.0), (right, left)))
+    return outer.masked_fill(gone, 0.0).transpose(1, 2)  # (B, L, d)
+
+
+def read_limit(states, W_phi, steps, printed=False):
+    """φ = T σ(W_φ A), how often a token may be read.  LadRa-Net Eq. (14), last line
+
+    Departs: φ near 0 makes one reading spend a token many times over. We keep φ in [1, max(1, T -
+    1)]: one reading spends no more than a token, and T - 1 readings in full always spend it.
+    `printed` does not.
+    Args: states: (B, n, d). W_phi: Linear d → 1 without bias. steps: T. Returns: φ (B, n).
+    """
+    phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
+    return phi if printed else phi.clamp(1, max(1, steps - 1))  # (B, n)
+
+
+def coverage(left, read, phi, mask, printed=False):
+    """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
+
+    Departs: m̄ is a score of either sign, so that a word of negative score is never spent, however
+    often it is read, and one beyond 2φ in size diverges. The text updates c "based on the
+    calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
+    most. Beside β m̄, ln c is small until c is: a token that suits is read until it is spent. When
+    all real tokens of a row are spent, c is 1 again for the whole row. `printed` subtracts m̄ and
+    never restarts.
+
+    Args: left: (B, n), c_(t-1). read: (B, n), the weights; with `printed` m̄. phi: (B, n).
+        mask: bool (B, n), True = real.
+    Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.
+    """
+    left = left - read / phi  # (B, n)
+    if printed:
+        return left
+    spent = ((left <= SPENT) | ~mask).all(1, keepdim=True)  # (B, 1)
+    return left.masked_fill(spent, 1.0)  # (B, n)
+
+
+def dynamic_sequential_attention(states, mask, h_ab, choices, W_f, w_f, W_phi, gru, steps, beta,
+                                 printed=frozenset()):
+    """T readings: a token, then phrases that suit it, each choice knowing the ones before.
+    LadRa-Net Eqs. (12)-(14)
+
+        ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)   r = 0 tokens, r ≥ 1 phrases
+        α^r_t = ω_fᵀ tanh(W_f ā^r_t),   ā_t = Σ_r softmax_r(α_t) ā^r_t
+        h̄_t = GRU(ā_t, h̄_(t-1)),   h̄_0 = h_ab
+
+    Departs: the sum over r starts with 1 and leaves out the token, which the phrases only
+    "support". Ours starts with 0; `printed` {12} with 1. {14} as in choose and coverage.
+    Assumes: V_rd is one map for all earlier choices, W_φ one for all r, as their indices say.
+
+    Args:
+        states: E tensors (B, L, d), h^r. mask: bool (B, L), True = real. h_ab: (B, d).
+        choices: E of Choice, all but the first chained. W_f: Linear d → A, w_f: Linear A → 1,
+            W_phi: Linear d → 1, all without bias. gru: nn.GRUCell. steps: T. beta: as in choose.
+        printed: of {12, 14}.
+    Returns:
+        h̄_1, ..., h̄_T (B, T, d); a dict of "reading", the weights of each choice, and "coverage",
+        what they leave, (B, T, E, L), and "mixture" (B, T, E), softmax_r.
+    """
+    typeset, h, steps_taken = 14 in printed, h_ab, []
+    keys = [choice.W_d(x) for choice, x in zip(choices, states, strict=True)]
+    told = [choice.M_d(h_ab) for choice in choices]
+    phi = [read_limit(x, W_phi, steps, typeset) for x in states]
+    left = [torch.ones_like(p) for p in phi]
+    summed = torch.arange(len(states), device=mask.device) >= int(12 in printed)  # (E,)
+    for _ in range(steps):
+        chosen, reading = [], []
+        for r, choice in enumerate(choices):
+            clue = choice.U_d(h) + told[r] + (choice.V_d(sum(chosen)) if r else 0)
+            a, weights, m = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r],
+                                   typeset)
+            left[r] = coverage(left[r], m if typeset else weights, phi[r], mask, typeset)
+            chosen.append(a)
+            reading.append(weights)
+        a = torch.stack(chosen, 1)  # (B, E, d)
+        mixture = attention_weights(w_f(W_f(a).tanh())[..., 0], summed.expand(len(a), -1))  # (B, E)
+        h = gru((mixture.to(a.dtype)[:, None] @ a)[:, 0], h)
+        steps_taken.append((h, torch.stack(reading, 1), torch.stack(left, 1), mixture))
+    h, *parts = (torch.stack(x, 1) for x in zip(*steps_taken))
+    return h, dict(zip(("reading", "coverage", "mixture"), parts))
+
+
+class LadraNet(nn.Module):
+    """BERT, phrases from CNNs, and T readings of both: LadRa-Net Eqs. (9)-(15). RoBERTa will do.
+
+    Departs: β as in DrrNet, printed {13}. Ours is 600: on 64 MRPC pairs, with pre-trained weights
+    in a BERT of width 384 and initial ones behind it, the largest weight is above 0.9 in 64 % of
+    the choices and its slope above 0.01 in 82 % (37 and 96 % with 300; 77 and 67 % with 1000).
+    {12}, {14} as in the functions. The loss has the softmax of Eq. (15).
+    Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the
+    MLP. α starts as the mean of the blocks; CNNs start so that phrases are as large as tokens, and
+    one β fits all. Their middle is 500/768 of BERT's width. No dropout outside BERT. Special tokens
+    may be chosen.
+    without, the paper's Table VII: "phrase-cnn", BERT + DSA; "dsa", BERT + PCNN: v = h_ab;
+    "global": no h_ab in Eq. (15); "bert", Stack-GRU + PCNN + DSA: three GRUs on BERT's embeddings,
+    a linear map to h⁰, its mean for [CLS]; "average-pooling", max-pooling fusion: the maximum in
+    Eq. (15).
+
+    Args: config: BertConfig. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
+        attention_size: A. kernels: K of each phrase CNN. steps: T. beta: β.
+    Raises: ValueError for an option that is not known, or if nothing is left to judge by.
+    """
+
+    PRIOR, READS = None, "pieces"
+    PRINTED = frozenset({12, 13, 14})
+    ABLATIONS = frozenset({"phrase-cnn", "dsa", "global", "bert", "average-pooling"})
+    TRACE = {
+        "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0),
+        "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True),
+        "coverage": Shown("Coverage, step by step", "pair step reader piece",
+                          "How much is left of each after a step.", 1.0),
+        "layers": Shown("Mixture of layers", "layer", "How much of each layer is in a token; "
+                        "learned, the same for every sentence."),
+        "mixture": Shown("Mixture of each step", "pair step reader", "How much of the piece and "
+                         "the phrases that a step chose goes on.", 1.0)}
+
+    def __init__(self, config, classes, printed=frozenset(), without=frozenset(), *,
+                 attention_size=200, kernels=(2, 3), steps=5, beta=600.0):
+        super().__init__()
+        check_options(type(self), printed, without)
+        check_sizes(type(self), beta, attention_size=attention_size, kernels=kernels, steps=steps)
+        if {"dsa", "global"} <= set(without):
+            raise ValueError("without dsa, global: one of them must stay for LadraNet to judge by")
+        self.printed, self.without = frozenset(printed), frozenset(without)
+        self.steps, self.beta = steps, 1e8 if 13 in printed else beta
+        kernels = () if "phrase-cnn" in without else tuple(kernels)
+        phrases = [f"phrases of {kernel}" for kernel in kernels]
+        self.axis_names = {"reader": ["pieces", *phrases], "phrase": phrases}
+        d, middle = config.hidden_size, config.hidden_size * 500 // 768
+        self.bert = Bert(config)
+        if "bert" in without:
+            d_g = max(1, d // 3)                                # DRr-Net's 256 beside BERT-base
+            self.grus = nn.ModuleList(nn.GRU(d + l * d_g, d_g, batch_first=True) for l in range(3))
+            self.W_0 = linear(d + 3 * d_g, d)
+        else:
+            self.alpha = nn.Parameter(torch.full((config.num_layers,), 1 / config.num_layers))
+        self.first = nn.ModuleList(convolution(d, middle, k, "relu") for k in kernels)
+        self.second = nn.ModuleList(convolution(middle, d, k, "linear") for k in kernels)
+        self.W = nn.ModuleList(linear(d, attention_size) for _ in kernels)
+        self.w = nn.ModuleList(linear(attention_size, 1, bias=False) for _ in kernels)
+        if "dsa" not in without:
+            self.choices = nn.ModuleList(Choice(d, d, attention_size, d, chained=r > 0)
+                                         for r in range(len(kernels) + 1))
+            self.W_f = linear(d, attention_size, bias=False)
+            self.w_f = linear(attention_size, 1, bias=False)
+            self.W_phi, self.gru = linear(d, 1, bias=False), nn.GRUCell(d, d)
+        self.mlp = perceptron(d, d, classes, 1)
+
+    def encode(self, input_ids, segment, mask, trace):
+        """h⁰ (B, L, d), Eq. (9), and the vector of [CLS], the last block's (B, d)."""
+        if "bert" in self.without:
+            x = stacked_gru(self.bert.embeddings(input_ids, segment), mask, self.grus)
+            states = self.W_0(x).masked_fill(~mask[..., None], 0.0)  # (B, L, d)
+            return states, states.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+        blocks = self.bert(input_ids, segment, mask)[0][1:]
+        record(trace, layers=self.alpha)
+        return layer_mix(blocks, self.alpha), blocks[-1][:, 0]
+
+    def forward(self, input_ids, segment, mask, word_index=None, trace=None):
+        """Logits (B, C) of a batch of packed pairs.
+
+        Args: input_ids, segment: int64 (B, L). mask: bool (B, L), True = real. word_index: unused.
+        Trace: "layers", α of Eq. (9); "pooling" of Eq. (11); "reading", "coverage" and "mixture" of
+            dynamic_sequential_attention. What `without` removes is missing.
+        """
+        h_0, cls = self.encode(input_ids, segment, mask, trace)
+        phrases = [phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]
+        pooled = [attentive_pooling(x, mask, W, w) for x, W, w in zip(phrases, self.W, self.w)]
+        h_ab = torch.stack([cls, *(h for h, _ in pooled)]).mean(0)      # Eq. (11), last line
+        if pooled:
+            record(trace, pooling=torch.stack([weights for _, weights in pooled]))
+        vectors = [] if "global" in self.without else [h_ab[:, None]]
+        if "dsa" not in self.without:
+            h, seen = dynamic_sequential_attention(
+                [h_0, *phrases], mask, h_ab, self.choices, self.W_f, self.w_f, self.W_phi, self.gru,
+                self.steps, self.beta, self.printed)
+            record(trace, **seen)
+            vectors.append(h)
+        vectors = torch.cat(vectors, 1)
+        v = vectors.amax(1) if "average-pooling" in self.without else vectors.mean(1)
+        return self.mlp(v)  # LadRa-Net Eq. (15)

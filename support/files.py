@@ -1,0 +1,228 @@
+"""Files: written whole or not at all, downloaded, unpacked; the folder of a published BERT."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from tqdm import tqdm
+
+from support.checkpoints import CONFIGS, WEIGHTS, brief, check_zip, find_file
+from support.checkpoints import read_json  # write_json's other half
+
+GOOGLE = "https://storage.googleapis.com/bert_models/"
+HUGGING_FACE = "https://huggingface.co/"
+BERTS = {  # name -> a zip, or a name at Hugging Face
+    "tiny": GOOGLE + "2020_02_20/uncased_L-2_H-128_A-2.zip",
+    "mini": GOOGLE + "2020_02_20/uncased_L-4_H-256_A-4.zip",
+    "small": GOOGLE + "2020_02_20/uncased_L-4_H-512_A-8.zip",
+    "medium": GOOGLE + "2020_02_20/uncased_L-8_H-512_A-8.zip",
+    "base": GOOGLE + "2018_10_18/uncased_L-12_H-768_A-12.zip",
+    "large": GOOGLE + "2018_10_18/uncased_L-24_H-1024_A-16.zip",
+    "roberta-base": "FacebookAI/roberta-base"}
+PUBLISHED = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)  # a name at Hugging Face, no way out
+VOCABULARIES = {"bert": ["vocab.txt"], "roberta": ["vocab.json", "merges.txt"]}  # by model_type
+UNPACKED = 100  # times its size: more has no zip of weights or sentences
+OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published model has these
+
+
+@contextlib.contextmanager
+def _whole(path):
+    """A temporary path beside `path`, renamed to it at the end; removed where something fails."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+def write_whole(path, save):
+    """Call save(temporary path) and rename: the file at path is whole, or as it was before.
+
+    A process that is killed leaves path as it was, and `<name>.<process id>.tmp` beside it.
+    Raises: OSError naming the file.
+    """
+    try:
+        with _whole(Path(path)) as part:
+            save(part)
+    except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
+        raise OSError(f"cannot write {path}: {brief(error)}; what was written before is whole, "
+                      "make room and go on") from error
+
+
+def write_json(path, content):
+    """Write JSON, whole or not at all. Raises OSError naming the file."""
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, lambda part: part.write_text(text, "utf-8"))
+
+
+def download(url, path, size=None, sha256=None, progress=True, remedy=None):
+    """Download url to path, whole or not at all.
+
+    Args:
+        size, sha256: what the file must have; None: not checked. All announced bytes must come.
+        progress: show a bar. remedy: what to do by hand; None: to put the file at path.
+    Raises: ValueError with the reason and the remedy.
+    """
+    path, remedy = Path(path), remedy or f"put the file at {path} by hand"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(url, path, size, sha256, progress)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
+        raise ValueError(f"cannot download {url}: {brief(error)}; {remedy}") from error
+
+
+def _fetch(url, path, size, sha256, progress):
+    digest, got = hashlib.sha256(), 0
+    with _whole(path) as part:
+        with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as file:
+            announced = answer.headers.get("Content-Length")
+            total = int(announced) if announced else size
+            with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
+                      disable=not progress) as bar:
+                while got <= (total or got) and (chunk := answer.read(1 << 20)):
+                    file.write(chunk)
+                    digest.update(chunk)
+                    got += len(chunk)
+                    bar.update(len(chunk))
+        for what, wanted, found in (("bytes", total, got), ("bytes", size, got),
+                                    ("sha256", sha256, digest.hexdigest())):
+            if wanted not in (None, found):
+                raise ValueError(f"expected {what} {wanted}, got {found}")
+
+
+def extract(archive, folder, names=None):
+    """Extract a zip file into a folder, whole or not at all, and nothing outside it.
+
+    Args:
+        names: None: all members, in their folders, into a new folder. Else only the members with
+            these file names, each once in the zip, put flat into the folder, which may be there.
+    Raises: ValueError naming the archive.
+    """
+    folder = Path(folder)
+    if names is None and folder.exists():
+        raise ValueError(
+            f"{folder}: expected no such folder before extracting {archive}; remove it")
+    around = folder.parent if names is None else folder  # on the disk to which we rename
+    around.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=around) as temp:
+        new = Path(temp).resolve() / "new"
+        new.mkdir()
+        try:
+            most = min(UNPACKED * os.path.getsize(archive), shutil.disk_usage(new).free)
+            with zipfile.ZipFile(archive) as source:
+                wanted = _wanted(source, names)
+                check_zip([member for _, member in wanted], most)
+                for place, member in wanted:
+                    _copy(source, member, new, place)
+        except Exception as error:  # a damaged zip raises almost anything
+            raise ValueError(f"{archive}: expected a sound zip, found {brief(error)}; download it "
+                             "again") from error
+        for name in names or ():
+            os.replace(new / name, folder / name)
+        if names is None:
+            os.replace(new, folder)
+
+
+def _wanted(source, names):
+    """A list of (place in the new folder, member of the zip)."""
+    files = [member for member in source.infolist() if not member.is_dir()]
+    if names is None:
+        return [(member.filename, member) for member in files]
+    wanted = []
+    for name in names:
+        found = [member for member in files if PurePosixPath(member.filename).name == name]
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} members named {name}")
+        wanted.append((name, found[0]))
+    return wanted
+
+
+def _copy(source, member, folder, place):
+    path = (folder / place).resolve()
+    if not path.is_relative_to(folder) or stat.S_ISLNK(member.external_attr >> 16):
+        raise ValueError(f"member {brief(place)}, a link or outside the folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with source.open(member) as content, open(path, "xb") as file:
+        shutil.copyfileobj(content, file)
+
+
+def find_bert(name, data_dir, progress=True):
+    """The folder of a pre-trained encoder.
+
+    Args:
+        name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
+            google-bert/bert-base-cased, downloaded once to data_dir/bert/name.
+    Raises: ValueError if the name is unknown, the download fails, or configuration, weights or
+        vocabulary are not in the folder.
+    """
+    folder, published = Path(name), PUBLISHED.fullmatch(name) and not name.startswith("runs/")
+    if name in BERTS or (published and not folder.exists()):
+        folder = Path(data_dir) / "bert" / name
+        if not folder.exists():
+            _download_bert(BERTS.get(name, name), folder, Path(data_dir) / "bert", progress)
+    elif not folder.exists():
+        raise ValueError(f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name at "
+                         "Hugging Face such as google-bert/bert-base-cased; correct the name")
+    find_file(folder, *CONFIGS)
+    find_file(folder, *WEIGHTS)
+    if find_file(folder, "vocab.txt", "vocab.json").suffix == ".json":
+        find_file(folder, "merges.txt")
+    return folder
+
+
+def _download_bert(source, folder, around, progress):
+    """Fetch into a temporary folder in `around`; only a whole model gets its final name."""
+    around.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=around) as temp:
+        new = Path(temp) / folder.name
+        if source.endswith(".zip"):
+            archive = Path(temp) / "archive.zip"
+            download(source, archive, progress=progress, remedy=f"unzip it into {folder} by hand")
+            extract(archive, new)
+            inner = (path.parent for path in new.rglob("bert_config.json"))  # some hold a folder
+            new = next(inner, new)
+        else:
+            remedy = f"correct the name, or put all its files into {folder} by hand"
+            _download_published(source, new, progress, remedy)
+        if not folder.exists():  # another process may have been faster
+            folder.parent.mkdir(exist_ok=True)
+            os.replace(new, folder)
+
+
+def _download_published(name, folder, progress, remedy):
+    """The files of a model at Hugging Face, configuration first: it says which others there are."""
+    def fetch(file):
+        url = f"{HUGGING_FACE}{name}/resolve/main/{file}"
+        try:
+            download(url, folder / file, progress=progress, remedy=remedy)
+        except ValueError as error:
+            absent = getattr(error.__cause__, "code", None) == 404
+            if not absent or file not in OPTIONAL:
+                raise
+
+    if progress:
+        print(f"{name}: no folder here; fetching {HUGGING_FACE}{name}", file=sys.stderr)
+    fetch("config.json")
+    kind = str(read_json(folder / "config.json").get("model_type", "bert"))
+    if kind not in VOCABULARIES:
+        raise ValueError(f"{name}: expected a BERT or RoBERTa, found model_type {kind!r}; "
+                         "name another model")
+    for file in (*VOCABULARIES[kind], *OPTIONAL):
+        fetch(file)
+    if not (folder / "model.safetensors").exists():
+        fetch("pytorch_model.bin")

@@ -1,0 +1,126 @@
+"""Scores of all pairs of tokens that would fill the memory if they were written down, in blocks.
+
+`additive_scores` and `l1_distances` compare each query with each key number by number: L·L·A
+numbers for L tokens, which autograd would keep for the backward pass. Here both passes walk over
+the pairs block by block, and the backward pass computes its blocks again. Memory: B·L·L scores and
+one block, so it grows with L², never with L²·A.
+
+Left out: what the scores are for (semmatch.py), a kernel of our own for the GPU.
+"""
+import torch
+from torch.autograd.function import once_differentiable
+
+# Axes: B batch, L tokens, A numbers of a token
+
+# Numbers in a block: 2 MB, about the caches of two cores, and few enough blocks that threads,
+# which wait for each other after each, do not wait often; 256 MB.
+BLOCK = {"cpu": 2 ** 19, "cuda": 2 ** 26}
+
+
+def pair_blocks(keys, queries):
+    """Walks over all pairs of a query and a key in blocks of at most BLOCK numbers.
+
+    One query's row is a block where it alone is more than that.
+
+    Args: keys, queries: (B, L, A). Returns: one after the other, slices of sentences and of query
+    rows, and views whose sum, product or difference is the block (sentences, rows, L, A).
+    """
+    size, row = BLOCK.get(keys.device.type, 2 ** 22), max(1, keys[0].numel())
+    many, rows = max(1, size // (row * queries.shape[1])), max(1, size // row)
+    for b in (slice(i, i + many) for i in range(0, len(keys), many)):
+        for i in (slice(i, i + rows) for i in range(0, queries.shape[1], rows)):
+            yield b, i, keys[b, None], queries[b, i, None]
+
+
+class AdditiveScores(torch.autograd.Function):
+    """See additive_scores. No block needs an exponential for each of its numbers, because
+
+        r_ij = 1 / (1 + e^(2 keys_j) e^(2 queries_i)),
+        tanh(keys_j + queries_i) = 1 - 2 r_ij,   tanh' = 4 (r - r²)
+
+        ∂w = Σ_ij e_ij (1 - 2 r),
+        ∂queries_i = w Σ_j e_ij 4 (r - r²),   ∂keys_j = w Σ_i e_ij 4 (r - r²)
+
+    with e the incoming gradient. That takes parts whose e^(2x) is a finite number; with larger
+    ones, and on a GPU, where asking for the largest would make the CPU wait, r is the sigmoid of
+    -2 (keys_j + queries_i) itself.
+    """
+
+    @staticmethod
+    def blocks(keys, queries, split):
+        """pair_blocks with r for the views. split: keys, queries are the exponentials already."""
+        for b, i, k, q in pair_blocks(keys, queries):
+            if split:
+                yield b, i, torch.addcmul(k.new_ones(()), k, q).reciprocal_()
+            else:
+                yield b, i, (k + q).mul_(-2).sigmoid_()
+
+    @staticmethod
+    def forward(ctx, keys, queries, w):
+        with torch.autocast(keys.device.type, enabled=False):
+            limit = 43.0 if keys.dtype == torch.float32 else 350.0
+            ctx.split = keys.device.type == "cpu" and all(
+                x.abs().amax() < limit for x in (keys, queries) if x.numel())
+            if ctx.split:
+                keys, queries = (2 * keys).exp(), (2 * queries).exp()
+            ctx.save_for_backward(keys, queries, w)
+            scores = keys.new_empty(*queries.shape[:2], keys.shape[1])  # (B, L, L)
+            for b, i, r in AdditiveScores.blocks(keys, queries, ctx.split):
+                scores[b, i] = r @ w
+            return w.sum() - 2 * scores  # (B, L, L)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, e):
+        keys, queries, w = ctx.saved_tensors
+        d_keys, d_queries = torch.zeros_like(keys), torch.empty_like(queries)
+        d_w = e.sum().expand_as(w).clone()  # (A,)
+        for b, i, r in AdditiveScores.blocks(keys, queries, ctx.split):
+            d_w -= 2 * (e[b, i].flatten() @ r.flatten(0, 2))
+            slope = r.addcmul_(r, r, value=-1).mul_(e[b, i, :, None])
+            d_queries[b, i] = slope.sum(2)
+            d_keys[b] += slope.sum(1)
+        return d_keys.mul_(4 * w), d_queries.mul_(4 * w), d_w
+
+
+def additive_scores(keys, queries, w):
+    """score_ij = wᵀ tanh(keys_j + queries_i): the additive attention of Bahdanau et al. (2015).
+
+    Args: keys, queries: (B, L, A); w: (A,); all float32 or all float64.
+    Returns: (B, L, L), row i is queries_i's.
+    """
+    return AdditiveScores.apply(keys, queries, w)  # (B, L, L)
+
+
+class DifferenceScores(torch.autograd.Function):
+    """See l1_distances."""
+
+    @staticmethod
+    def forward(ctx, q, k):
+        ctx.save_for_backward(q, k)
+        scores = k.new_empty(*q.shape[:2], k.shape[1])  # (B, L, L)
+        for b, i, key, query in pair_blocks(k, q):
+            scores[b, i] = (query - key).abs_().sum(-1)
+        return scores  # (B, L, L)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, e):
+        q, k = ctx.saved_tensors
+        d_q, d_k = torch.empty_like(q), torch.zeros_like(k)
+        for b, i, key, query in pair_blocks(k, q):
+            slope = (query - key).sign_().mul_(e[b, i, :, None])
+            d_q[b, i] = slope.sum(2)
+            d_k[b] -= slope.sum(1)
+        return d_q, d_k
+
+
+def l1_distances(q, k):
+    """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key.
+
+    torch.cdist is no faster, and on a GPU its backward pass needs L²·A numbers.
+
+    Args: q, k: (B, L, A), both float32 or both float64.
+    Returns: (B, L, L), row i is q_i's.
+    """
+    return DifferenceScores.apply(q, k)  # (B, L, L)

@@ -1,0 +1,215 @@
+"""The machine a run is on: its device, the other processes of torchrun, memory, versions."""
+import contextlib
+import os
+import platform
+import re
+import resource
+import signal
+import sys
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
+# Set, so that tokenizers is silent about worker processes.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+# With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+# ---- Processes ----------------------------------------------------------------------------------
+
+def world():
+    """(rank, processes): (0, 1) unless torchrun started us."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+
+def main_process():
+    """Is this the process that prints and writes?"""
+    return world()[0] == 0
+
+
+def say(*words):
+    """Print, on one process, above a progress bar."""
+    if main_process():
+        tqdm.write(" ".join(map(str, words)))
+
+
+@contextlib.contextmanager
+def main_process_first():
+    """The first process does the work inside (downloads, caches); the others do it after, and find
+    it done.
+    """
+    rank, count = world()
+    if rank:
+        dist.barrier()
+    yield
+    if count > 1 and not rank:
+        dist.barrier()
+
+
+def from_main_process(decide):
+    """What `decide` returns on the first process, on all of them."""
+    box = [decide() if main_process() else None]
+    if world()[1] > 1:
+        dist.broadcast_object_list(box)
+    return box[0]
+
+
+def gather(value):
+    """The `value` of each process, in the order of their ranks."""
+    values = [value] * world()[1]
+    if len(values) > 1:
+        dist.all_gather_object(values, value)
+    return values
+
+
+def sum_over_processes(*numbers):
+    """The sums of numbers or tensors of one number over all processes, as floats; one transfer."""
+    if world()[1] == 1:
+        return [float(x) for x in numbers]
+    device = next((x.device for x in numbers if torch.is_tensor(x)), "cpu")
+    sums = torch.stack([torch.as_tensor(x, dtype=torch.float64, device=device) for x in numbers])
+    dist.all_reduce(sums)
+    return sums.tolist()
+
+
+def share_gradients(model, device):
+    """The model; among several processes one whose backward pass averages gradients over them."""
+    if world()[1] == 1:
+        return model
+    places = [torch.device(device)] if device.startswith("cuda") else None
+    return DistributedDataParallel(model, device_ids=places, find_unused_parameters=True)
+
+
+def exchange_gradients(model, last):
+    """Around a part's forward and backward pass: processes exchange gradients in the last alone."""
+    return contextlib.nullcontext() if last or world()[1] == 1 else model.no_sync()
+
+
+def cut_batch(batch, accumulate):
+    """This process's parts of a batch, a list of places, `accumulate` of them or fewer.
+
+    A process that would have none gets a pair all the same, because all must meet in the backward
+    pass; the caller lets it not count.
+    """
+    (rank, count), parts = world(), min(accumulate, len(batch)) * world()[1]
+    return [part for r in range(rank, parts, count) if (part := batch[r::parts])] or [batch[:1]]
+
+
+def join_processes(device):
+    """Meets the processes that torchrun started.
+
+    -> the device of this one; None for what was chosen.
+
+    Raises ValueError where there are more processes than GPUs.
+    """
+    signal.signal(signal.SIGTERM, left_alone)  # torchrun sends it to those that are left
+    wait = timedelta(days=1)  # while the first one parses
+    if not (torch.cuda.is_available() and device.startswith("cuda")):
+        dist.init_process_group("gloo", timeout=wait)
+        return None
+    number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if number >= there:
+        raise ValueError(f"torchrun: more processes on this machine than its {there} GPUs; "
+                         f"start {there} of them")
+    torch.cuda.set_device(number)
+    dist.init_process_group("nccl", timeout=wait, device_id=torch.device("cuda", number))
+    return f"cuda:{number}"
+
+
+def left_alone(*signal_and_frame):
+    """What a process says when another one has ended."""
+    raise ConnectionAbortedError("another process of this run has ended, torchrun says which; "
+                                 "resume from the last checkpoint")
+
+
+@contextlib.contextmanager
+def in_one_line():
+    """torch's RuntimeErrors that are no mistake in this code become errors of one line. Ends
+    torchrun's group.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or FULL.search(str(error)):
+            raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
+                             "batch_size, max_length or the method's sizes") from None
+        if isinstance(error, dist.DistError) or "gloo" in str(error):
+            left_alone()
+        if type(error).__module__.startswith(("torch._inductor", "torch._dynamo")):
+            reason = " ".join(str(error).split("\n\n")[0].split())
+            raise ValueError(f"compile: torch.compile fails here ({reason}); leave it out, or "
+                             f"install what it lacks, such as a C++ compiler on a CPU") from None
+        raise
+    finally:
+        if dist.is_initialized():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            dist.destroy_process_group()
+
+
+# ---- Device -------------------------------------------------------------------------------------
+
+def find_device(name=None):
+    """The device by this name, or the best there is. Raises ValueError where torch cannot use it.
+    """
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.ones(1, device=name).item()  # a kernel has to run, too
+    except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
+        reason = str(error).split("\n")[0]
+        raise ValueError(f"device {name}: not usable here ({reason}); leave it out, or use "
+                         f"cpu") from None
+    return name
+
+
+def to_device(batch_and_labels, device):
+    """(dict of tensors, labels or None) on the device."""
+    batch, labels = batch_and_labels
+    batch = {name: x.to(device, non_blocking=True) for name, x in batch.items()}
+    return batch, None if labels is None else labels.to(device, non_blocking=True)
+
+
+def fast_precision(device):
+    """"bf16" where the device computes in it, "fp32" where that is emulated or unknown."""
+    cuda = device.startswith("cuda")
+    return "bf16" if cuda and torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+
+
+def autocast(device, precision):
+    """The context of a forward pass: bfloat16 for "bf16", else nothing."""
+    return torch.autocast(device.split(":")[0], torch.bfloat16, enabled=precision == "bf16")
+
+
+def random_state(device):
+    """torch's random states, of the CPU and of the device, None for a CPU."""
+    cuda = torch.cuda.get_rng_state(device) if device.startswith("cuda") else None
+    return torch.get_rng_state(), cuda
+
+
+def restore_random_state(state, device):
+    """Undoes what has been drawn since `random_state`."""
+    cpu, cuda = state
+    torch.set_rng_state(cpu)
+    if cuda is not None and device.startswith("cuda"):
+        torch.cuda.set_rng_state(cuda, device)
+
+
+def peak_memory(device):
+    """Highest memory use in MB: of the run on its GPU, or of the process so far."""
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_allocated(device) // 2 ** 20
+    unit = 2 ** 20 if sys.platform == "darwin" else 2 ** 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
+
+
+def versions(device):
+    """What a run's numbers depend on beside its settings."""
+    gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
+    return {"python": platform.python_version(), "torch": torch.__version__,
+            "numpy": np.__version__, "gpu": gpu, "threads": torch.get_num_threads(),
+            "processor": platform.processor() or platform.machine()}

@@ -1,0 +1,234 @@
+"""A command line out of a frozen dataclass, and errors that are one line."""
+import argparse
+import contextlib
+import difflib
+import functools
+import importlib.util
+import math
+import signal
+import sys
+from dataclasses import field, fields
+from pathlib import Path
+
+
+def option(default, help="", choices=None, limits=None):
+    """A field of a dataclass of settings, with what the command line says about it.
+
+    Args: help: one line; "" for no option of its own. choices: all allowed values. limits: see
+        `check_values`.
+    """
+    return field(default=default, metadata=dict(help=help, choices=choices, limits=limits))
+
+
+def option_name(f):
+    """The option that sets a dataclass's field, such as "--lr-new"."""
+    return "--" + f.name.replace("_", "-")
+
+
+def kind_of(f):
+    """int, float, str or bool: what a field declared as such, or as such or None, holds."""
+    declared = getattr(f.type, "__args__", (f.type,))
+    return next(kind for kind in (bool, int, float, str) if kind in declared)
+
+
+class Arguments(argparse.ArgumentParser):
+    """argparse whose errors are ValueErrors of one line, and which names the option that was
+    probably meant.
+    """
+
+    def __init__(self, prog, description, **more):
+        super().__init__(prog=prog, description=description, allow_abbrev=False,
+                         usage="%(prog)s [options]",
+                         formatter_class=argparse.RawDescriptionHelpFormatter,
+                         argument_default=argparse.SUPPRESS, **more)
+
+    def error(self, message):
+        """argparse would print its usage and exit."""
+        raise ValueError(message)
+
+    def parse(self, argv=None):
+        """The options given, as a dict. Raises ValueError for a mistake."""
+        given, unknown = self.parse_known_args(argv)
+        bare = [name for name, value in vars(given).items() if value == []]  # Python's, for "--"
+        if bare:
+            self.error(f"argument --{bare[0].replace('_', '-')}: expected one argument")
+        if unknown:
+            names = [name for action in self._actions for name in action.option_strings]
+            near = difflib.get_close_matches(unknown[0].split("=")[0], names, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else "see --help"
+            raise ValueError(f"{unknown[0]}: no such option; {hint}")
+        return vars(given)
+
+    def add_settings(self, settings, groups):
+        """One option for each field of the dataclass `settings`; groups: title -> name of its first
+        field.
+        """
+        titles, group = {first: title for title, first in groups.items()}, self
+        for f in fields(settings):
+            if not f.metadata["help"]:
+                continue
+            if f.name in titles:
+                group = self.add_argument_group(titles[f.name])
+            text = f.metadata["help"].replace("%", "%%")
+            if f.default not in (None, False, ""):
+                text += f" (default: {f.default})"
+            if kind_of(f) is bool:
+                group.add_argument(option_name(f), dest=f.name, action="store_true", help=text)
+                continue
+            choices = f.metadata["choices"]
+            group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text,
+                               choices=choices, metavar=None if choices else f.name.upper())
+
+
+def nearest(word, known):
+    """" (did you mean X?)" for a misspelled word, or nothing."""
+    near = difflib.get_close_matches(str(word), [str(name) for name in known], 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def guarded(main, name, argv=None):
+    """Runs main(argv) and returns the exit status: a user's mistake is one line and 2, Ctrl-C and
+    SIGTERM are 130.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return main(argv) or 0
+    except (ValueError, OSError) as error:
+        said = error
+        if getattr(error, "filename", None):
+            said = f"{error.filename}: {error.strerror}"
+        print(f"{name}: {one_line(said)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def one_line(text, longest=800):
+    """A text without line ends, its middle left out where it is longer."""
+    text = " ".join(str(text).splitlines())
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
+
+
+@contextlib.contextmanager
+def named(prefix):
+    """Puts the command line's word before what a lower floor says of an argument."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{prefix}{one_line(error)}") from None
+
+
+def check_values(settings):
+    """ValueError unless every value of a dataclass of settings is one that its `option` allows.
+
+    limits is (low, high): low, up to but not including high; or ("above", low): more than low, and
+    finite.
+    """
+    for f in fields(settings):
+        value, limits = getattr(settings, f.name), f.metadata["limits"]
+        choices = f.metadata["choices"]
+        if value is None:
+            continue
+        if choices and value not in choices:
+            raise ValueError(f"{option_name(f)} {value}: expected {', '.join(choices)}")
+        if type(value) is int and abs(value) >= 2 ** 63:
+            raise ValueError(f"{option_name(f)} {value}: expected a number below 2^63")
+        if not limits:
+            continue
+        low, high = limits
+        if low == "above" and not high < value < math.inf:
+            raise ValueError(f"{option_name(f)} {value}: expected a number above {high}")
+        if low != "above" and not low <= value < high:
+            below = f", below {high}" if high < math.inf else ""
+            raise ValueError(f"{option_name(f)} {value}: expected {low} or more{below}")
+
+
+def read_names(text):
+    """Numbers and words with commas between them, as a set: "6,9", "tree,gates"; "" and "none" are
+    empty.
+    """
+    parts = {part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
+    return {int(part) if part.isdecimal() else part for part in parts}
+
+
+def read_places(text, count):
+    """"first", "all" or numbers with commas as a tuple of places below `count`. ValueError for
+    others.
+    """
+    if text in ("first", "all"):
+        return (0,) if text == "first" else tuple(range(count))
+    places = read_names(text)
+    if not places or not all(type(place) is int and place < count for place in places):
+        raise ValueError(f"{text}: expected first, all, or numbers from 0 to {count - 1} with "
+                         f"commas")
+    return tuple(sorted(places))
+
+
+def keywords_of(cls):
+    """dict name -> default of the keyword-only arguments of a class's constructor that have one,
+    its base classes' too.
+    """
+    found = {}
+    for base in reversed(cls.__mro__):
+        found |= getattr(vars(base).get("__init__"), "__kwdefaults__", None) or {}
+    return found
+
+
+def read_values(text, known):
+    """NAME=VALUE with commas, as a dict of values of the kinds of `known`, a dict name -> default.
+
+    Case does not matter in a name; the numbers of a tuple are joined by +. Raises ValueError for
+    another name or kind.
+    """
+    found = {}
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        name, _, value = part.partition("=")
+        name = name.lower()
+        if name not in known:
+            listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
+            raise ValueError(f"{part}: expected some of {listed}{nearest(name, known)}")
+        like, kind = known[name], type(known[name])
+        try:
+            if kind is bool:
+                value = {"true": True, "false": False}[value.lower()]
+            else:
+                value = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
+        except (ValueError, TypeError, KeyError):  # or a default of None, which says nothing
+            raise ValueError(f"{part}: expected such as {as_text(like)}") from None
+        numbers = value if kind is tuple else (value,)
+        if any(type(x) is int and abs(x) >= 10 ** 6 for x in numbers):
+            raise ValueError(f"{part}: expected numbers below 1,000,000")
+        found[name] = value
+    return found
+
+
+def as_text(value):
+    """How read_values reads it."""
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+@functools.cache
+def load_class(place):
+    """The class at "module:Class" or "path/to/file.py:Class". Raises ValueError where there is
+    none.
+    """
+    source, _, name = place.partition(":")
+    if not source.endswith(".py"):
+        try:
+            module = importlib.import_module(source.strip("."))
+        except (ModuleNotFoundError, ValueError) as error:
+            raise ValueError(f"{place}: {error}") from None
+    elif not Path(source).is_file():
+        raise ValueError(f"{place}: there is no file {source}")
+    else:
+        spec = importlib.util.spec_from_file_location(Path(source).stem, source)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(Path(source).stem, module)
+        spec.loader.exec_module(module)
+    if not isinstance(getattr(module, name, None), type):
+        raise ValueError(f"{place}: {source} has no class {name}{nearest(name, vars(module))}")
+    return getattr(module, name)

@@ -1,0 +1,302 @@
+"""The dependency parser that ships with the project: a biaffine network, its trees, its weights.
+
+experiments/train_parser.py made assets/parser.npz. support.parses uses it.
+"""
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+
+from support.checkpoints import are_distinct, brief, check_zip, file_size
+from support.conllu import tree_depths
+from support.files import write_whole
+
+# Axes: S sentences, T words of the longest sentence and ROOT
+
+PARSER = Path(__file__).resolve().parent.parent / "assets" / "parser.npz"   # the one that ships
+BATCH_WORDS = 4096   # about so many words go to the parser at once
+WORD_LETTERS = 24    # of a longer word, the first and the last twelve letters are read
+LARGEST = 1 << 28    # bytes of a parser's file, unpacked
+FAR = -1e4           # the score of what cannot be chosen
+
+
+class Parser(nn.Module):
+    """Deep biaffine dependency parser (Dozat and Manning 2017, arXiv 1611.01734) that also tags.
+
+        x_i = word embedding ⊕ max over the word of two character convolutions
+        r_i = three bidirectional LSTMs over x                               (position 0 is ROOT)
+        score of head j for i:       [h_i^(arc-dep); 1]ᵀ W_arc h_j^(arc-head)
+        score of relation r, head j: [h_i^(rel-dep); 1]ᵀ W_rel,r [h_j^(rel-head); 1]
+
+    Departs: characters by convolution and no pre-trained vectors, since nothing is downloaded;
+        universal tags are an output, not an input, so that the parser needs nothing but words.
+    """
+
+    def __init__(self, vocabulary, word_size=100, character_size=32, filters=64, hidden=192,
+                 arc_size=256, relation_size=80, dropout=0.33):
+        """vocabulary: dict with the lists words (lower-case), characters, tags, relations."""
+        super().__init__()
+        self.vocabulary, self.dropout, self.fingerprint = vocabulary, dropout, "untrained"
+        words, characters = vocabulary["words"], vocabulary["characters"]
+        self.word_ids = {word: i for i, word in enumerate(words, 2)}        # 0 unknown, 1 ROOT
+        self.character_ids = {c: i for i, c in enumerate(characters, 2)}    # 0 padding, 1 unknown
+        self.word = nn.Embedding(len(words) + 2, word_size)
+        self.character = nn.Embedding(len(characters) + 4, character_size,  # + start, end of a word
+                                      padding_idx=0)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(character_size, filters, width, padding=width // 2) for width in (3, 5))
+        sizes = [word_size + 2 * filters, 2 * hidden, 2 * hidden]
+        self.lstm = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True)
+                                  for size in sizes for _ in ("left", "right"))
+        self.tag = nn.Linear(2 * hidden, len(vocabulary["tags"]))
+        self.arc_dep = nn.Linear(2 * hidden, arc_size)
+        self.arc_head = nn.Linear(2 * hidden, arc_size)
+        self.rel_dep = nn.Linear(2 * hidden, relation_size)
+        self.rel_head = nn.Linear(2 * hidden, relation_size)
+        self.W_arc = nn.Parameter(torch.zeros(arc_size + 1, arc_size))
+        self.W_rel = nn.Parameter(torch.zeros(len(vocabulary["relations"]), relation_size + 1,
+                                              relation_size + 1))
+        self.reset()
+
+    def reset(self):
+        """Orthogonal recurrent and biaffine input weights, forget gates open, as in the paper."""
+        for lstm in self.lstm:
+            for w in lstm.weight_hh_l0.data.chunk(4):
+                nn.init.orthogonal_(w)
+            nn.init.zeros_(lstm.bias_hh_l0)
+            nn.init.zeros_(lstm.bias_ih_l0)
+            lstm.bias_ih_l0.data[lstm.hidden_size:2 * lstm.hidden_size] = 1.0
+        for layer in (self.arc_dep, self.arc_head, self.rel_dep, self.rel_head):
+            nn.init.orthogonal_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        nn.init.normal_(self.word.weight, std=0.1)
+
+    def forward(self, sentences, unknown=0.0):
+        """Scores of the tags, heads and relations of sentences, lists of words.
+
+        unknown: share of words to hide (training). Neither padding nor neighbours change a score.
+        Returns scores of tags (S, T, tags) and of heads (S, T, T), and what decides the relations:
+        vectors of dependents and of heads, both (S, T, relation_size + 1). Place 0 is ROOT.
+        """
+        lengths = torch.tensor([len(words) + 1 for words in sentences])[:, None]
+        x = self.embed(sentences, unknown)
+        position = torch.arange(x.shape[1])
+        real = position < lengths  # (S, T)
+        x = self.read(x, torch.where(real, lengths - 1 - position, position))
+        arc_dep, arc_head, rel_dep, rel_head = (
+            self.drop(F.leaky_relu(layer(x), 0.1))
+            for layer in (self.arc_dep, self.arc_head, self.rel_dep, self.rel_head))
+        one = x.new_ones(*x.shape[:2], 1)
+        arc = torch.cat([arc_dep, one], 2) @ self.W_arc @ arc_head.transpose(1, 2)  # (S, T, T)
+        itself = torch.eye(len(position), dtype=torch.bool)
+        arc = arc.masked_fill(~real[:, None] | itself, FAR)  # (S, T, T)
+        return self.tag(x), arc, torch.cat([rel_dep, one], 2), torch.cat([rel_head, one], 2)
+
+    def embed(self, sentences, unknown):
+        """Each word's embedding beside what its characters say, (S, T, features)."""
+        words = sorted({word for sentence in sentences for word in sentence})
+        place = {word: i for i, word in enumerate(words, 1)}
+        rows = pad_sequence([torch.tensor([0, *(place[word] for word in sentence)])
+                             for sentence in sentences], batch_first=True)  # (S, T)
+        letters = self.spell(words)
+        x = self.character(letters).transpose(1, 2)
+        x = torch.cat([convolution(x).masked_fill(letters[:, None] == 0, FAR).amax(2)
+                       for convolution in self.convolutions], 1).relu()
+        known = torch.tensor([1, *(self.word_ids.get(word.lower(), 0) for word in words)])
+        ids = known[rows]  # (S, T)
+        if unknown:
+            ids = ids.masked_fill((torch.rand(rows.shape) < unknown) & (rows > 0), 0)  # (S, T)
+        return self.drop(torch.cat([self.word(ids), F.embedding(rows, x)], 2))
+
+    def spell(self, words):
+        """Character ids of words, (words + 1, letters); the first row, ROOT's, is empty."""
+        start, end = len(self.character_ids) + 2, len(self.character_ids) + 3
+        longest = min(max(map(len, words), default=1), WORD_LETTERS)
+        ids = np.zeros((len(words) + 1, longest + 2), np.int64)
+        for row, word in zip(ids[1:], words):
+            if len(word) > WORD_LETTERS:
+                word = word[:WORD_LETTERS // 2] + word[-WORD_LETTERS // 2:]
+            row[:len(word) + 2] = [start, *(self.character_ids.get(c, 1) for c in word), end]
+        return torch.from_numpy(ids)
+
+    def read(self, x, mirror):
+        """Three bidirectional LSTMs over x; mirror (S, T): the places from right to left."""
+        rows = mirror + x.shape[1] * torch.arange(len(x))[:, None]  # (S, T)
+
+        def reverse(y):
+            return F.embedding(rows, y.flatten(0, 1))   # whole rows: faster than gather
+
+        for left, right in zip(self.lstm[::2], self.lstm[1::2]):
+            x = self.drop(torch.cat([left(x)[0], reverse(right(reverse(x))[0])], 2))
+        return x
+
+    def drop(self, x):
+        """Dropout with one mask for all places of a sentence (Gal and Ghahramani 2016)."""
+        if not self.training:
+            return x
+        keep = 1 - self.dropout
+        return x * x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(keep) / keep
+
+    def relation_scores(self, rel_dep, rel_head):
+        """Scores of every relation, (words, relations), for words and their heads, one row each."""
+        W, size = self.W_rel.transpose(0, 1).flatten(1), len(self.W_rel)   # one product for all
+        scores = []
+        for dep, head in zip(rel_dep.split(128), rel_head.split(128)):     # 128: it takes memory
+            scores.append(((dep @ W).unflatten(1, (size, -1)) * head[:, None]).sum(2))
+        return torch.cat(scores)
+
+    @torch.inference_mode()
+    def parse(self, sentences):
+        """Trees of sentences, lists of words: a list of (tags, heads, relations), three lists each.
+
+        Heads count from 1; 0 = ROOT. Each is a tree with one root: the best by Chu-Liu/Edmonds
+        wherever the best head of every word is not one.
+        """
+        self.eval()
+        answers = [([], [], [])] * len(sentences)
+        for batch in length_batches([len(words) for words in sentences], BATCH_WORDS):
+            batch = [i for i in batch if sentences[i]]
+            if batch:
+                for i, answer in zip(batch, self.parse_batch([sentences[i] for i in batch])):
+                    answers[i] = answer
+        return answers
+
+    def parse_batch(self, sentences):
+        """As parse, of sentences that go through the network together."""
+        tags, arc, rel_dep, rel_head = self(sentences)
+        lengths = [len(words) for words in sentences]
+        heads = torch.cat([best_tree(arc[k, :n + 1, :n + 1]) for k, n in enumerate(lengths)])
+        k = torch.arange(len(sentences)).repeat_interleave(torch.tensor(lengths))
+        i = torch.cat([torch.arange(1, n + 1) for n in lengths])         # all words, no padding
+        relations = self.relation_scores(rel_dep[k, i], rel_head[k, heads]).argmax(1)
+        columns = (column.split(lengths) for column in (tags[k, i].argmax(1), heads, relations))
+        return [([self.vocabulary["tags"][t] for t in tag.tolist()], head.tolist(),
+                 [self.vocabulary["relations"][r] for r in relation.tolist()])
+                for tag, head, relation in zip(*columns)]
+
+
+def best_tree(scores):
+    """The heads (n,) of the best tree with one root; scores (n+1, n+1), row i those of word i."""
+    heads = scores[1:].argmax(1)
+    if is_tree(heads.numpy()):
+        return heads
+    return torch.from_numpy(maximum_spanning_tree(scores.numpy())[1:])
+
+
+def is_tree(heads):
+    """Do these heads (n,) make a tree with exactly one root?"""
+    one_root = np.count_nonzero(heads == 0) == 1
+    return one_root and tree_depths(heads).max(initial=0) <= len(heads)
+
+
+def maximum_spanning_tree(scores):
+    """The best tree with one root, by Chu and Liu (1965) and Edmonds (1967).
+
+    While the best heads hold a cycle, it becomes one node: an arc into it is worth what it adds
+    over the cycle's own arc that it breaks. Then the cycles are opened again, the last one first.
+
+    scores: (T, T), row i the scores of each head for word i; node 0 is ROOT.
+    Returns heads (T,), heads[0] = 0.
+    """
+    scores = np.where(np.eye(len(scores), dtype=bool), -np.inf, scores.astype(np.float64))  # (T, T)
+    scores[0] = -np.inf
+    finite = scores[np.isfinite(scores)]
+    scores[1:, 0] -= len(scores) * (finite.max() - finite.min() + 1)   # a second root never pays
+    opened = []
+    while (cycle := find_cycle(heads := scores.argmax(1))) is not None:
+        into = scores[cycle] - scores[cycle, heads[cycle]][:, None]
+        out = scores[:, cycle]
+        node, gone = cycle[0], cycle[1:]                    # the node that stands for all of them
+        opened.append((node, cycle, heads[cycle], cycle[into.argmax(0)], cycle[out.argmax(1)]))
+        scores[node], scores[:, node] = into.max(0), out.max(1)
+        scores[gone], scores[:, gone], scores[node, node] = -np.inf, -np.inf, -np.inf
+    for node, cycle, inside, enter, leave in reversed(opened):
+        head = heads[node]                                  # of the whole cycle
+        heads = np.where(heads == node, leave, heads)  # (T,)
+        heads[cycle] = inside
+        heads[enter[head]] = head
+    return heads
+
+
+def find_cycle(heads):
+    """Nodes of a cycle among heads (T,), heads[0] = 0 being the root; None where there is none."""
+    seen = np.zeros(len(heads), np.int64)
+    seen[0] = -1
+    for start in range(1, len(heads)):
+        node = start
+        while seen[node] == 0:
+            seen[node] = start
+            node = heads[node]
+        if seen[node] == start:
+            cycle = [node]
+            while heads[cycle[-1]] != node:
+                cycle.append(heads[cycle[-1]])
+            return np.array(cycle)
+    return None
+
+
+def length_batches(lengths, size, rng=None):
+    """Places of sentences in batches of like length and at most `size` positions.
+
+    lengths: words of each sentence. rng: random.Random; the batches are then random ones.
+    """
+    order = lengths
+    if rng:
+        order = [length * (1 + 0.1 * rng.random()) + rng.random() for length in lengths]
+    batches = [[]]
+    for i in sorted(range(len(lengths)), key=order.__getitem__):
+        if batches[-1] and (len(batches[-1]) + 1) * (lengths[i] + 1) > size:
+            batches.append([])
+        batches[-1].append(i)
+    if rng:
+        rng.shuffle(batches)
+    return batches
+
+
+def save_parser(parser, path):
+    """Writes the parser as one .npz: half-precision weights, and the vocabulary as JSON."""
+    arrays = {name: value.half().numpy() for name, value in parser.state_dict().items()}
+    arrays["vocabulary"] = np.array(json.dumps(parser.vocabulary, ensure_ascii=False))
+
+    def save(temporary):
+        with open(temporary, "wb") as file:      # np.savez would put .npz behind another name
+            np.savez_compressed(file, **arrays)
+
+    write_whole(path, save)
+
+
+def load_parser(path=PARSER):
+    """The shipped parser, or another one that save_parser wrote; its fingerprint is of the file.
+
+    Raises ValueError naming the file when it is no parser.
+    """
+    try:
+        file_size(path)
+        with zipfile.ZipFile(path) as archive:
+            check_zip(archive.infolist(), LARGEST)
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            arrays = dict(arrays)
+        vocabulary = json.loads(arrays.pop("vocabulary").item())
+        for words, weights, more in (("words", "word.weight", 2), ("tags", "tag.weight", 0),
+                                     ("characters", "character.weight", 4),
+                                     ("relations", "W_rel", 0)):
+            words = vocabulary[words]
+            if not are_distinct(words) or len(words) + more != len(arrays[weights]):
+                raise ValueError(f"distinct strings, one for each row of {weights}, missing")
+        for name, weights in arrays.items():
+            if weights.dtype not in ("<f2", "<f4") or not np.isfinite(weights).all():
+                raise ValueError(f"{brief(name)}, which is not of finite floats")
+        parser = Parser(vocabulary)
+        parser.load_state_dict({name: torch.from_numpy(x).float() for name, x in arrays.items()})
+    except Exception as problem:   # a damaged zip file can raise almost anything
+        raise ValueError(f"{path}: expected a parser, found {brief(problem)}; check the file out "
+                         f"again, or train one with experiments/train_parser.py") from None
+    parser.fingerprint = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return parser.eval()

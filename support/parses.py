@@ -1,0 +1,472 @@
+"""Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
+
+    python -m support.parses FILE              parses a text, one sentence a line, as CoNLL-U
+    python -m support.parses --conllu FILE     parses the words of a CoNLL-U file anew
+    python -m support.parses FILE --shard 3/64     parses a part ahead of a run of these texts
+
+Left out: sentence splitting. A text is parsed as one sentence.
+"""
+
+import functools
+import hashlib
+import itertools
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+
+from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, format_conllu,
+                            read_conllu, text_lines, tree_depths)
+from support.files import write_whole
+from support.options import Arguments, guarded, named
+from support.parser import BATCH_WORDS, PARSER, load_parser
+
+# Axes: n words of a text
+
+MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
+SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
+KEPT = 2 ** 15       # Parses that stay made
+CACHE = Path("runs/cache")   # where batches keeps parses
+CACHE_FORMAT = 3     # raise it when the cache file or split_words changes
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+# A full stop that may end a sentence, with closing quotes and brackets; how the next one begins.
+FULL_STOP = re.compile(r"""(?<![\s.])\.["'”’)\]]*(?=\s+["'“‘`(\[]*(\S))""")
+ABBREVIATIONS = frozenset("""
+    Mr Mrs Ms Messrs Dr Prof Rev Hon St Mt Ft Jr Sr Gen Brig Col Lt Lieut Maj Capt Cmdr Adm Sgt Det
+    Cpl Pfc Gov Sen Sens Rep Reps Inc Corp Co Cos Ltd Bros Dept Univ Assn Ave Blvd Rd Hwy No Nos vs
+    etc al Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Ala Alta Ariz Ark Calif Colo Conn Del
+    Fla Ga Ill Ind Kan Ky La Mass Md Mich Minn Miss Mo Mont Neb Nev Okla Ont Ore Pa Sask Tenn Tex Va
+    Vt Wash Wis Wyo""".split())
+
+
+def split_words(text):
+    """Words of any text as spans, (n, 2) int: start and end, in order, covering all but spaces.
+
+    They are those of nltk's NLTKWordTokenizer. It only inserts spaces and writes each " as two
+    characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
+    raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop of
+    a text off its word.
+
+    >>> split_words('I can\\'t. No!').tolist()
+    [[0, 1], [2, 4], [4, 7], [7, 8], [9, 11], [11, 12]]
+    """
+    origin = []    # the place in text of each character of nltk's words
+    for place, character in enumerate(text):
+        if not character.isspace():
+            origin += [place] * (2 if character == '"' else 1)
+    try:
+        words = [word for part in _sentences(text) for word in word_tokenizer().tokenize(part)]
+    except TimeoutError:   # nltk gives up on a text that its expressions take too long for
+        words = []
+    lengths = [len(word) for word in words]
+    if sum(lengths) != len(origin):
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        return np.array(spans, np.int32).reshape(-1, 2)  # (n, 2)
+    return _spans(origin, lengths)
+
+
+@functools.cache
+def word_tokenizer():
+    """nltk's. It is imported here, as that takes up to a second, and `--help` has no use for it."""
+    from nltk.tokenize import NLTKWordTokenizer
+    return NLTKWordTokenizer()
+
+
+def _sentences(text):
+    """The text in pieces: a full stop ends one if space and a capital letter or a digit follow.
+
+    Not after one letter (J., U.S., p.m.) or one of ABBREVIATIONS; quotes and brackets may stand in
+    between.
+    """
+    ends = [0]
+    for stop in FULL_STOP.finditer(text):
+        before = re.split(r"[\s./(\[\"“-]", text[max(0, stop.start() - 10):stop.start()])[-1]
+        abbreviation = len(before) == 1 and before.isalpha() or before in ABBREVIATIONS
+        if (stop[1].isupper() or stop[1].isdigit()) and not abbreviation:
+            ends.append(stop.end())
+    return [text[i:j] for i, j in zip(ends, [*ends[1:], len(text)])]
+
+
+def _spans(origin, lengths):
+    """Spans (n, 2) of n words in a row whose characters stand at the places `origin` of a text."""
+    origin, lengths = np.array(origin, np.int32), np.array(lengths, np.int64)
+    last = lengths.cumsum() - 1
+    return np.stack([origin[last - lengths + 1], origin[last] + 1], axis=1)  # (n, 2)
+
+
+# ---- trees ---------------------------------------------------------------------------------------
+
+@dataclass(frozen=True, eq=False)
+class Parse:
+    """The typed dependency tree of one text.
+
+    spans: (n, 2) int, characters of each word in text. tags: n universal parts of speech. heads:
+    (n,) int, the number of each word's head, counted from 1; 0 = ROOT. relations: n names, as the
+    parser writes them. Raises ValueError when these differ in length.
+    """
+    text: str
+    spans: np.ndarray
+    tags: tuple
+    heads: np.ndarray
+    relations: tuple
+
+    def __post_init__(self):
+        sizes = len(self.spans), len(self.tags), len(self.heads), len(self.relations)
+        if len(set(sizes)) > 1:
+            raise ValueError(f"Parse: needs as many spans, tags, heads, relations, got {sizes}: "
+                             f"{self.text!r}")
+
+    @functools.cached_property
+    def words(self):
+        """List of n words."""
+        return [self.text[start:end] for start, end in self.spans.tolist()]
+
+    # In the next three, place i belongs to word i, and place 0 to ROOT, whose None equals no word.
+
+    @functools.cached_property
+    def symbols(self):
+        """(n+1,) case-folded words. Interned: one copy of each word, and a quick comparison."""
+        return np.array([None, *(sys.intern(word.casefold()) for word in self.words)], object)
+
+    @functools.cached_property
+    def types(self):
+        """(n+1,) relations."""
+        return np.array([None, *self.relations], object)
+
+    @functools.cached_property
+    def depths(self):
+        """(n+1,) steps to ROOT. Raises ValueError when the heads are no tree."""
+        n, heads = len(self.heads), self.heads
+        outside = n and (heads.min() < 0 or heads.max() > n)
+        depths = np.full(n, n + 1) if outside else tree_depths(heads)
+        if depths.max(initial=0) > n:
+            raise ValueError(f"Parse: heads must all lead to 0, got {heads.tolist()}: "
+                             f"{self.text!r}")
+        return np.concatenate([[0], depths + 1])
+
+
+# ---- parses of many texts ------------------------------------------------------------------------
+
+def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, workers=0):
+    """Parses of texts: a mapping text -> Parse. Of a longer text MAX_WORDS words are kept.
+
+    parser: parse(list of word lists) -> list of (tags, heads, relations), and fingerprint, a str
+        that changes with its weights.
+    cache: folder for the result, which gets a folder whose name depends on texts, fingerprint and
+        CACHE_FORMAT, with a file for each SHARD of texts, written when it is whole: an interrupted
+        call is gone on with.
+    conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
+        by its `# text =`, or by its tokens where that is absent; spaces may be wider.
+    workers: processes that parse, beside this one, and need a cache; 0: this one does.
+
+    Raises ValueError when a text is not in conllu, or has other tokens there; OSError when a file
+    cannot be written or a worker ends early.
+    """
+    if conllu is not None:
+        paths = [conllu] if isinstance(conllu, (str, Path)) else conllu
+        return _own_parses(sorted(set(texts)), paths)
+    if parser is None:
+        raise ValueError("parse_texts: needs parser or conllu, got neither")
+    work = _shards_of(texts, parser, cache)
+    shards = [work.load(k) for k in range(len(work))]
+    missing = [k for k, shard in enumerate(shards) if shard is None]
+    done = len(work.all) - sum(len(work.texts(k)) for k in missing)
+    quiet = True if not progress or not missing else None            # None: unless on a terminal
+    with tqdm(total=len(work.all), initial=done, desc="parse", disable=quiet) as bar:
+        for k, shard in zip(missing, _make_shards(work, missing, workers)):
+            shards[k] = shard
+            bar.update(len(work.texts(k)))
+    return Parses(work.all, shards)
+
+
+def parse_part(texts, parser, cache, part, progress=True):
+    """Makes a part of the cache of parse_texts, as one job of many; what is there stays.
+
+    part: "K/N": every N-th file from the K-th on, since each has longer texts than the one before.
+
+    Returns one line on what was done. Raises ValueError for another part, OSError when a file
+    cannot be written.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", part)
+    first, step = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= first <= step:
+        raise ValueError(f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
+    work = _shards_of(texts, parser, cache)
+    mine = range(first - 1, len(work), step)
+    missing = [k for k in mine if work.load(k) is None]
+    for k in tqdm(missing, f"parse {part}", disable=None if progress else True):
+        if problem := work[k]:
+            raise problem
+    return f"{work.folder}: {len(mine)} of {len(work)} files are part {part}, {len(missing)} new"
+
+
+def _shards_of(texts, parser, cache):
+    """The Shards of texts, in a folder of the cache where there is one."""
+    texts, folder = sorted(set(texts), key=lambda text: (len(text), text)), None   # like lengths
+    if cache is not None:
+        key = ascii((CACHE_FORMAT, parser.fingerprint, texts)).encode()
+        folder = Path(cache) / f"parses-{hashlib.sha256(key).hexdigest()[:32]}"
+    return _Shards(texts, parser, folder)
+
+
+class Parses(Mapping):
+    """dict text -> Parse, read-only, of as many texts as a large data set has.
+
+    A Parse is made when it is asked for, because it takes thousands of bytes with all that it works
+    out, and in a Shard 14 a word. Up to KEPT of them stay made, for a small data set all.
+    """
+
+    def __init__(self, texts, shards):
+        """shards: each SHARD texts long, but for the last one."""
+        self.places = {text: i for i, text in enumerate(texts)}
+        self.shards, self.made = shards, {}
+
+    def __getitem__(self, text):
+        if text not in self.made:
+            shard, k = divmod(self.places[text], SHARD)
+            if len(self.made) >= KEPT:
+                self.made.clear()
+            self.made[text] = self.shards[shard].parse(k, text)
+        return self.made[text]
+
+    def __iter__(self):
+        return iter(self.places)
+
+    def __len__(self):
+        return len(self.places)
+
+
+class Shard(NamedTuple):
+    """Parses of up to SHARD texts in a row, without the texts.
+
+    ends: (texts + 1,) where each text's words end, 0 first. spans: (words, 2). heads: (words,).
+    tags, relations: (words,) places in names.
+    """
+    names: np.ndarray
+    ends: np.ndarray
+    spans: np.ndarray
+    heads: np.ndarray
+    tags: np.ndarray
+    relations: np.ndarray
+
+    @classmethod
+    def of_arrays(cls, arrays):
+        """A Shard out of the arrays of its file."""
+        ends = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
+        columns = (arrays[name] for name in cls._fields[2:])
+        return cls(arrays["names"].astype(object), ends, *columns)
+
+    def parse(self, k, text):
+        """The Parse of its text number k."""
+        words = slice(self.ends[k], self.ends[k + 1])
+        return Parse(text, self.spans[words], tuple(self.names[self.tags[words]]),
+                     self.heads[words], tuple(self.names[self.relations[words]]))
+
+
+def _make_shards(work, missing, workers):
+    """The Shards of these numbers, one by one. Raises OSError when a worker ends early."""
+    loader = DataLoader(work, batch_size=None, sampler=missing, collate_fn=_unchanged,
+                        num_workers=min(workers, len(missing)) if work.folder else 0,
+                        generator=torch.Generator())   # its own: the global one is not touched
+    try:
+        for k, shard in zip(missing, loader):
+            if isinstance(shard, OSError):
+                raise shard
+            yield shard or work.load(k)
+    except RuntimeError as problem:
+        said = str(problem).splitlines()[0]
+        if "DataLoader worker (pid" not in said:       # what it says of one that was killed
+            raise problem.with_traceback(None)         # whose frames would keep the workers
+        raise OSError(f"parse_texts: a process that parses has ended ({said}); start again, with "
+                      f"fewer workers than {workers} where memory is short: what is parsed is "
+                      f"kept") from None
+
+
+def _unchanged(shard):
+    """DataLoader would make tensors of arrays."""
+    return shard
+
+
+class _Shards(torch.utils.data.Dataset):
+    """Makes, writes and reads Shards by their number; picklable, for worker processes."""
+
+    def __init__(self, texts, parser, folder):
+        self.all, self.parser, self.folder = texts, parser, folder
+
+    def __len__(self):
+        return -(-len(self.all) // SHARD)
+
+    def texts(self, k):
+        return self.all[k * SHARD:(k + 1) * SHARD]
+
+    def path(self, k):
+        return self.folder / f"{k:05}.npz"
+
+    def __getitem__(self, k):
+        """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
+        still has something to send would not end when this process is killed."""
+        arrays = _pack(_parse_in_batches(self.texts(k), self.parser))
+        if not self.folder:
+            return Shard.of_arrays(arrays)
+
+        def save(temporary):
+            with open(temporary, "wb") as file:      # np.savez would put .npz behind another name
+                np.savez_compressed(file, **arrays)
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return write_whole(self.path(k), save)
+        except OSError as problem:     # raised in a worker, it would come with pages of traceback
+            return problem
+
+    def load(self, k):
+        """Shard k; None when there is no file, or a damaged one."""
+        if not self.folder or not self.path(k).exists():
+            return None
+        try:
+            with open(self.path(k), "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                shard = Shard.of_arrays(arrays)
+            sizes = {shard.ends[-1], *(len(column) for column in shard[2:])}
+            if len(shard.ends) != len(self.texts(k)) + 1 or len(sizes) > 1:
+                raise ValueError("its sizes do not fit together")
+            return shard
+        except Exception as problem:   # a damaged zip file can raise almost anything
+            said = str(problem).split("\n")[0]
+            print(f"{self.path(k)} is damaged ({said}), parsing again", file=sys.stderr)
+            return None
+
+
+def _parse_in_batches(texts, parser):
+    """(spans, (tags, heads, relations)) of each text; the parser gets about BATCH_WORDS at once."""
+    rows, waiting, size = [], [], 0
+    for k, text in enumerate(texts, 1):
+        waiting.append((text, split_words(text)[:MAX_WORDS]))
+        size += len(waiting[-1][1])
+        if size >= BATCH_WORDS or k == len(texts):
+            sentences = [[text[i:j] for i, j in spans.tolist()] for text, spans in waiting]
+            answers = iter(parser.parse([words for words in sentences if words]))   # none is empty
+            for (_, spans), words in zip(waiting, sentences):
+                rows.append((spans, next(answers) if words else ((), (), ())))
+            waiting, size = [], 0
+    return rows
+
+
+def _pack(rows):
+    """The arrays of a Shard's file out of what _parse_in_batches returns."""
+    spans, answers = zip(*rows)
+    tags, heads, relations = (list(itertools.chain(*column)) for column in zip(*answers))
+    names = sorted({*tags, *relations})
+    number = {name: i for i, name in enumerate(names)}
+    return {"names": np.array(names, str), "lengths": np.array([len(s) for s in spans], np.int16),
+            "spans": np.concatenate(spans), "heads": np.array(heads, np.int16),
+            "tags": np.array([number[tag] for tag in tags], np.int16),
+            "relations": np.array([number[name] for name in relations], np.int16)}
+
+
+# ---- the user's own parses -----------------------------------------------------------------------
+
+def _own_parses(texts, paths):
+    """dict text -> Parse out of CoNLL-U files."""
+    known = {}
+    for path in paths:
+        for sentence in read_conllu(path):
+            known.setdefault(" ".join(sentence.text.split()), sentence)
+    known[""] = Sentence([], [])
+    missing = [text for text in texts if " ".join(text.split()) not in known]
+    if missing:
+        raise ValueError(f"{', '.join(map(str, paths))}: no parse of {missing[0]!r} (of "
+                         f"{len(texts)} texts, {len(missing)} have none); add one with the comment "
+                         f"'# text = ...'")
+    return {text: _align(known[" ".join(text.split())], text) for text in texts}
+
+
+def _align(sentence, text):
+    """The Parse of text that a Sentence holds.
+
+    Where the words of a multiword token do not spell it, as de + le for du, each of them gets the
+    span of the token, and its pieces count as the first of them.
+    """
+    forms, shared_by = [], []
+    for form, words, _ in sentence.tokens:
+        spelled = "".join(words) == form
+        forms += words if spelled else [form]
+        shared_by += [1] * len(words) if spelled else [len(words)]
+    forms = ["".join(form.split()) for form in forms]
+    if "".join(forms) != "".join(text.split()):
+        raise ValueError(f"{sentence.where}: the tokens {' '.join(forms)!r} do not spell the text "
+                         f"{text!r}")
+    places = [i for i, character in enumerate(text) if not character.isspace()]
+    spans = np.repeat(_spans(places, [len(form) for form in forms]), shared_by, axis=0)
+    heads = np.array(sentence.column(HEAD)[:MAX_WORDS], np.int64)
+    heads[heads > MAX_WORDS] = 0   # a word whose head is left out hangs from ROOT
+    return Parse(text, spans[:MAX_WORDS], tuple(sentence.column(TAG)[:MAX_WORDS]), heads,
+                 tuple(sentence.column(RELATION)[:MAX_WORDS]))
+
+
+# ---- command line --------------------------------------------------------------------------------
+
+def main(argv=None):
+    """Runs the command line: writes parses to standard output. Raises ValueError for a mistake."""
+    arguments = Arguments("support.parses", "Writes parses as CoNLL-U to standard output.")
+    source = arguments.add_mutually_exclusive_group(required=True)
+    source.add_argument("file", nargs="?", metavar="FILE",
+                        help="one sentence a line; - is standard input")
+    source.add_argument("--conllu", metavar="FILE",
+                        help="parse its words anew; keeps tokens and comments")
+    arguments.add_argument("--shard", metavar="K/N", help="parse part K of N into "
+                           f"{CACHE}, for a run whose texts are FILE's lines")
+    arguments.add_argument("--parser", metavar="FILE", help="of another training (.npz)")
+    options = arguments.parse(argv)
+    parser = load_parser(options.get("parser", PARSER))
+    if "shard" in options:
+        if "conllu" in options:
+            raise ValueError("--shard goes with FILE, not with --conllu")
+        texts = text_lines(options["file"])
+        texts = texts if texts[-1] else texts[:-1]   # a line feed ends the last one
+        with named("--shard: "):
+            print(parse_part(texts, parser, CACHE, options["shard"]))
+        return
+    if "conllu" in options:
+        sentences = read_conllu(options["conllu"], trees=False)
+    else:
+        sentences = _read_sentences(options["file"])
+    for start in range(0, len(sentences), 512):
+        sys.stdout.write(format_conllu(_reparse(sentences[start:start + 512], parser)))
+
+
+def _read_sentences(path):
+    """Sentences without tags, heads, relations, from a file with one a line, empty ones skipped."""
+    sentences = []
+    for line in text_lines(path):
+        text = " ".join(line.split())
+        rows = []
+        for number, (i, j) in enumerate(split_words(text).tolist(), 1):
+            space = "_" if text[j:j + 1] in ("", " ") else "SpaceAfter=No"
+            rows.append([str(number), text[i:j], *"_" * 7, space])
+        if rows:
+            comments = [f"# sent_id = {len(sentences) + 1}", f"# text = {text}"]
+            sentences.append(Sentence(comments, rows))
+    return sentences
+
+
+def _reparse(sentences, parser):
+    """The Sentences with the parser's tags, heads, relations; enhanced dependencies are cleared."""
+    answers = parser.parse([sentence.column(FORM) for sentence in sentences])
+    for sentence, answer in zip(sentences, answers):
+        for row, tag, head, relation in zip(sentence.word_rows, *answer):
+            row[TAG], row[HEAD], row[RELATION], row[ENHANCED] = tag, str(head), relation, "_"
+    return sentences
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "support.parses"))

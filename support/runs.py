@@ -1,0 +1,577 @@
+"""A run: its folder, and a trained model in use, for predictions, scores and what it recorded of a
+pair. What lies in the folder is read here, once, as values of declared types.
+"""
+import contextlib
+import fcntl
+import functools
+import hashlib
+import itertools
+import json
+import math
+import sys
+import time
+import zipfile
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from types import NoneType
+from typing import NamedTuple, get_args, get_origin
+
+import torch
+import torch.nn.functional as F
+
+from support import machine, pairs as pair_files, tasks
+from support.checkpoints import brief, check_zip
+from support.files import read_json, write_json, write_whole
+from support.machine import main_process, say
+from support.options import named, read_places
+
+# Axes: N pairs, C classes
+
+
+# ---- The folder ---------------------------------------------------------------------------------
+
+def new_folder(out, name, below="runs", make=False):
+    """A folder for a new run: `out`, which must hold none, or the next free below/name,
+    below/name-2, ...; make: this is made at once, so that no other process takes it.
+    """
+    if out:
+        if (Path(out) / "config.json").exists():
+            raise ValueError(f"{out}: holds a run; resume it, or name another folder")
+        return Path(out)
+    for number in itertools.count(1):
+        folder = Path(below) / (name if number == 1 else f"{name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            if make:
+                folder.mkdir(parents=True)
+            if make or not folder.exists():
+                return folder
+
+
+@contextlib.contextmanager
+def held(folder):
+    """Around all that writes into a run's folder: no other process does so meanwhile.
+
+    Makes the folder, and removes it where no run was begun in it. Ctrl-C says what goes on. Raises
+    ValueError where another process holds it.
+    """
+    if not main_process():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Path(lock.name).stat()  # who held it may have removed it just now
+        except (BlockingIOError, FileNotFoundError):
+            raise ValueError(f"{folder}: another process trains there; wait for it, or name "
+                             f"another folder") from None
+        try:
+            yield
+        except KeyboardInterrupt:
+            begun = (folder / "config.json").exists()
+            raise KeyboardInterrupt(f"--resume {folder} goes on" if begun else "") from None
+        finally:
+            Path(lock.name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false",
+         list: "a list", tuple: "a list"}  # others are objects
+TESTED = {"selection_split": str, "metrics": dict[str, dict[str, float]]}
+RESULT = TESTED | {"task": str, "model": str, "seed": int, "best_epoch": int,
+                   "settings": {"epochs": int}, "sha256": dict[str, str] | None}
+EVENT = {"step": int, "epoch": int | None, "loss": float | None, "mean_loss": float | None}
+
+
+def typed(kind, value, place=""):
+    """A value from outside as its declared type.
+
+    Args: kind: int, float, str, bool, dict, tuple, X | None, list[X], tuple[X, ...], dict[str, X],
+        a dataclass, or a dict name -> type, beside whose names the value may have others. place:
+        the value's name.
+    Raises: ValueError saying where, what was expected, what is there.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    inside, is_dict = f"{place}." if place else "", isinstance(value, dict)
+    if NoneType in parts:
+        return None if value is None else typed(parts[0], value, place)
+    if is_dict and isinstance(kind, dict):
+        found = {name: typed(x, value.get(name), inside + name) for name, x in kind.items()}
+        return value | {name: x for name, x in found.items() if name in value}
+    if is_dict and is_dataclass(kind):
+        known = {f.name: f.type for f in fields(kind) if f.name in value or f.default is MISSING}
+        for name in value.keys() - known.keys():
+            raise ValueError(f"{inside}{name}: not known here; use the code that made the run")
+        return kind(**typed(known, value, place))
+    if is_dict and origin is dict:
+        return {name: typed(parts[1], x, inside + str(name)) for name, x in value.items()}
+    if origin in (list, tuple) and isinstance(value, (list, tuple)):
+        return origin(typed(parts[0], x, f"{place}[{i}]") for i, x in enumerate(value))
+    fits = type(value) is kind or kind is float and type(value) is int or kind is dict and is_dict
+    if fits and not (type(value) is int and abs(value) >= 2 ** 63):
+        return value
+    plain = type(value) in (int, float, str, bool)
+    found = "nothing" if value is None else f"a {type(value).__name__}"
+    wanted = "an object" if isinstance(kind, dict) else KINDS.get(origin or kind, "an object")
+    raise ValueError(f"{f'{place}: ' if place else ''}expected {wanted}, found "
+                     f"{brief(value) if plain else found}; correct or restore it")
+
+
+def write_config(folder, settings, task, new):
+    """Writes config.json. settings: a dataclass; new: names of the parameters that are new."""
+    own = filter(None, (settings.train_file, settings.dev_file, settings.parses))
+    write_json(folder / "config.json", {"settings": asdict(settings), "task": asdict(task),
+                                        "new_parameters": new, "sha256": sha256_of("", own)})
+
+
+def read_config(folder, kind):
+    """config.json of a run, a dict: settings, a dataclass of this kind; task; new_parameters;
+    sha256 of own files, or None.
+
+    Raises ValueError where there is no run, or one that other code made, or it is damaged.
+    """
+    path = Path(folder) / "config.json"
+    if not path.exists():
+        raise ValueError(f"{folder}: no run is there; expected a folder that holds config.json, "
+                         f"such as runs/toy-dafa")
+    content = read_json(path)
+    with named(f"{path}: "):
+        config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
+                        "sha256": dict[str, str] | None}, content)
+        task = config["task"]
+        once = len(set(task.labels)) == len(task.labels) != 1
+        if not once or not task.metrics or set(task.metrics) - tasks.METRICS.keys():
+            raise ValueError(f"task: expected labels, each once, and metrics of "
+                             f"{', '.join(tasks.METRICS)}; correct or restore it")
+    return config
+
+
+def read_result(folder, name="result.json"):
+    """The dict of result.json, or of test.json. Raises ValueError naming the file."""
+    path = Path(folder) / name
+    content = read_json(path)
+    with named(f"{path}: "):
+        result = typed(TESTED if name == "test.json" else RESULT, content)
+        scores = [x for split in result["metrics"].values() for x in split.values()]
+        chosen = name == "test.json" or result["metrics"].get(result["selection_split"])
+        if not chosen or not all(-1 <= x <= 1 for x in scores):
+            raise ValueError("metrics: expected numbers from -1 to 1, those of selection_split "
+                             "too; correct or restore it")
+        if name != "test.json" and not 0 < result["best_epoch"] <= result["settings"]["epochs"]:
+            raise ValueError("best_epoch: expected one of all; correct or restore it")
+    return result
+
+
+def read_log(path):
+    """The events of log.jsonl, a list of dicts. What a cut run left of a line does not count.
+
+    Raises ValueError naming file and line.
+    """
+    events, lines = [], Path(path).read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        with named(f"{path}:{number}: "):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                raise ValueError("expected an event as JSON; remove the line") from None
+            events.append(typed(EVENT, event, "event"))
+    return events
+
+
+def sha256_of(folder, names):
+    """dict name -> sha256 of this file in the folder."""
+    sums = {}
+    for name in names:
+        digest = hashlib.sha256()
+        with open(Path(folder, name), "rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        sums[str(name)] = digest.hexdigest()
+    return sums
+
+
+def check_files(folder, sums, remedy):
+    """Raises ValueError where a file is not that of `sums`, a dict or None, OSError where it is not
+    there.
+    """
+    for name, found in sha256_of(folder, sums or {}).items():
+        if found != sums[name]:
+            raise ValueError(f"{Path(folder, name)}: not the file that the run was made with, as "
+                             f"its sha256 says; restore it, or {remedy}")
+
+
+@functools.cache
+def code_of(model):
+    """dict file -> sha256 of our modules in use, as they are at the first call; model: as --model
+    names it.
+    """
+    root, own = Path(__file__).parent.parent, Path(model.partition(":")[0])
+    paths = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
+    ours = {path.relative_to(root) for path in paths if path.parent in (root, root / "support")}
+    return sha256_of(root, sorted(ours)) | sha256_of("", [own] if own.suffix == ".py" else [])
+
+
+def save_state(state, path):
+    """Writes what torch.save takes, whole or not at all."""
+    write_whole(Path(path), lambda temporary: torch.save(state, temporary))
+
+
+def load_state(path):
+    """A file that torch.save wrote, on the CPU, nothing in it run. Raises ValueError naming the
+    file.
+    """
+    if not Path(path).exists():
+        raise ValueError(f"{path}: not there; resume the run, or train again")
+    try:
+        with zipfile.ZipFile(path) as file:
+            check_zip(file.infolist(), Path(path).stat().st_size)
+            damaged = file.testzip()  # torch does not look at the checksums
+        if damaged:
+            raise ValueError(f"{damaged} is damaged")
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds
+        raise ValueError(f"{path}: expected a checkpoint, found {brief(error)}; train "
+                         f"again") from None
+
+
+@dataclass
+class Progress:
+    """How far a training is: what last.pt holds beside weights, optimizer and random states."""
+    optimizer: str               # its kind
+    step: int = 0
+    epoch: int = 0
+    best: float | None = None    # dev result, and when it was reached
+    best_epoch: int = 0
+    best_step: int = 0
+    lowest: float = math.inf     # dev loss, and when it was reached
+    lowest_step: int = 0
+    pairs: int = 0
+    load_seconds: float = 0.0
+    train_seconds: float = 0.0
+    evaluate_seconds: float = 0.0
+
+    def judge(self, result, loss):
+        """Ends an epoch with its dev result and loss. Returns whether the result is the best so
+        far.
+        """
+        self.epoch += 1
+        better = self.best is None or result > self.best
+        if better:
+            self.best, self.best_epoch, self.best_step = result, self.epoch, self.step
+        if loss < self.lowest:
+            self.lowest, self.lowest_step = loss, self.step
+        return better
+
+    def finished(self, epochs, patience, epoch_steps):
+        """Are all epochs done, or has the dev loss not fallen for `patience` steps (0: never)?
+
+        What a resumed epoch has begun does not count.
+        """
+        waited = self.epoch * epoch_steps - self.lowest_step
+        return self.epoch >= epochs or bool(patience) and waited >= patience
+
+
+def save_checkpoint(folder, model, optimizer, progress, device):
+    """Writes last.pt; called on all processes at once, since each has a random state of its own."""
+    states = machine.gather(machine.random_state(device))
+    if main_process():
+        save_state({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                    "random": states, "progress": asdict(progress)}, folder / "last.pt")
+
+
+def read_checkpoint(folder, settings):
+    """last.pt as save_checkpoint wrote it, a dict; progress is a Progress. ValueError names it."""
+    path = Path(folder) / "last.pt"
+    state = load_state(path)
+    with named(f"{path}: "):
+        saved = typed({"model": dict, "random": list[tuple], "progress": Progress,
+                       "optimizer": {"state": dict, "param_groups": list[dict]}}, state)
+        progress = saved["progress"]
+        kinds = {settings.optimizer, "sgd" if settings.recipe == "printed" else None}
+        numbers = [x for x in vars(progress).values() if type(x) is int]
+        if min(numbers) < 0 or progress.optimizer not in kinds:
+            raise ValueError("progress: expected numbers from 0 on, and an optimizer of this run; "
+                             "train again")
+    return saved
+
+
+def load_checkpoint(folder, saved, model, optimizer, device):
+    """Takes weights, optimizer and random states of what read_checkpoint read, and empties it.
+    Raises ValueError naming last.pt where they are not this run's.
+    """
+    path, (rank, count) = folder / "last.pt", machine.world()
+    load_weights(model, saved["model"], path)
+    groups, theirs = optimizer.state_dict()["param_groups"], saved["optimizer"]["param_groups"]
+    try:
+        for group, other in zip(groups, theirs, strict=True):
+            group["params"] = other["params"]  # the rest is in the settings
+        optimizer.load_state_dict({"state": saved["optimizer"]["state"], "param_groups": groups})
+        if len(saved["random"]) == count:
+            machine.restore_random_state(saved["random"][rank], device)
+        else:
+            say(f"{path} is of {len(saved['random'])} processes: dropout draws other numbers now")
+        names = {tuple(state) for state in optimizer.state.values()}
+        sound = len(names) < 2 and all(x.shape in (p.shape, ()) and x.isfinite().all()
+                                       for p, state in optimizer.state.items()
+                                       for x in state.values())
+    except Exception:  # torch raises many kinds
+        sound = False
+    if not sound:
+        raise ValueError(f"{path}: expected the optimizer's and the random numbers' state of this "
+                         f"run, found another; train again")
+    saved.clear()  # it is large
+
+
+def load_weights(model, state, path):
+    """Takes a model's weights, of the file `path`. Raises ValueError naming it where they are
+    another model's, or not finite.
+    """
+    try:
+        model.load_state_dict(state)
+    except Exception as error:  # torch lists every name, or raises what is not expected
+        raise ValueError(f"{path}: its weights are not those of this model as this code has it; "
+                         f"train anew, or use the code that made it ({brief(error)})") from None
+    for name, x in state.items():
+        if not (x.is_floating_point() and x.isfinite().all()):
+            raise ValueError(f"{path}: {name} holds what is no finite number; train anew, at a "
+                             f"lower rate")
+
+
+class Log:
+    """log.jsonl, one event a line, of the main process. What came after a cut run's checkpoint is
+    dropped.
+    """
+
+    def __init__(self, path, step=0, epoch=0):
+        self.path = Path(path)
+        if not main_process():
+            return
+        before = read_log(self.path) if self.path.exists() and step else []
+        kept = [x for x in before if x["step"] <= step and (x.get("epoch") or 0) <= epoch]
+        steps = [x["step"] for x in kept if "epoch" not in x]
+        if before and steps != list(range(step - len(steps) + 1, step + 1)):
+            raise ValueError(f"{path}: expected each step up to {step} once; restore it, or remove "
+                             f"it to go on without")
+        text = "".join(json.dumps(event) + "\n" for event in kept)
+        write_whole(self.path, lambda temporary: temporary.write_text(text, "utf-8"))
+
+    def __call__(self, **event):
+        if main_process():
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(event) + "\n")
+
+
+def load_best(model, folder):
+    """Takes the best epoch's weights. Raises ValueError or OSError where a file that result.json
+    knows is another one now.
+    """
+    if (folder / "result.json").exists():
+        check_files(folder, read_result(folder).get("sha256"), "train anew")
+    load_weights(model, load_state(folder / "best.pt"), folder / "best.pt")
+
+
+def finish(run, examples, new, progress):
+    """Evaluates the best epoch and writes result.json, which it returns; last.pt has done its work.
+    """
+    settings, parameters = run.settings, dict(run.model.named_parameters())
+    machine.gather(None)  # best.pt is there
+    load_best(run.model, run.folder)
+    begun = time.perf_counter()
+    metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
+    seconds = {"load": progress.load_seconds, "train": progress.train_seconds,
+               "evaluate": progress.evaluate_seconds + time.perf_counter() - begun}
+    result = {"task": run.task.name, "model": settings.model, "bert": settings.bert,
+              "seed": settings.seed, "selection_split": run.task.selection,
+              "best_epoch": progress.best_epoch, "metrics": metrics,
+              "pairs": {name: len(x.pairs) for name, x in examples.items()},
+              "seconds": {name: round(value, 2) for name, value in seconds.items()},
+              "pairs_per_second": round(progress.pairs / progress.train_seconds, 2),
+              "peak_memory_mb": machine.peak_memory(settings.device),
+              "parameters": sum(p.numel() for p in parameters.values()),
+              "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
+              "settings": asdict(settings), "versions": machine.versions(settings.device),
+              "code": run.code, "sha256": sha256_of(run.folder, run.files())}
+    if main_process():
+        write_json(run.folder / "result.json", result)
+        for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
+            path.unlink(missing_ok=True)
+    return result
+
+
+def show_result(folder, result):
+    """Prints a result, and what can be done next."""
+    say(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
+        f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on "
+        f"{result['selection_split']}\n\n{table(result['metrics'])}")
+    if result["task"] == "toy":
+        say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
+    say(f"\npython train.py --from {folder} --test               score the test split, once\n"
+        f"python train.py --from {folder} --predict pairs.tsv  label your own pairs\n"
+        f'python -m experiments.explain {folder} "A b." "C d."  what it sees in a pair')
+
+
+# ---- The model in use ---------------------------------------------------------------------------
+
+class Prediction(NamedTuple):
+    """What a model says of a pair."""
+    answer: str | float          # the name of a class, or a score
+    probabilities: dict | None   # class -> number; None for a score
+
+
+class Run:
+    """A model with all that it needs to read pairs; train.open_run makes one of a run's folder.
+
+    Pairs are tasks.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score, or
+    batches.Examples.
+    """
+
+    def __init__(self, settings, folder, task, model, reader):
+        self.settings, self.folder, self.task = settings, folder, task
+        self.model, self.reader = model, reader
+        self.code = code_of(settings.model)
+
+    def files(self):
+        """Names of the files in its folder with which it is used, beside config.json."""
+        found = [path for pattern in ("best.pt", "words.json", "encoder/*")
+                 for path in sorted(self.folder.glob(pattern))]
+        return [path.relative_to(self.folder).as_posix() for path in found]
+
+    def examples(self, pairs):
+        """batches.Examples of pairs."""
+        if hasattr(pairs, "collate"):
+            return pairs
+        pairs = [pair if isinstance(pair, tasks.Pair) else pair_files.as_pair(self.task, *pair)
+                 for pair in pairs]
+        self.reader.look_at(pairs)
+        return self.reader.examples(pairs)
+
+    @torch.inference_mode()
+    def logits(self, pairs, trace=None):
+        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
+        records.
+        """
+        examples, (rank, count) = self.examples(pairs), machine.world()
+        order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
+        parts = [order[i:i + 64] for i in range(0, len(order), 64)]
+        logits, found = torch.zeros(len(order), len(self.task.labels) or 1), []
+        self.model.eval()
+        for batch_and_labels in examples.loader(parts[rank::count]):
+            batch, _ = machine.to_device(batch_and_labels, self.settings.device)
+            with machine.autocast(self.settings.device, self.settings.precision):
+                found.append(self.model(**batch, trace=trace).float().cpu())
+        for done, rows in machine.gather((parts[rank::count], found)):
+            for part, part_logits in zip(done, rows, strict=True):
+                logits[part] = part_logits
+        return logits
+
+    def predict(self, pairs):
+        """A Prediction for each pair."""
+        return predictions_of(self.logits(pairs), self.task)
+
+    def evaluate(self, pairs):
+        """Metrics of labelled pairs, dict name -> float in [-1, 1]; where they have a phenomenon,
+        by that too.
+        """
+        return self.score(self.examples(pairs))[0]
+
+    def score(self, examples):
+        """(what `evaluate` says, mean loss) of labelled Examples."""
+        logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
+        guesses = answers(logits, self.task)
+        scores = tasks.evaluate(self.task, labels, guesses)
+        for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
+            rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
+            some = tasks.evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
+            scores[group] = some[self.task.metrics[0]]
+        return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
+
+    def explain(self, a, b):
+        """What the model says of two texts, and what it recorded on the way.
+
+        -> (Prediction, dict name -> array). The method's TRACE says what each name is; of a
+        Matcher they are those of the first layer that carries the method.
+        """
+        trace = {}
+        prediction = predictions_of(self.logits([(a, b)], trace), self.task)[0]
+        layers = sum(name.startswith("layer") and isinstance(trace[name], dict) for name in trace)
+        if layers:
+            trace = trace[f"layer{read_places(self.settings.layers, layers)[0]}"]
+        return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
+
+
+def loss_sum(logits, labels, task):
+    """Cross-entropy, or squared error of scores, in float32, summed over the batch."""
+    if task.regression:
+        return F.mse_loss(logits.float()[:, 0], labels.float(), reduction="sum")
+    return F.cross_entropy(logits.float(), labels, reduction="sum")
+
+
+def answers(logits, task):
+    """The score or the index of the class of each row of logits (N, C), a list."""
+    return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
+
+
+def predictions_of(logits, task):
+    """A Prediction for each row of logits (N, C)."""
+    if task.regression:
+        return [Prediction(score, None) for score in logits[:, 0].tolist()]
+    found = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
+    return [Prediction(max(row, key=row.get), row) for row in found]
+
+
+# ---- What the command line does with it ---------------------------------------------------------
+
+def score_test(run, splits):
+    """Scores labelled test splits and writes test.json. -> dict split -> metric -> float"""
+    if (run.folder / "test.json").exists():
+        say(f"{run.folder}: test was read before, see its test.json; what was chosen since then "
+            f"was chosen on test")
+    metrics = {name: run.evaluate(pairs) for name, pairs in splits.items()}
+    if main_process():
+        write_json(run.folder / "test.json", {"selection_split": run.task.selection,
+                                              "seed": run.settings.seed, "metrics": metrics})
+    return metrics
+
+
+def predict_file(run, file, splits):
+    """Labels the pairs of a file, or of a split by its name, into the run's folder; prints where,
+    and metrics.
+    """
+    if splits and file not in splits:
+        raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
+    pairs = splits.get(file) or tasks.read_pairs(file, labels=run.task.labels, need_label=False)
+    found = run.predict(pairs)
+    ending = ".csv" if Path(file).suffix.lower() == ".csv" else ".tsv"
+    tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
+              pair_files.prediction_rows(run.task, pairs, found)}
+    if file in splits:
+        tables[run.folder / f"{run.task.name}-{file}.tsv"] = pair_files.glue_rows(run.task, found)
+    for path, rows in tables.items() if main_process() else ():
+        pair_files.write_table(path, rows)
+    say(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
+    if all(pair.label is not None for pair in pairs):
+        guesses = [x.answer for x in found]
+        if not run.task.regression:
+            guesses = [run.task.labels.index(answer) for answer in guesses]
+        scores = tasks.evaluate(run.task, [pair.label for pair in pairs], guesses)
+        say(table({Path(file).name: scores}))
+
+
+def table(metrics):
+    """Text: a row for each metric, a column for each split of a dict split -> metric -> float."""
+    rows = [["", *metrics]]
+    for name in dict.fromkeys(name for scores in metrics.values() for name in scores):
+        rows.append([name, *(f"{100 * scores[name]:.1f}" if name in scores else ""
+                             for scores in metrics.values())])
+    return align(rows)
+
+
+def align(rows):
+    """Text: rows of cells in columns, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for row in rows:
+        right = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        lines.append("  ".join([row[0].ljust(widths[0]), *right]))
+    return "\n".join(lines)

@@ -1,0 +1,526 @@
+"""Sentence pairs to train and test on: published data sets and the user's own files.
+
+A task is a set of pairs, each with a class ("do the two mean the same?") or a score.
+- `load_task("mrpc", data_dir)`: one of ten published data sets, each declared in `SOURCES`.
+- `load_task("toy", data_dir)`: the generated diagnostic of support/toy.py, which needs no network.
+- `own_task(train_file, dev_file)`: tsv or csv files with the header sentence1, sentence2, label.
+
+Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases",
+2005 (MRPC); A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics);
+D. Cer et al., "SemEval-2017 Task 1", 2017 (STS-B); S. Bowman et al., 2015 (SNLI); M. Marelli et
+al., 2014 (SICK); T. Khot et al., 2018 (SciTail); W. Lan et al., 2017 (Twitter-URL).
+
+Left out: data sets of single sentences, GLUE's server (test splits without labels keep their file
+order, which is the `index` it asks for), and repairs: a row that does not fit its file is an error.
+"""
+
+import csv
+import difflib
+import io
+import itertools
+import json
+import math
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from support.files import download, extract
+
+# Axes: N pairs
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sentences and what is known of them."""
+    a: str
+    b: str
+    label: int | float | None = None     # index of a class, a score, or None where unlabelled
+    group: str = ""                      # the phenomenon, in the toy world
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be predicted, and how it is scored."""
+    name: str
+    labels: tuple[str, ...]              # names of the classes in index order; () for a score
+    metrics: tuple[str, ...]             # the first, on the split `selection`, picks the best epoch
+    selection: str = "dev"
+    block: int = 1                       # so many training pairs in a row belong in one batch
+
+    @property
+    def regression(self):
+        """Are scores predicted?"""
+        return not self.labels
+
+
+# ----------------------------------------------------------------------------------------- metrics
+
+def accuracy(labels, predictions):
+    """Share of predictions equal to the label. labels, predictions: (N,) class indices."""
+    return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
+
+
+def f1(labels, predictions):
+    """F1 = 2 tp / (2 tp + fp + fn) of class 1, as GLUE has it; 0.0 if class 1 is in neither."""
+    truth, guess = np.asarray(labels) == 1, np.asarray(predictions) == 1
+    positives = int(truth.sum() + guess.sum())
+    return 2 * int((truth & guess).sum()) / positives if positives else 0.0
+
+
+def pearson(labels, predictions):
+    """Pearson's r = Σ x y / √(Σ x² Σ y²), x and y centred, in [-1, 1]; 0.0 if one is constant."""
+    x, y = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0                       # undefined; a model that says one thing has found nothing
+    x, y = (values - values.mean() for values in (x, y))
+    x, y = (values / np.abs(values).max() for values in (x, y))    # so that squares stay finite
+    return float(np.clip((x @ y) / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
+
+
+def ranks(values):
+    """Ranks 1..N; equal values share the mean of their ranks. values: (N,) -> (N,) float64."""
+    _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]             # (N,)
+
+
+def spearman(labels, predictions):
+    """Spearman's ρ: Pearson's r of the ranks, ties averaged; 0.0 where either is constant."""
+    return pearson(ranks(labels), ranks(predictions))
+
+
+METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spearman}
+
+
+def evaluate(task, labels, predictions):
+    """Every metric of the task. labels, predictions: (N,) class indices, or scores.
+
+    Returns: dict metric -> float.
+    Raises: ValueError unless both are N >= 1 finite numbers.
+    """
+    labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
+    if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
+        raise ValueError(f"evaluate: labels and predictions must be two lists of one length >= 1, "
+                         f"got shapes {labels.shape} and {predictions.shape}")
+    for name, values in (("labels", labels), ("predictions", predictions)):
+        odd = values[~np.isfinite(values)]
+        if odd.size:
+            raise ValueError(f"evaluate: {name} must be finite numbers, got {odd[0]} (a split "
+                             f"without labels cannot be scored)")
+    return {name: METRICS[name](labels, predictions) for name in task.metrics}
+
+
+# ---------------------------------------------------------------------------------- reading tables
+
+def read_lines(path):
+    """Lines of a UTF-8 file without its byte order mark; only "\\n" ends one (U+2028 is text).
+
+    Returns: iterator of (line number, text).
+    Raises: ValueError naming file and line.
+    """
+    try:
+        with open(path, "rb") as file:
+            for line, data in enumerate(file, 1):
+                if b"\0" in data:
+                    raise ValueError(f"{path}:{line}: a NUL byte; expected UTF-8 text, found "
+                                     f"UTF-16 or a binary file; save it as UTF-8")
+                yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (Latin-1?); "
+                         f"save the file as UTF-8") from None
+
+
+def is_csv(path):
+    """Does the name end in .csv: commas and quotes (RFC 4180)? All else has tabs and no quoting."""
+    return Path(path).suffix.lower() == ".csv"
+
+
+def split_rows(path):
+    """Fields of each line that is not blank. Returns: iterator of (line number, list of str)."""
+    if is_csv(path):
+        yield from split_csv(path)
+        return
+    for line, text in read_lines(path):
+        text = text.removesuffix("\n").removesuffix("\r")
+        if text.strip(" "):
+            yield line, text.split("\t")
+
+
+def split_csv(path):
+    """`split_rows` of a .csv file. A row's number is that of its first line."""
+    text = io.StringIO("".join(text for _, text in read_lines(path)), newline="")
+    reader, line = csv.reader(text, strict=True), 1
+    try:
+        for fields in reader:
+            if len(fields) > 1 or "".join(fields).strip():
+                yield line, fields
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{path}:{line}: not valid csv ({error}); a field with a comma, quote or "
+                         f"line break needs double quotes around it, each quote inside doubled"
+                         ) from None
+
+
+def read_table(path, columns, optional=()):
+    """The given columns of a table.
+
+    Args:
+        columns: names in its header line, in any order, or numbers from 0 where it has no header.
+        optional: those names that may be missing.
+    Returns: iterator of (where = "file:line", dict column -> stripped text).
+    Raises: ValueError for a header without the columns, a row of another length, no row at all.
+    """
+    mark = "commas" if is_csv(path) else "tabs"
+    headed = isinstance(columns[0], str)
+    if headed:
+        expected = f"a header line with the columns {', '.join(columns)}"
+    else:
+        expected = f"rows of {max(columns) + 1} fields or more"
+    rows = split_rows(path)
+    start, first = next(rows, (0, []))
+    if not start:
+        raise ValueError(f"{path} is empty; expected {expected}")
+    if headed:
+        place = find_columns(f"{path}:{start}", first, columns, optional, mark)
+    elif len(first) > max(columns):
+        place, rows = {n: n for n in columns}, itertools.chain([(start, first)], rows)
+    else:
+        raise ValueError(f"{path}:{start}: expected {expected} parted by {mark}, "
+                         f"found {len(first)}")
+    line = 0
+    for line, fields in rows:
+        if len(fields) != len(first):
+            raise ValueError(f"{path}:{line}: expected {len(first)} fields parted by {mark}, like "
+                             f"line {start}, found {len(fields)}")
+        yield f"{path}:{line}", {name: fields[i].strip() for name, i in place.items()}
+    if not line:
+        raise ValueError(f"{path} has a header and no pairs; expected one pair a line below it")
+
+
+def find_columns(where, header, columns, optional, mark):
+    """Dict name -> its place in a header line, without optional names that are absent."""
+    header = [name.strip() for name in header]
+    wanted = [name for name in columns if name not in optional or name in header]
+    if any(header.count(name) != 1 for name in wanted):
+        raise ValueError(f"{where}: the header must name each of {', '.join(columns)} once (parted "
+                         f"by {mark}), found {', '.join(header)}")
+    return {name: header.index(name) for name in wanted}
+
+
+def read_objects(path, keys):
+    """`read_table` of a file with one JSON object on each line that is not blank."""
+    for line, text in read_lines(path):
+        if not text.strip():
+            continue
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}:{line}: not valid JSON ({error}); expected one object on "
+                             f"each line; get the file again") from None
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), str) for key in keys):
+            raise ValueError(f"{path}:{line}: expected an object with the texts {', '.join(keys)}, "
+                             f"found {text.strip()[:60]}; get the file again")
+        yield f"{path}:{line}", {key: found[key].strip() for key in keys}
+
+
+def parse_label(text, labels, where, also=()):
+    """What the text of a label means.
+
+    Args:
+        labels: names of the classes, () for scores, None to keep the text.
+        also: what else could have stood there, for the error.
+    Returns: index of the class, score, or text.
+    Raises: ValueError naming `where`.
+    """
+    if labels is None:
+        if not text:
+            raise ValueError(f"{where}: the label is empty; expected the name of a class or a "
+                             f"score")
+        return text
+    if not labels:
+        if not is_number(text):
+            raise ValueError(f"{where}: label {text!r} is not a finite number; this task predicts "
+                             f"scores")
+        return float(text)
+    if text not in labels:
+        names = [*also, *labels]
+        known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise ValueError(f"{where}: unknown label {text!r}; expected one of {known}")
+    return labels.index(text)
+
+
+def is_number(text):
+    """Is text a finite decimal number?"""
+    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text)
+    return bool(decimal) and math.isfinite(float(text))
+
+
+# -------------------------------------------------------------------------------- the user's files
+
+def read_pairs(path, labels=None, need_label=True):
+    """Pairs of a user's .tsv or .csv file with the header sentence1, sentence2, label.
+
+    An empty sentence is a sentence.
+
+    Args:
+        labels: the task's class names, () for scores, None to keep the text.
+        need_label: if False, the column may be missing and a cell of it empty; such a pair has the
+            label None.
+    Returns: list of Pair.
+    Raises: ValueError naming file and line.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".csv", ".tsv", ".txt"):
+        raise ValueError(f"{path}: expected a name ending in .csv (comma, quoted) or .tsv (tab, no "
+                         f"quoting), found {suffix or 'no ending'}")
+    pairs, optional = [], () if need_label else ("label",)
+    for where, row in read_table(path, ("sentence1", "sentence2", "label"), optional):
+        label = None
+        if need_label or row.get("label"):
+            label = parse_label(row["label"], labels, where)
+        pairs.append(Pair(row["sentence1"], row["sentence2"], label))
+    return pairs
+
+
+def class_names(path, values):
+    """Names of the classes, sorted (numbers by value), or () if the values are scores.
+
+    Scores are numbers, more than 10 different ones or any that is no integer.
+    """
+    distinct = sorted(set(values))
+    numeric = all(is_number(value) for value in distinct)
+    if numeric and (len(distinct) > 10 or not all(float(value).is_integer() for value in distinct)):
+        return ()
+    if len(distinct) < 2:
+        raise ValueError(f"{path}: every label is {distinct[0]!r}; expected at least two different "
+                         f"ones")
+    return tuple(sorted(distinct, key=float) if numeric else distinct)
+
+
+def own_task(train_file, dev_file, test_file=None):
+    """A task of the user's own files, labels from the training file.
+
+    Metrics: accuracy and F1 of the second of two classes, accuracy of more, Pearson and Spearman of
+    scores.
+
+    Returns: (Task, dict split -> list of Pair).
+    """
+    labels = class_names(train_file, [pair.label for pair in read_pairs(train_file)])
+    metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}.get(len(labels), ("accuracy",))
+    splits = {"train": read_pairs(train_file, labels), "dev": read_pairs(dev_file, labels)}
+    if test_file:
+        splits["test"] = read_pairs(test_file, labels)
+    return Task("own", labels, metrics), splits
+
+
+# --------------------------------------------------------------------------------------- data sets
+
+class File(NamedTuple):
+    """A published file; size in bytes and sha256 are checked after a download."""
+    url: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self):
+        """What it is called in its folder."""
+        return self.url.rpartition("/")[2].partition("?")[0]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One published data set: its files, how they are read, what is measured.
+
+    The ending of a table's name is its form: .csv has commas and quotes, .jsonl one JSON object on
+    each line, all else tabs and no quoting.
+    """
+    files: tuple[File, ...]              # to download: the tables, or a zip of them; () if none is
+    splits: dict[str, str]               # split -> its table
+    columns: tuple                       # of a, b, label: names, or numbers where no header is
+    labels: tuple[str, ...]              # as written in the files, in index order; () for scores
+    metrics: tuple[str, ...]
+    selection: str = "dev"
+    unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
+    spelled: dict[str, str | None] = field(default_factory=dict)    # -> label, or None: no pair
+    split_column: tuple[str, ...] = ()   # the column with a row's split, its word for each split
+    dev_ids: tuple[str, ...] = ()        # a file of id pairs and two columns: these rows become dev
+    dev_share: float = 0.0               # this share of train, drawn by a fixed seed, becomes dev
+    on_request: str = ""                 # who gives the tables out, where nothing can be downloaded
+
+
+GLUE = "https://dl.fbaipublicfiles.com/glue/data"
+SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+STSB = "https://raw.githubusercontent.com/PhilipMay/stsb-multi-mt/main/data"
+ALLEN = "http://data.allenai.org.s3.amazonaws.com"     # its certificate does not cover these dots
+TABLES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+INFERENCE = ("entailment", "neutral", "contradiction")
+VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of six saw a paraphrase
+SOURCES = {
+    "mrpc": Source(
+        files=(File(f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
+                    "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
+               File(f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
+                    "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
+               File(f"{GLUE}/mrpc_dev_ids.tsv", 6222,
+                    "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
+        splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
+        columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
+        metrics=("accuracy", "f1"), dev_ids=("mrpc_dev_ids.tsv", "#1 ID", "#2 ID")),
+    "rte": Source(
+        files=(File(f"{GLUE}/RTE.zip", 697150,
+                    "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
+        splits=TABLES, columns=("sentence1", "sentence2", "label"),
+        labels=("not_entailment", "entailment"), metrics=("accuracy",), unlabelled=("test",)),
+    "qqp": Source(
+        files=(File(f"{GLUE}/QQP-clean.zip", 41696084,
+                    "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
+        splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
+        metrics=("accuracy", "f1"), unlabelled=("test",)),
+    "stsb": Source(
+        files=(File(f"{STSB}/stsb-en-train.csv", 708863,
+                    "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
+               File(f"{STSB}/stsb-en-dev.csv", 204675,
+                    "d29586e96558c4eb52cf5ea5d14e9c24d3bf0e44f111b017caba43a5adc33226"),
+               File(f"{STSB}/stsb-en-test.csv", 158891,
+                    "11523b625219e94e9ca05d2816b5f02cac1614c5894fe657376fa0806378d053")),
+        splits={split: f"stsb-en-{split}.csv" for split in TABLES},
+        columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
+    "mnli": Source(
+        files=(File(f"{GLUE}/MNLI.zip", 312783507,
+                    "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
+        splits={split: f"{split}.tsv" for split in (
+            "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")},
+        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
+        metrics=("accuracy",), selection="dev_matched",
+        unlabelled=("test_matched", "test_mismatched")),
+    "qnli": Source(
+        files=(File(f"{GLUE}/QNLIv2.zip", 10627589,
+                    "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
+        splits=TABLES, columns=("question", "sentence", "label"),
+        labels=("entailment", "not_entailment"), metrics=("accuracy",), unlabelled=("test",)),
+    "snli": Source(
+        files=(File("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
+                    "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
+        splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
+        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
+        metrics=("accuracy",)),
+    "sick": Source(
+        files=(File("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
+                    "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
+        splits=dict.fromkeys(TABLES, "SICK.txt"),
+        split_column=("SemEval_set", "TRAIN", "TRIAL", "TEST"),
+        columns=("sentence_A", "sentence_B", "entailment_label"),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",)),
+    "scitail": Source(
+        files=(File(f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
+                    "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
+        splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
+        columns=(0, 1, 2), labels=("neutral", "entails"), metrics=("accuracy",)),
+    "twitterurl": Source(
+        files=(), on_request="its authors give them out on request (https://languagenet.github.io)",
+        splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
+        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), dev_share=0.05,
+        spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")}),
+}
+
+
+def load_task(name, data_dir, progress=True):
+    """A task by name; what is missing of a published data set is downloaded.
+
+    Args:
+        data_dir: the files of a task lie in `<data_dir>/<name>/`.
+        progress: show downloads.
+    Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
+    Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
+        for files that are had on request only.
+    """
+    if name == "toy":
+        from support.toy import toy_task     # imported here, as it imports this file
+        return toy_task()
+    if name not in SOURCES:
+        near = difflib.get_close_matches(name, ["toy", *SOURCES], 1)
+        raise ValueError(f"task {name!r}: no such task; expected one of toy, {', '.join(SOURCES)}"
+                         + (f" (did you mean {near[0]}?)" if near else ""))
+    source, folder = SOURCES[name], Path(data_dir) / name
+    fetch_tables(name, source, folder, progress)
+    return Task(name, source.labels, source.metrics, source.selection), read_source(source, folder)
+
+
+def fetch_tables(name, source, folder, progress):
+    """Downloads and extracts the tables that the folder lacks; touches nothing if all are there."""
+    tables = dict.fromkeys([*source.splits.values(), *source.dev_ids[:1]])
+    lacking = [table for table in tables if not (folder / table).exists()]
+    if lacking and source.on_request:
+        raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
+                                f"{source.on_request}: put them there, or take the task toy")
+    for file in source.files if lacking else ():
+        path = folder / file.name
+        fetched = not path.exists()
+        if fetched:
+            download(file.url, path, file.size, file.sha256, progress,
+                     remedy=f"put the file at {path} by hand, or take the task toy")
+        if path.suffix == ".zip":
+            extract(path, folder, lacking)
+            if fetched:                  # what the user put there stays
+                path.unlink()
+
+
+def read_source(source, folder):
+    """The splits of one data set from its files. Returns: dict split -> list of Pair"""
+    splits = {}
+    for split, table in source.splits.items():
+        rows = list(read_split(source, folder, split))
+        held = find_dev_rows(source, folder, [ids for _, ids in rows]) if split == "train" else ()
+        splits[split] = [pair for i, (pair, _) in enumerate(rows) if i not in held]
+        if held:
+            splits["dev"] = [rows[i][0] for i in sorted(held)]
+        if not splits[split]:
+            raise ValueError(f"{folder / table}: no pairs for {split}; it is cut off or another "
+                             f"edition: get it again")
+    return splits
+
+
+def read_split(source, folder, split):
+    """Pairs of a split as its table has them, with the ids for which dev_ids asks.
+
+    Returns: iterator of (Pair, tuple of its ids)
+    """
+    path, labelled = folder / source.splits[split], split not in source.unlabelled
+    a, b, label = source.columns
+    column, words = source.split_column[:1], source.split_column[1:]
+    ids = source.dev_ids[1:] if split == "train" else ()
+    read = read_objects if path.suffix == ".jsonl" else read_table
+    for where, row in read(path, (*source.columns[:2 + labelled], *column, *ids)):
+        if column:
+            place = parse_label(row[column[0]], words, f"{where}, {column[0]}")
+            if list(source.splits)[place] != split:
+                continue
+        value = None
+        if labelled:
+            text = source.spelled.get(row[label], row[label])
+            if text is None:
+                continue
+            value = parse_label(text, source.labels, where, source.spelled)
+        yield Pair(row[a], row[b], value), tuple(row[name] for name in ids)
+
+
+def find_dev_rows(source, folder, ids):
+    """Places of the rows of train that become dev: a set. ids: of each row, see `read_split`.
+
+    Raises: ValueError where an id pair is of no row.
+    """
+    if not source.dev_ids:
+        count = math.ceil(source.dev_share * len(ids))
+        return set(random.Random("dev").sample(range(len(ids)), count))
+    path, train = folder / source.dev_ids[0], folder / source.splits["train"]
+    held = {tuple(fields) for _, fields in split_rows(path)}
+    lost = held - set(ids)
+    if lost:
+        raise ValueError(f"{path}: {len(lost)} of its {len(held)} id pairs are not in {train}; one "
+                         f"of the two is cut off or another edition: fetch both again")
+    return {i for i, key in enumerate(ids) if key in held}

@@ -1,0 +1,146 @@
+"""Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from support.checkpoints import are_distinct, brief
+from support.files import read_json, write_whole
+
+# Axes: n words, c characters of a word
+
+LINE_BYTES = 1 << 20   # more than any line of vectors has
+LARGEST = 1e6          # of a vector's numbers; their squares are finite, too
+
+TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
+        "PUNCT", "SCONJ", "SYM", "VERB", "X")   # universal parts of speech
+
+
+class Vocabulary:
+    """Numbers of words and characters for DRr-Net's input (LadRa-Net paper, section IV-A).
+
+    0 is padding, 1 unknown. words, characters: what is known, numbered from 2 on. vectors:
+    (2 + words, width) float32, fixed vectors of the words, or None where they are learned.
+    """
+
+    def __init__(self, words, characters, vectors=None):
+        self.words, self.characters, self.vectors = list(words), list(characters), vectors
+        self._word = {word: i for i, word in enumerate(self.words, 2)}
+        self._character = {character: i for i, character in enumerate(self.characters, 2)}
+
+    @classmethod
+    def learn(cls, sentences, found=None, seed=0):
+        """A Vocabulary from lists of words.
+
+        Without vectors a word is known, case-folded, if it occurs twice: what occurs once trains
+        the unknown word. With `found`, the dict of read_vectors, every word is known: as written or
+        case-folded, whichever has a vector; "out-of-vocabulary words are randomly initialized",
+        alike in spread.
+        """
+        count = Counter(word for words in sentences for word in words)
+        characters = sorted({character for word in count for character in word})
+        if found is None:
+            folded = Counter()
+            for word, times in count.items():
+                folded[word.casefold()] += times
+            return cls(sorted(word for word, times in folded.items() if times > 1), characters)
+        words = sorted({word if word in found else word.casefold() for word in count})
+        known = np.stack([found[word] for word in words if word in found])
+        size = 2 + len(words), known.shape[1]
+        vectors = np.random.default_rng(seed).normal(0, known.std(), size)
+        vectors[0] = 0
+        for i, word in enumerate(words, 2):
+            vectors[i] = found.get(word, vectors[i])
+        return cls(words, characters, vectors.astype(np.float32))
+
+    def ids(self, words):
+        """(n,) int64: of the word as written, else case-folded, else 1."""
+        numbers = [self._word.get(w) or self._word.get(w.casefold(), 1) for w in words]
+        return np.array(numbers, np.int64)  # (n,)
+
+    def spell(self, words, width=16):
+        """(n, width) int64: the characters of each word, cut or padded."""
+        spelled = np.zeros((len(words), width), np.int64)
+        for row, word in zip(spelled, words):
+            row[:len(word)] = [self._character.get(character, 1) for character in word[:width]]
+        return spelled
+
+    def save(self, folder):
+        """Writes vocabulary.json. The vectors are with the model's weights."""
+        width = None if self.vectors is None else self.vectors.shape[1]
+        content = {"words": self.words, "characters": self.characters, "width": width}
+        text = json.dumps(content)   # half a surrogate pair stays one
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_whole(Path(folder, "vocabulary.json"), lambda path: path.write_text(text, "utf-8"))
+
+    @classmethod
+    def from_folder(cls, folder):
+        """What `save` wrote; vectors, if any, are zeros until a model's weights are loaded.
+
+        Raises ValueError naming the file where there is none, or another one.
+        """
+        path = Path(folder, "vocabulary.json")
+        saved = read_json(path)
+        words, characters, width = (saved.get(x, 0) for x in ("words", "characters", "width"))
+        sound = width is None or type(width) is int and 0 < width <= 10_000
+        if not (sound and are_distinct(words) and are_distinct(characters, 1)):
+            raise ValueError(f"{path}: expected distinct words and characters, and a width up to "
+                             f"10,000 or null, found {brief(saved)}; train again")
+        return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))
+
+
+def read_vectors(path, words, progress=True):
+    """Vectors of the given words from a GloVe text file: a word and its numbers a line.
+
+    A line of another width than most, or with something that is no number, is left out. Of a word
+    that stands there twice the first counts. A first line with two numbers (word2vec's header) is
+    passed over.
+    Returns (dict word -> (width,) float32, how many needed lines were malformed).
+    Raises ValueError naming the file when it cannot be read or holds none of the words.
+    """
+    found, widths, malformed = {}, Counter(), 0
+    try:
+        for word, numbers in _needed_lines(path, words, progress):
+            vector = _vector(numbers)
+            if vector is None:
+                malformed += 1
+            else:
+                found.setdefault(word, {}).setdefault(len(vector), vector)
+                widths[len(vector)] += 1
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not found:
+        raise ValueError(f"{path}: holds none of the {len(words)} words; expected GloVe's text "
+                         f"form, a word and its numbers a line, parted by spaces")
+    width = widths.most_common(1)[0][0]
+    malformed += widths.total() - widths[width]
+    return {word: of[width] for word, of in found.items() if width in of}, malformed
+
+
+def _needed_lines(path, words, progress):
+    """(word, bytes behind it) of each line of the file that begins with one of the words."""
+    with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
+                                        unit="B", unit_scale=True, leave=False,
+                                        disable=None if progress else True) as bar:
+        while line := file.readline(LINE_BYTES):
+            bar.update(len(line))
+            if len(line) == LINE_BYTES:
+                raise OSError(f"a line of more than {LINE_BYTES} bytes")
+            name, _, numbers = line.rstrip().partition(b" ")
+            word = name.decode("utf-8", "replace")
+            if word in words:
+                yield word, numbers
+
+
+def _vector(numbers):
+    """(width,) float32 of a line's numbers; None of one number, or of none, or of another thing."""
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array(numbers.split(b" "), np.float32)
+    except ValueError:
+        return None
+    return vector if len(vector) > 1 and (np.abs(vector) < LARGEST).all() else None

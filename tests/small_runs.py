@@ -1,0 +1,164 @@
+"""Runs of less than a second on generated files of pairs, and what tests ask of them."""
+import csv
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import train
+from support.options import guarded
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = str(ROOT / "tests/fixtures/tiny_bert_hf")  # 2 layers, 32 columns, 97 pieces, 48 positions
+ROBERTA = ROOT / "tests/fixtures/tiny_roberta_hf"  # 36 columns, 64 positions, one segment
+WORDS = ("the dog cat new york to from is not good bad seattle book flight apple company of and in "
+         "on").split()
+OWN = ("--train-file train.tsv --dev-file dev.tsv --max-length 48 --device cpu --batch-size 8 "
+       "--epochs 2 --lr 1e-3").split()
+MODELS = "bert", "dabert", "dafa", "knowledge", "drrnet", "ladranet"
+SMALL = "WORD_SIZE=23,CHARACTER_SIZE=7,HIDDEN_SIZE=11,ATTENTION_SIZE=5"
+RELATED = {"synonym": [("dog", "cat")], "antonym": [("good", "bad")],
+           "hypernym": [("seattle", "new")], "cohyponym": [("book", "flight")]}
+
+
+class ChainParser:
+    """Every word hangs from the one before it."""
+
+    fingerprint = "chain"
+
+    @staticmethod
+    def parse(sentences):
+        return [(["X"] * len(words), list(range(len(words))), ["root", *["dep"] * (len(words) - 1)])
+                for words in sentences]
+
+
+def write_pairs(path, count, label):
+    """A .tsv of sentences of 1 to 12 words, many alike. label: of (rng, whether b repeats a)."""
+    rng, lines = random.Random(f"{path} 0"), ["sentence1\tsentence2\tlabel"]
+    for i in range(count):
+        a, same = rng.choices(WORDS, k=rng.randint(1, 12)), i % 2
+        b = a if same else rng.choices(WORDS, k=rng.randint(1, 12))
+        lines.append("\t".join([" ".join(a), " ".join(b), str(label(rng, same))]))
+    Path(path).write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def of(model, sizes=""):
+    """Options of a model in its smallest form. sizes: more for --set."""
+    if model == "drrnet":
+        return ["--model", model, "--bert", "none", "--set", f"{SMALL},{sizes}"]
+    return ["--model", model, "--bert", TINY, "--set", sizes]
+
+
+def gentle(model, sizes=""):
+    """The same with choices that are not so sharp that rounding decides them."""
+    return of(model, sizes + ",BETA=7" * (model in ("drrnet", "ladranet")))
+
+
+def command(*args):
+    """Exit status of train.py."""
+    return guarded(train.main, "train.py", [str(arg) for arg in args])
+
+
+def run(*args, out="run"):
+    """Exit status of a training on the own files, of plain BERT; a later option overrides."""
+    return command(*OWN, *of("bert"), "--out", out, *args)
+
+
+def settings_of(*args):
+    """Settings of `run` with these arguments."""
+    given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
+    return train.Settings(**given).complete()
+
+
+def beginning(*args):
+    """What a run begins with: (settings, split -> batches.Examples, model, names of the new)."""
+    settings = settings_of(*args)
+    task, splits = train.load_pairs(settings)
+    reader, config, arrays = train.new_reader(settings, task, splits)
+    model, new = train.build_model(settings, task, reader, config, arrays)
+    return settings, {name: reader.examples(splits[name]) for name in ("train", "dev")}, model, new
+
+
+def loaded(path):
+    return torch.load(path, weights_only=True)
+
+
+def result(out="run", name="result.json"):
+    return json.loads((Path(out) / name).read_text("utf-8"))
+
+
+def events(out="run"):
+    return [json.loads(line) for line in (Path(out) / "log.jsonl").read_text("utf-8").splitlines()]
+
+
+def losses(out="run"):
+    """Of each step; none is infinite or no number."""
+    found = [event["loss"] for event in events(out) if "loss" in event]
+    assert found and np.isfinite(found).all()
+    return found
+
+
+def rows_of(path):
+    """A file of predictions as a csv reader reads it, list of dicts."""
+    with open(path, encoding="utf-8", newline="") as file:
+        mark = "," if str(path).endswith(".csv") else "\t"
+        return list(csv.DictReader(file, delimiter=mark))
+
+
+def the_line(capsys, words):
+    """The one line that a user sees on stderr has all these words."""
+    error = capsys.readouterr().err
+    assert error.startswith("train.py: ") and error.count("\n") == 1 and error[-1] == "\n", error
+    assert all(word in error for word in words.split()), error
+
+
+def equal(x, y):
+    """Whether two dicts of tensors are equal bit for bit."""
+    return x.keys() == y.keys() and all(
+        x[name].dtype == y[name].dtype and torch.equal(x[name], y[name]) for name in x)
+
+
+def assert_same_run(one, other):
+    """All that two runs have written is the same, but for seconds and names of folders."""
+    assert (Path(one) / "log.jsonl").read_text() == (Path(other) / "log.jsonl").read_text()
+    assert equal(loaded(f"{one}/best.pt"), loaded(f"{other}/best.pt"))
+    for name in ("metrics", "best_epoch", "seed", "pairs", "parameters", "new_parameters"):
+        assert result(one)[name] == result(other)[name], name
+    assert not list(Path(other).rglob("*.tmp")) and not Path(other, "last.pt").exists()
+
+
+def assert_like_weights(one, other, atol=3e-5):
+    """Keys' biases are left out: no output depends on them, so that their gradient is rounding."""
+    assert one.keys() == other.keys()
+    for name in one:
+        if not name.endswith("key.bias"):
+            np.testing.assert_allclose(one[name], other[name], rtol=0, atol=atol, err_msg=name)
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def at_call(monkeypatch, owner, name, number, action=interrupt):
+    """Lets the call with this number of owner.name do `action` first. -> list of calls"""
+    real, calls = getattr(owner, name), []
+
+    def wrapper(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == number:
+            action()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, wrapper)
+    return calls
+
+
+def run_cut(monkeypatch, args, place=(torch.nn.utils, "clip_grad_norm_", 5), seconds=-1):
+    """A run in the folder "cut" that ends at this call; seconds between its checkpoints."""
+    with monkeypatch.context() as patch:
+        at_call(patch, *place)
+        patch.setattr(train, "SAVE_SECONDS", seconds)
+        assert run(*args, out="cut") == 130
+    assert not Path("cut/result.json").exists()

@@ -1,0 +1,62 @@
+"""experiments.bench: its tables on tiny sizes, and what it refuses."""
+import itertools
+import re
+
+import pytest
+import torch
+
+from experiments import bench
+from small_runs import TINY
+from support.options import guarded
+
+pytestmark = pytest.mark.usefixtures("workplace")
+METHODS = ["bert", "dabert", "dafa", "knowledge", "ladranet"]
+
+
+def command(args):
+    """Exit status of experiments.bench on a CPU."""
+    return guarded(bench.main, "bench", [*args.split(), "--device", "cpu"])
+
+
+def test_the_table_of_steps(capsys):
+    """A row for each model, kind of work and length; ratios to plain BERT."""
+    args = f"--sections steps --bert {TINY} --lengths 6,16 --batch 2 --repeats 1 --layers all"
+    assert command(args) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert bench.processor() in head and f"{torch.get_num_threads()} threads" in head
+    rows = [re.split(r"  +", line) for line in lines if line.startswith("tiny_bert_hf")]
+    assert [(row[2], row[4], row[3]) for row in rows] == list(itertools.product(
+        ["6", "16"], ["train", "infer"], METHODS))
+    for row in rows:
+        ratio, speed, memory, more = map(float, row[6:])
+        assert min(ratio, speed, more) > 0 <= memory
+        assert row[3] != "bert" or ratio == more == 1.0
+
+
+def test_sections_of_text(monkeypatch, capsys):
+    """The toy world's pairs, where there is no MRPC; importing torch is not repeated here."""
+    monkeypatch.setattr(bench, "PAIRS", 8)
+    monkeypatch.setattr(bench.subprocess, "run", lambda command, **options: None)
+    assert command("--sections parser,priors,help --repeats 2 --data-dir none") == 0
+    printed = capsys.readouterr().out
+    for words in ("sentences of 20 words, toy", "DAFA matrices, toy", "--help", "difference"):
+        assert words in printed
+
+
+def test_memory_is_the_peak_of_what_was_allocated():
+    """Four million bytes, of which half are given back before the next three."""
+    def work():
+        kept = torch.ones(500_000)
+        torch.ones(500_000)
+        return kept, torch.ones(750_000)
+
+    assert bench.peak(work, "cpu") == pytest.approx(5e6 / 2 ** 20, rel=0.01)
+
+
+@pytest.mark.parametrize("args, words", [
+    ("--models drrnet", "drrnet"), ("--models dafra", "did you mean dafa?"), ("--batch 0", "--b"),
+    ("--lengths 6,x", "6,x"), ("--lengths 4", "5 to 512"), ("--sections stpes", "stpes")])
+def test_a_mistake_gives_one_line(args, words, capsys):
+    assert command(args) == 2
+    line = capsys.readouterr().err
+    assert words in line and line.count("\n") == 1

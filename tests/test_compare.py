@@ -1,0 +1,249 @@
+"""experiments.compare and .report: what is run, by whose recipe; numbers, tables and pictures."""
+import json
+import math
+import os
+import re
+import statistics
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import priors
+import train
+from experiments import compare, report
+from small_runs import OWN, ROOT, TINY, assert_same_run, at_call, interrupt, result, run
+from support.files import write_json
+from support.options import guarded
+
+pytestmark = pytest.mark.usefixtures("workplace")
+GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--vary", "model", "bert", "dafa",
+        "--vary", "limit", "0.5", "22", "--seeds", "2"]
+FILES = "--train-file train.tsv --dev-file dev.tsv --bert scratch"
+RESULTS = ROOT / "tests" / "results"
+
+
+def command(*args):
+    """Exit status of experiments.compare."""
+    return guarded(compare.main, "compare", [str(arg) for arg in args])
+
+
+@pytest.fixture
+def faked(monkeypatch):
+    """Trainings that only write a result. -> list of their Settings"""
+    trained = []
+
+    def train_model(settings, folder, resume):
+        trained.append(settings)
+        score = (len(trained) % 5) / 5
+        found = {"task": settings.task, "model": settings.model, "seed": settings.seed,
+                 "best_epoch": 1, "selection_split": "dev",
+                 "metrics": {"dev": {"accuracy": score, "voice": 0.5}}}
+        folder.mkdir(parents=True)
+        (folder / "log.jsonl").write_text("")
+        write_json(folder / "result.json", found)
+        return found
+
+    monkeypatch.setattr(train, "train_model", train_model)
+    return trained
+
+
+# ---- Running ------------------------------------------------------------------------------------
+
+def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch, capsys):
+    """Every combination is as a run of its own would be; a finished one is not run again."""
+    test = ["--test", "--test-file", "test.tsv"]
+    assert command(*GRID, *test, "--out", "whole") == 0
+    printed, found = capsys.readouterr().out, result("whole", "comparison.json")
+    assert "run 8 of 8: model=dafa,limit=22,seed=1" in printed
+    assert found["vary"] == [["model", "bert", "dafa"], ["limit", 0.5, 22]]
+    assert [list(x["values"].values()) for x in found["runs"]] == [
+        ["bert", 0.5], ["bert", 22], ["dafa", 0.5], ["dafa", 22]]
+    for row, first in zip(found["runs"], 2 * found["runs"][:2]):
+        name = "model={model},limit={limit:g}".format(**row["values"])
+        both = [result(f"whole/{name},seed={seed}") for seed in row["seeds"]]
+        assert [x["pairs"]["train"] for x in both] == 2 * [11 if row["values"]["limit"] < 1 else 22]
+        values, others = (x["metrics"]["dev"]["accuracy"]["values"] for x in (row, first))
+        assert values == [x["metrics"]["dev"]["accuracy"] for x in both]
+        change = row["difference"]["dev"]["accuracy"]["values"]
+        assert change == [x - y for x, y in zip(values, others, strict=True)]
+        assert report.percent(row["metrics"]["test"]["accuracy"]) in printed
+    alone = "--model dafa --limit 0.5 --seed 1 --epochs 1".split()
+    assert run(*alone, out="alone") == 0
+    assert_same_run("alone", "whole/model=dafa,limit=0.5,seed=1")
+
+    monkeypatch.setattr(train, "SAVE_SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        at_call(patch, torch.nn.utils, "clip_grad_norm_", 9, interrupt)
+        assert command(*GRID, *test, "--out", "cut") == 130
+    assert "--resume cut" in capsys.readouterr().err
+    assert len(result("cut", "comparison.json")["runs"]) == 1
+    assert command("--show", "cut") == 0 and "1 of 4 settings" in capsys.readouterr().out
+    trained = at_call(monkeypatch, train, "train_model", 0, interrupt)
+    assert command("--resume", "cut") == 0 and len(trained) == 5
+    assert result("cut", "comparison.json") == found
+    assert_same_run("whole/model=bert,limit=22,seed=1", "cut/model=bert,limit=22,seed=1")
+    assert "test was read before" not in capsys.readouterr().out
+
+
+def test_without_options_it_is_bert_beside_dafa(faked, capsys):
+    assert command() == 0 and command("--model", "knowledge", "--seeds", "2", "--seed", "5") == 0
+    assert [(s.model, s.task, s.bert, s.seed) for s in faked] == [
+        ("bert", "toy", "scratch", 0), ("dafa", "toy", "scratch", 0), *(
+            (model, "toy", "scratch", seed) for model in ("bert", "knowledge") for seed in (5, 6))]
+    assert Path("runs/compare-model/model=dafa,seed=0/result.json").exists()
+    assert result("runs/compare-model-2", "comparison.json")["seeds"] == [5, 6]
+    printed = capsys.readouterr().out
+    assert "generated diagnostic" in printed and "difference from bert, 2 seeds" in printed
+    assert command("--resume", "runs/compare-model") == 0 and len(faked) == 6
+    assert command("--vary", "model", "bert", "--out", "runs/compare-model") == 2
+    assert command("--resume", "runs/compare-model", "--lr", "1") == 2 and len(faked) == 6
+    assert command("--vary", "without", "none", "tree,gates", "--out", "parts") == 0
+    assert [s.without for s in faked[6:]] == ["none", "tree,gates"]
+
+
+def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
+    """What no model takes is refused, see below; a method of one's own is a value as any other."""
+    Path("mine.py").write_text("import semmatch\n\nclass Mine(semmatch.DafaAttention):\n    pass\n")
+    models = ["bert", "drrnet", "ladranet", "dafa", "knowledge", "mine.py:Mine"]
+    shared = dict(bert=TINY, layers="all", printed="6", recipe="printed", set="STEPS=2", lr=2e-3)
+    found = {s.model: s for _, s in compare.plan([["model", *models]], shared)}
+    assert list(found) == models and "--layers all: left out for bert" in capsys.readouterr().out
+    fusing, rereading = models[3:], models[1:3]
+    for name, takers in {"bert": ["bert", "ladranet", *fusing], "layers": fusing, "set": rereading,
+                         "printed": ["drrnet", *fusing], "recipe": ["knowledge"]}.items():
+        taken = [model for model in models if getattr(found[model], name) == shared[name]]
+        assert taken == takers, name
+    assert all(s.lr == 2e-3 for s in found.values()) and found["drrnet"].bert == "none"
+    assert {s.optimizer for s in found.values()} == {"adamw", "adam", "adadelta"}
+    for model, s in compare.plan([["model", *models]], {}):
+        assert s == train.Settings(**model).complete()
+
+
+@pytest.mark.parametrize("args, words", [
+    ("--vary modle bert dafa", ["--vary modle", "did you mean model?"]),
+    ("--vary compile true false", ["--vary compile", "takes a value"]),
+    ("--vary seed 1 2", ["--vary seed", "model"]),
+    ("--vary without", ["--vary without", "values"]),
+    ("--vary without tree tree", ["--vary without tree tree", "once"]),
+    ("--vary without tree gates --without fusion", ["--vary without", "twice"]),
+    ("--vary layers all first --vary layers 0 1", ["--vary layers", "twice"]),
+    ("--vary without none trees", ["trees", "tree"]),
+    ("--vary epochs 1 two", ["--epochs", "two"]),
+    ("--vary precision fp32 fp16", ["--precision", "fp16"]),
+    ("--vary model bert dafa --vary without none tree", ["without", "tree"]),
+    ("--vary model bert dafa --without gtaes", ["gtaes", "gates"]),
+    ("--vary model bert dafra", ["--model dafra", "did you mean dafa?"]),
+    ("--vary task mrpc toy --vary model bert dafa", ["--vary task", "last"]),
+    ("--vary task toy twitterurl", ["twitterurl"]),
+    ("--vary layers all 7", ["--layers 7", "0 to 1"]),
+    (f"--vary max-length 48 64 --bert {TINY}", ["--max-length 64", "48"]),
+    ("--vary bert scratch bsae", ["--bert bsae", "base"]),
+    ("--model drrnet --glove none.txt", ["--glove none.txt"]),
+    (f"--model knowledge {FILES}", ["WordNet: none"]),
+    (f"--vary test-file dev.tsv blind.tsv {FILES} --test", ["blind.tsv"]),
+    (f"{FILES} --test", ["--test", "no labelled test split"]),
+    ("--seeds 0", ["--seeds 0"]), ("--resume nowhere", ["--resume nowhere", "no group"]),
+    ("--show nowhere", ["--show nowhere"]), ("--show runs --lr 1", ["--show", "no other"]),
+    ("--picture x.svg", ["--picture x.svg"]), ("--picture x.svg train.json", ["train.json"])])
+def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys, monkeypatch):
+    def missing():
+        raise ValueError("WordNet: none")
+
+    monkeypatch.setattr(priors, "load_wordnet", missing)
+    Path("blind.tsv").write_text("sentence1\tsentence2\na\tb\n")
+    Path("train.json").write_text("[]")
+    assert command(*args.split()) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1 and all(word in line for word in words), line
+    assert not faked and not Path("runs").exists() and not Path("x.svg").exists()
+
+
+# ---- Numbers, tables, pictures ------------------------------------------------------------------
+
+@pytest.mark.parametrize("freedom, expected", [(1, 12.7062), (2, 4.3027), (4, 2.7764), (9, 2.2622),
+                                               (30, 2.0423)])
+def test_t_quantile_is_the_printed_table(freedom, expected):
+    assert report.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
+
+
+def results_of(*scores, **more):
+    """Results of seeds 0, 1, ... with these scores on dev."""
+    return [{"task": "mrpc", "seed": seed, "best_epoch": 3, "selection_split": "dev",
+             "metrics": {"dev": {"accuracy": score} | more}} for seed, score in enumerate(scores)]
+
+
+def test_a_difference_and_its_interval():
+    first, other = results_of(0.5, 0.75, 0.5), results_of(0.75, 0.5, 1.0, voice=0.5)
+    found = report.summarize({"model": "dafa"}, other, first)
+    steps = [0.25, -0.25, 0.5]
+    half = 4.302653 * statistics.stdev(steps) / math.sqrt(3)
+    change = found["difference"]["dev"]["accuracy"]
+    assert change["values"] == steps and change["mean"] == pytest.approx(1 / 6)
+    assert (change["low"], change["high"]) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
+    assert found["metrics"]["dev"]["accuracy"] == {
+        "values": [0.75, 0.5, 1.0], "mean": 0.75, "std": pytest.approx(0.25)}
+    assert "voice" not in found["difference"]["dev"], "--limit can cut a phenomenon off"
+    alone = report.summarize({}, other[:1], first[:1])["difference"]["dev"]["accuracy"]
+    assert alone == {"mean": 0.25, "low": None, "high": None, "values": [0.25]}
+
+
+def test_tables():
+    """By hand; 12.7062 is Student's t with one degree of freedom. No phenomena in a grid."""
+    found = {("bert", "1"): (0.5, 0.75), ("bert", "all"): (0.25, 0.25),
+             ("dafa", "1"): (0.75, 1.0), ("dafa", "all"): (0.5, 0.75)}
+    group = {"vary": [["model", "bert", "dafa"], ["limit", "1", "all"]], "runs": []}
+    for (model, limit), scores in found.items():
+        results, first = (results_of(*x, voice=0.5) for x in (scores, found["bert", limit]))
+        group["runs"].append(report.summarize({"model": model, "limit": limit}, results, first))
+    text = [re.split(r"  +", line) for line in report.format_tables(group).splitlines()]
+    assert text == [["model", "1 (dev accuracy)", "all (dev accuracy)"],
+                    ["bert", "62.5 (17.7)", "25.0 (0.0)"],  # 17.7 = 25 / √2
+                    ["dafa", "87.5 (17.7)", "62.5 (17.7)"], [""],
+                    ["difference from bert, 2 seeds, 95 % interval"],
+                    ["model", "1 (dev accuracy)", "all (dev accuracy)"],
+                    ["dafa", "+25.0 (+25.0 to +25.0)", "+37.5 (-121.3 to +196.3)"]]  # ± t · 12.5
+    assert [title for title, _ in report.make_panels(group)] == [
+        "mrpc, limit 1, dev accuracy: difference from bert, 62.5 (17.7)",
+        "mrpc, limit all, dev accuracy: difference from bert, 25.0 (0.0)"]
+
+
+def test_the_picture_of_real_results(capsys):
+    """A dot for each difference where the scale says, a bar for its interval; on any page."""
+    names = ["mrpc", "rte", "stsb", "toy"]
+    assert command("--picture", "x.svg", *(RESULTS / f"{name}.json" for name in names)) == 0
+    root = ElementTree.parse("x.svg").getroot()
+    assert "prefers-color-scheme: dark" in root[0].text and int(root.get("width")) < 830
+    parts = [(x.tag.rpartition("}")[2], x) for x in root[2:]]
+    assert [x.text.split(",")[0] for kind, x in parts if x.get("class") == "title"] == names
+    panel = [i for i, (_, x) in enumerate(parts) if x.get("class") == "title"] + [len(parts)]
+    for name, begin, end in zip(names, panel, panel[1:]):
+        rows = json.loads((RESULTS / f"{name}.json").read_text())["runs"][1:]
+        zero = next(float(x.get("x1")) for _, x in parts[begin:end] if x.get("class") == "zero")
+        tick, points = next((float(x.get("x")) - zero, float(x.text)) for _, x in parts[begin:end]
+                            if x.get("class") == "soft" and x.text != "0")
+        dots = [x for kind, x in parts[begin:end] if kind == "circle"]
+        bars = [x for kind, x in parts[begin:end] if x.get("class") == "mark" and kind == "line"]
+        said = {x.text for kind, x in parts[begin:end] if kind == "text"}
+        for row, dot, bar in zip(rows, dots, bars, strict=True):
+            change = row["difference"]["dev"][next(iter(row["metrics"]["dev"]))]
+            places = float(bar.get("x1")), float(dot.get("cx")), float(bar.get("x2"))
+            expected = [zero + 100 * change[end] * tick / points for end in ("low", "mean", "high")]
+            assert places == pytest.approx(expected, abs=1)
+            assert {row["values"]["model"], report.percent(change, "+")} <= said
+            assert ("open" in dot.get("class")) == (change["low"] <= 0 <= change["high"])
+
+
+def test_runs_below_a_folder_are_listed_the_newest_last(faked, capsys):
+    assert command("--model", "bert", "--seeds", "2") == 0
+    capsys.readouterr()
+    Path("runs/compare-model/model=bert,seed=0/result.json").unlink()
+    for seed, when in ((0, 2e9), (1, 1e9)):
+        folder = Path(f"runs/compare-model/model=bert,seed={seed}")
+        write_json(folder / "config.json", {"settings": vars(faked[seed])})
+        os.utime(folder / "log.jsonl", (when, when))
+    assert command("--show", "runs") == 0
+    _, older, newer = capsys.readouterr().out.splitlines()
+    assert "seed=1" in older and older.endswith("dev accuracy 40.0")
+    assert "seed=0" in newer and newer.endswith("not finished")

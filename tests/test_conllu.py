@@ -1,0 +1,128 @@
+"""support/conllu.py: what is read is what was written; each broken row is named."""
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz import damage, damaged, many, read_or_refuse
+from support.conllu import FORM, HEAD, RELATION, TAG, format_conllu, read_conllu, tree_depths
+
+
+def row(number, form, head="_", relation="_", tag="X", deps="_", misc="_"):
+    columns = [number, form, "_", tag, "_", "_", head, relation, deps, misc]
+    return "\t".join(map(str, columns))
+
+
+EXAMPLE = "\n".join([
+    "# newdoc id = d", "# sent_id = 1", "# text = I don't see (it)",
+    row(1, "I", 4, "nsubj"), row("2-3", "don't"), row(2, "do", 4, "aux"),
+    row(3, "n't", 4, "advmod"), row(4, "see", 0, "root", deps="0:root"), row("4.1", "e"),
+    row(5, "(", 6, "punct", misc="SpaceAfter=No"), row(6, "it", 4, "obj", misc="A=1|SpaceAfter=No"),
+    row(7, ")", 6, "punct"), "",
+    "# text_en = not the text", row("0.1", "E"),
+    row(1, "Hi", 0, "root", misc="SpaceAfter=No"), row(2, "!", 1, "punct"), "", ""])
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file and returns its name."""
+    def write(text, name="own.conllu"):
+        (tmp_path / name).write_bytes(text.encode())
+        return str(tmp_path / name)
+    return write
+
+
+def test_conllu_round_trip(write):
+    first, second = sentences = read_conllu(write(EXAMPLE))
+    assert format_conllu(sentences) == EXAMPLE
+    assert first.text == "I don't see (it)" and second.text == "Hi!"
+    assert first.column(FORM) == ["I", "do", "n't", "see", "(", "it", ")"]
+    assert first.column(HEAD) == [4, 4, 4, 0, 6, 4, 6] and second.column(TAG) == ["X", "X"]
+    assert first.column(RELATION)[:2] == ["nsubj", "aux"]
+    windows, blank_first = "\ufeff" + EXAMPLE.replace("\n", "\r\n"), "\n" + EXAMPLE.rstrip("\n")
+    separators = row(1, "a\u2028b\x85c", 0, "root") + "\n\n"      # only a line feed ends a line
+    for text, same in ((windows, EXAMPLE), (blank_first, EXAMPLE), (separators, separators)):
+        assert format_conllu(read_conllu(write(text))) == same
+
+
+TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
+
+
+@pytest.mark.parametrize("lines, where, what", [
+    ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"),
+    ([TWO[0], TWO[1].replace("\t", " ")], 2, "10 columns.*found 1"),
+    (["# c", TWO[0], "# comment"], 3, "10 columns"),
+    ([row("x", "a", 0, "root")], 1, "needs number.*'x'"),
+    ([row("0", "a", 0, "root")], 1, "needs number.*'0'"),
+    ([row("²", "a", 0, "root")], 1, "needs number"),
+    ([row(1, " ", 0, "root")], 1, "form, found '1', ' '"),
+    ([row("9" * 5000, "a", 0, "root")], 1, "needs number"),
+    ([row(1, "a", "0" * 5000, "root")], 1, "0 to 1, found '0{20}'"),
+    ([*TWO, row(4, "c", 1, "x")], 3, "4 cannot follow word 2"),
+    ([*TWO, row(2, "c", 1, "x")], 3, "2 cannot follow word 2"),
+    ([TWO[0], row("1-2", "ab"), TWO[1]], 2, "1-2 cannot follow word 1"),
+    ([row("1-1", "a"), *TWO], 1, "1-1 cannot follow word 0"),
+    ([row("1-2", "ab"), TWO[0], row("2-3", "bc"), TWO[1]], 3, "2-3 cannot follow word 1"),
+    ([*TWO, row("1.1", "e")], 3, "1.1 cannot follow word 2"),
+    ([row("1-3", "ab"), *TWO], 3, "ends before word 3"),
+    ([row("0.1", "e")], 1, "ends before word 1"),
+    ([*TWO, row(3, "c", 4, "x")], 3, "0 to 3, found '4'"),
+    ([*TWO, row(3, "c", "-1", "x")], 3, "0 to 3, found '-1'"),
+    ([*TWO, row(3, "c")], 3, "found '_'"),
+    ([*TWO, row(3, "c", 2)], 3, "relation.*missing"),
+    ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 5, "one word with head 0, has 2"),
+    (["# c", row(1, "a", 2, "x"), row(2, "b", 1, "y")], 2, "one word with head 0, has 0"),
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 2, "word 2 .* cycle"),
+    ([row(1, "a", 0, "root"), row(2, "b", 2, "x")], 2, "word 2 run in a cycle"),
+])
+def test_conllu_errors_name_file_and_line(write, lines, where, what):
+    path = write("\n".join(lines) + "\n\n")
+    with pytest.raises(ValueError, match=what) as problem:
+        read_conllu(path)
+    assert str(problem.value).startswith(f"{path}, line {where}: ")
+    assert "\n" not in str(problem.value)
+
+
+def test_conllu_file_problems(write, tmp_path):
+    (tmp_path / "latin.conllu").write_bytes(b"# a\n# caf\xe9\n")
+    with pytest.raises(ValueError, match="latin.conllu, line 2: not UTF-8"):
+        read_conllu(tmp_path / "latin.conllu")
+    with pytest.raises(OSError, match="absent.conllu"):
+        read_conllu(tmp_path / "absent.conllu")
+    bare = write("\n".join([row(1, "a"), row(2, "b")]) + "\n")
+    assert read_conllu(bare, trees=False)[0].column(FORM) == ["a", "b"]
+
+
+def test_a_chain_of_100000_words_takes_a_moment():
+    heads = np.arange(2, 100_002)
+    heads[-1] = 0
+    assert (tree_depths(heads) == np.arange(100_000)[::-1]).all()
+    heads[-1] = 1
+    assert (tree_depths(heads) == 100_001).all()
+
+
+@many
+@given(damage)
+def test_damaged_conllu(tmp_path_factory, changes):
+    """What is read are trees, which are written as they were read."""
+    path = tmp_path_factory.getbasetemp() / "x.conllu"
+    path.write_bytes(damaged(EXAMPLE.encode(), changes))
+    sentences = read_or_refuse(lambda: read_conllu(path), path) or []
+    for sentence in sentences:
+        heads = sentence.column(HEAD)
+        assert tree_depths(heads).max() < len(heads) and heads.count(0) == 1
+        assert isinstance(sentence.text, str) and len(sentence.word_rows) == len(heads)
+    path.write_text(format_conllu(sentences), "utf-8", newline="")
+    assert format_conllu(read_conllu(path)) == format_conllu(sentences)
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(st.integers(0, 6).flatmap(lambda n: st.lists(st.integers(0, n), min_size=n, max_size=n)))
+def test_tree_depths_is_the_walk_upwards(heads):
+    expected = []
+    for at in heads:
+        steps = 0
+        while at and steps <= len(heads):
+            steps, at = steps + 1, heads[at - 1]
+        expected.append(steps)
+    np.testing.assert_array_equal(tree_depths(heads), expected)

@@ -1,0 +1,280 @@
+"""support/files.py: files whole or not at all, downloads from a server on loopback, zips."""
+
+import hashlib
+import http.server
+import io
+import os
+import random
+import resource
+import shutil
+import threading
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz import damage, damaged, many, read_or_refuse
+from support import files
+from support.checkpoints import find_file, read_config
+from support.files import download, extract, find_bert, read_json, write_json, write_whole
+from test_checkpoints import FIXTURES, fails
+
+
+def listing(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- Writing
+
+@pytest.mark.parametrize("error, raised", [
+    (OSError(28, "No space left on device"), OSError), (KeyboardInterrupt(), KeyboardInterrupt),
+    (RuntimeError("unexpected pos 64 vs 0\nframe #0"), OSError)])  # torch.save's, on a full disk
+def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
+    def save(part):
+        part.write_text("half of it")
+        raise error
+
+    path = tmp_path / "file"
+    for before in ([], ["file"]):
+        with pytest.raises(raised) as caught:
+            write_whole(str(path), save)
+        assert "\n" not in str(caught.value) and listing(tmp_path) == before
+        assert raised is KeyboardInterrupt or f"cannot write {path}: " in str(caught.value)
+        write_whole(path, lambda part: part.write_text("whole"))
+        assert path.read_text() == "whole"
+
+
+def test_two_processes_write_one_file(tmp_path, monkeypatch):
+    """And what is renamed is the file that was written, no copy of it."""
+    path, inodes = tmp_path / "file", []
+
+    def save_slowly(part):
+        part.write_text("slow")
+        inodes.append(part.stat().st_ino)
+        with monkeypatch.context() as other:
+            other.setattr(os, "getpid", lambda: -1)
+            write_whole(path, lambda part: part.write_text("fast"))
+        assert path.read_text() == "fast"
+
+    write_whole(path, save_slowly)
+    assert path.read_text() == "slow" and listing(tmp_path) == ["file"]
+    assert path.stat().st_ino == inodes[0]
+
+
+def test_json(tmp_path):
+    path = tmp_path / "x.json"
+    write_json(path, {"é": [1, None, 0.5]})
+    assert read_json(str(path)) == {"é": [1, None, 0.5]} and "é" in path.read_text("utf-8")
+    for content in (b"{", b"\xff", b"", b"[]", b"[" * 10 ** 6, b'{"a": 1, "a": 1}'):
+        path.write_bytes(content)
+        fails(lambda: read_json(path), path, "JSON")
+    with open(path, "r+b") as file:
+        file.truncate(10 ** 12)  # a sparse file
+    fails(lambda: read_json(path), path, "1,000,000,000,000 bytes")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("no", "pipe", ""):
+        fails(lambda: read_json(tmp_path / name), tmp_path / name, "expected a file")
+
+
+# ---- Downloads
+
+@pytest.fixture
+def server(monkeypatch):
+    """Base URL, and the dict of name -> (body, headers) that it serves."""
+    served = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path[1:] not in served:
+                return self.send_error(404)
+            body, headers = served[self.path[1:]]
+            self.send_response(302 if "Location" in headers else 200)
+            for header in headers.items():
+                self.send_header(*header)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02}).start()
+    yield f"http://127.0.0.1:{httpd.server_port}/", served
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def test_download(server, tmp_path):
+    url, served = server
+    body, path = random.Random(1).randbytes(2_500_000), tmp_path / "deep" / "file.bin"
+    served |= {"whole": (body, {"Content-Length": len(body)}), "open": (body, {}),
+               "cut": (body[:1000], {"Content-Length": 2000}),
+               "odd": (body, {"Content-Length": "many"}),
+               "chunked": (b"5\r\nab", {"Transfer-Encoding": "chunked"}),
+               "file": (b"", {"Location": f"file://{__file__}"}),
+               "round": (b"", {"Location": "round"})}
+    for name in ("whole", "open"):
+        download(url + name, path, len(body), hashlib.sha256(body).hexdigest(), progress=False)
+        assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
+    path.write_text("old")
+    for name, size, digest, words in (
+            ("cut", None, None, ["2000", "1000"]), ("none", None, None, ["404"]),
+            ("whole", 17, None, ["17", "2500000"]), ("whole", None, "0" * 64, ["sha256"]),
+            ("open", 2_500_001, None, ["2500001"]), ("odd", None, None, ["many"]),
+            ("chunked", None, None, ["IncompleteRead"]), ("round", None, None, ["loop"]),
+            ("file", None, None, ["is not allowed"])):
+        fails(lambda: download(url + name, path, size, digest, progress=False),
+              f"cannot download {url}{name}", f"put the file at {path} by hand", *words)
+        assert path.read_text() == "old" and listing(path.parent) == ["file.bin"]
+    for bad in ("http://127.0.0.1:9/x", "nonsense", "http://127.0.0.1:9/a b"):
+        fails(lambda: download(bad, path, progress=False, remedy="walk"), "cannot download", "walk")
+    fails(lambda: download(url + "whole", path / "x", progress=False), "cannot download", path)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10 ** 6, limit[1]))  # as a full disk
+    try:
+        fails(lambda: download(url + "whole", path, progress=False), "too large", path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert path.read_text() == "old" and listing(path.parent) == ["file.bin"]
+
+
+# ---- Zips
+
+MEMBERS = {"x/a.txt": "hello" * 99, "x/y/b.txt": "there", "__MACOSX/._a.txt": "", "x/z/": ""}
+NAMES = ["b.txt", "a.txt"]
+
+
+def zipped(members, compression=zipfile.ZIP_DEFLATED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, text in members.items():
+            archive.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), text, compression)
+    return out.getvalue()
+
+
+def test_extract(tmp_path):
+    archive, folder = tmp_path / "a.zip", tmp_path / "out" / "new"
+    archive.write_bytes(zipped(MEMBERS))
+    extract(archive, folder)
+    assert (folder / "x/a.txt").read_text() == "hello" * 99
+    assert (folder / "x/y/b.txt").read_text() == "there" and listing(folder.parent) == ["new"]
+    fails(lambda: extract(archive, folder), folder, "remove")
+    archive.write_bytes(zipped(MEMBERS | {"../evil": "x"}))
+    extract(archive, tmp_path, NAMES)  # flat, into a folder that is there
+    assert (tmp_path / "a.txt").read_text() == "hello" * 99
+    assert listing(tmp_path) == ["a.txt", "a.zip", "b.txt", "out"]
+
+
+STORED = zipped(MEMBERS, zipfile.ZIP_STORED)
+ENCRYPTED, LINKED = bytearray(STORED), bytearray(STORED)
+for at in (STORED.index(b"PK\3\4") + 6, STORED.index(b"PK\1\2") + 8):
+    ENCRYPTED[at] |= 1
+LINKED[STORED.index(b"PK\1\2") + 41] = 0o120000 >> 8  # a link's mode, not a file's
+
+
+@pytest.mark.parametrize("content, names, word", [
+    (b"no zip", NAMES, "not a zip"), (STORED[:-30], None, "zip"),
+    (ENCRYPTED, None, "encrypted"), (LINKED, None, "a link"), (LINKED, NAMES, "a link"),
+    (STORED.replace(b"hello", b"jello"), NAMES, "CRC"),
+    (zipped({"x/b.txt": "there"}), NAMES, "0 members named a.txt"),
+    (zipped(MEMBERS | {"a.txt": ""}), NAMES, "2 members named a.txt"),
+    (zipped(MEMBERS | {"x/./a.txt": ""}), None, "exists"),
+    (zipped(MEMBERS | {"x/y/a": "b" * 10 ** 6}), None, "1,000,500 bytes unpacked"),
+    (zipped(MEMBERS | {"../evil": "x"}), None, "outside"),
+    (zipped(MEMBERS | {"/evil": "x"}), None, "outside"),
+    (zipped(MEMBERS | {"x/../../evil": "x"}), None, "outside"),
+    (zipped(MEMBERS | {"x/a.txt/evil": "x"}), None, "exists")])
+def test_bad_zips(tmp_path, content, names, word):
+    archive = tmp_path / "in" / "a.zip"
+    archive.parent.mkdir()
+    fails(lambda: extract(archive, tmp_path / "in", NAMES), archive, "No such file")
+    archive.write_bytes(content)
+    folder = archive.parent if names else archive.parent / "new"
+    fails(lambda: extract(archive, folder, names), archive, word)
+    assert listing(tmp_path) == ["in"] and listing(archive.parent) == ["a.zip"]
+
+
+@many
+@given(damage, st.sampled_from([None, NAMES]))
+def test_damaged_zips_give_whole_files_or_none(tmp_path_factory, changes, names):
+    folder = tmp_path_factory.mktemp("zip")
+    archive, new = folder / "a.zip", folder / "new"
+    archive.write_bytes(damaged(zipped(MEMBERS), changes))
+    refused = read_or_refuse(lambda: [extract(archive, new, names)], archive) is None
+    assert not (refused and names) or listing(new) == []
+    for path in folder.glob("new/**/[ab].txt"):
+        assert path.read_text() in MEMBERS.values()
+
+
+# ---- Published encoders
+
+def publish(served, monkeypatch, url, name, fixture):
+    """Serves a fixture's files as Hugging Face does; returns the start of their names."""
+    monkeypatch.setattr(files, "HUGGING_FACE", url)
+    for path in (FIXTURES / fixture).iterdir():
+        served[f"{name}/resolve/main/{path.name}"] = path.read_bytes(), {}
+    return f"{name}/resolve/main/"
+
+
+def test_find_bert_downloads_a_whole_model_once(server, tmp_path, monkeypatch):
+    """Google's zips, one of which holds a folder, and Hugging Face's single files."""
+    url, served = server
+    google, roberta = FIXTURES / "tiny_bert_tf", FIXTURES / "tiny_roberta_hf"
+    for name, inner in (("tiny", ""), ("mini", "uncased_L-2/")):
+        monkeypatch.setitem(files.BERTS, name, f"{url}{name}.zip")
+        served[f"{name}.zip"] = zipped({inner + path.name: path.read_bytes()
+                                        for path in google.iterdir()}), {}
+    publish(served, monkeypatch, url, "FacebookAI/roberta-base", roberta)
+    for _ in range(2):
+        for name, fixture in (("tiny", google), ("mini", google), ("roberta-base", roberta)):
+            folder = find_bert(name, tmp_path, progress=False)
+            assert folder == tmp_path / "bert" / name and listing(folder) == listing(fixture)
+        served.clear()
+    assert (folder / "merges.txt").read_bytes() == (roberta / "merges.txt").read_bytes()
+    assert listing(folder.parent) == ["mini", "roberta-base", "tiny"]
+
+
+def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, capsys):
+    """pytorch_model.bin only where there are no safetensors, not where they come cut off. What
+    tokenizer_config.json says of capitals counts. A folder comes first.
+    """
+    url, served = server
+    main = publish(served, monkeypatch, url, "a-b/C_1.x", "tiny_bert_hf")
+    body, _ = served.pop(main + "model.safetensors")
+    fails(lambda: find_bert("a-b/C_1.x", tmp_path, False), "pytorch_model.bin", "404", "by hand")
+    served |= {main + "model.safetensors": (body, {"Content-Length": 10 ** 6}),
+               main + "pytorch_model.bin": (b"pickle", {}),
+               main + "tokenizer_config.json": (b'{"do_lower_case": false}', {})}
+    fails(lambda: find_bert("a-b/C_1.x", tmp_path, False), "safetensors", "1000000")
+    served["a/b/resolve/main/config.json"] = b'{"model_type": ["gpt2"]}', {}
+    fails(lambda: find_bert("a/b", tmp_path), "a/b: ", "gpt2")
+    assert f"a/b: no folder here; fetching {url}a/b" in capsys.readouterr().err
+    assert listing(tmp_path / "bert") == []
+    del served[main + "model.safetensors"]
+    for _ in range(2):
+        folder = find_bert("a-b/C_1.x", tmp_path, False)
+        assert folder == tmp_path / "bert/a-b/C_1.x" and (folder / "vocab.txt").exists()
+        served.clear()
+    assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
+    assert not read_config(folder / "config.json")["lower_case"]
+    for name in ("../b", "a/..", "a/b/c", "a/ b", "ä/b", "a/b?", "/b", "a/", "runs/toy", "./b"):
+        fails(lambda: find_bert(name, tmp_path, False), f"{name}: ", "google-bert/bert-base-cased")
+    shutil.copytree(FIXTURES / "tiny_roberta_hf", tmp_path / "a-b" / "C_1.x")
+    monkeypatch.chdir(tmp_path)
+    assert listing(find_bert("a-b/C_1.x", tmp_path)) == listing(FIXTURES / "tiny_roberta_hf")
+
+
+def test_folders_that_are_not_models(tmp_path):
+    for name in ("tiny_bert_tf", "tiny_bert_hf", "tiny_roberta_hf"):
+        assert find_bert(str(FIXTURES / name), tmp_path) == FIXTURES / name
+    fails(lambda: find_bert("bse", tmp_path), "bse", "base", "roberta-base")
+    fails(lambda: find_bert(str(FIXTURES / "tiny_bert_hf/config.json"), tmp_path), "a file")
+    fails(lambda: find_file(tmp_path / "no", "x"), "no such folder")
+    fails(lambda: find_file(tmp_path, "x"), "nothing")
+    for name in ("config.json", "model.safetensors", "vocab.json", "merges.txt"):
+        folder = shutil.copytree(FIXTURES / "tiny_roberta_hf", tmp_path / name)
+        (folder / name).unlink()
+        fails(lambda: find_bert(str(folder), tmp_path), folder, name, "remove the folder",
+              "found " + ", ".join(listing(folder)))

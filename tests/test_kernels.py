@@ -1,0 +1,115 @@
+"""support/kernels.py against the scores written out, in values, gradients and memory."""
+import itertools
+
+import pytest
+import torch
+
+from support import kernels
+from support.kernels import additive_scores, l1_distances
+from tensors import normal, same
+
+B, L, M, A = 3, 7, 17, 11
+
+
+def naive_additive(keys, queries, w):
+    return torch.tanh(keys[:, None] + queries[:, :, None]) @ w
+
+
+def naive_l1(q, k):
+    """Every difference at once, as a student would write it first."""
+    return (q[:, :, None] - k[:, None]).abs().sum(-1)
+
+
+each_score = pytest.mark.parametrize("function, naive, sizes", [
+    (additive_scores, naive_additive, [(B, M, A), (B, L, A), (A,)]),
+    (l1_distances, naive_l1, [(B, L, A), (B, M, A)])], ids=["additive", "l1"])
+BLOCKS = {1: B * L, 2 * M * A: B * 4, 2 * L * M * A: 2, 2 ** 17: 1}     # numbers in one, how many
+
+
+@each_score
+@pytest.mark.parametrize("block", BLOCKS)
+def test_scores_equal_the_naive_form(function, naive, sizes, block, monkeypatch):
+    """Forward and backward, with more keys than queries, equal parts among them."""
+    monkeypatch.setitem(kernels.BLOCK, "cpu", block)
+    inputs = [normal(*size, seed=i).requires_grad_() for i, size in enumerate(sizes)]
+    with torch.no_grad():
+        inputs[0][1, 4] = inputs[1][1, 3]                       # a distance of 0
+        inputs[0][0, 2, :3] = inputs[1][0, 5, :3]
+    got, want, e = function(*inputs), naive(*inputs), normal(B, L, M, seed=4)
+    same(got, want, 1e-12)
+    for x, y in zip(*(torch.autograd.grad(out, inputs, e) for out in (got, want))):
+        same(x, y, 1e-12)
+
+
+@pytest.mark.parametrize("block, many", BLOCKS.items())
+def test_pair_blocks(block, many, monkeypatch):
+    """Each query of each pair comes once, with all keys; a block is BLOCK numbers, or one row."""
+    monkeypatch.setitem(kernels.BLOCK, "cpu", block)
+    keys, queries = normal(B, M, A, seed=1), normal(B, L, A, seed=2)
+    seen, parts = torch.zeros(B, L), list(kernels.pair_blocks(keys, queries))
+    for b, i, k, q in parts:
+        seen[b, i] += 1
+        assert (k + q).numel() <= max(block, M * A)
+        assert torch.equal(k + q, keys[b][:, None] + queries[b, i][:, :, None])
+        for part, whole in ((k, keys), (q, queries)):           # views: nothing is copied
+            assert part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
+    assert (seen == 1).all() and len(parts) == many
+
+
+@each_score
+def test_scores_gradcheck(function, naive, sizes, monkeypatch):
+    """Five queries of two pairs, two at a time."""
+    monkeypatch.setitem(kernels.BLOCK, "cpu", 2 * 5 * 3)
+    inputs = [normal(2, 5, 3, seed=1), normal(2, 5, 3, seed=2), normal(3, seed=3)][:len(sizes)]
+    assert (inputs[0][:, None] - inputs[1][:, :, None]).abs().min() > 1e-3  # no kink of |x| is near
+    assert torch.autograd.gradcheck(function, [x.requires_grad_() for x in inputs])
+
+
+@pytest.mark.parametrize("dtype, limit, within", [
+    (torch.float32, 40.0, 2e-4), (torch.float32, 60.0, 2e-4), (torch.float32, 1e5, 1e-1),
+    (torch.float64, 340.0, 1e-10), (torch.float64, 400.0, 1e-10), (torch.float64, 1e5, 1e-9)])
+def test_additive_scores_of_large_parts(dtype, limit, within):
+    """Large parts cancel as they should, below and above what e^(2x) allows."""
+    parts = torch.tensor([-1.0, -0.5, -0.01, 0.0, 0.3, 0.99, 1.0], dtype=dtype)[None, :, None]
+    inputs = parts * limit, parts.flip(1) * limit * 0.75 + 0.25, torch.ones(1, dtype=dtype)
+    inputs = [x.requires_grad_() for x in inputs]
+    results = []
+    for scores in (additive_scores, naive_additive):
+        out = scores(*inputs)
+        results.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
+    for got, want in zip(*results):
+        same(got, want, within)
+
+
+def peak_numbers(function, inputs):
+    """Peak of the memory held by forward and backward beyond the inputs, in numbers of float32."""
+    with torch.profiler.profile(profile_memory=True) as profile:
+        function(*inputs).sum().backward()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    assert events
+    events.sort(key=lambda event: event.start_ns())
+    return max(itertools.accumulate(event.nbytes() for event in events)) / 4
+
+
+@each_score
+def test_scores_memory(function, naive, sizes, monkeypatch):
+    """Beyond inputs and gradients, L·L scores and one block: nothing grows with L·L·A."""
+    block, b, length = 4096, 2, 61
+    monkeypatch.setitem(kernels.BLOCK, "cpu", block)
+    for size in (8, 32):
+        inputs = [normal(b, length, size), normal(b, length, size), normal(size)][:len(sizes)]
+        inputs, own = [x.float().requires_grad_() for x in inputs], 6 * b * length * size
+        assert peak_numbers(naive, inputs) - own > b * length * length * size   # the measure sees
+        for x in inputs:
+            x.grad = None
+        row = max(block, length * size)
+        assert peak_numbers(function, inputs) - own < 4 * b * length * length + 2 * row
+
+
+@each_score
+def test_scores_ignore_autocast(function, naive, sizes):
+    """Scores are float32 inside an autocast region, to the bit."""
+    inputs = [normal(*size, seed=i).float() for i, size in enumerate(sizes)]
+    with torch.autocast("cpu", torch.bfloat16):
+        got = function(*inputs)
+    assert got.dtype == torch.float32 and torch.equal(got, function(*inputs))

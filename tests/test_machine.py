@@ -1,0 +1,177 @@
+"""support/machine.py: shares of a batch, devices, errors of torch; one run in two processes."""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from small_runs import (OWN, ROOT, assert_like_weights, assert_same_run, command, gentle, loaded,
+                        losses, of, result, run, the_line, write_pairs)
+from support import machine
+
+pytestmark = pytest.mark.usefixtures("workplace")
+
+
+@pytest.mark.parametrize("count, processes, accumulate", [
+    (8, 1, 1), (8, 1, 3), (8, 1, 9), (7, 2, 1), (7, 2, 3), (1, 2, 1), (1, 4, 3), (64, 3, 4)])
+def test_shares_of_a_batch(count, processes, accumulate, monkeypatch):
+    """Together the batch, parts of nearly one size; who has none gets a pair, not to be counted."""
+    batch, seen = random.Random(0).sample(range(100), count), []
+    for rank in range(processes):
+        monkeypatch.setattr(machine, "world", lambda: (rank, processes))
+        parts = machine.cut_batch(batch, accumulate)
+        sizes = [len(part) for part in parts]
+        if rank < count:
+            seen += [place for part in parts for place in part]
+            assert len(parts) <= accumulate and 1 <= min(sizes) and max(sizes) - min(sizes) <= 1
+            assert max(sizes) <= -(-count // (processes * accumulate))
+        else:
+            assert parts == [batch[:1]]
+    assert sorted(seen) == sorted(batch)
+
+
+def test_devices(capsys):
+    assert machine.find_device() == ("cuda" if torch.cuda.is_available() else "cpu")
+    for device in ("gpu", "cpu:x", "cuda:99"):
+        assert run("--device", device) == 2
+        the_line(capsys, f"--device {device}")
+    x = torch.ones(2, 2)
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        with machine.autocast("cpu", precision):
+            assert (x @ x).dtype == dtype
+    assert machine.fast_precision("cpu") == "fp32" and machine.peak_memory("cpu") > 50
+
+
+def test_torch_s_errors_that_are_no_mistake_of_ours():
+    compiler = type("Inner", (RuntimeError,), {"__module__": "torch._inductor.exc"})
+    for error, kind, word in [
+            (torch.OutOfMemoryError("CUDA\nout of memory"), ValueError, "accumulate"),
+            (compiler("no g++\nat all\n\nSet TORCHDYNAMO_VERBOSE=1"), ValueError, "no g.. at all"),
+            (dist.DistNetworkError("timed out"), OSError, "another process"),
+            (RuntimeError("[gloo/transport] closed"), OSError, "another process"),
+            (RuntimeError("of ours"), RuntimeError, "of ours")]:
+        with pytest.raises(kind, match=word) as shown, machine.in_one_line():
+            raise error
+        assert "\n" not in str(shown.value)
+
+
+def test_more_processes_than_gpus(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(ValueError, match="2 GPUs"):
+            machine.join_processes("cuda")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# ---- Two processes ------------------------------------------------------------------------------
+
+TWO = """
+import json, os, signal, sys, time
+sys.path.insert(0, {root!r})
+rank, written = int(os.environ["RANK"]), []
+
+def watch(event, args):  # what this process opens to write, renames, makes
+    begun = event == "open" and args[1] and set(args[1]) & set("wax+")
+    if begun or event in ("os.rename", "os.mkdir"):
+        written.append(os.path.abspath(str(args[0])))
+
+import torch, torch.distributed as dist
+import train
+from support import runs
+from support.options import guarded
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")  # once; train.main would end it after each run
+dist.init_process_group, dist.destroy_process_group = lambda *a, **k: None, lambda: None
+sys.addaudithook(watch)
+new_folder, clip, steps = runs.new_folder, torch.nn.utils.clip_grad_norm_, []
+loss_sum, pairs, codes = runs.loss_sum, [], {{}}
+
+def late(*args, **options):  # the second process comes late, as on another machine
+    time.sleep(rank / 4)
+    return new_folder(*args, **options)
+
+def counted(logits, *args):
+    pairs.append(len(logits) * logits.requires_grad)
+    return loss_sum(logits, *args)
+
+def step(*args):
+    steps.append(args)
+    if len(steps) == 5 and name == "cut":
+        raise KeyboardInterrupt
+    if len(steps) == 5 and name == "killed" and rank:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clip(*args)
+
+torch.nn.utils.clip_grad_norm_, runs.new_folder, runs.loss_sum = step, late, counted
+for name, args in {commands!r}.items():
+    steps.clear(), pairs.clear(), dist.barrier()
+    train.SAVE_SECONDS = -1
+    codes[name] = guarded(train.main, "train.py", args), sum(pairs), torch.initial_seed()
+    here = [name for name in written if name.startswith(os.getcwd())]
+    with open(f"../codes{{rank}}", "w") as file:
+        json.dump([codes, here], file)
+sys.exit(codes["killed"][0])
+"""
+
+
+def launch(script):
+    """Runs a script in two processes. -> exit status, what they and torchrun print"""
+    Path("two.py").write_text(script)
+    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2 two.py".split()
+    with open("output", "w") as output:
+        process = subprocess.Popen([sys.executable, *torchrun], stdout=output, stderr=output,
+                                   env=os.environ | {"OMP_NUM_THREADS": "1"},
+                                   start_new_session=True)
+        try:
+            process.wait(300)
+        finally:
+            if process.poll() is None:  # the launcher and, where they hang, its two processes
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, Path("output").read_text()
+
+
+def test_two_processes_are_one(workplace, monkeypatch):
+    """Their losses are those of one process; they are cut and go on; one is killed and all end.
+
+    21 pairs in batches of 4: in the last batch of an epoch the second process has none. 70 of dev
+    are more than a batch. The first process alone writes.
+    """
+    (workplace / "two").mkdir()
+    monkeypatch.chdir("two")
+    for name, count in (("train", 21), ("dev", 70)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    common = [*OWN, "--batch-size", "4", "--epochs", "1"]
+    loop = [*common, *gentle("ladranet"), "--dropout", "0", "--out"]  # has weights without use
+    dropout = [*common, *of("bert"), "--dropout", "0.1", "--out"]
+    commands = {"two": [*loop, "two"], "whole": [*dropout, "whole"], "cut": [*dropout, "cut"],
+                "resumed": ["--resume", "cut"], "killed": [*loop, "killed"]}
+    status, output = launch(TWO.format(root=str(ROOT), commands=commands))
+    (codes, wrote), (other, nothing) = (json.loads(Path(f"../codes{rank}").read_text())
+                                        for rank in (0, 1))
+    for rank, found in enumerate((codes, other)):  # 11 pairs each, one of them twice
+        assert found["two"] == [0, 11, rank] and found["whole"][0] == 0, output
+        assert found["cut"][0] == 130 and found["resumed"][0] == 0, output
+    assert command(*loop, "one") == 0
+    np.testing.assert_allclose(losses("two"), losses("one"), rtol=0, atol=1e-6)
+    assert_like_weights(*(loaded(f"{out}/best.pt") for out in ("one", "two")))
+    assert result("two")["metrics"]["dev"] == pytest.approx(result("one")["metrics"]["dev"])
+    assert_same_run("whole", "cut")  # each process has its own dropout, and goes on with it
+    assert any("last.pt" in name for name in wrote) and nothing == []
+
+    lines = [line for line in output.splitlines() if line.startswith("train.py: another")]
+    assert status == 1 and len(lines) == 1 and "resume" in lines[0], output
+    assert loaded("killed/last.pt")["progress"]["step"] == 4
+    assert command("--resume", "killed") == 0
+    np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)

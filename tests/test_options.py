@@ -1,0 +1,114 @@
+"""support/options.py: options out of a dataclass, values with limits, classes by name, errors."""
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.options import (Arguments, check_values, guarded, keywords_of, load_class, named,
+                             nearest, option, read_names, read_places, read_values)
+
+
+@dataclass(frozen=True)
+class Choices:
+    colour: str = option("red", "of the thing", ("red", "blue"))
+    wide_steps: int | None = option(None, "100 % of them", limits=("above", 0))
+    share: float = option(0.5, "of the whole", limits=(0, 1))
+    quick: bool = option(False, "be quick")
+    hidden: float | None = option(None, limits=(0, float("inf")))
+
+
+def parser():
+    made = Arguments("thing.py", "A thing.")
+    made.add_settings(Choices, {"what": "colour", "how": "quick"})
+    return made
+
+
+def says(words, function, *args):
+    """function(*args) raises a ValueError of one line with these words."""
+    with pytest.raises(ValueError) as error:
+        function(*args)
+    assert all(word in str(error.value) for word in words.split()), error.value
+    assert "\n" not in str(error.value)
+
+
+def test_options_are_the_fields(capsys):
+    found = parser().parse("--colour=blue --wide-steps 3 --share 0.25 --quick".split())
+    assert found == {"colour": "blue", "wide_steps": 3, "share": 0.25, "quick": True}
+    assert parser().parse([]) == {}  # what is not given is not there
+    with pytest.raises(SystemExit) as end:
+        parser().parse(["--help"])
+    out = capsys.readouterr().out
+    assert end.value.code == 0 and "100 % of them" in out and "default: 0.5" in out
+    assert "hidden" not in out and out.index("what:") < out.index("--share") < out.index("how:")
+    for args, words in [("--wide-step 3", "--wide-step --wide-steps?"), ("--qqqq", "--help"),
+                        ("--wide-steps x", "--wide-steps x"), ("--wide-steps", "--wide-steps"),
+                        ("--hidden 1", "--hidden"), ("--colour green", "--colour green red"),
+                        ("more", "more")]:
+        says(words, parser().parse, args.split())
+
+
+def test_limits_of_values():
+    for given, words in [
+            ({"wide_steps": 0}, "--wide-steps 0"), ({"wide_steps": float("inf")}, "--wide-steps"),
+            ({"share": 1.0}, "--share 1.0 below 1"), ({"share": -0.1}, "--share -0.1"),
+            ({"share": float("nan")}, "--share nan"), ({"hidden": -1}, "hidden -1"),
+            ({"colour": "green"}, "--colour green red, blue")]:
+        says(words, check_values, Choices(**given))
+    check_values(Choices())
+    check_values(Choices("blue", 1, 0.0, True, 1e9))
+
+
+class Base:
+    def __init__(self, config, *, wide=(2, 3), name="hidden"):
+        pass
+
+
+class Derived(Base):
+    def __init__(self, config, *more, rate=0.5, **options):
+        pass
+
+
+class Again(Derived):
+    """No constructor of its own."""
+
+
+def test_values_names_and_places():
+    known = keywords_of(Again)
+    assert known == {"wide": (2, 3), "name": "hidden", "rate": 0.5} and keywords_of(object) == {}
+    found = read_values(" WIDE=1+22, rate=2e-1,Name=Head,", known)
+    assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head"} and read_values("", known) == {}
+    for text, words in [("WIDTH=3", "WIDTH=3 WIDE=2+3 NAME=hidden RATE=0.5 wide?"), ("RATE", "0.5"),
+                        ("RATE=much", "RATE=much 0.5"), ("WIDE=1,2", "2"), ("WIDE=a+1", "2+3")]:
+        says(words, read_values, text, known)
+    says("SIZE=3", read_values, "SIZE=3", {"size": None})  # of which kind?
+    assert read_names("6, 9,tree") == {6, 9, "tree"} and not read_names("none") | read_names("")
+    assert read_places("first", 3) == (0,) and read_places("all", 3) == (0, 1, 2)
+    assert read_places("2, 0,2", 3) == (0, 2)
+    for text in ("3", "-1", "last", "", "0,x"):
+        says("0 to 2", read_places, text, 3)
+    assert "mrpc" in nearest("mprc", ["mrpc", "rte"]) and nearest("zzz", ["mrpc"]) == ""
+
+
+@pytest.mark.parametrize("error, status, shown", [
+    (ValueError("wrong"), 2, "wrong"), (FileNotFoundError(2, "No such file", "a.tsv"), 2, "a.tsv"),
+    (OSError("disk"), 2, "disk"), (KeyboardInterrupt(), 130, "interrupted"), (None, 0, "")])
+def test_status_and_line_of_an_error(error, status, shown, capsys):
+    def main(argv):
+        assert argv == ["--x"]
+        if error:
+            with named(""):
+                raise error
+
+    assert guarded(main, "thing.py", ["--x"]) == status
+    line = capsys.readouterr().err.strip()
+    assert "\n" not in line and shown in line and line.startswith("thing.py: " if error else "")
+
+
+def test_classes_by_name(workplace):
+    Path("own_thing.py").write_text("class Thing:\n    pass\n\nnothing = 3\n")
+    for place in ("own_thing.py:Thing", f"{workplace}/own_thing.py:Thing"):
+        assert load_class(place).__name__ == "Thing" and load_class(place) is load_class(place)
+    assert load_class("support.words:Vocabulary").__module__ == "support.words"
+    for place in ("none.py:Thing", "own_thing.py:Thin", "own_thing.py:nothing", "own_thing.py:",
+                  "support.nothing:Thing", "support.words:Nothing", "support.words:json"):
+        says(place, load_class, place)

@@ -1,0 +1,78 @@
+"""support/pairs.py: cutting, describing, labelling pairs; files of predictions."""
+import pytest
+
+from small_runs import rows_of
+from support.pairs import (as_pair, describe_labels, glue_rows, labelled_test_splits, limit_pairs,
+                           prediction_rows, write_table)
+from support.runs import Prediction
+from support.tasks import Pair, Task
+
+TWO = Task("own", ("different", "same"), ("accuracy",))
+SCORES = Task("own", (), ("pearson",))
+SAME = Prediction("same", {"different": 0.25, "same": 0.75})
+
+
+def pairs(count, labels=(0, 1)):
+    return [Pair(f"a{i}", f"b{i}", labels[i % len(labels)]) for i in range(count)]
+
+
+def test_a_pair_of_texts():
+    assert as_pair(TWO, "a", "b") == Pair("a", "b")
+    assert as_pair(TWO, "a", "b", "same") == Pair("a", "b", 1)
+    assert as_pair(SCORES, "a", "b", 2.5) == as_pair(SCORES, "a", "b", "2.5") == Pair("a", "b", 2.5)
+    for task, label in ((TWO, "other"), (TWO, ""), (SCORES, "same"), (SCORES, float("nan"))):
+        with pytest.raises(ValueError, match="label"):
+            as_pair(task, "a", "b", label)
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_part_of_the_pairs(block):
+    task = Task("toy", ("0", "1"), ("accuracy",), block=block)
+    splits = {"train": pairs(40), "dev": pairs(9), "test": pairs(3)}
+    assert limit_pairs(task, splits, 5, 0) == {name: some[:5] for name, some in splits.items()}
+    half, again, other = (limit_pairs(task, splits, 0.5, seed) for seed in (0, 0, 1))
+    assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
+    for first in range(0, 20, block):
+        start = splits["train"].index(half["train"][first])
+        assert start % block == 0
+        assert half["train"][first:first + block] == splits["train"][start:start + block]
+    assert len(limit_pairs(task, splits, 1e-9, 0)["train"]) == block  # never none
+
+
+def test_what_is_to_be_told_apart():
+    """A wrong column shows, and what a constant answer would score."""
+    line = describe_labels(TWO, {"train": pairs(5), "dev": pairs(10, (0, 1, 1, 1, 1))})
+    assert all(x in line for x in ("different (3)", "same (2)", "10 pairs", "80.0"))
+    line = describe_labels(SCORES, {"train": pairs(4, (1, 2.5, 4)), "dev": pairs(1, (3.0,))})
+    assert "1 to 4" in line
+
+
+def test_test_splits_have_labels():
+    splits = {"train": pairs(2), "test": pairs(3), "test_unseen": pairs(1)}
+    assert labelled_test_splits(TWO, splits).keys() == {"test", "test_unseen"}
+    for wrong in ({"train": pairs(2)}, splits | {"test": [Pair("a", "b")]}):
+        with pytest.raises(ValueError, match="own"):
+            labelled_test_splits(TWO, wrong)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_predictions_survive_a_csv_reader(tmp_path, ending):
+    """Whatever is in a sentence; spaces become one space. The label stands there if all have it."""
+    odd = ['He said "no"', '"quoted"', 'a, b; "c"', "tab\there", "two\nlines", '"', "", "  ", "\\"]
+    some, path = [Pair(a, b, 1) for a, b in zip(odd, odd[::-1])], tmp_path / f"x.{ending}"
+    write_table(path, prediction_rows(TWO, some, [SAME] * len(some)))
+    rows = rows_of(path)
+    assert list(rows[0]) == "sentence1 sentence2 label prediction p(different) p(same)".split()
+    for pair, row in zip(some, rows, strict=True):
+        texts = " ".join(pair.a.split()), " ".join(pair.b.split())
+        assert tuple(row.values()) == (*texts, "same", "same", "0.2500", "0.7500")
+    rows = prediction_rows(TWO, [*some, Pair("a", "b")], [SAME] * (1 + len(some)))
+    assert rows[-1] == ["a", "b", "same", "0.2500", "0.7500"]
+
+
+def test_predictions_of_scores_and_for_glue():
+    scores = [Prediction(0.12345, None), Prediction(-2.0, None)]
+    rows = prediction_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)], scores)
+    assert rows[1:] == [["a", "b", "1.5000", "0.1235"], ["c", "d", "2.0000", "-2.0000"]]
+    assert glue_rows(SCORES, scores) == [["index", "prediction"], ["0", "0.123"], ["1", "-2.000"]]
+    assert glue_rows(TWO, [SAME])[1] == ["0", "same"]

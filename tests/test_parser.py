@@ -1,0 +1,241 @@
+"""support/parser.py: trees, batches, the network, its file; experiments/train_parser.py."""
+import io
+import itertools
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments import train_parser
+from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
+from support import parser as parser_module
+from support.conllu import read_conllu
+from support.options import guarded
+from support.parser import (Parser, find_cycle, is_tree, length_batches, load_parser,
+                            maximum_spanning_tree, save_parser)
+from test_conllu import row
+
+trees = settings(derandomize=True, deadline=None, max_examples=60)
+VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
+              "relations": ["root", "obj", "x"]}
+SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], [], ["p"], ["é" * 12 + "p" * 99 + "q" * 12]]
+
+
+@pytest.fixture
+def parser():
+    """A small network with random weights and high scores."""
+    torch.manual_seed(0)
+    parser = Parser(VOCABULARY, word_size=5, character_size=3, filters=2, hidden=7, arc_size=11,
+                    relation_size=13)
+    for weight in (parser.W_arc, parser.W_rel):
+        torch.nn.init.normal_(weight, std=3.0)
+    return parser
+
+
+# ---- trees ---------------------------------------------------------------------------------------
+
+def leads_to_root(heads):
+    """Of heads of the words 1, 2, ...: does each walk upwards end at 0, and one word hang there?"""
+    for at in range(1, len(heads) + 1):
+        for _ in heads:
+            at = heads[at - 1] if at else 0
+        if at:
+            return False
+    return heads.count(0) == 1
+
+
+scores = st.integers(1, 4).flatmap(lambda n: st.lists(
+    st.lists(st.integers(-9, 9), min_size=n + 1, max_size=n + 1), min_size=n + 1, max_size=n + 1))
+
+
+@settings(trees, max_examples=150)
+@given(scores, st.sampled_from([1e-3, 1.0, 1e5]))
+def test_maximum_spanning_tree_is_the_best_of_all_trees(scores, scale):
+    scores = np.array(scores) * scale
+    words = range(1, len(scores))
+    totals = {heads: sum(scores[i, head] for i, head in zip(words, heads))
+              for heads in itertools.product(range(len(scores)), repeat=len(words))
+              if leads_to_root(heads)}
+    heads = maximum_spanning_tree(scores).tolist()
+    assert heads[0] == 0 and totals[tuple(heads[1:])] == pytest.approx(max(totals.values()))
+
+
+@trees
+@given(st.integers(1, 5).flatmap(lambda n: st.lists(st.integers(0, n), min_size=n, max_size=n)))
+def test_is_tree_and_find_cycle_agree_with_the_walk(heads):
+    cycle = find_cycle(np.array([0, *heads]))
+    assert is_tree(np.array(heads)) == leads_to_root(heads)
+    assert (cycle is None and heads.count(0) == 1) == leads_to_root(heads)
+    if cycle is not None:
+        assert sorted(heads[node - 1] for node in cycle) == sorted(cycle.tolist())
+
+
+@trees
+@given(st.lists(st.integers(0, 9)), st.integers(5, 40), st.booleans())
+def test_length_batches_hold_like_lengths_and_no_more_than_fits(lengths, size, shuffled):
+    batches = length_batches(lengths, size, random.Random(0) if shuffled else None)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in () if shuffled else batches:
+        words = [lengths[i] for i in batch]
+        assert words == sorted(words) and (len(batch) < 2 or len(batch) * (1 + words[-1]) <= size)
+
+
+# ---- the network ---------------------------------------------------------------------------------
+
+def test_padding_and_neighbours_change_no_score(parser):
+    """Nor a parse, each of which is a tree."""
+    for words, answer in zip(SENTENCES, parser.parse(SENTENCES), strict=True):
+        assert parser.parse([words]) == [answer]
+        assert [len(column) for column in answer] == [len(words)] * 3
+        assert not words or leads_to_root(answer[1])
+    together = parser(SENTENCES)
+    for k, words in enumerate(SENTENCES):
+        size, alone = len(words) + 1, parser([words])
+        for one, beside in zip(alone, together, strict=True):
+            beside = beside[k, :size, :one.shape[2]]
+            torch.testing.assert_close(beside, one[0])
+        assert (together[1][k, :size, size:] == -1e4).all()
+        assert (alone[1][0].diagonal() == -1e4).all()
+
+
+def test_words_are_lower_case_and_spelled_by_24_letters(parser):
+    upper, lower = (parser.eval().embed([[word]], 0.0)[0, 1] for word in "Qq")
+    assert torch.equal(upper[:5], lower[:5])
+    assert torch.equal(parser.spell(["p" * 12 + "é" + "p" * 17]), parser.spell(["p" * 30]))
+    ids = parser.spell(["pz", "é"])                       # 4 and 5 are start and end of a word
+    assert ids.tolist() == [[0, 0, 0, 0], [4, 2, 1, 5], [4, 3, 5, 0]]
+
+
+def test_relation_scores_are_the_formula(parser):
+    dep, head = torch.randn(2, 300, 14)
+    got = parser.relation_scores(dep, head)
+    torch.testing.assert_close(got, torch.einsum("ni,rij,nj->nr", dep, parser.W_rel, head),
+                               rtol=1e-4, atol=1e-3)
+
+
+# ---- its file ------------------------------------------------------------------------------------
+
+def test_a_saved_parser_is_loaded(tmp_path):
+    torch.manual_seed(0)
+    parser, path = Parser(VOCABULARY), tmp_path / "parser.npz"
+    torch.nn.init.normal_(parser.W_arc)
+    save_parser(parser.half().float(), path)
+    again = load_parser(path)
+    assert again.parse(SENTENCES) == parser.parse(SENTENCES) and not again.training
+    assert again.fingerprint == load_parser(path).fingerprint != load_parser().fingerprint
+    whole, arrays = path.read_bytes(), dict(np.load(io.BytesIO(path.read_bytes())))
+    assert arrays["W_arc"].dtype == np.float16
+    np.savez(tmp_path / "other.npz", **(arrays | {"tag.bias": np.zeros(5)}))
+    np.savez(tmp_path / "none.npz", a=np.zeros(5))
+    (tmp_path / "cut.npz").write_bytes(whole[:len(whole) // 2])
+    for name in ("absent.npz", "cut.npz", "other.npz", "none.npz"):
+        with pytest.raises(ValueError, match=f"{name}: expected a parser, found [^\n]*$"):
+            load_parser(tmp_path / name)
+
+
+@pytest.fixture(scope="module")
+def small_file(tmp_path_factory):
+    """A parser's file of zeros, which is small and quick to read."""
+    path, parser = tmp_path_factory.mktemp("parser") / "x.npz", Parser(VOCABULARY)
+    for weight in parser.parameters():
+        torch.nn.init.zeros_(weight)
+    save_parser(parser, path)
+    assert load_parser(path).parse(SENTENCES) == parser.parse(SENTENCES)
+    return path.read_bytes(), parser.parse(SENTENCES)
+
+
+def test_a_parser_that_would_be_wrong_is_refused(small_file, tmp_path, monkeypatch):
+    arrays, path = dict(np.load(io.BytesIO(small_file[0]))), tmp_path / "x.npz"
+    texts = [json.dumps(VOCABULARY | {"tags": tags})
+             for tags in ("XY", [1, 2], ["X", "X"], {"X": 1, "Y": 2})]
+    monkeypatch.setattr(parser_module, "LARGEST", 8 * 10 ** 6)
+    for change, problem in (({"tag.bias": np.array([np.nan, 0], np.float16)}, "finite"),
+                            ({"tag.bias": np.array([1, 2])}, "finite"),
+                            *(({"vocabulary": np.array(text)}, "distinct") for text in texts),
+                            ({"bomb": np.zeros(10 ** 7, np.int8)}, "bytes unpacked")):
+        np.savez_compressed(path, **(arrays | change))
+        with pytest.raises(ValueError, match=f"x.npz: expected a parser, found .*{problem}") as it:
+            load_parser(path)
+        assert "\n" not in str(it.value)
+
+
+@settings(many, max_examples=many.max_examples // 4)
+@given(st.integers(0, 99), damage)
+def test_damaged_parser(small_file, tmp_path_factory, which, changes):
+    """By a zip's CRC, or with that right."""
+    path, (whole, answers) = tmp_path_factory.getbasetemp() / "x.npz", small_file
+    path.write_bytes(damaged(whole, changes))
+    found = read_or_refuse(lambda: load_parser(path), path)
+    assert found is None or found.parse(SENTENCES) == answers
+    path.write_bytes(damaged_zip(whole, which, changes))
+    read_or_refuse(lambda: load_parser(path), path)
+
+
+def test_the_shipped_parser_knows_english():
+    answer = load_parser().parse(["The old dog chased a cat .".split()])
+    assert answer == [("DET ADJ NOUN VERB DET NOUN PUNCT".split(), [3, 3, 4, 0, 6, 4, 4],
+                       "det amod nsubj root det obj punct".split())]
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+TREE = [("the", 2, "det", "DET"), ("dog", 3, "nsubj", "NOUN"), ("barked", 0, "root", "VERB")]
+
+
+@pytest.fixture
+def treebank(tmp_path, monkeypatch):
+    """A folder with ten times one tree a split; a training of a second learns it."""
+    monkeypatch.setattr(train_parser, "RECIPE", train_parser.RECIPE | {"epochs": 14, "lr": 0.05})
+    tree = "\n".join(row(k, word, head, relation, tag)
+                     for k, (word, head, relation, tag) in enumerate(TREE, 1)) + "\n\n"
+    (tmp_path / "ud").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "ud" / f"x-{split}.conllu").write_text(10 * tree)
+    return tmp_path / "ud"
+
+
+def run(*args):
+    return guarded(train_parser.main, "train_parser", list(map(str, args)))
+
+
+def test_training_writes_parser_and_scores(treebank, tmp_path, capsys):
+    out = tmp_path / "new" / "mine.npz"
+    assert run("--treebank", treebank, "--out", out) == 0
+    report = json.loads(out.with_suffix(".json").read_text())
+    parser, sentences = load_parser(out), read_conllu(treebank / "x-dev.conllu")
+    assert report["scores"]["dev"] == train_parser.score_parser(parser, sentences)
+    assert report["scores"]["test"] == dict.fromkeys(["UPOS", "UAS", "LAS", "LAS_universal"], 1)
+    assert report["treebank"]["train"] == ["x-train.conllu", 10] and report["epochs"] == 14
+    assert parser.vocabulary["words"] == ["the", "dog", "barked"]
+    assert parser.vocabulary["relations"] == ["det", "nsubj", "root"]
+    before = out.read_bytes()
+    assert run("--treebank", treebank, "--out", out) == 2 and out.read_bytes() == before
+    assert "mine.npz is there already" in capsys.readouterr().err
+
+
+def test_scores_are_shares_of_words(treebank):
+    class Fake:
+        def parse(self, sentences):
+            return [(["DET", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"])] * len(sentences)
+
+    sentences = read_conllu(treebank / "x-dev.conllu")
+    scores = train_parser.score_parser(Fake(), sentences)
+    assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}
+
+
+@pytest.mark.parametrize("out, problem", [
+    ("mine.npy", "needs a name that ends in .npz"), ("there.npz", "there.npz is there already"),
+    ("scores.npz", "scores.json is there already"), ("file/x.npz", "file")])
+def test_what_cannot_be_written_is_said_before_training(out, problem, treebank, tmp_path, capsys,
+                                                        monkeypatch):
+    monkeypatch.setattr(train_parser, "train_parser", None)
+    for name in ("there.npz", "scores.json", "file"):
+        (tmp_path / name).write_text("kept")
+    assert run("--treebank", treebank, "--out", tmp_path / out) == 2
+    error = capsys.readouterr().err
+    assert problem in error and error.count("\n") == 1
+    assert run("--treebank", tmp_path) == 2 and "--treebank" in capsys.readouterr().err

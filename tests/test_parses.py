@@ -1,0 +1,371 @@
+"""support/parses.py: words, parses of many texts, the cache, a user's own parses, the command."""
+import io
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batches
+from support import parses
+from support.options import guarded
+from support.parses import Parse, parse_texts, split_words
+from test_conllu import EXAMPLE, TWO, row, write  # noqa: F401
+
+# ---- words ---------------------------------------------------------------------------------------
+
+TRICKY = [
+    "", "\n\t ", "...", "''\"``", "\"''\" `` '' \"", "He said ''no'' and \"yes\".",
+    "😀👩\u200d👩\u200d👧!",
+    "'''\"'''", "a\u00a0b\u2028c\x85d\x1ce", "(\"quoted\")", "'tis \"'twas''", "\"", "x\x00y",
+    "cannot gimme wanna d'ye", "U.S. isn't it?) '", "\ud800 lone", "ﷺ İstanbul ǅ", "“a” ‘b’ «c»",
+    "e\u0301 \u200b\ufeff", "a. )]}\"''", "1,0:5 -- -"]
+
+
+def words_of(text):
+    """The words, after a check that the spans hold all characters but spaces, in order."""
+    spans = split_words(text)
+    assert spans.ndim == 2 and np.issubdtype(spans.dtype, np.integer)
+    places = [place for start, end in spans.tolist() for place in range(start, end)]
+    assert places == [i for i, c in enumerate(text) if not c.isspace()]
+    assert (spans[:, 0] < spans[:, 1]).all()
+    return [text[start:end] for start, end in spans.tolist()]
+
+
+anything = st.text() | st.text("'\"`.,()s’” \n:wnat-")
+
+
+@settings(derandomize=True, deadline=None, max_examples=120)
+@given(anything | st.lists(st.sampled_from(TRICKY)).map(" ".join))
+def test_split_words_covers_any_text(text):
+    words_of(text)
+
+
+def test_split_words_are_nltk_s():
+    for text in (*TRICKY, " ".join(map(chr, range(0x10000)))):
+        words_of(text)
+    text = """He can't pay $3.88 (or 3,36), ''he said, "I won't!" Gonna"."""
+    assert words_of(text) == """He ca n't pay $ 3.88 ( or 3,36 ) , '' he said , " I wo n't ! "
+        Gon na " .""".split()
+    assert len(words_of("word. " * 10_000)) == 10_001   # nltk cuts off the last full stop
+
+
+def test_split_words_survives_nltk(monkeypatch):
+    class Broken:
+        def tokenize(self, text):
+            if "slow" in text:
+                raise TimeoutError
+            return ["-LRB-"]
+
+    monkeypatch.setattr(parses, "word_tokenizer", Broken)
+    assert words_of("too slow, (this)") == ["too", "slow,", "(this)"]
+    assert words_of("( a") == ["(", "a"]
+
+
+SENTENCES = ["He left New York.", "He can't.", 'She said "no."', "It's 2003.", "(It cost $3.88.)",
+             "Why?", "5 went home.", "It is IBM's.", "“Yes.”", "We saw foo.com.", "Wait..."]
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=5), st.sampled_from(" \n\t"))
+def test_split_words_takes_each_sentence_by_itself(sentences, space):
+    words = [word for sentence in sentences for word in words_of(sentence)]
+    assert words_of(space.join(sentences)) == words
+    assert not {"York.", "can't.", "2003.", "IBM's.", "foo.com."} & set(words)
+
+
+def test_a_full_stop_inside_a_text():
+    for text, words in [
+            ("It ended. He left", "It|ended|.|He|left"), ("in 1999. 200 men", "in|1999|.|200|men"),
+            ('It ended." \'He', "It|ended|.|\"|'|He"), ("It ended.) (He", "It|ended|.|)|(|He"),
+            ("It ended. he left", "It|ended.|he|left"), ("It ended.He left", "It|ended.He|left"),
+            ("J. Smith", "J.|Smith"), ("at 5 p.m. Monday", "at|5|p.m.|Monday"),
+            ("the U.S. Navy", "the|U.S.|Navy"), ("D-Calif. 8", "D-Calif.|8"),
+            ("(Mr. Smith", "(|Mr.|Smith"), ("about 5. 6 men", "about|5|.|6|men"),
+            ("an ad. Abroad", "an|ad|.|Abroad"), ("It ended. .. So", "It|ended.|..|So")]:
+        assert words_of(text) == words.split("|")
+    for short in parses.ABBREVIATIONS:
+        assert words_of(f"as {short}. Smith")[1] == f"{short}.", short
+
+
+# ---- parses of many texts ------------------------------------------------------------------------
+
+class Fake:
+    """A parser: a chain from left to right; a tag is the word's length. Keeps what it is given.
+
+    log: a file for the process that parses. kill_at: the word at which it is killed, as by kill -9.
+    """
+
+    def __init__(self, fingerprint="v1", fail_at=None, log=None, kill_at=None):
+        self.fingerprint, self.fail_at, self.seen, self.batches = fingerprint, fail_at, [], []
+        self.log, self.kill_at = log, kill_at
+
+    def parse(self, sentences):
+        assert all(sentences)
+        if self.fail_at is not None and len(self.seen) >= self.fail_at:
+            raise KeyboardInterrupt
+        if self.log:
+            with open(self.log, "a") as file:
+                file.write(f"{os.getpid()}\n")
+        if [self.kill_at] in sentences:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.seen += sentences
+        self.batches.append(sentences)
+        return [([f"T{len(word)}" for word in words], list(range(len(words))),
+                 ["root", *["dep"] * (len(words) - 1)]) for words in sentences]
+
+
+TEXTS = ["A cat sat.", "", "\"Quoted,\" he said.", "A cat sat.", "one", "Two words", " \n",
+         "\ud800 odd 😀"]    # seven distinct ones, of which two have no words
+
+
+def assert_same(left, right):
+    assert left.keys() == right.keys()
+    for text in left:
+        x, y = left[text], right[text]
+        assert x.text == y.text == text and (x.tags, x.relations) == (y.tags, y.relations)
+        assert all(type(name) is str for name in x.tags + x.relations)
+        np.testing.assert_array_equal(x.spans, y.spans)
+        np.testing.assert_array_equal(x.heads, y.heads)
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Two texts a shard: TEXTS make four."""
+    monkeypatch.setattr(parses, "SHARD", 2)
+
+
+def test_a_parse_and_one_that_is_no_tree():
+    def parse(heads, relations=("x", "root")):
+        return Parse("A ß", np.array([[0, 1], [2, 3]]), ("X", "Y"), np.array(heads), relations)
+
+    tree = parse([2, 0])
+    assert tree.words == ["A", "ß"] and tree.words is tree.words
+    assert tree.symbols.tolist() == [None, "a", "ss"] and tree.depths.tolist() == [0, 2, 1]
+    assert tree.types.tolist() == [None, "x", "root"]
+    for heads in ([2, 1], [1, 0], [3, 0], [-1, 0]):
+        with pytest.raises(ValueError, match="heads must all lead to 0"):
+            parse(heads).depths
+    with pytest.raises(ValueError, match=r"relations, got \(2, 2, 2, 1\)"):
+        parse([2, 0], ("x",))
+
+
+def test_parse_texts_without_cache(monkeypatch):
+    parser = Fake()
+    found = parse_texts(iter(TEXTS), parser, progress=False)
+    assert set(found) == set(TEXTS) and len(parser.seen) == 5      # none of those without words
+    cat = found["A cat sat."]
+    assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("T1", "T3", "T3", "T1")
+    assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
+    assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
+    assert len(parse_texts(["w " * 700], parser, progress=False)["w " * 700].words) == 512
+    with pytest.raises(ValueError, match="parse_texts: needs parser or conllu"):
+        parse_texts(TEXTS)
+    monkeypatch.setattr(parses, "BATCH_WORDS", 10)         # batches of like lengths, and no longer
+    parser = Fake()
+    parse_texts(["w " * k for k in range(9, 0, -1)], parser, progress=False)
+    sizes = [[len(words) for words in batch] for batch in parser.batches]
+    assert sizes == [[1, 2, 3, 4], [5, 6], [7, 8], [9]]
+
+
+def test_parses_are_a_mapping_that_stays_small(monkeypatch, small_shards):
+    monkeypatch.setattr(parses, "KEPT", 3)
+    found = parse_texts(TEXTS, Fake(), progress=False)
+    for text in [*TEXTS, *TEXTS]:
+        assert found[text].text == text and found[text] is found[text] and len(found.made) <= 3
+    assert len(found) == 7 and "one" in found and "two" not in found
+
+
+def asked_for(folder, parser=None, texts=TEXTS, **options):
+    """The sentences for which the parser is asked; the parses must be those without a cache."""
+    parser = parser or Fake()
+    found = parse_texts(texts, parser, folder, progress=False, **options)
+    assert_same(found, parse_texts(texts, Fake(), progress=False))
+    return parser.seen
+
+
+def test_the_second_call_reads_the_cache(tmp_path, small_shards):
+    assert asked_for(tmp_path / "new") and not asked_for(tmp_path / "new", texts=TEXTS[::-1])
+    names = [path.name for path in sorted((tmp_path / "new").rglob("*.npz"))]
+    assert names == [f"0000{k}.npz" for k in range(4)]
+    for parser, texts in ((Fake("v2"), TEXTS), (Fake(), TEXTS + ["more"]), (Fake(), TEXTS[:-1]),
+                          (Fake(), [text.replace("cat", "cut") for text in TEXTS])):
+        assert asked_for(tmp_path / "new", parser, texts)
+    assert not asked_for(tmp_path / "new")
+
+
+def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):
+    """Cut off, changed, no zip, or whole with sizes that do not agree: that shard is made anew."""
+    asked_for(tmp_path)
+    (path,) = tmp_path.rglob("00002.npz")
+    whole = path.read_bytes()
+    damaged = [whole[:cut] for cut in range(0, len(whole), 97)] + [b"not a zip"]
+    for k in range(0, len(whole), 61):
+        damaged.append(whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1:])
+    arrays = dict(np.load(io.BytesIO(whole)))
+    lengths, tags = arrays["lengths"], arrays["tags"]
+    for name, wrong in (("lengths", lengths + 1), ("lengths", lengths[:-1]), ("tags", tags[1:]),
+                        ("lengths", lengths.sum(keepdims=True))):
+        np.savez(path, **(arrays | {name: wrong}))
+        damaged.append(path.read_bytes())
+    warnings = []
+    for data in damaged:
+        path.write_bytes(data)
+        seen, warning = asked_for(tmp_path), capsys.readouterr().err
+        assert len(seen) == (2 if warning else 0)
+        warnings += [warning] if warning else []
+    assert all(w.count("\n") == 1 and f"{path} is damaged" in w for w in warnings)
+    assert len(warnings) > len(damaged) / 2   # some bytes, such as a date, do not matter
+
+
+def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
+    """After two of the five sentences with words: two shards are whole."""
+    with pytest.raises(KeyboardInterrupt):
+        parse_texts(TEXTS, Fake(fail_at=2), tmp_path, progress=False)
+    assert len(list(tmp_path.rglob("*.npz"))) == 2
+    assert len(asked_for(tmp_path)) == 3 and len(list(tmp_path.rglob("*.npz"))) == 4
+
+
+def test_workers_give_the_same_parses(tmp_path, small_shards):
+    state = torch.get_rng_state()
+    asked_for(tmp_path / "alone")
+    asked_for(tmp_path / "workers", Fake(log=tmp_path / "log"), workers=2)
+    assert torch.equal(state, torch.get_rng_state())
+    processes = set((tmp_path / "log").read_text().split())
+    assert len(processes) == 2 and str(os.getpid()) not in processes
+    for file in (tmp_path / "alone").rglob("*.npz"):
+        other = tmp_path / "workers" / file.relative_to(tmp_path / "alone")
+        assert file.read_bytes() == other.read_bytes()
+
+
+def test_a_killed_worker_loses_its_shard_alone(tmp_path, small_shards):
+    with pytest.raises(OSError, match="^parse_texts: a process [^\n]* is parsed is kept$"):
+        parse_texts(TEXTS, Fake(kill_at="one"), tmp_path, progress=False, workers=1)
+    assert len(list(tmp_path.rglob("*.npz"))) < 4 and ["one"] in asked_for(tmp_path)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_errors_are_raised_as_they_are(workers, tmp_path, monkeypatch):
+    def full_disk(file, **arrays):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    class Wrong(Fake):
+        def parse(self, sentences):
+            raise RuntimeError("wrong")
+
+    with pytest.raises(RuntimeError, match="wrong"):
+        parse_texts(TEXTS, Wrong(), tmp_path, progress=False, workers=workers)
+    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    with pytest.raises(OSError, match="^.*00000.npz.*No space left on device[^\n]*$"):
+        parse_texts(TEXTS, Fake(), tmp_path, progress=False, workers=workers)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_parts_make_the_cache_of_a_run(write, tmp_path, monkeypatch, asked, small_shards, capsys):
+    """Jobs in any order: the files are those of one process, none is made twice, a run finds them.
+    """
+    lines = ["A cat sat.", "one", "Two words", "A  cat  sat.", "two", "one"]     # three files
+    assert asked_for(tmp_path / "alone", texts=lines)
+    file = write("\r\n".join(lines) + "\n", "texts.txt")
+    monkeypatch.chdir(tmp_path)
+    for part, said in (("2/2", "1 of 3 files are part 2/2, 1 new"), ("1/2", "part 1/2, 2 new"),
+                       ("1/1", "part 1/1, 0 new"), ("4/4", "0 of 3 files are part 4/4, 0 new")):
+        assert run(file, "--shard", part) == 0 and said in capsys.readouterr().out
+    assert not asked_for(batches.CACHE, texts=lines)
+    for path in (tmp_path / "alone").rglob("*.npz"):
+        made = batches.CACHE / path.relative_to(tmp_path / "alone")
+        assert path.read_bytes() == made.read_bytes()
+    for part in ("0/3", "4/3", "1/2/3", "x"):
+        assert run(file, "--shard", part) == 2 and "such as 3/64" in capsys.readouterr().err
+    monkeypatch.setattr(parses, "CACHE", file)
+    assert run(file, "--shard", "1/2") == 2     # a folder cannot be made there
+
+
+# ---- the user's own parses -----------------------------------------------------------------------
+
+def test_own_parses_are_aligned_by_characters(write):
+    du = "\n".join([row("1-2", "du"), row(1, "de", 3, "case"), row(2, "le", 3, "det"),
+                    row(3, "10 000", 0, "root"), ""])
+    text, path = "  I don't\nsee (it)", write(EXAMPLE)
+    found = parse_texts([text, "Hi!", "du 10 000", ""], conllu=[path, write(du, "other.conllu")])
+    assert found[text].words == ["I", "do", "n't", "see", "(", "it", ")"]
+    assert found[text].heads.tolist() == [4, 4, 4, 0, 6, 4, 6]
+    assert found["du 10 000"].words == ["du", "du", "10 000"]
+    assert found["du 10 000"].relations[0] == "case" and found[""].spans.shape == (0, 2)
+    assert parse_texts(["Hi!"], conllu=path)["Hi!"].relations == ("root", "punct")
+
+
+def test_own_parses_that_do_not_fit(write):
+    with pytest.raises(ValueError, match="own.conllu: no parse of 'Hi there'.*1 have none"):
+        parse_texts(["Hi!", "Hi there"], conllu=write(EXAMPLE))
+    wrong = write("# text = a c\n" + "\n".join(TWO) + "\n")
+    with pytest.raises(ValueError, match="own.conllu, line 2: .*'a b' do not spell the text 'a c'"):
+        parse_texts(["a c"], conllu=wrong)
+
+
+def test_own_parses_keep_512_words(write):
+    rows = [row(k, "w", k + 1, "dep") for k in range(1, 600)] + [row(600, "w", 0, "root")]
+    (parse,) = parse_texts(["w " * 600], conllu=write("\n".join(rows) + "\n")).values()
+    assert len(parse.words) == len(parse.tags) == 512
+    assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512
+
+
+# ---- command line --------------------------------------------------------------------------------
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The parsers that the command loads; each is a Fake."""
+    asked = []
+    monkeypatch.setattr(parses, "load_parser", lambda path: asked.append(path) or Fake())
+    return asked
+
+
+def run(*args):
+    return guarded(parses.main, "support.parses", args)
+
+
+def test_parse_a_text_file(write, asked, capsys, monkeypatch):
+    text = "He can't.\n\n  Two   words \n"
+    assert run(write(text, "text.txt")) == 0
+    output = capsys.readouterr().out
+    assert output == "\n".join([
+        "# sent_id = 1", "# text = He can't.", row(1, "He", 0, "root", "T2"),
+        row(2, "ca", 1, "dep", "T2", misc="SpaceAfter=No"),
+        row(3, "n't", 2, "dep", "T3", misc="SpaceAfter=No"), row(4, ".", 3, "dep", "T1"), "",
+        "# sent_id = 2", "# text = Two words",
+        row(1, "Two", 0, "root", "T3"), row(2, "words", 1, "dep", "T5"), "", ""])
+    own = parse_texts(["He can't.", "Two words"], conllu=write(output))   # what we write, we read
+    assert_same(own, parse_texts(own, Fake(), progress=False))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run("-") == 0 and capsys.readouterr().out == output
+    assert run("--conllu", write(output), "--parser", "mine.npz") == 0
+    assert capsys.readouterr().out == output and asked == [parses.PARSER] * 2 + ["mine.npz"]
+
+
+def test_parse_conllu_keeps_tokens_and_comments(write, asked, capsys):
+    old = EXAMPLE.replace("\tX\t", "\t_\t")
+    assert run("--conllu", write(old)) == 0
+    expected = []
+    for line in old.split("\n"):
+        columns = line.split("\t")
+        if columns[0].isdigit():
+            columns[3], columns[6], columns[8] = f"T{len(columns[1])}", int(columns[0]) - 1, "_"
+            columns[7] = "dep" if columns[6] else "root"
+        expected.append("\t".join(map(str, columns)))
+    assert capsys.readouterr().out == "\n".join(expected)
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--conllu", "BAD", "--shard", "1/2"], ["absent.txt", "--shard", "1/2"],
+    [], ["absent.txt"], ["--conllu", "absent.conllu"], ["a", "--conllu", "b"], ["--conllu", "BAD"]])
+def test_a_user_s_mistake_is_one_line_and_status_2(arguments, write, asked, capsys):
+    bad = write("1\tx\n", "bad.conllu")
+    assert run(*(bad if argument == "BAD" else argument for argument in arguments)) == 2
+    stream = capsys.readouterr()
+    assert stream.err.count("\n") == 1 and stream.err.startswith("support.parses: ")
+    assert stream.out == ""

@@ -1,0 +1,189 @@
+"""support/runs.py: a run's folder, and a trained model in use, from Python and by --from."""
+import csv
+import json
+import math
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import train
+from small_runs import (OWN, command, events, loaded, losses, of, result, rows_of, run,
+                        the_line, write_pairs)
+from support import runs, tasks
+
+pytestmark = pytest.mark.usefixtures("workplace")
+each_kind = pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
+
+
+class Harm:
+    """A checkpoint may hold this."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("harm"),)
+
+
+@each_kind
+def test_a_run_in_use(model, trained):
+    """Tuples, Pairs, Examples; probabilities; metrics; what is recorded has its method's axes."""
+    found = train.open_run(trained(*of(model)))
+    texts = [("the dog", "the dog"), ("good", "bad book"), ("", "new york")]
+    answers = found.predict(texts)
+    for x in answers:
+        assert sum(x.probabilities.values()) == pytest.approx(1)
+        assert x.answer == max(x.probabilities, key=x.probabilities.get)
+    assert found.predict([tasks.Pair(*pair) for pair in texts]) == answers
+    metrics = found.evaluate([(*pair, x.answer) for pair, x in zip(texts, answers)])
+    assert metrics["accuracy"] == 1.0 and found.predict([]) == []
+    dev = tasks.read_pairs("dev.tsv", ("0", "1"))
+    assert found.evaluate(dev) == found.evaluate(found.examples(dev)) == result()["metrics"]["dev"]
+    with pytest.raises(ValueError, match="label"):
+        found.evaluate([("a", "b", "2")])
+    one, trace = found.explain("good", "bad book")
+    assert one.probabilities == pytest.approx(answers[1].probabilities, abs=1e-6)
+    shown = found.settings.method.TRACE
+    assert trace and trace.keys() <= shown.keys()
+    assert all(x.ndim == len(shown[name].axes.split()) for name, x in trace.items())
+
+
+def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch):
+    """Where it was made does not matter. What is explained is the layer that carries the method."""
+    trained(*of("dafa"), "--layers", "1", "--epochs", "1")
+    path = Path("run/config.json")
+    path.write_text(path.read_text().replace('"device": "cpu"', '"device": "cuda:7"'))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command("--from", "../run", "--predict", "../test.tsv", "--device", "cpu") == 0
+    assert len(rows_of("../run/predictions-test.tsv")) == 9
+    found, traces = train.open_run("../run", device="cpu", precision="bf16", workers=1), {}
+    assert found.settings.precision == "bf16"
+    found.logits([("the dog", "new york")], traces)
+    _, trace = found.explain("the dog", "new york")
+    np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
+
+
+@each_kind
+def test_scores(model):
+    for name in ("train", "dev"):
+        write_pairs(f"{name}.tsv", 12, lambda rng, same: f"{rng.uniform(0, 5):.2f}")
+    assert run(*of(model)) == 0
+    assert command("--from", "run", "--predict", "dev.tsv") == 0
+    rows, pairs = rows_of("run/predictions-dev.tsv"), tasks.read_pairs("dev.tsv", ())
+    scores = [x.answer for x in train.open_run("run").predict(pairs)]
+    assert [float(row["prediction"]) for row in rows] == pytest.approx(scores, abs=6e-5)
+    metrics, pearson = result()["metrics"]["dev"], tasks.pearson([x.label for x in pairs], scores)
+    assert metrics.keys() == {"pearson", "spearman"}
+    assert metrics["pearson"] == pytest.approx(pearson, abs=1e-5)
+
+
+def test_three_classes_test_and_predict(capsys):
+    """Files with labels and without, .tsv and .csv, with quotes and tabs; test is read once, and
+    all of it, whatever --limit was.
+    """
+    for name, count in (("train", 30), ("dev", 9), ("test", 11)):
+        write_pairs(f"{name}.tsv", count, lambda rng, same: rng.choice("xyz"))
+    assert run("--test-file", "test.tsv", "--test", "--limit", "8") == 0
+    tested = result(name="test.json")
+    assert result()["pairs"] == {"train": 8, "dev": 8}
+    assert result()["metrics"].keys() == {"dev"} and tested["selection_split"] == "dev"
+    share = f"{100 * tested['metrics']['test']['accuracy']:.1f}"
+    assert share in capsys.readouterr().out
+    assert command("--from", "run", "--test", "--predict", "test.tsv") == 0
+    out = capsys.readouterr().out
+    assert result(name="test.json") == tested and out.count(share) >= 2
+    assert "test was read before" in out
+    pairs = tasks.read_pairs("test.tsv")
+    with open("blind.csv", "w", newline="", encoding="utf-8") as file:
+        sentences = [(pair.a, pair.b) for pair in pairs]
+        csv.writer(file).writerows([("sentence1", "sentence2"), *sentences, ('a, "b"\t c', '"d')])
+    assert command("--from", "run", "--predict", "blind.csv") == 0
+    rows, blind = (rows_of(f"run/predictions-{name}") for name in ("test.tsv", "blind.csv"))
+    right = statistics.fmean(row["prediction"] == row["label"] for row in rows)
+    assert right == pytest.approx(tested["metrics"]["test"]["accuracy"])
+    assert [row.pop("label") for row in rows] == [pair.label for pair in pairs]
+    assert blind[:-1] == rows and list(blind[-1].values())[:2] == ['a, "b" c', '"d']
+    for row, pair in zip(rows, pairs, strict=True):
+        chances = [float(row[f"p({name})"]) for name in "xyz"]
+        assert (row["sentence1"], row["sentence2"]) == (pair.a, pair.b)
+        assert sum(chances) == pytest.approx(1, abs=2e-4)
+        assert row["prediction"] == "xyz"[np.argmax(chances)]
+    Path("bad.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\tw\n", "utf-8")
+    capsys.readouterr()
+    assert command("--from", "run", "--predict", "bad.tsv") == 2
+    the_line(capsys, "bad.tsv:2")
+
+
+def test_a_split_is_predicted_by_its_name(monkeypatch):
+    """All of it, whatever --limit was; with sentences, and in GLUE's form: index, class's name."""
+    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
+    blind = [tasks.Pair(p.a, p.b) for p in tasks.read_pairs("test.tsv", ("0", "1"))]
+    task = tasks.Task("rte", ("not_entailment", "entailment"), ("accuracy",))
+    splits = {"train": pairs, "dev": pairs[:8], "test": blind}
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
+    args = [*OWN[4:], "--task", "rte", *of("bert"), "--epochs", "1", "--limit", "4"]
+    assert command(*args, "--out", "rte") == 0
+    assert command("--from", "rte", "--predict", "test.tsv") == 2  # its labels are not this task's
+    assert command("--from", "rte", "--predict", "test") == 0
+    glue, rows = rows_of("rte/rte-test.tsv"), rows_of("rte/predictions-test.tsv")
+    assert [row["index"] for row in glue] == [str(i) for i in range(9)]
+    assert [row["prediction"] for row in glue] == [row["prediction"] for row in rows]
+    assert [(row["sentence1"], row["sentence2"]) for row in rows] == [(p.a, p.b) for p in blind]
+    assert {row["prediction"] for row in glue} <= set(task.labels)
+
+
+def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
+    """Each damage to a run, and the file that the line names. Nothing in a checkpoint is run."""
+    best, settings = trained() / "best.pt", Path("run/config.json")
+    state, config = loaded(best), json.loads(settings.read_text())
+    torch.save({name.replace("pooler", "pool"): x for name, x in state.items()}, best)
+    for damage in (lambda: None, lambda: best.write_bytes(best.read_bytes()[:1000]),
+                   lambda: torch.save({"x": Harm()}, best), best.unlink):
+        damage()
+        assert command("--from", "run", "--predict", "test.tsv") == 2
+        the_line(capsys, "run/best.pt")
+    assert not Path("harm").exists()
+    torch.save(state, best)
+    Path("run/result.json").unlink()
+    assert command("--from", "run") == 2
+    the_line(capsys, "run/result.json")
+    config["settings"]["colour"] = "red"
+    for content, word in [("{", "config.json"), ("[]", "config.json"), ("{}", "config.json"),
+                          (json.dumps(config), "colour")]:
+        settings.write_text(content)
+        assert command("--from", "run") == 2
+        the_line(capsys, word)
+
+
+def test_what_a_run_writes(trained):
+    """What stands in its files agrees; what is not needed any more is gone."""
+    folder = trained(*of("dafa"))
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
+    assert names == {"config.json", "log.jsonl", "best.pt", "result.json", "words.json",
+                     "encoder/config.json", "encoder/vocab.txt"}
+    found, weights = result(), loaded("run/best.pt")
+    assert found["seconds"].keys() == {"load", "train", "evaluate"} and found["peak_memory_mb"] > 50
+    assert found["parameters"] == sum(x.numel() for x in weights.values())
+    assert found["settings"]["model"] == "dafa" and found["settings"]["lr_new"] == 1e-3
+    new = json.loads((folder / "config.json").read_text())["new_parameters"]
+    assert found["new_parameters"] == sum(weights[name].numel() for name in new) > 0
+    dev = [event["accuracy"] for event in events() if "epoch" in event]
+    assert len(losses()) == 6 and found["metrics"]["dev"]["accuracy"] == max(dev)
+    assert dev.index(max(dev)) + 1 == found["best_epoch"]
+
+
+def test_losses_answers_and_tables():
+    classes, scores = (tasks.Task("x", names, ("accuracy",)) for names in (("a", "b", "c"), ()))
+    logits, labels = torch.tensor([[1.5], [-0.25]]), torch.tensor([1.0, 0.5])
+    assert runs.loss_sum(logits, labels, scores).item() == pytest.approx(0.25 + 0.5625)
+    assert runs.answers(logits, scores) == [1.5, -0.25]
+    logits = torch.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 3.0]], dtype=torch.bfloat16)
+    found = runs.loss_sum(logits, torch.tensor([2, 0]), classes)
+    rows = zip(logits.tolist(), (2, 0))
+    by_hand = sum(math.log(sum(map(math.exp, row))) - row[k] for row, k in rows)
+    assert found.dtype == torch.float32 and found.item() == pytest.approx(by_hand)
+    assert runs.answers(logits, classes) == [1, 2]
+    text = runs.table({"dev": {"accuracy": 0.5, "f1": 1.0}, "dev_unseen": {"accuracy": 0.123}})
+    assert text.splitlines() == ["            dev  dev_unseen", "accuracy   50.0        12.3",
+                                 "f1        100.0            "]

@@ -1,0 +1,172 @@
+"""support/words.py: numbers of words and characters, vectors from a GloVe file."""
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz import damage, damaged, many, read_or_refuse
+from support.words import TAGS, Vocabulary, read_vectors
+
+
+def test_tags_are_the_universal_ones():
+    assert len(TAGS) == 17 and set(TAGS) == set(
+        "ADJ ADP PUNCT ADV AUX SYM INTJ CCONJ X NOUN DET PROPN NUM VERB PART PRON SCONJ".split())
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.lists(st.lists(st.sampled_from(["a", "A", "ß", "SS", "b"]), max_size=9), max_size=5),
+       st.lists(st.sampled_from(["a", "A", "ss", "ß", "b", "new", ""])))
+def test_numbers_of_words_are_the_loop(sentences, words):
+    folded = [word.casefold() for sentence in sentences for word in sentence]
+    known = sorted({word for word in folded if folded.count(word) >= 2})
+    vocabulary = Vocabulary.learn(sentences)
+    assert vocabulary.words == known and vocabulary.vectors is None
+    numbers = {word: number for number, word in enumerate(known, 2)}
+    ids = vocabulary.ids(words)
+    assert ids.tolist() == [numbers.get(word.casefold(), 1) for word in words]
+    assert ids.shape == (len(words),) and ids.dtype == np.int64
+
+
+def test_spelling_cuts_and_pads():
+    vocabulary = Vocabulary.learn([["bad", "Cab"]])
+    assert vocabulary.characters == ["C", "a", "b", "d"]               # as written, however seldom
+    assert vocabulary.spell(["Cab", "", "dzA\U0001f600c", "abababab"], 5).tolist() == [
+        [2, 3, 4, 0, 0], [0, 0, 0, 0, 0], [5, 1, 1, 1, 1], [3, 4, 3, 4, 3]]
+    spelled = vocabulary.spell(["a" * 15, "a" * 16, "a" * 17])
+    assert spelled.dtype == np.int64 and spelled.tolist() == [[3] * 15 + [0], [3] * 16, [3] * 16]
+    assert vocabulary.spell([]).shape == (0, 16)
+
+
+FOUND = {word: np.array(row, np.float32) for word, row in {
+    "New": (1, 2, 3), "new": (4, 5, 6), "york": (7, 8, 9), "unread": (0.5, 0.5, 0.5)}.items()}
+
+
+def test_vocabulary_with_vectors():
+    """A word as written has a vector, else its lower case, else one of its own; once is enough."""
+    sentences = [["New", "York", "is"], ["new", "IS", "NEW", "Odd", "even"]]
+    vocabulary, other = (Vocabulary.learn(sentences, FOUND, seed) for seed in (0, 1))
+    assert vocabulary.words == sorted(["New", "new", "york", "is", "odd", "even"])
+    vectors = vocabulary.vectors
+    assert vectors.shape == (8, 3) and vectors.dtype == np.float32
+    asked = vectors[vocabulary.ids(["New", "new", "NEW", "york", "York"])].tolist()
+    assert asked == [[1, 2, 3], [4, 5, 6], [4, 5, 6], [7, 8, 9], [7, 8, 9]]
+    is_number, odd, unread = vocabulary.ids(["Is", "odd", "unread"])
+    assert is_number == vocabulary.words.index("is") + 2 and unread == 1
+    assert not vectors[0].any() and len({tuple(row) for row in vectors.tolist()}) == 8
+    assert (vectors == Vocabulary.learn(sentences, FOUND).vectors).all()
+    assert (vectors[odd] != other.vectors[odd]).all()
+
+
+def test_vectors_by_chance_are_spread_as_those_of_the_file():
+    rng = np.random.default_rng(0)
+    found = {f"w{i}": rng.normal(0, 0.3, 50).astype(np.float32) for i in range(40)}
+    vocabulary = Vocabulary.learn([[f"w{i}" for i in range(80)]], found)
+    strange = vocabulary.vectors[vocabulary.ids([f"w{i}" for i in range(40, 80)])]
+    assert 0.28 < strange.std() < 0.32 and abs(strange.mean()) < 0.03
+
+
+@pytest.mark.parametrize("found, shape", [(None, None), (FOUND, (7, 3))])
+def test_vocabulary_round_trip(found, shape, tmp_path):
+    words = ["New", "new", "new", "naïve", "naïve", '"\\', "\U0001f600", "\U0001f600"]
+    vocabulary = Vocabulary.learn([words], found)
+    vocabulary.save(tmp_path / "deep" / "encoder")
+    again = Vocabulary.from_folder(tmp_path / "deep" / "encoder")
+    assert (again.words, again.characters) == (vocabulary.words, vocabulary.characters)
+    assert again.ids([*words, "x"]).tolist() == vocabulary.ids([*words, "x"]).tolist()
+    assert getattr(again.vectors, "shape", None) == shape
+
+
+SOUND = {"words": ["a", "é"], "characters": ["a", "\ud83d"], "width": 3}
+
+
+@pytest.mark.parametrize("change", [
+    {"words": 5}, {"words": "ab"}, {"words": {"a": 1}}, {"words": ["a", "a"]}, {"words": [["a"]]},
+    {"words": [1]}, {"characters": ["ab"]}, {"characters": None}, {"width": 0}, {"width": 10 ** 9},
+    {"width": True}, {"width": "3"}, {"width": 3.0}], ids=repr)
+def test_a_broken_vocabulary_is_one_short_line(change, tmp_path):
+    with pytest.raises(ValueError, match="vocabulary.json.*No such file"):
+        Vocabulary.from_folder(tmp_path)
+    (tmp_path / "vocabulary.json").write_text(json.dumps(SOUND | change))
+    with pytest.raises(ValueError, match="vocabulary.json: expected distinct words[^\n]*$"):
+        Vocabulary.from_folder(tmp_path)
+
+
+@many
+@given(damage)
+def test_damaged_vocabulary(tmp_path_factory, changes):
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "vocabulary.json").write_bytes(damaged(json.dumps(SOUND).encode(), changes))
+    found = read_or_refuse(lambda: Vocabulary.from_folder(folder), folder)
+    if found:
+        assert found.ids(found.words).tolist() == [*range(2, 2 + len(found.words))]
+        assert found.vectors is None or found.vectors.shape[0] == 2 + len(found.words)
+        assert found.spell(found.characters, 1).ravel().tolist() == [
+            *range(2, 2 + len(found.characters))]
+
+
+# ---- vectors -------------------------------------------------------------------------------------
+
+GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
+LINES = b"the 0.5 -1.25 2e0\ncat 1 0 -3\n"
+
+
+def vectors_in(folder, content, words):
+    """What read_vectors finds, as lists, and how many lines it counts as malformed."""
+    (folder / "glove.txt").write_bytes(content)
+    found, malformed = read_vectors(folder / "glove.txt", set(words.split()), False)
+    assert all(vector.dtype == np.float32 and vector.ndim == 1 for vector in found.values())
+    return {word: vector.tolist() for word, vector in found.items()}, malformed
+
+
+@pytest.mark.parametrize("content, malformed", [
+    (LINES.replace(b"\n", b"\r\n"), 0), (LINES.replace(b"\n", b" \n"), 0),
+    (b"\n\n  \n" + LINES + b"\n\n", 0), (b"2 3\n" + LINES, 0), (b"400000 300\n" + LINES, 0),
+    (LINES + b"the 7 7 7\ncat 7 7\n", 1), (LINES + b"dog 1 2\n", 1), (LINES + b"dog 1 2 3 4\n", 1),
+    (LINES + b"dog\n", None), (LINES + b"dog 5\n", 1), (LINES + b"dog 1 x 3\n", 1),
+    (LINES + b"dog 1 nan 3\n", 1), (LINES + b"dog 1 -inf 3\n", 1), (LINES + b"dog 1 1e99 3\n", 1),
+    (LINES + b"dog  1 2 3\n", 1), (LINES + b"dog\t1\t2\t3\n", None), (b"the 9\n" + LINES, 1),
+    (LINES + b"dog . . . 1 2 3\n", 1), (b"the cat@dog.com 1 2 3\n" + LINES, 1),
+    (b"cat 1 x 2\n" + LINES, 1), (LINES + b"caf\xe9 1 2 3\n\xff\xfe 1 2 3\n", 0),
+    (LINES + b"dog 1 \xff 3\n", 1), (LINES + b"unread 1 2\nother x\n", 0),
+    (LINES + b"dog 1 1e6 3\n", 1), (LINES + b"dog 1 2 \x00\n", 1),
+    (b"cat dog 1 2 3\ndog x\n" + LINES, 2),
+    (b"cat 1 0\n" + LINES, 1)], ids=repr)
+def test_read_vectors_survives_malformed_lines(content, malformed, tmp_path):
+    """The good lines count, in any neighbourhood; of the needed others it is said how many."""
+    found, count = vectors_in(tmp_path, content, "the cat dog")
+    assert found == GOOD and malformed in (None, count)      # None: whose line it is, is open
+
+
+def test_read_vectors_takes_what_is_needed(tmp_path):
+    text = "the 0.5 -1.25 2\nThe 9 9 9\ncat 1 0 -3\nnaïve 1 2 3".encode()
+    assert vectors_in(tmp_path, text, "the cat naïve absent") == (GOOD | {"naïve": [1, 2, 3]}, 0)
+    assert vectors_in(tmp_path, text, "The") == ({"The": [9, 9, 9]}, 0)
+    header = b"2000 3\n" + LINES + b"2000 1 2 3\n"                  # and a vector of that number
+    assert vectors_in(tmp_path, header, "2000 the cat")[0] == GOOD | {"2000": [1, 2, 3]}
+    few = b"x 1 2 3\ny 1 2 3 4 5\na 1 2 3 4\nb 1 2 3 4\n"           # most have four numbers
+    assert vectors_in(tmp_path, few, "a b x y") == ({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}, 2)
+
+
+@many
+@given(damage)
+def test_damaged_vectors(tmp_path_factory, changes):
+    path = tmp_path_factory.getbasetemp() / "glove.txt"
+    path.write_bytes(damaged(LINES * 3, changes))
+    found = read_or_refuse(lambda: read_vectors(path, {"the", "cat", "dog"}, False), path)
+    if found:
+        sentences = [["the", "cat", "of", "dog"]]
+        vectors = Vocabulary.learn(sentences, found[0]).vectors
+        assert np.isfinite(vectors).all() and vectors.shape[0] == 6
+
+
+def test_a_file_without_the_words_is_one_line(tmp_path):
+    for content in (b"", b"the\n", b"unread 1 2 3\n", b"the x y z\n", b"the 5\n", b"THE 1 2 3\n",
+                    b"the\t1\t2\t3\n", b"\x1f\x8b\x08\x00 packed \xff\n"):
+        with pytest.raises(ValueError, match="glove.txt: holds none of the 2 words[^\n]*$"):
+            vectors_in(tmp_path, content, "the cat")
+    (tmp_path / "binary").write_bytes(bytes(1 << 20))
+    for path in (tmp_path / "absent.txt", tmp_path, tmp_path / "binary"):
+        with pytest.raises(ValueError, match=f"^{path}: cannot be read[^\n]*$"):
+            read_vectors(path, {"the"}, False)
