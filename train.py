@@ -90,7 +90,7 @@ class Settings:
 
     task: str = option("toy", f"toy (generated, offline), {', '.join(tasks.SOURCES)}, or own")
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
-    bert: str | None = option(None, f"{', '.join(BERTS)}, a folder, or scratch")
+    bert: str | None = option(None, f"{', '.join(BERTS)}, a Hugging Face name, a folder, scratch")
     train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
     dev_file: str | None = option(None, "the same for choosing the best epoch")
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number)")

@@ -64,7 +64,8 @@ def gather(value):
     """The `value` of each process, in the order of their ranks."""
     values = [value] * world()[1]
     if len(values) > 1:
-        dist.all_gather_object(values, value)
+        with torch.inference_mode(False):  # torch 2.5 cannot write into inference tensors
+            dist.all_gather_object(values, value)
     return values
 
 

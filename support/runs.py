@@ -311,10 +311,11 @@ def load_checkpoint(folder, saved, model, optimizer, device):
             machine.restore_random_state(saved["random"][rank], device)
         else:
             say(f"{path} is of {len(saved['random'])} processes: dropout draws other numbers now")
-        names = {tuple(state) for state in optimizer.state.values()}
-        sound = len(names) < 2 and all(x.shape in (p.shape, ()) and x.isfinite().all()
-                                       for p, state in optimizer.state.items()
-                                       for x in state.values())
+        sound = len({tuple(state) for state in optimizer.state.values()}) < 2
+        for p, state in optimizer.state.items():
+            for name, x in state.items():
+                shape = () if name == "step" else p.shape
+                sound &= x.shape == shape and bool(x.isfinite().all())
     except Exception:  # torch raises many kinds
         sound = False
     if not sound:

@@ -10,7 +10,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 settings.register_profile("house", derandomize=True, deadline=None)
-settings.register_profile("long", deadline=None)  # see fuzz.py
+settings.register_profile("long", deadline=None, max_examples=2000)  # see fuzz.py
 settings.load_profile("house")
 
 

@@ -424,9 +424,10 @@ def test_vocabularies_that_do_not_fit(tmp_path):
 
     tiny_tokenizer(tmp_path)
     path, config = tmp_path / "vocab.txt", dataclasses.replace(TINY, vocab_size=len(VOCAB))
-    padded = dataclasses.replace(config, vocab_size=64)
-    assert PairTokenizer.from_folder(tmp_path, padded).vocab_size == len(VOCAB)
-    for size in (len(VOCAB) - 1, len(VOCAB) + 1, 28996):
+    for size in (32, 64, 128):  # padded to a multiple of 8, 64, 128
+        padded = dataclasses.replace(config, vocab_size=size)
+        assert PairTokenizer.from_folder(tmp_path, padded).vocab_size == len(VOCAB)
+    for size in (len(VOCAB) - 1, len(VOCAB) + 1, 36, 40, 28996):
         refuses(dataclasses.replace(config, vocab_size=size), path, size, len(VOCAB))
     whole = path.read_bytes()
     for content, words in ((b"a\n\xff\xfe\n", "UTF-8"), (b"a\nb\n", "no [PAD], [UNK], [CLS]"),
