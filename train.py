@@ -495,7 +495,7 @@ def open_run(folder, **changes):
 
 HELP = """Train and use sentence-pair models; README.md says more.
 
-  python train.py                                      DAFA on toy, offline, half a minute
+  python train.py                                      DAFA on toy, offline, a minute
   python train.py --task mrpc --model dafa             the main job
   python train.py --from runs/mrpc-dafa --predict pairs.tsv      label your own pairs"""
 
