@@ -17,6 +17,7 @@ import os
 import re
 import reprlib
 import stat
+import warnings
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -398,7 +399,9 @@ def read_pickle(path):
                 check_zip(archive.infolist(), size)
                 if damaged := archive.testzip():  # torch does not look at the CRCs
                     raise ValueError(f"another CRC of {brief(damaged)}")
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # what they warn of is refused below
+            warnings.simplefilter("ignore")
+            state = torch.load(path, map_location="cpu", weights_only=True)
         if not isinstance(state, dict):
             raise ValueError(f"a {type(state).__name__}")
         for name, value in state.items():

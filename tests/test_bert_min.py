@@ -23,6 +23,7 @@ from bert_min import (Bert, BertConfig, PairTokenizer, SelfAttention, attention_
 from fuzz import damage, damaged, many, read_or_refuse
 from oracles import bert as oracle
 from oracles.common import softmax
+from support import checkpoints
 from support.checkpoints import CONFIGS, find_file
 from tensors import weights_of
 from test_checkpoints import FIXTURES, copy_fixture, fails
@@ -69,7 +70,6 @@ def test_config_round_trip(tmp_path):
     ({"type_vocab_size": True}, "segments"), ({"hidden_dropout_prob": 1.0}, "dropout"),
     ({"hidden_dropout_prob": "0.1"}, "dropout"), ({"layer_norm_eps": 0.0}, "layer_norm_eps"),
     ({"layer_norm_eps": 1e999}, "layer_norm_eps"), ({"num_hidden_layers": 1001}, "1,000"),
-    ({"hidden_size": 10 ** 5, "intermediate_size": 10 ** 6, "num_hidden_layers": 999}, "GB"),
     ({"attention_probs_dropout_prob": -0.1}, "attention_dropout"),
     ({"do_lower_case": None}, "lower_case"),
     ({"model_type": "roberta", "pad_token_id": -2}, "position_offset")])
@@ -80,6 +80,14 @@ def test_config_errors_name_file_and_setting(tmp_path, change, word):
     path.write_text("{}")
     fails(lambda: BertConfig.from_json(path), path, "no hidden_size")
     fails(lambda: dataclasses.replace(TINY, kind="electra"), "BertConfig", "kind", "'electra'")
+
+
+def test_what_does_not_fit_into_memory_is_said_first(monkeypatch):
+    needed = 4 * sum(p.numel() for p in Bert(TINY).parameters())
+    monkeypatch.setattr(checkpoints, "memory", lambda: needed)
+    dataclasses.replace(TINY)
+    monkeypatch.setattr(checkpoints, "memory", lambda: 0.8 * needed)
+    fails(lambda: dataclasses.replace(TINY), "BertConfig", "GB of memory")
 
 
 def test_lower_case_is_found_out(tmp_path):

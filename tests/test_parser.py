@@ -127,14 +127,7 @@ def test_a_saved_parser_is_loaded(tmp_path):
     again = load_parser(path)
     assert again.parse(SENTENCES) == parser.parse(SENTENCES) and not again.training
     assert again.fingerprint == load_parser(path).fingerprint != load_parser().fingerprint
-    whole, arrays = path.read_bytes(), dict(np.load(io.BytesIO(path.read_bytes())))
-    assert arrays["W_arc"].dtype == np.float16
-    np.savez(tmp_path / "other.npz", **(arrays | {"tag.bias": np.zeros(5)}))
-    np.savez(tmp_path / "none.npz", a=np.zeros(5))
-    (tmp_path / "cut.npz").write_bytes(whole[:len(whole) // 2])
-    for name in ("absent.npz", "cut.npz", "other.npz", "none.npz"):
-        with pytest.raises(ValueError, match=f"{name}: expected a parser, found [^\n]*$"):
-            load_parser(tmp_path / name)
+    assert np.load(io.BytesIO(path.read_bytes()))["W_arc"].dtype == np.float16
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +148,15 @@ def test_a_parser_that_would_be_wrong_is_refused(small_file, tmp_path, monkeypat
     monkeypatch.setattr(parser_module, "LARGEST", 8 * 10 ** 6)
     for change, problem in (({"tag.bias": np.array([np.nan, 0], np.float16)}, "finite"),
                             ({"tag.bias": np.array([1, 2])}, "finite"),
+                            ({"tag.bias": np.zeros(5, np.float16)}, "size mismatch"),
                             *(({"vocabulary": np.array(text)}, "distinct") for text in texts),
                             ({"bomb": np.zeros(10 ** 7, np.int8)}, "bytes unpacked")):
         np.savez_compressed(path, **(arrays | change))
         with pytest.raises(ValueError, match=f"x.npz: expected a parser, found .*{problem}") as it:
             load_parser(path)
         assert "\n" not in str(it.value)
+    with pytest.raises(ValueError, match="absent.npz: expected a parser, found No such file"):
+        load_parser(tmp_path / "absent.npz")
 
 
 @settings(many, max_examples=many.max_examples // 4)
