@@ -106,7 +106,7 @@ def guarded(main, name, argv=None):
         signal.signal(signal.SIGTERM, before)
 
 
-def one_line(text, longest=800):
+def one_line(text, longest=600):
     """A text without line ends, its middle left out where it is longer."""
     text = " ".join(str(text).splitlines())
     half = longest // 2

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from support import machine, pairs as pair_files, tasks
-from support.checkpoints import brief, check_zip
+from support.checkpoints import brief, check_zip, listed
 from support.files import read_json, write_json, write_whole
 from support.machine import main_process, say
 from support.options import named, read_places
@@ -101,11 +101,12 @@ def typed(kind, value, place=""):
         return value | {name: x for name, x in found.items() if name in value}
     if is_dict and is_dataclass(kind):
         known = {f.name: f.type for f in fields(kind) if f.name in value or f.default is MISSING}
-        for name in value.keys() - known.keys():
-            raise ValueError(f"{inside}{name}: not known here; use the code that made the run")
+        if value.keys() - known.keys():
+            raise ValueError(f"{inside}{listed(sorted(value.keys() - known.keys(), key=str))}: not "
+                             f"known here; use the code that made the run")
         return kind(**typed(known, value, place))
     if is_dict and origin is dict:
-        return {name: typed(parts[1], x, inside + str(name)) for name, x in value.items()}
+        return {name: typed(parts[1], x, inside + listed([name])) for name, x in value.items()}
     if origin in (list, tuple) and isinstance(value, (list, tuple)):
         return origin(typed(parts[0], x, f"{place}[{i}]") for i, x in enumerate(value))
     fits = type(value) is kind or kind is float and type(value) is int or kind is dict and is_dict
@@ -180,9 +181,11 @@ def read_log(path):
 
 
 def sha256_of(folder, names):
-    """dict name -> sha256 of this file in the folder."""
+    """dict name -> sha256 of this file in the folder. Raises ValueError where it is no file."""
     sums = {}
     for name in names:
+        if not Path(folder, name).is_file():
+            raise ValueError(f"{Path(folder, name)}: expected a file, found none; restore it")
         digest = hashlib.sha256()
         with open(Path(folder, name), "rb") as file:
             while part := file.read(1 << 20):
@@ -192,9 +195,7 @@ def sha256_of(folder, names):
 
 
 def check_files(folder, sums, remedy):
-    """Raises ValueError where a file is not that of `sums`, a dict or None, OSError where it is not
-    there.
-    """
+    """Raises ValueError where a file is not that of `sums`, a dict or None."""
     for name, found in sha256_of(folder, sums or {}).items():
         if found != sums[name]:
             raise ValueError(f"{Path(folder, name)}: not the file that the run was made with, as "
@@ -364,8 +365,8 @@ class Log:
 
 
 def load_best(model, folder):
-    """Takes the best epoch's weights. Raises ValueError or OSError where a file that result.json
-    knows is another one now.
+    """Takes the best epoch's weights. Raises ValueError where a file that result.json knows is
+    another one now.
     """
     if (folder / "result.json").exists():
         check_files(folder, read_result(folder).get("sha256"), "train anew")

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 @pytest.mark.parametrize("count, processes, accumulate", [
-    (8, 1, 1), (8, 1, 3), (8, 1, 9), (7, 2, 1), (7, 2, 3), (1, 2, 1), (1, 4, 3), (64, 3, 4)])
+    (8, 1, 1), (8, 1, 3), (8, 1, 9), (7, 2, 1), (7, 2, 3), (1, 2, 1), (1, 4, 3), (64, 3, 4),
+    (7, 2, 10 ** 12)])
 def test_shares_of_a_batch(count, processes, accumulate, monkeypatch):
     """Together the batch, parts of nearly one size; who has none gets a pair, not to be counted."""
     batch, seen = random.Random(0).sample(range(100), count), []
@@ -53,6 +54,8 @@ def test_torch_s_errors_that_are_no_mistake_of_ours():
     compiler = type("Inner", (RuntimeError,), {"__module__": "torch._inductor.exc"})
     for error, kind, word in [
             (torch.OutOfMemoryError("CUDA\nout of memory"), ValueError, "accumulate"),
+            (RuntimeError("x DefaultCPUAllocator: can't allocate memory: y"), ValueError, "sizes"),
+            (MemoryError(), ValueError, "out of memory"),
             (compiler("no g++\nat all\n\nSet TORCHDYNAMO_VERBOSE=1"), ValueError, "no g.. at all"),
             (dist.DistNetworkError("timed out"), OSError, "another process"),
             (RuntimeError("[gloo/transport] closed"), OSError, "another process"),

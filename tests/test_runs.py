@@ -1,17 +1,25 @@
 """support/runs.py: a run's folder, and a trained model in use, from Python and by --from."""
 import csv
+import functools
+import hashlib
 import json
 import math
+import operator
+import signal
 import statistics
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import train
-from small_runs import (OWN, command, events, loaded, losses, of, result, rows_of, run,
-                        the_line, write_pairs)
+from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
+from small_runs import (OWN, assert_same_run, at_call, beginning, command, events, loaded, losses,
+                        of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import runs, tasks
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -23,6 +31,13 @@ class Harm:
 
     def __reduce__(self):
         return Path.touch, (Path("harm"),)
+
+
+def put(content, place, value):
+    """The content with this value at a place such as "task metrics"."""
+    *path, name = [int(key) if key.isdecimal() else key for key in place.split()]
+    functools.reduce(operator.getitem, path, content)[name] = value
+    return content
 
 
 @each_kind
@@ -135,25 +150,32 @@ def test_a_split_is_predicted_by_its_name(monkeypatch):
 
 def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
     """Each damage to a run, and the file that the line names. Nothing in a checkpoint is run."""
-    best, settings = trained() / "best.pt", Path("run/config.json")
-    state, config = loaded(best), json.loads(settings.read_text())
+    best = trained() / "best.pt"
+    state, sound = loaded(best), best.read_bytes()
+    ended = Path("run/result.json").rename("ended.json")  # it would say at once what is wrong
     torch.save({name.replace("pooler", "pool"): x for name, x in state.items()}, best)
-    for damage in (lambda: None, lambda: best.write_bytes(best.read_bytes()[:1000]),
-                   lambda: torch.save({"x": Harm()}, best), best.unlink):
-        damage()
+    for harm in (lambda: None, lambda: best.write_bytes(best.read_bytes()[:1000]),
+                 lambda: torch.save({"x": Harm()}, best), best.unlink):
+        harm()
         assert command("--from", "run", "--predict", "test.tsv") == 2
         the_line(capsys, "run/best.pt")
     assert not Path("harm").exists()
-    torch.save(state, best)
+    best.write_bytes(sound)
+    ended.rename("run/result.json")
+    for name, place, value in [
+            ("result", "best_epoch", 9), ("result", "selection_split", "x"),
+            ("result", "metrics dev accuracy", 1.5), ("config", "settings colour", "red"),
+            ("config", "task metrics", ["speed"]), ("config", "task labels", ["1", "1"]),
+            ("config", "settings lr", "1e-3")]:
+        path = Path(f"run/{name}.json")
+        before = path.read_text()
+        path.write_text(json.dumps(put(json.loads(before), place, value)))
+        assert command("--from", "run", "--predict", "test.tsv") == 2
+        the_line(capsys, path.name)
+        path.write_text(before)
     Path("run/result.json").unlink()
     assert command("--from", "run") == 2
     the_line(capsys, "run/result.json")
-    config["settings"]["colour"] = "red"
-    for content, word in [("{", "config.json"), ("[]", "config.json"), ("{}", "config.json"),
-                          (json.dumps(config), "colour")]:
-        settings.write_text(content)
-        assert command("--from", "run") == 2
-        the_line(capsys, word)
 
 
 def test_what_a_run_writes(trained):
@@ -171,6 +193,104 @@ def test_what_a_run_writes(trained):
     dev = [event["accuracy"] for event in events() if "epoch" in event]
     assert len(losses()) == 6 and found["metrics"]["dev"]["accuracy"] == max(dev)
     assert dev.index(max(dev)) + 1 == found["best_epoch"]
+
+
+def test_a_run_knows_its_files(trained, capsys):
+    """Another one in a file's place is refused though it is sound; so are weights of no number."""
+    trained(*of("dafa"))
+    found, use = result(), ["--from", "run", "--predict", "test.tsv"]
+    assert found["code"].keys() > {"train.py", "semmatch.py", "support/runs.py"}
+    for name in ("best.pt", "words.json", "encoder/config.json", "encoder/vocab.txt"):
+        path = Path("run", name)
+        before = path.read_bytes()
+        assert found["sha256"][name] == hashlib.sha256(before).hexdigest()
+        path.write_bytes(before.replace(b"the\n", b"then\n") if "vocab" in name else before + b"\n")
+        assert command(*use) == 2
+        the_line(capsys, f"run/{name} sha256")
+        path.write_bytes(before)
+    weights = loaded("run/best.pt")
+    torch.save(weights | {"classifier.bias": torch.tensor([1, math.nan])}, "run/best.pt")
+    Path("run/result.json").unlink()  # as while it trains
+    assert command(*use) == 2
+    the_line(capsys, "run/best.pt classifier.bias")
+
+
+def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
+    run_cut(monkeypatch, [])
+    capsys.readouterr()
+    for name in ("train.tsv", "dev.tsv"):
+        text = Path(name).read_text()
+        Path(name).write_text(text + "a\tb\t1\n")
+        assert command("--resume", "cut") == 2
+        the_line(capsys, f"{name} sha256")
+        Path(name).write_text(text)
+    last = Path("cut/last.pt")
+    sound, moment = last.read_bytes(), torch.tensor(math.nan)
+    for place, value in [
+            ("progress step", "x"), ("progress step", -1), ("progress epoch", 2 ** 63),
+            ("progress optimizer", "sgd"), ("progress colour", 1), ("random", 3), ("random 0", 3),
+            ("random 0", (moment, None)), ("model", {}), ("optimizer param_groups", []),
+            ("optimizer state 0 step", moment), ("optimizer state 0 exp_avg", torch.ones(3))]:
+        torch.save(put(loaded(last), place, value), last)
+        assert command("--resume", "cut") == 2, place
+        the_line(capsys, "cut/last.pt")
+        last.write_bytes(sound)
+    log = Path("cut/log.jsonl").read_text()
+    Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1'))
+    assert command("--resume", "cut") == 2
+    the_line(capsys, "cut/log.jsonl")
+    Path("cut/log.jsonl").write_text(log + '{"step": 5, "lo')
+    assert command("--resume", "cut") == 0
+    assert_same_run(trained_once(), "cut")
+
+
+def test_a_folder_is_one_process_s(monkeypatch, capsys):
+    """A signal says how to go on; what was not begun leaves nothing."""
+    with monkeypatch.context() as patch:
+        at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
+        assert run() == 130
+    assert capsys.readouterr().err.strip().endswith("--resume run goes on")
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    with runs.held(Path("run")):
+        assert command("--resume", "run") == 2
+        the_line(capsys, "run another process")
+    assert command("--resume", "run") == 0 and not Path("run/.lock").exists()
+    assert run("--train-file", "none.tsv", out="new") == 2 and not Path("new").exists()
+    with ThreadPool(8) as pool:
+        made = pool.map(lambda i: runs.new_folder(None, "x", make=True), range(8))
+    assert set(made) == set(Path("runs").iterdir()) and len(set(made)) == 8
+
+
+@pytest.fixture
+def readers(workplace, monkeypatch, trained_once):
+    """dict file of the run "cut" -> (its bytes, what reads it, what that gives)."""
+    run_cut(monkeypatch, [])
+    folder, (chosen, _, model, new) = Path("cut"), beginning()
+    (folder / "result.json").write_bytes((trained_once() / "result.json").read_bytes())
+    optimizer = train.make_optimizer("adamw", model, set(new), chosen)
+
+    def last():
+        saved = runs.read_checkpoint(folder, chosen)
+        progress = vars(saved["progress"])
+        runs.load_checkpoint(folder, saved, model, optimizer, "cpu")
+        return progress, [x.tolist() for x in model.parameters()]
+
+    found = {"config.json": lambda: runs.read_config(folder, train.Settings), "last.pt": last,
+             "result.json": lambda: runs.show_result(folder, runs.read_result(folder)),
+             "log.jsonl": lambda: runs.read_log(folder / "log.jsonl")}
+    return {name: ((folder / name).read_bytes(), read, read()) for name, read in found.items()}
+
+
+@settings(many, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["config.json", "result.json", "log.jsonl", "last.pt"]), damage,
+       st.none() | st.integers(0, 30))
+def test_damaged_files_of_a_run(readers, name, changes, member):
+    """The same weights, or values of declared types, or one line."""
+    path, (sound, read, before) = Path("cut", name), readers[name]
+    inside = name == "last.pt" and member is not None
+    path.write_bytes(damaged_zip(sound, member, changes) if inside else damaged(sound, changes))
+    found = read_or_refuse(read, path)
+    assert found in (None, before) or inside or name != "last.pt"
 
 
 def test_losses_answers_and_tables():
