@@ -10,7 +10,6 @@ pieces, and has a collating of its own. Left out: where pairs come from (support
 and trees are found (support.parses), how priors are computed (priors).
 """
 import random
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,8 @@ from tqdm import tqdm
 import priors
 from support.parser import load_parser
 from support.parses import parse_texts, split_words
-from support.words import TAGS, Vocabulary, read_vectors
+from support.toy import LEXICON
+from support.words import TAGS, learn_vocabulary
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
 # c characters of a word, R relations
@@ -66,9 +66,11 @@ class Reader:
             self.parses = parse_texts(texts, self.parser, cache, self.own_parses, self.progress,
                                       self.workers)
         elif self.needs_facts:
-            self.spans = {text: split_words(text) for text in texts}
+            # A word beyond these is none that the model sees.
+            self.spans = {text: split_words(text)[:self.max_length] for text in texts}
         if self.needs_facts:
-            self.lexicon = self.lexicon or make_lexicon(self.toy)
+            if self.lexicon is None:
+                self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
             bar = tqdm(texts, "looking up words", leave=False,
                        disable=None if self.progress else True)
             self.facts = {text: self.lexicon.facts(self.words(text)) for text in bar}
@@ -88,24 +90,11 @@ class Reader:
             self.tfidf = priors.TfIdf(self.words(text) for text in texts)
 
     def learn_words(self, texts, glove=None, seed=0):
-        """Makes the Vocabulary of these texts, with fixed vectors of a file. -> what to say of it
-        """
-        sentences = []
-        for text in texts:
-            known = text in self.parses
-            sentences.append(self.words(text) if known else cut(text, split_words(text)))
-        if not glove:
-            self.tokenizer = Vocabulary.learn(sentences)
-            return f"{len(self.tokenizer.words):,} words, their vectors learned"
-        count = Counter(word for words in sentences for word in words)
-        forms = {form for word in count for form in (word, word.casefold())}
-        found, malformed = read_vectors(glove, forms, self.progress)
-        self.tokenizer = Vocabulary.learn(sentences, found, seed)
-        have = [word for word in count if word in found or word.casefold() in found]
-        types, running = len(have) / len(count), sum(count[w] for w in have) / count.total()
-        return (f"{glove}: vectors for {len(have):,} of {len(count):,} words "
-                f"({100 * types:.1f} %), {100 * running:.1f} % of the running text; "
-                f"{malformed} malformed lines")
+        """Makes the Vocabulary of texts, with fixed vectors of a file. -> what to say of it"""
+        sentences = [self.words(text) if text in self.parses else cut(text, split_words(text))
+                     for text in texts]
+        self.tokenizer, said = learn_vocabulary(sentences, glove, seed, self.progress)
+        return said
 
     def prior(self, pair):
         """What is known of a pair's words: (n, m) or (n, m, ...), or None."""
@@ -126,15 +115,6 @@ class Reader:
         """Examples of pairs that were looked at."""
         kind = WordExamples if self.method.READS == "words" else Examples
         return kind(pairs, self)
-
-
-def make_lexicon(toy):
-    """WordNet, or what is true in the toy world."""
-    if not toy:
-        return priors.WordNet()
-    from support.toy import LEXICON  # few runs need it
-
-    return priors.Table(LEXICON)
 
 
 def cut(text, spans):
@@ -202,7 +182,7 @@ class WordExamples(Examples):
         words = reader.words(text) or [""]  # a sentence without words: an unknown one
         tags = reader.parses[text].tags or ["X"]
         there = {word.casefold() for word in reader.words(other)}
-        facts = reader.facts[text] or [None]
+        facts = reader.facts[text][:reader.max_length] or [None]
         relations = priors.relation_matrix(facts, reader.facts[other])  # (n, m, R)
         antonyms = relations[..., priors.RELATIONS.index("antonym")].any(1)  # (n,)
         columns = (vocabulary.ids(words), vocabulary.spell(words),

@@ -1,9 +1,8 @@
-"""BERT and RoBERTa from scratch: configuration, encoder, published weights, pair tokenizer.
+"""BERT and RoBERTa from scratch: configuration, encoder, strict loading, pair tokenizer.
 
 Papers
-    Devlin et al. 2019, BERT (arXiv 1810.04805); Liu et al. 2019, RoBERTa (arXiv 1907.11692);
-    Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2, post-norm as in
-    figure 1.
+    Devlin et al. 2019, BERT (arXiv 1810.04805); Liu et al. 2019, RoBERTa (1907.11692); Vaswani et
+    al. 2017, Attention Is All You Need (1706.03762), section 3.2, post-norm as in figure 1.
 
 Symbols
     paper             here                  meaning
@@ -19,7 +18,8 @@ The way of a pair (BERT; RoBERTa packs `<s> a </s> </s> b </s>` and its embeddin
     mask       T     T    T     T       T     T    T     T      F       True = real token
     word      -1     0    1     1      -1     0    1    -1     -1       index into the word spans
 
-Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece.
+Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece; how
+files are read and checked, and what published weights are called in them (support.checkpoints).
 """
 
 import functools
@@ -35,8 +35,8 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import nn
 
-from support.checkpoints import (CONFIGS, WEIGHTS, check_config, find_file, listed, read_bpe,
-                                 read_config, read_vocabulary, read_weights, write_config)
+from support.checkpoints import (CONFIGS, check_config, find_file, listed, read_arrays, read_config,
+                                 read_pieces, write_config)
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -70,15 +70,8 @@ class BertConfig:
 
     @classmethod
     def from_json(cls, path):
-        """Read Google's bert_config.json or Hugging Face's config.json.
-
-        Raises: ValueError naming the file.
-        """
-        fields = read_config(path)
-        try:
-            return cls(**fields)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+        """Read Google's bert_config.json, Hugging Face's config.json. ValueError names the file."""
+        return read_config(path, cls)
 
     def to_json(self, path):
         """Write a config.json that `from_json` (and Hugging Face) reads back."""
@@ -104,17 +97,12 @@ def record(trace, **tensors):
 
 
 def check_options(method, printed, without):
-    """Raise ValueError unless the method's class knows these equations and ablations.
-
-    Args:
-        method: a class with PRINTED and ABLATIONS. printed: numbers of equations. without: names.
-    """
+    """Raise ValueError unless these are among the PRINTED and ABLATIONS of the method, a class."""
     for argument, given, known in (("printed", printed, method.PRINTED),
                                    ("without", without, method.ABLATIONS)):
         if unknown := set(given) - known:
-            raise ValueError(f"{method.__name__}: {argument} knows "
-                             f"{', '.join(map(str, sorted(known))) or 'nothing'}, got "
-                             f"{', '.join(sorted(map(str, unknown)))}; leave that out")
+            raise ValueError(f"{method.__name__}: {argument} knows {listed(sorted(known))}, got "
+                             f"{listed(sorted(unknown, key=str))}; leave that out")
 
 
 # ---- The encoder --------------------------------------------------------------------------------
@@ -131,12 +119,10 @@ def linear(n_in, n_out, bias=True):
 def attention_weights(scores, mask):
     """Softmax over the last axis, over the keys that the mask allows.
 
-    Args:
-        scores: (..., L), complete: whatever scales or shifts them has been done.
-        mask: bool, True = real token, either (B, L), the same keys for every query, or with as many
-            axes as scores.
-    Returns: weights shaped as scores, float32 or wider. A masked key gets exactly 0, a row without
-        a key is all 0, other rows sum to 1.
+    scores: (..., L), complete: whatever scales or shifts them has been done. mask: bool, True =
+    real token, either (B, L), the same keys for every query, or with as many axes as scores.
+    Returns weights shaped as scores, float32 or wider. A masked key gets exactly 0, a row without a
+    key is all 0, other rows sum to 1.
     """
     if mask.dim() < scores.dim():
         mask = mask.reshape(mask.shape[0], *[1] * (scores.dim() - 2), mask.shape[-1])
@@ -158,9 +144,9 @@ def merge_heads(x):
 class SelfAttention(nn.Module):
     """softmax(Q Kᵀ / √k) V, Vaswani et al. Eq. 1, in every head.
 
-    A paper's attention overrides `attend`, and says of itself what it needs and can leave out:
-    PRIOR, the kind of prior it takes; READS, whether of pieces or words; PRINTED, the equations it
-    can compute as typeset; ABLATIONS, the parts it can leave out; TRACE, name -> Shown.
+    A paper's attention overrides `attend`, and says of itself: PRIOR, the kind of prior it takes;
+    READS, pieces or words; PRINTED, the equations it can compute as typeset; ABLATIONS, the parts
+    it can leave out; TRACE, name -> Shown.
     """
 
     PRIOR = None
@@ -184,9 +170,9 @@ class SelfAttention(nn.Module):
         return self.attend(hidden, q, k, v, mask, prior, trace)  # (B, L, d)
 
     def attend(self, hidden, q, k, v, mask, prior, trace):
-        """q, k, v (B, H, L, k) -> (B, L, d). Plain attention uses neither hidden nor prior.
+        """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
 
-        A trace gets `attention` (B, H, L, L).
+        Plain attention uses neither hidden nor prior.
         """
         dropout = self.dropout if self.training else 0.0
         if trace is None:  # one fused kernel; the mask is a view, rows without a key come out 0
@@ -255,16 +241,12 @@ class Bert(nn.Module):
         self.pooler = linear(config.hidden_size, config.hidden_size)
 
     def forward(self, input_ids, segment, mask, prior=None, trace=None):
-        """Encode a batch of packed pairs.
+        """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
 
-        Args:
-            input_ids, segment: (B, L) int64.
-            mask: (B, L) bool, True = real token; padding never changes a real token.
-            prior: (B, L, L) or None, handed to every layer's attention.
-            trace: dict or None; layer i writes into trace["layer{i}"].
-        Returns: (hidden states, a list of N+1 tensors (B, L, d), the embeddings first;
-            pooled (B, d)).
-        Raises: ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
+        input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
+        real token. prior: (B, L, L) or None, handed to every layer's attention. trace: dict or
+        None; layer i writes into trace["layer{i}"].
+        Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
         if input_ids.shape[1] > self.config.max_length:
             raise ValueError(f"Bert: input_ids needs at most {self.config.max_length} tokens, got "
@@ -284,45 +266,9 @@ class Bert(nn.Module):
 
 # ---- Published weights --------------------------------------------------------------------------
 
-SKIPPED = re.compile(  # optimizer slots and buffers; heads
-    r"(.*\.)?(adam_[mv]|global_step|position_ids|token_type_ids)$"
-    r"|(cls|classifier|lm_head)\.|output_(weights|bias)$")
-RENAMES = (  # in this order
-    (r"/", "."), (r"^(bert|roberta)\.", ""), (r"\.(kernel|gamma)$", ".weight"),
-    (r"\.beta$", ".bias"), (r"_embeddings$", "_embeddings.weight"),
-    (r"token_type_emb", "segment_emb"), (r"_embeddings\.", "."),
-    (r"^encoder\.layer[._]", "layers."), (r"LayerNorm", "norm"), (r"\.self\.", "."),
-    (r"attention\.output\.dense", "attention_output"),
-    (r"attention\.output\.norm", "attention_norm"), (r"\.output\.norm", ".output_norm"),
-    (r"\.dense\.", "."))
-
-
-def our_name(name):
-    """A published tensor's name in our words; None for what is skipped by design.
-
-    >>> our_name("bert/encoder/layer_0/attention/output/LayerNorm/gamma")
-    'layers.0.attention_norm.weight'
-    """
-    for pattern, replacement in RENAMES:
-        name = re.sub(pattern, replacement, name)
-    return None if SKIPPED.match(name) else name
-
-
 def read_checkpoint(folder):
-    """Read a Google or Hugging Face folder -> (BertConfig, dict of our name -> array).
-
-    Raises: ValueError naming the file.
-    """
-    config = BertConfig.from_json(find_file(folder, *CONFIGS))
-    path, arrays = find_file(folder, *WEIGHTS), {}
-    for name, array in read_weights(path).items():
-        ours = our_name(name)
-        if ours in arrays:
-            raise ValueError(f"{path}: expected one tensor for {listed([ours])}, found "
-                             f"{listed([name])} as a second; remove one")
-        if ours is not None:
-            arrays[ours] = array
-    return config, arrays
+    """Read a folder -> BertConfig, dict of our name -> array. Raises ValueError naming the file."""
+    return BertConfig.from_json(find_file(folder, *CONFIGS)), read_arrays(folder)
 
 
 def load_bert(bert, arrays, where):
@@ -330,8 +276,8 @@ def load_bert(bert, arrays, where):
 
     Everything that a plain Bert of this config has must be there with its shape, in finite floats,
     and nothing else. New are parameters that only a subclass has, and the pooler where the file has
-    none; they keep their initial values. `where` names the file or folder.
-    Raises: one ValueError with the missing, unexpected, misshaped and other names.
+    none; they keep their initial values.
+    Raises: one ValueError with all names that do not fit, and `where`, the file or folder.
     """
     own = bert.state_dict()
     with torch.device("meta"):  # names and shapes alone
@@ -361,8 +307,8 @@ def load_bert(bert, arrays, where):
 # ---- Tokenization -------------------------------------------------------------------------------
 
 def longest_first(n, m, budget):
-    """How many pieces of two sentences stay when the longer loses its last one (b on a tie) until
-    the budget holds.
+    """How many pieces of two sentences stay when the longer loses its last (b on a tie) until the
+    budget holds.
 
     >>> longest_first(9, 3, 8), longest_first(9, 9, 7)
     ((5, 3), (4, 3))
@@ -405,36 +351,19 @@ class PairTokenizer:
 
     @classmethod
     def from_folder(cls, folder, config):
-        """Read vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa).
-
-        Raises: ValueError naming the file.
+        """Read vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa). ValueError names the file.
         """
+        ids, merges = read_pieces(folder, config.kind, config.vocab_size, config.position_offset)
         if config.kind == "bert":
-            path = find_file(folder, "vocab.txt")
-            tokenizer = cls._wordpiece(read_vocabulary(path), config.lower_case)
-        else:
-            path = find_file(folder, "vocab.json")
-            ids, merges = read_bpe(path, find_file(folder, "merges.txt"))
-            tokenizer = Tokenizer(models.BPE(ids, merges))
-            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made = cls(tokenizer, config.kind)
-        sizes = [-(-made.vocab_size // m) * m for m in (1, 8, 64, 128)]  # padded to a multiple
-        if config.vocab_size not in sizes:
-            raise ValueError(f"{path}: expected {config.vocab_size} pieces as config.json's "
-                             f"vocab_size, found {made.vocab_size}; take both from one model")
-        if config.kind == "roberta" and made.pad_id + 1 != config.position_offset:
-            raise ValueError(f"{path}: expected <pad> as config.json's pad_token_id, "
-                             f"{config.position_offset - 1}, found {made.pad_id}; take both from "
-                             "one model")
-        return made
+            return cls(cls._wordpiece(ids, config.lower_case), "bert")
+        tokenizer = Tokenizer(models.BPE(ids, merges))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return cls(tokenizer, "roberta")
 
     @classmethod
     def train(cls, texts, vocab_size=8000):
-        """Learn a lower-case WordPiece vocabulary of at most vocab_size pieces from texts.
-
-        The same texts give the same vocabulary.
-        """
-        tokenizer, texts = cls._wordpiece({"[UNK]": 0}, True), list(texts)
+        """Learn lower-case WordPiece from texts: at most vocab_size pieces, and always the same."""
+        tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(texts)
         # The trainer numbers inner letters in a random order and breaks ties by number: name them.
         normal = "".join(tokenizer.normalizer.normalize_str(text) for text in texts)
         letters = sorted(set(normal) - set(" "))
@@ -444,7 +373,7 @@ class PairTokenizer:
                             *("##" + letter for letter in letters)])
         tokenizer.train_from_iterator(texts, trainer)
         # anew: this one would find special tokens in a text
-        return cls(cls._wordpiece(tokenizer.get_vocab(), True), "bert")
+        return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case=True), "bert")
 
     def save(self, folder):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
@@ -452,8 +381,7 @@ class PairTokenizer:
         self.tokenizer.model.save(str(folder))
 
     def pieces(self, ids):
-        """The pieces behind ids as a reader knows them, a list of str: those of a byte-level BPE as
-        text, without the space in front."""
+        """The pieces behind ids, a list of str; of a byte-level BPE as text, without the space."""
         pieces = [self.tokenizer.id_to_token(i) for i in ids]
         if isinstance(self.tokenizer.model, models.BPE):
             decode = decoders.ByteLevel().decode
@@ -467,14 +395,12 @@ class PairTokenizer:
     def encode_batch(self, pairs, max_length):
         """Encode many pairs at once; each distinct text is tokenized once.
 
-        Args:
-            pairs: list of (text_a, spans_a, text_b, spans_b); spans: (n, 2) character offsets of
-                words, or None.
-            max_length: of the result; the longer sentence is truncated first.
-        Returns: for each pair (input_ids, segment, word_index). segment is 0 up to and with the
-            separator between the sentences, then 1. word_index points into spans_a or spans_b; -1
-            for specials and for pieces that overlap no word.
-        Raises: ValueError if not even the specials fit into max_length.
+        pairs: list of (text_a, spans_a, text_b, spans_b); spans: (n, 2) characters of words, or
+        None. max_length: of the result; the longer sentence is truncated first.
+        Returns for each pair (input_ids, segment, word_index). segment is 0 up to and with the
+        separator between the sentences, then 1. word_index points into spans_a or spans_b; -1 for
+        specials and for pieces that overlap no word.
+        Raises ValueError if not even the specials fit into max_length.
         """
         budget = max_length - len(self.first + self.middle + self.last)
         if budget < 0:
@@ -483,8 +409,7 @@ class PairTokenizer:
         texts = list(dict.fromkeys(text for a, _, b, _ in pairs for text in (a, b)))
         # half a surrogate pair, as broken JSON has it
         sound = [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in texts]
-        encoded = self.tokenizer.encode_batch(sound, add_special_tokens=False)
-        encoded = dict(zip(texts, encoded))
+        encoded = dict(zip(texts, self.tokenizer.encode_batch(sound, add_special_tokens=False)))
         return [self._pack(encoded[a], spans_a, encoded[b], spans_b, budget)
                 for a, spans_a, b, spans_b in pairs]
 

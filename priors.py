@@ -1,9 +1,8 @@
 """What is known of two sentences before training: DAFA's dependency matrix, lexical relations.
 
-DAFA (EMNLP Findings 2022), section 2.1, compares each word of a sentence a with each word of a
-sentence b: are they equal, and their heads, and the relations to these (M), do the subtrees below
-them match (S), are the words rare (tf-idf)? The result, M_F (n, m), calibrates attention in
-semmatch.
+DAFA (EMNLP Findings 2022), section 2.1, compares each word of a sentence a with each of a sentence
+b: are they equal, and their heads, and the relations to these (M), do the subtrees below them match
+(S), are they rare (tf-idf)? The result, M_F (n, m), calibrates attention in semmatch.
 
 "Using External knowledge to Enhanced PLM for Semantic Matching" (Li and Yuan; cited as Knowledge),
 section 3.2, asks a lexicon about both words: is one a synonym of the other, an antonym, a hypernym
@@ -23,16 +22,15 @@ A parse is any object with these five attributes; support.parses makes such obje
     types  (n+1,)     each word's relation to its head; place 0 is ROOT
     depths  (n+1,)    int, steps from each word up to ROOT
 
-Left out: lemmas and morphology of a parse, enhanced dependencies, the sense that a word has in its
-sentence.
+Left out: lemmas, morphology, enhanced dependencies, the sense that a word has in its sentence.
 """
 
+import functools
 import itertools
 import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +46,7 @@ class TfIdf:
 
     N sentences, df(w) of them with the word w. Words are case-folded; an unseen word has df = 0.
 
-    Assumes: form and corpus, which the paper does not give; the training sentences of the task,
-        one a document.
+    Assumes: form and corpus, which the paper does not give: the task's training sentences.
     Departs: the division by the mean makes a typical word weigh 1. Weights of unit length (about
         0.3 each) would take equal words below 1, where Eq. (6) as typeset weakens them.
     """
@@ -71,8 +68,8 @@ class TfIdf:
 
     def save(self, path):
         """Writes the counts as JSON."""
-        content = json.dumps({"sentences": self.N, "df": self.df}, indent=1, ensure_ascii=False)
-        Path(path).write_text(content + "\n", "utf-8")
+        text = json.dumps({"sentences": self.N, "df": self.df}, indent=1, ensure_ascii=False)
+        Path(path).write_text(text + "\n", "utf-8")
 
     @classmethod
     def load(cls, path):
@@ -95,11 +92,9 @@ def tree_similarity(a, b, theta=2.0):
         s = 1 for equal words, else 0                                                  DAFA Eq. (2)
         r = θ for equal relations, else 1                                              DAFA Eq. (3)
 
-    θ = 2, the paper's, ties its own example: Apple and company in one role give 2, as does Apple
-    in two roles.
+    θ = 2, the paper's, ties its own example: Apple and company in one role, or Apple in two: 2.
 
-    Assumes: words are equal up to case, relations exactly; the ROOT of a equals the ROOT of b and
-        no word.
+    Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone.
     """
     same_words = a.symbols[:, None] == b.symbols  # (n+1, m+1)
     same_types = a.types[1:, None] == b.types[1:]  # (n, m)
@@ -113,14 +108,13 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False):
         S(i, j) = α + ν · Σ S(x, y) over children x of i, y of j,   if t_i = t_j and r_i = r_j
                   0,                                                else
 
-    Printed: S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over the same. α then counts once per
-    *pair* of children: a word with many children gets a large S whatever the children are, and a
-    leaf gets none.
+    Printed: S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over the same. α then counts once for each
+    *pair* of children, whatever these are, and a leaf gets none.
 
     Assumes: α = 1, ν = 0.5; equality as in Eq. (1).
     Departs: α counts once, for a leaf as well. The text calls it "a fixed score to the child nodes
-        of matching trigram pair", by which a leaf would have none; we give it to the matching pair
-        itself, and that of matching children reaches their heads as ν α.
+        of matching trigram pair"; we give it to the matching pair itself, and that of matching
+        children reaches their heads as ν α.
     Raises ValueError when the heads of a are no tree.
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
@@ -143,12 +137,10 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False):
 def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()):
     """M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]   DAFA Eq. (5), (n, m) float32.
 
-    M and S are never negative here, so abs does nothing.
-
-    a, b: parses of n and m words. tf_a (n,), tf_b (m,): TfIdf.weights of their words.
-    printed: set of equation numbers; 4 counts here.
-    without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1).
-    Raises ValueError for another part.
+    a, b: parses of n and m words. tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set
+    of equation numbers; 4 counts here. without: set of parts to leave out, "tree" (M = 0),
+    "subgraph" (S = 0), "tfidf" (tf = 1). Raises ValueError for another part. M and S are never
+    negative here, so abs does nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
         all three, 0.
@@ -177,48 +169,41 @@ MANY = 100    # a hypernym with more direct hyponyms (person, travel) is too gen
 FUNCTION_WORDS = frozenset("""
     a an the this that these those such no none any each every either neither both another own there
     i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
-    himself she her hers herself it its itself they them their theirs themselves
-    who whom whose which what whoever whatever whichever
-    be am is are was were been being have has had having do does did doing done
-    can could will would shall should may might must ought
-    and or but nor if than because whereas although though unless until till whether while since so
-    yet of in to for on with at by from into onto upon as about over under after before between
-    among against during without within through throughout across along around behind beneath beside
-    besides beyond off out toward towards via per despite except
-    not n't 's 'm 'd 're 've 'll re ve ll ca wo sha ai gon na wan ta
-    b c d e f g h j k l m n o p q r s t u v w x y z""".split())
+    himself she her hers herself it its itself they them their theirs themselves who whom whose
+    which what whoever whatever whichever be am is are was were been being have has had having do
+    does did doing done can could will would shall should may might must ought and or but nor if
+    than because whereas although though unless until till whether while since so yet of in to for
+    on with at by from into onto upon as about over under after before between among against during
+    without within through throughout across along around behind beneath beside besides beyond off
+    out toward towards via per despite except not n't 's 'm 'd 're 've 'll re ve ll ca wo sha ai gon
+    na wan ta b c d e f g h j k l m n o p q r s t u v w x y z""".split())
 
 
-class Facts(NamedTuple):
+class Facts:
     """What a lexicon knows of a word, as sets of keys. Words are related when their sets meet.
 
     senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms.
-    parents: keys that it shares with its co-hyponyms. keys: all of these; without a common one,
-    words are not related.
+    parents: keys that it shares with its co-hyponyms.
     """
-    senses: frozenset
-    opposites: frozenset
-    ancestors: frozenset
-    parents: frozenset
-    keys: frozenset
 
+    def __init__(self, senses, opposites, ancestors, parents):
+        self.senses, self.opposites = senses, opposites
+        self.ancestors, self.parents = ancestors, parents
 
-def make_facts(senses, opposites, ancestors, parents):
-    """Facts out of four sets of keys."""
-    keys = senses | opposites | ancestors | parents
-    return Facts(*map(frozenset, (senses, opposites, ancestors, parents, keys)))
+    @functools.cached_property
+    def keys(self):
+        """All of these. Without a common one, words are not related."""
+        return self.senses | self.opposites | self.ancestors | self.parents
 
 
 def relation_matrix(facts_a, facts_b):
     """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a, word j of b.
 
     facts_a, facts_b: Facts of n and m words, None for a word that the lexicon lacks. "hypernym"
-    holds where word j is a hypernym of word i, as animal is of dog; "hyponym" where word i is one
-    of word j.
+    holds where word j is one of word i, as animal is of dog; "hyponym" where word i is one of j.
 
     Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
-        example, wheat and corn, is a pair of them. Synonyms share all their hypernyms; they do not
-        count as co-hyponyms.
+        example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms.
 
     >>> words = Table({"hypernym": [("dog", "animal")], "synonym": [("beast", "animal")]})
     >>> k = relation_matrix(words.facts(["dogs", "beast", "dog"]), words.facts(["Animal"]))
@@ -264,9 +249,8 @@ class Lexicon:
     def facts(self, words):
         """Facts of n words of a sentence, a list; None for a word that the lexicon lacks.
 
-        Case does not matter. Each word of an expression (New York, ice creams) gets the Facts of
-        the expression in place of its own. Of expressions that overlap, the one that starts first
-        counts, then the longest, of up to LONGEST words.
+        Each word of an expression (New York, ice creams) gets the Facts of the expression in place
+        of its own. Of expressions that overlap, the one that starts first counts, then the longest.
         """
         words, facts = [word.casefold() for word in words], []
         while len(facts) < len(words):
@@ -294,36 +278,33 @@ class Lexicon:
 class Table(Lexicon):
     """A lexicon from pairs of words, such as support.toy.LEXICON.
 
-    Assumes: words as they stand, up to case, without lemmatizing. Only what the pairs say: a
-        synonym's synonym or a hypernym's hypernym needs a pair of its own. Each word of the table
-        is a synonym of itself.
+    Assumes: words as they stand, up to case. Only what the pairs say: a synonym's synonym or a
+        hypernym's hypernym needs a pair of its own. Each word here is a synonym of itself.
     """
 
     def __init__(self, pairs):
         """pairs: dict relation -> pairs of words, or of expressions of up to LONGEST words.
 
-        Relations: synonym, antonym, cohyponym, and hypernym for (specific, general). Raises
-        ValueError for another one.
+        Relations: synonym, antonym, cohyponym, and hypernym for (specific, general); ValueError for
+        another one.
         """
         if not pairs.keys() <= set(RELATIONS) - {"hyponym"}:
             raise ValueError(f"Table: pairs takes synonym, antonym, hypernym, cohyponym; "
                              f"got {sorted(pairs)}")
-        table = {}   # word -> its senses, opposites, ancestors, parents
+        self.table = {}   # word -> Facts
         for relation, rows in pairs.items():
             for x, y in rows:
                 x, y = x.casefold(), y.casefold()
                 for word, other in ((x, y), (y, x)):
-                    sets = table.setdefault(word, ({word}, set(), set(), set()))
-                    senses, opposites, ancestors, parents = sets
+                    facts = self.table.setdefault(word, Facts({word}, set(), set(), set()))
                     if relation == "synonym":
-                        senses.add((x, y))
+                        facts.senses.add((x, y))
                     elif relation == "antonym":
-                        opposites.add(other)
+                        facts.opposites.add(other)
                     elif relation == "cohyponym":
-                        parents.add((x, y))
+                        facts.parents.add((x, y))
                     elif word == x:
-                        ancestors.add(y)
-        self.table = {word: make_facts(*sets) for word, sets in table.items()}
+                        facts.ancestors.add(y)
         super().__init__(self.table)
 
     def base_forms(self, word):
@@ -339,20 +320,16 @@ class WordNet(Lexicon):
     Assumes: all of this, which the paper leaves open.
         A word stands for all its lemmas, of any part of speech. FUNCTION_WORDS have no facts.
         Synonyms share a sense, any; a word is one of itself. Antonyms are opposed in any sense, and
-        so are their synonyms: big to small, as large is. An adjective only similar to one with an
-        antonym gets none.
-        Hypernyms and co-hyponyms are those of a lemma's first sense, its most frequent: over all
-        senses, most such pairs are chance (to right and to prepare are changes). The hypernym may
-        be meant in any sense.
-        A hypernym is up to `depth` steps away. Co-hyponyms share a direct one that has at most MANY
-        hyponyms. An instance counts as a hyponym (Paris of city).
+        so are their synonyms: big to small, as large is. An adjective that is only similar to one
+        with an antonym gets none.
+        Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense, its
+        most frequent: over all senses, most such pairs are chance (to right and to prepare are
+        changes). The hypernym may be meant in any sense. Co-hyponyms share a direct one that has at
+        most MANY hyponyms. An instance counts as a hyponym (Paris of city).
     """
 
     def __init__(self, depth=3):
-        """Loads WordNet, a few seconds and 230 MB, once.
-
-        Raises ValueError when depth is below 1, or when nltk has no WordNet to load.
-        """
+        """Loads WordNet, a few seconds and 230 MB. ValueError: none is there; depth is below 1."""
         if depth < 1:
             raise ValueError(f"WordNet: depth must be 1 or more, got {depth}")
         self.depth, self.wordnet, self.bases, self.known = depth, load_wordnet(), {}, {}
@@ -369,19 +346,18 @@ class WordNet(Lexicon):
     def look_up(self, name):
         """Facts of a case-folded word or expression, or None. Each is read once."""
         if name not in self.known:
-            function_word = name in FUNCTION_WORDS
-            self.known[name] = None if function_word else self.read(name.replace(" ", "_"))
+            self.known[name] = self.read(name)
         return self.known[name]
 
     def read(self, name):
         """Facts out of WordNet, or None. Keys are synsets' names, such as dog.n.01."""
         senses, first = set(), set()
         for pos in "nvar":
-            for lemma in self.wordnet._morphy(name, pos):
+            for lemma in self.wordnet._morphy(name.replace(" ", "_"), pos):
                 synsets = self.wordnet.synsets(lemma, pos)
                 senses.update(synsets)
                 first.add(synsets[0])
-        if not senses:
+        if not senses or name in FUNCTION_WORDS:
             return None
         opposites = {other.synset() for s in senses for lemma in s.lemmas()
                      for other in lemma.antonyms()}
@@ -391,19 +367,17 @@ class WordNet(Lexicon):
                            for above in s.hypernyms() + s.instance_hypernyms()})
         parents = {s for s in levels[1] if len(s.hyponyms()) <= MANY}
         sets = senses, opposites, set().union(*levels[1:]), parents
-        return make_facts(*({s.name() for s in synsets} for synsets in sets))
+        return Facts(*({s.name() for s in synsets} for synsets in sets))
 
 
 def load_wordnet():
     """nltk's WordNet. Raises ValueError when there is none, or a damaged one."""
     from nltk.corpus import wordnet   # imported here, as few runs need it
-    remedy = ("get it with `python -m nltk.downloader wordnet`, or let NLTK_DATA name a folder "
-              "that has it")
     try:
         wordnet.ensure_loaded()
-    except LookupError:
-        raise ValueError(f"WordNet: nltk does not find it; {remedy}") from None
     except Exception as problem:   # a damaged zip file can raise almost anything
-        raise ValueError(f"WordNet: nltk's copy is damaged ({type(problem).__name__}); "
-                         f"{remedy}") from None
+        absent, kind = isinstance(problem, LookupError), type(problem).__name__
+        found = "does not find it" if absent else f"has a damaged copy of it ({kind})"
+        raise ValueError(f"WordNet: nltk {found}; get it with `python -m nltk.downloader wordnet`, "
+                         f"or let NLTK_DATA name a folder that has it") from None
     return wordnet

@@ -9,8 +9,8 @@ Papers
 
 Both read a pair, and then read single words of it again, one at each of T steps, each chosen by
 what has been read before. DRr-Net reads words and has no pre-trained weights; LadRa-Net reads the
-pieces of a packed pair, and phrases of them, with BERT or RoBERTa. Equations come in the papers'
-order, first what both share. `printed`, `without`, `Departs:` and `Assumes:` are as in semmatch.py.
+pieces of a packed pair, and phrases of them, with BERT or RoBERTa. `printed`, `without`, `Departs:`
+and `Assumes:` are as in semmatch.py.
 
 Names (ours | paper)
     states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b, of the other one
@@ -37,8 +37,7 @@ SPENT = 1e-6      # a word of which no more is left than this has been read as o
 
 
 def check_sizes(method, beta, **counts):
-    """ValueError naming the argument unless β is above 0 and each count, or each of a tuple, is a
-    whole number above 0."""
+    """ValueError unless β is above 0 and each count, or each of a tuple, is a whole one above 0."""
     for name, count in counts.items():
         numbers = count if isinstance(count, (tuple, list)) else (count,)
         if not numbers or any(type(number) is not int or number < 1 for number in numbers):
@@ -58,10 +57,8 @@ def stacked_gru(x, mask, grus):
     The text reads Eq. (1), x^l = h^(l-1), as what is to be improved: only (2) is computed.
     Assumes: torch's form of the GRU; one direction.
 
-    Args: x: (B, n, d). mask: bool (B, n), True = real word, padding on the right. grus:
-        nn.GRU(batch_first=True), the lowest first.
-    Returns: [h^l; x^l] of the top layer (B, n, d + Σ hidden sizes), 0 at padding, which no GRU
-        sees.
+    Args: x: (B, n, d). mask: bool (B, n), True = real, padding right. grus: the lowest first.
+    Returns: [h^l; x^l] of the top layer (B, n, d + Σ hidden sizes), 0 at padding.
     """
     # A row without a word reads one piece of padding, and is 0 in the end.
     lengths = mask.sum(1).clamp(min=1).cpu()
@@ -83,8 +80,7 @@ def attentive_pooling(states, mask, W, w):
     Departs: Eq. (11) sums to L, the number of layers, and averages to l_ab: the number of tokens
     and l_r are meant.
 
-    Args: states: (B, n, d). mask: bool (B, n), True = real. W: Linear d → A. w: Linear A → 1
-        without bias.
+    Args: states: (B, n, d). mask: bool (B, n). W: Linear d → A. w: Linear A → 1 without bias.
     Returns: h (B, d) and the weights (B, n), masked exactly 0; a row without a word gives zeros.
     """
     weights = attention_weights(w(W(states).tanh())[..., 0], mask)  # (B, n)
@@ -96,18 +92,15 @@ def choose(states, keys, mask, clue, w_d, beta, left=None, printed=False):
     DRr-Net Eqs. (5), (6); LadRa-Net Eqs. (13), (14), its second line
 
         m̄ = ω_dᵀ tanh(W_d A + clue ⊗ e),   ā = Σ_i softmax_i(β m̄) h_i,
-        clue = U_d h̄_(t-1) + M_d h^b   (+ Σ_j V_rd ā^j in LadRa-Net)
+        clue = U_d h̄_(t-1) + M_d h^b   (+ Σ_j V_rd ā^j in LadRa-Net), which ⊗ e repeats
 
-    The clue is repeated for each word: that is all of ⊗ e.
-    Departs: Eq. (5) takes the arg-max of ᾱ, which is a sum of weights and so the number 1, by an
-    operation that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is
-    left of each word; but less than one times a negative score is a higher score. Here the weight
-    is ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
+    Departs: Eq. (5) takes the arg-max of ᾱ, a sum of weights and so the number 1, by an operation
+    that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is left of
+    each word; but less than one times a negative score is a higher score. Here the weight is
+    ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
 
-    Args:
-        states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True =
-            real. clue: (B, A). w_d: Linear A → 1 without bias. beta: a large number. left: (B, n),
-            c, or None.
+    Args: states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True
+        = real. clue: (B, A). w_d: Linear A → 1 without bias. left: (B, n), c, or None.
     Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
         `printed` c m̄.
     """
@@ -128,8 +121,7 @@ def choose(states, keys, mask, clue, w_d, beta, left=None, printed=False):
 class Choice(nn.Module):
     """The weights of one F, without biases, as on the pages: DRr-Net Eq. (5), LadRa-Net Eq. (13).
 
-    Args: d: width of what is chosen. hidden: of h̄. guide: of the guide vector, or None. chained:
-        with V_d.
+    Args: d, hidden, guide: widths of words, of h̄, of h^b or None. chained: with V_d.
     """
 
     def __init__(self, d, hidden, attention_size, guide, chained=False):
@@ -168,9 +160,8 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
 
         ā_t = F([h_1, ..., h_l], h̄_(t-1), h^b),   h̄_t = GRU(ā_t, h̄_(t-1)),   v = h̄_T
 
-    Args: states: (B, n, d). mask: bool (B, n), True = real. h: h̄_0, the GRU's first state. guide:
-        h^b (B, d), the other sentence's vector. choice: Choice. gru: nn.GRUCell. steps: T. beta: as
-        in choose.
+    Args: states: (B, n, d). mask: bool (B, n), True = real. h: h̄_0. guide: h^b (B, d). choice:
+        Choice. gru: nn.GRUCell. steps: T.
     Returns: v, h̄_T, and the weights of each step (B, T, n).
     """
     keys, reading = choice.W_d(states), []
@@ -198,8 +189,7 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
         α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
 
     Beware: p^h and p^v have been through a softmax. Where a rate of learning too high makes them 0
-    and 1, alike for all pairs, MLP_3 still learns how frequent the labels are, and nothing before
-    it learns again.
+    and 1, alike for all pairs, nothing before MLP_3 learns again.
     Args: p_h, p_v: (B, C), or None: that side is left out. w_h, w_v: Linear C → 1. mlp: of C → C.
     Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of the sides there are.
     """
@@ -214,13 +204,11 @@ READ = "Read, the largest weight of each step."
 class DrrNet(nn.Module):
     """Reads both sentences word by word, then re-reads T of each one's words: DRr-Net Eqs. (1)-(8).
 
-    Sizes as in the paper's Table I, but d_w: 300 + 100 + 17 + 2 = 419 where the table has 412
-    (other tags). There is no BERT in it.
+    Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
     Departs: β "is an arbitrarily big value"; as typeset, {6}, it is 10⁸, and the choice an arg-max
-    again, without a gradient. Ours is 200. On 64 MRPC pairs at the initial weights the largest
+    again, without a gradient. Ours is 200: on 64 MRPC pairs at the initial weights the largest
     weight is then above 0.9 in 63 % of the choices, and its slope, β w (1 - w), above 0.01 in 92 %
-    (31 and 100 % with 100; 93 and 35 % with 1000; with fixed vectors of GloVe's size 83 and 54 %).
-    Training makes the scores larger and so the choices harder.
+    (31 and 100 % with 100; 93 and 35 % with 1000). Training makes the choices harder.
     The loss has the softmax of P; where C = 1, a score, all three ends are linear.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
@@ -230,11 +218,10 @@ class DrrNet(nn.Module):
     without, the paper's Table VI: "initial-vector": h̄_0 = 0; "guide-vector": no M_d h^b; "global":
     P = MLP_3(α_v p^v); "reread": P = MLP_3(α_h p^h).
 
-    Args:
-        vocabulary: has the lists `words` and `characters`, both behind 0, padding, and 1, unknown;
-            and `vectors`, float32 (2 + words, size), fixed, or None: word_size wide and learned.
-        classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
-        dropout: probability. kernel: of the character CNN. layers: of the GRU. steps: T. beta: β.
+    Args: vocabulary: has the lists `words` and `characters`, both behind 0, padding, and 1,
+        unknown; and `vectors`, float32 (2 + words, size), fixed, or None: word_size wide and
+        learned. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS. dropout:
+        probability. kernel: of the character CNN. layers: of the GRU. steps: T. beta: β.
     Raises: ValueError for an option that is not known, or if nothing is left to judge by.
     """
 
@@ -244,10 +231,8 @@ class DrrNet(nn.Module):
     TRACE = {
         "pooling": Shown("First look", "sentence pair word", LOOK, 1.0),
         "reading": Shown("Reading, step by step", "sentence pair step word", READ, 1.0, True),
-        "relations": Shown("The two judgements", "pair judge class",
-                           "What was said after reading, and after re-reading.", 1.0),
-        "gates": Shown("Gates of the two judgements", "pair judge",
-                       "How much counts what was said after reading, and after re-reading.", 1.0)}
+        "relations": Shown("The two judgements", "pair judge class", "", 1.0),
+        "gates": Shown("Gates of the two judgements", "pair judge", "How much each counts.", 1.0)}
 
     def __init__(self, vocabulary, classes, printed=frozenset(), without=frozenset(), *,
                  dropout=0.0, word_size=300, character_size=100, kernel=5, highways=2,
@@ -326,10 +311,7 @@ class DrrNet(nn.Module):
         return self.dropout(x)
 
     def relation(self, mlp, vectors):
-        """p of one side, MLP_1 or MLP_2 on a's vectors matched with b's.
-
-        Args: vectors: (2B, d), a's and then b's. Returns: (B, C).
-        """
+        """p of one side (B, C): MLP_1 or MLP_2. vectors: (2B, d), a's and then b's."""
         logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return logits if logits.shape[1] == 1 else logits.softmax(-1)
@@ -376,18 +358,13 @@ def layer_mix(hidden_states, alpha):
     """A token's vector from all blocks.  LadRa-Net Eq. (9): h⁰_t = Σ_l α_l BERT^l_t
 
     Assumes: "trained during model training", α is free, neither positive nor of sum 1.
-    Args: hidden_states: N tensors (B, L, d), the blocks' outputs without the embeddings.
-        alpha: (N,).
-    Returns: (B, L, d).
+    Args: hidden_states: N tensors (B, L, d), of the blocks alone. alpha: (N,). Returns: (B, L, d).
     """
     return sum(a * h for a, h in zip(alpha, hidden_states, strict=True))  # (B, L, d)
 
 
 def convolution(n_in, n_out, kernel, follows):
-    """nn.Conv1d without padding that keeps the size of its numbers (He et al. 2015).
-
-    Args: follows: what does, "relu" or "linear".
-    """
+    """nn.Conv1d that keeps the size of numbers (He et al. 2015). follows: "relu" or "linear"."""
     layer = nn.Conv1d(n_in, n_out, kernel)
     nn.init.kaiming_normal_(layer.weight, nonlinearity=follows)
     nn.init.zeros_(layer.bias)
@@ -422,8 +399,7 @@ def read_limit(states, W_phi, steps, printed=False):
     """φ = T σ(W_φ A), how often a token may be read.  LadRa-Net Eq. (14), last line
 
     Departs: φ near 0 makes one reading spend a token many times over. We keep φ in [1, max(1, T -
-    1)]: one reading spends no more than a token, and T - 1 readings in full always spend it.
-    `printed` does not.
+    1)]: T - 1 readings in full always spend a token. `printed` does not.
     Args: states: (B, n, d). W_phi: Linear d → 1 without bias. steps: T. Returns: φ (B, n).
     """
     phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
@@ -436,12 +412,9 @@ def coverage(left, read, phi, mask, printed=False):
     Departs: m̄ is a score of either sign, so that a word of negative score is never spent, however
     often it is read, and one beyond 2φ in size diverges. The text updates c "based on the
     calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
-    most. Beside β m̄, ln c is small until c is: a token that suits is read until it is spent. When
-    all real tokens of a row are spent, c is 1 again for the whole row. `printed` subtracts m̄ and
-    never restarts.
+    most. Where all real tokens are spent, c is 1 again for the whole row. `printed` subtracts m̄.
 
-    Args: left: (B, n), c_(t-1). read: (B, n), the weights; with `printed` m̄. phi: (B, n).
-        mask: bool (B, n), True = real.
+    Args: all (B, n): left, c_(t-1); read, weights, with `printed` m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.
     """
     left = left - read / phi  # (B, n)
@@ -464,14 +437,11 @@ def dynamic_sequential_attention(states, mask, h_ab, choices, W_f, w_f, W_phi, g
     "support". Ours starts with 0; `printed` {12} with 1. {14} as in choose and coverage.
     Assumes: V_rd is one map for all earlier choices, W_φ one for all r, as their indices say.
 
-    Args:
-        states: E tensors (B, L, d), h^r. mask: bool (B, L), True = real. h_ab: (B, d).
-        choices: E of Choice, all but the first chained. W_f: Linear d → A, w_f: Linear A → 1,
-            W_phi: Linear d → 1, all without bias. gru: nn.GRUCell. steps: T. beta: as in choose.
-        printed: of {12, 14}.
-    Returns:
-        h̄_1, ..., h̄_T (B, T, d); a dict of "reading", the weights of each choice, and "coverage",
-        what they leave, (B, T, E, L), and "mixture" (B, T, E), softmax_r.
+    Args: states: E tensors (B, L, d), h^r. mask: bool (B, L), True = real. h_ab: (B, d). choices: E
+        of Choice, all but the first chained. W_f: Linear d → A, w_f: Linear A → 1, W_phi: Linear
+        d → 1, all without bias. gru: nn.GRUCell. steps: T. printed: of {12, 14}.
+    Returns: h̄_1, ..., h̄_T (B, T, d); a dict of "reading", the weights of each choice, and
+        "coverage", what they leave, (B, T, E, L), and "mixture" (B, T, E), softmax_r.
     """
     typeset, h, steps_taken = 14 in printed, h_ab, []
     keys = [choice.W_d(x) for choice, x in zip(choices, states, strict=True)]
@@ -523,12 +493,9 @@ class LadraNet(nn.Module):
     TRACE = {
         "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0),
         "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True),
-        "coverage": Shown("Coverage, step by step", "pair step reader piece",
-                          "How much is left of each after a step.", 1.0),
-        "layers": Shown("Mixture of layers", "layer", "How much of each layer is in a token; "
-                        "learned, the same for every sentence."),
-        "mixture": Shown("Mixture of each step", "pair step reader", "How much of the piece and "
-                         "the phrases that a step chose goes on.", 1.0)}
+        "coverage": Shown("Coverage, step by step", "pair step reader piece", "What is left.", 1.0),
+        "layers": Shown("Mixture of layers", "layer", "The same for every sentence."),
+        "mixture": Shown("Mixture of each step", "pair step reader", "Of what it chose.", 1.0)}
 
     def __init__(self, config, classes, printed=frozenset(), without=frozenset(), *,
                  attention_size=200, kernels=(2, 3), steps=5, beta=600.0):

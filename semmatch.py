@@ -4,22 +4,17 @@ Papers
     DABERT     Wang et al., "DABERT: Dual Attention Enhanced BERT for Semantic Matching", COLING
                2022. Eqs. (1)-(7).
     DAFA       Song et al., "Improving Semantic Matching through Dependency-Enhanced Pre-trained
-               Model with Adaptive Fusion", Findings of EMNLP 2022. Eqs. (6)-(9); (1)-(5) build the
-               prior and live in priors.py.
+               Model with Adaptive Fusion", Findings of EMNLP 2022. Eqs. (6)-(9); (1)-(5) are in
+               priors.py.
     Knowledge  Li and Yuan, "Using External Knowledge to Enhanced PLM for Semantic Matching".
                Eqs. (1)-(8); the relations k_ij are made in priors.py, (9) is in train.py.
 
-How to read this file
-    A method is a subclass of bert_min.SelfAttention that overrides `attend`: queries, keys and
-    values are projected by the pre-trained weights, the paper's equations follow, and what comes
-    out replaces the plain attention output before the layer's output projection. Equations that
-    papers share stand first, once, and cite each of them; what the papers have in common, and what
-    each changes, is the table in FusionAttention.
+A method is a subclass of bert_min.SelfAttention: what its paper makes of the pre-trained queries,
+keys and values replaces the plain attention's output. Equations that papers share stand first.
 
-    Every equation is computed as its text intends. `printed={6, 7}` computes those numbers as
-    typeset, so that a reader can watch what that does; the docstrings say under `Departs:` what
-    differs and under `Assumes:` what the paper leaves open. `without={"gates"}` removes a part, as
-    the papers' ablation tables do.
+Every equation is computed as its text intends. `printed={6, 7}` computes those numbers as typeset.
+Docstrings say under `Departs:` what differs and under `Assumes:` what the paper leaves open.
+`without={"gates"}` removes a part, as the papers' ablation tables do.
 
 Names (ours | DABERT | DAFA | Knowledge)
     sem | A, a_i | Sem, s_i | O_sem, o_i^sem           v | v_i | v_i | u_i
@@ -27,7 +22,7 @@ Names (ours | DABERT | DAFA | Knowledge)
     prior | - | M_F (n, m) | k_ij (n, m, R)            f | f_i | f_i | g_i^filter
     spread prior | - | ln M̃ (L, L) | G(k_ij) (L, L)    attention_size | d_l | d_seq | d_attn
 
-Left out: DRr-Net and LadRa-Net (reread.py), training (train.py), parses and WordNet (priors.py).
+Left out: the encoder (bert_min.py), the other two papers (reread.py), training (train.py).
 """
 import math
 
@@ -52,27 +47,20 @@ def guided_attention(values, guide, mask, W_values, W_guide, w, printed=False):
         δ_i = tanh(W_D Dep ⊕ (W_s s_i + b_s)),      d*_i = Dep softmax(w_d δ_i + b_d)
         γ_i = tanh(W_S Sem ⊕ (W_d* d*_i + b_d*)),   s*_i = Sem softmax(w_s* γ_i + b_s*)
 
-    with ⊕ for concatenation; this is either line. Bridge: in the first, values = Dep, guide = Sem,
-    W_values = W_D, W_guide = W_s; in the second, values = Sem, guide = d*, W_values = W_S, W_guide
-    = W_d*. DABERT writes d̄, ā for d*, s*; Knowledge ô^knw, ô^sem.
+    This function is either line. In the first, values = Dep, guide = Sem, W_values = W_D, W_guide =
+    W_s; in the second, values = Sem, guide = d*. DABERT writes d̄, ā for d*, s*.
 
-    Departs: after ⊕ and tanh the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s) + b).
-    The bracket is the same number for every j and cancels in the softmax: the guide has no
-    influence and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i
-    + b_s), in which guide and value meet before tanh; b, which cancels as well, is dropped.
-    `printed` computes the page.
-    Knowledge's own note reads ⊕ as "concatenation then linear layer", which is this sum; its
-    w ∈ R^d_attn has half the size that the stack on the page needs.
-    Assumes: W_D ∈ R^(d_seq × d_v) ties the page's attention width to the sequence length; ours is
-    `attention_size`. The weights' index i does not mean weights of their own for every token. No
-    dropout here.
+    Departs: with ⊕ for concatenation the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
+    + b). The bracket is the same for every j and cancels in the softmax: the guide has no influence
+    and all rows of d* are equal. Knowledge's note, "concatenation then linear layer", is this sum,
+    too. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in which guide and value
+    meet before tanh. `printed` computes the page.
+    Assumes: the page ties the attention's width to the sequence length; ours is `attention_size`.
+    The weights' index i does not mean weights of their own for every token. No dropout here.
 
-    Args:
-        values, guide: (B, L, d). mask: bool (B, L), True = real token.
-        W_values: Linear d → A without bias. W_guide: Linear d → A. w: Linear A → 1 without bias;
-            with `printed` Linear 2A → 1 with bias.
-    Returns:
-        the attended values (B, L, d) and the weights (B, L, L): row i is token i's guide, masked
+    Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
+        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `printed`, 2A → 1 with.
+    Returns: the attended values (B, L, d); the weights (B, L, L), row i is token i's guide, masked
         keys exactly 0.
     """
     keys, queries = W_values(values), W_guide(guide)
@@ -94,13 +82,10 @@ def gated_fusion(sem, other, W_sem, W_other, W_g=None):
         d̂_i = tanh(W_d d*_i + b_d),  ŝ_i = tanh(W_s s*_i + b_s),  g_i = σ(W_g (d̂_i ⊕ ŝ_i)),
         v_i = g_i ŝ_i + (1 - g_i) d̂_i
 
-    Assumes: W has no weights of its own for each token i; d_hid is the signal's size d.
-    Knowledge's W_g has a bias. Without W_g the gate is one half, the plain mean: "we only integrate
-    two signals by simple averaging" (DABERT § 4.3), and our reading of "w/o gate mechanism" (DAFA
-    Table 8).
+    Assumes: d_hid is the signal's size d. Knowledge's W_g has a bias. Without W_g the gate is one
+    half: "simple averaging" (DABERT § 4.3); our reading of "w/o gate mechanism" (DAFA Table 8).
 
-    Args: sem, other: (B, L, d), s* and d*. W_sem, W_other: Linear d → d. W_g: Linear 2d → 1, or
-        None.
+    Args: sem, other: (B, L, d), s*, d*. W_sem, W_other: Linear d → d. W_g: Linear 2d → 1 or None.
     Returns: v (B, L, d), between ŝ and d̂ in every coordinate, and the gate g (B, L, 1) in (0, 1).
     """
     d_hat, s_hat = W_other(other).tanh(), W_sem(sem).tanh()
@@ -118,16 +103,13 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
         f_i = σ(W_f (s_i ⊕ (W_v v_i + b_v))),   l_i = f_i tanh(W_l v_i + b_l)
 
     Knowledge has no W_v, a bias in f, and writes u for v, y for l.
-    Departs: on the page l_i replaces s_i, although the gate "will incorporate the fusion features
-    and the original features", "otherwise, the fusion information will be filtered out" (DABERT,
-    DAFA): with f near 0 the page filters out everything. Knowledge says y "replaces the standard
-    output", but its case study lets "the base PLM's semantic understanding" prevail where the gate
-    is low, "although Equation 8 only shows scaling". We return s_i + l_i; `printed` returns l_i
-    alone.
-    Assumes: as in gated_fusion. Without W_f the gate is one.
+    Departs: on the page l_i replaces s_i, so that f near 0 filters out everything. But the gate
+    "will incorporate the fusion features and the original features" (DABERT, DAFA), and lets "the
+    base PLM's semantic understanding" prevail, "although Equation 8 only shows scaling"
+    (Knowledge). We return s_i + l_i; `printed` returns l_i alone.
 
-    Args: sem, v: (B, L, d). W_v: Linear d → d, or None: v itself. W_l: Linear d → d. W_f: Linear
-        2d → 1, or None.
+    Args: sem, v: (B, L, d). W_v: Linear d → d or None, v itself. W_l: Linear d → d. W_f: Linear
+        2d → 1 or None, an open gate.
     Returns: the layer's signal (B, L, d) and the gate f (B, L, 1) in (0, 1).
     """
     of_v = v if W_v is None else W_v(v)  # (B, L, d)
@@ -142,12 +124,10 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
 def spread_prior(prior, word_index, segment, elsewhere):
     """A matrix over words becomes a matrix over tokens.
 
-    "We change the dimension of M_F by adding 1, and ensure each element is in the corresponding
-    position in the sentence alignment" (DAFA § 2.2); "reshaped appropriately to match" (Knowledge
-    § 3.3).
-    Assumes: each piece of a word has its word's value; both cross blocks are filled, a × b and,
-    transposed, b × a; special tokens, padding and pairs inside one sentence get the value
-    `elsewhere`.
+    "Ensure each element is in the corresponding position in the sentence alignment" (DAFA § 2.2);
+    "reshaped appropriately to match" (Knowledge § 3.3).
+    Assumes: each piece of a word has its word's value; special tokens, padding and pairs inside one
+    sentence get the value `elsewhere`.
 
                 [CLS] a  a  [SEP] b  b  [SEP]
         [CLS]     ·   ·  ·    ·   ·  ·    ·        · elsewhere
@@ -155,10 +135,9 @@ def spread_prior(prior, word_index, segment, elsewhere):
         [SEP]     ·   ·  ·    ·   ·  ·    ·
         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
 
-    Args:
-        prior: (B, n, m); n or m may be 0. word_index: int64 (B, L), each piece's word in its own
-            sentence, -1 where there is none. segment: int64 (B, L), 0 in sentence a, 1 in b.
-    Returns: (B, L, L), symmetric, on prior's device.
+    Args: prior: (B, n, m); n or m may be 0. word_index: int64 (B, L), each piece's word in its own
+        sentence, -1 where there is none. segment: int64 (B, L), 0 in sentence a, 1 in b.
+    Returns: (B, L, L), symmetric.
     """
     # A sentence without words gets a place to look at, though its value is not used.
     prior = F.pad(prior, (0, int(prior.shape[2] == 0), 0, int(prior.shape[1] == 0)))
@@ -180,13 +159,11 @@ def calibrated_attention(q, k, v, prior, mask, dropout=0.0, printed=False, trace
 
     Departs: a product turns a *negative* q·k with a high prior into a lower weight, the opposite of
     "strengthening the attention weight of same dependency". We multiply the weights, not the
-    scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k), which is softmax(QKᵀ/√d_k + ln M̃). A larger
-    entry never lowers its own weight, and M̃ = 1 everywhere is plain attention. `printed`
-    multiplies the scores.
+    scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k). A larger entry never lowers its own weight, and
+    M̃ = 1 everywhere is plain attention. `printed` multiplies the scores.
 
-    Args:
-        q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability on the weights.
-        prior: (B, L, L), ln M̃, 0 outside the cross blocks; with `printed` M_F, 1 outside.
+    Args: q, k, v: (B, H, L, k). prior: (B, L, L), ln M̃, 0 outside the cross blocks; with `printed`
+        M_F, 1 outside. mask: bool (B, L). dropout: probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
     if not printed and trace is None:       # one fused kernel
@@ -211,37 +188,29 @@ def shown_by_fuse(*signals):
             "even rows: it hardly chooses.")
     shown = {f"{signal}_guided": Shown(f"Guided attention, led by the {signal} signal",
                                        "pair piece piece", note, 1.0) for signal in signals}
-    shown["g"] = Shown("Gate g", "pair piece gate",
-                       "g of the semantic signal and 1 - g of the other one are joined.", 1.0)
-    shown["f"] = Shown("Gate f", "pair piece gate", "f of what is joined is let in.", 1.0)
-    return shown
+    joined = "g of the semantic signal and 1 - g of the other one are joined."
+    return shown | {"g": Shown("Gate g", "pair piece gate", joined, 1.0),
+                    "f": Shown("Gate f", "pair piece gate", "f of what is joined is let in.", 1.0)}
 
 
 class FusionAttention(SelfAttention):
     """Plain attention beside a second one; both signals, fused, take the place of the plain one.
 
-    What the three papers share, and what each changes (equation numbers):
+                          DABERT               DAFA                   Knowledge
+        plain attention   (1)                  (6), first line        (5), first two lines
+        second attention  difference, (2)-(4)  dependency prior, (6)  knowledge prior, (1)-(5)
+        guided attention  (5)                  (7)                    (6)
+        gated fusion      (6)                  (8)                    (7)
+        filtration gate   (7)                  (9)                    (8)
 
-                          DABERT                       DAFA                Knowledge
-        plain attention   (1)                          (6), first line     (5), first two lines
-        second attention  difference of Q and K,       dependency prior,   knowledge prior, made of
-                          (2)-(4)                      (6)                 hidden states, (1)-(5)
-        guided attention  (5); two more lines join     (7)                 (6)
-                          each signal with its guided
-        gated fusion      (6)                          (8)                 (7), its gate has a bias
-        filtration gate   (7)                          (9)                 (8), a bias, no W_v
-
-    Departs: DAFA fuses inside "each head", Knowledge "within each attention head"; scope "hidden"
-    fuses the concatenated heads before the output projection, once instead of H times. scope "head"
-    is the page.
+    Departs: DAFA and Knowledge fuse inside each head; scope "hidden" fuses the concatenated heads
+    before the output projection, once instead of H times. scope "head" is the page.
     Assumes: with it, all heads share one set of weights.
 
-    A subclass has, in its paper's letters, `add_weights`, `second`, the other attention, `fuse`,
-    and `spread`, where it takes a prior; and says of itself what SelfAttention says. With scope
-    "head" what `fuse` records has one axis more than TRACE names: the head, behind the pair.
+    A subclass has `add_weights`, `second`, the other attention, `fuse`, and with a prior `spread`.
+    With scope "head" what `fuse` records has one axis more than TRACE names: the head.
 
-    Args:
-        config: BertConfig. printed: of PRINTED. without: of ABLATIONS. scope: "hidden" or "head".
+    Args: config: BertConfig. printed: of PRINTED. without: of ABLATIONS. scope: "hidden" or "head".
         attention_size: A, the width of guided attention.
     Raises: ValueError for an option that is not known.
     """
@@ -283,14 +252,12 @@ def guides(A, printed):
 # ---- DABERT -------------------------------------------------------------------------------------
 
 def difference_scores(q, k, printed=False):
-    """How different is each query from each key?  DABERT Eq. (4)
+    """How different is each query from each key?  DABERT Eq. (4): ‖Q - K‖_ij = Σ_k (Q_ik - K_jk)
 
-        ‖Q - K‖_ij = Σ_k (Q_ik - K_jk)
-
-    Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i is the same for all j and
-    cancels in the softmax, so every query gets the same row of weights, whatever it says. We
-    compute the L1 distance, Σ_k |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger
-    weight, for "the model to pay attention to dissimilar parts". `printed` computes the page.
+    Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
+    every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
+    |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, for "the model to pay
+    attention to dissimilar parts". `printed` computes the page.
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
@@ -303,9 +270,7 @@ def difference_scores(q, k, printed=False):
 
 
 def difference_attention(q, k, v, mask, dropout=0.0, printed=frozenset(), trace=None):
-    """Attention to what differs.  DABERT Eqs. (2), (3)
-
-        D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
+    """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
     Departs: M is added before the division by √d_k and is a finite number, so that it leaks where
     scores are large or a row has no key. We fill in the mask when the score is complete. `printed`
@@ -329,13 +294,11 @@ def difference_attention(q, k, v, mask, dropout=0.0, printed=frozenset(), trace=
 class DabertAttention(FusionAttention):
     """Dual attention, affinity and difference, and its adaptive fusion: DABERT Eqs. (1)-(7).
 
-    without, the paper's Table 5: "affinity": the difference signal takes its place, "difference":
-    the affinity signal does; "guide": d* = d, a* = a; "gate-fusion": g is one half; "gate-filter":
-    f is one; "regulation": the average of the two signals, "the overall aggregation and Regulation
-    module" replaced.
-    Assumes: Table 5's models without one attention keep the fusion, with the other signal on both
-    sides: they are not plain BERT, whose numbers differ. The second guide of Eq. (5) is d̄, as its
-    formula has it; its text says d*.
+    without, the paper's Table 5: "affinity" or "difference": the other signal takes its place;
+    "guide": d* = d, a* = a; "gate-fusion": g is one half; "gate-filter": f is one; "regulation",
+    "the overall aggregation and Regulation module": the average of the two signals.
+    Assumes: Table 5's models without one attention keep the fusion: they are not plain BERT, whose
+    numbers differ. The second guide of Eq. (5) is d̄, as its formula has it; its text says d*.
     """
 
     PRINTED = frozenset({3, 4, 5, 7})
@@ -366,7 +329,6 @@ class DabertAttention(FusionAttention):
             self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
 
     def second(self, hidden, q, k, v, mask, prior, dropout, trace):
-        """D of Eq. (2)."""
         return difference_attention(q, k, v, mask, dropout, self.printed, trace)  # (B, H, L, k)
 
     def fuse(self, a, d, mask, trace):
@@ -400,7 +362,7 @@ class DafaAttention(FusionAttention):
     without any agreement is left as it is; as typeset its score would become 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
-    Fig. 4, which has one gate alone: "gate-fusion": g is one half; "gate-filter": f is one.
+    Fig. 4, one of the gates: "gate-fusion", "gate-filter".
     """
 
     PRIOR = "dependency"
@@ -456,12 +418,10 @@ class DafaAttention(FusionAttention):
 def relation_indicator(relations, printed=False):
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
-    Departs: the paper names synonyms, antonyms, hypernyms and hyponyms, but its own example,
-    "wheat" and "corn", are co-hyponyms, words with one hypernym; these are our fifth relation.
-    `printed` leaves them out.
+    Departs: the paper's own example, "wheat" and "corn", is in none of its four relations; these
+    are co-hyponyms, words with one hypernym, our fifth. `printed` leaves them out.
 
-    Args: relations: bool (B, n, m, R), k_ij in the order of priors.RELATIONS.
-    Returns: bool (B, n, m).
+    Args: relations: bool (B, n, m, R), in the order of priors.RELATIONS. Returns: bool (B, n, m).
     """
     return (relations[..., :4] if printed else relations).any(-1)  # (B, n, m)
 
@@ -472,8 +432,7 @@ def knowledge_scores(hidden, G, printed=False):
     Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
     nothing. We divide them by √d, as attention does; `printed` does not.
 
-    Args: hidden: (B, L, d). G: (B, L, L), γ I(k_ij) for words of different sentences, -inf for
-        other pairs of tokens.
+    Args: hidden: (B, L, d). G: (B, L, L), -inf but for words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
     """
     wide = torch.promote_types(hidden.dtype, torch.float32)
@@ -489,13 +448,11 @@ def co_attention(hidden, scores):
         ω^B_ij = exp(s_ij) / Σ_p exp(s_pj),   c^B_j = Σ_i ω^B_ij h^A_i,    K_prior = (ω^A + ω^B) / 2
 
     The pair is packed and s symmetric, so one softmax over rows is both: row i of sentence a is
-    ω^A_i, row j of b is ω^B_·j. Logarithms are returned, because far weights are smaller than the
-    smallest float.
+    ω^A_i, row j of b is ω^B_·j. Logarithms are returned: far weights would underflow to 0.
     Assumes: c^A, c^B are never used again in the paper; they are for the trace.
 
     Args: hidden: (B, L, d). scores: (B, L, L) of knowledge_scores.
-    Returns: ln K_prior (B, L, L), symmetric, -inf where scores are; c (B, L, d), 0 for tokens
-        without a partner.
+    Returns: ln K_prior (B, L, L), -inf where scores are; c (B, L, d), 0 without a partner.
     """
     cross = scores > float("-inf")
     lowest = torch.finfo(scores.dtype).min
@@ -510,11 +467,10 @@ class KnowledgeAttention(FusionAttention):
 
     Departs: entries of K_prior average (1/n + 1/m)/2 over n and m tokens of words, so that as
     typeset, Eq. (5), scores between the sentences shrink towards 0 whatever the words. We divide
-    K_prior by its mean over the cross block: K̃ averages 1, a pair of tokens above the average
-    gains weight. `printed` {5} is the page; the other numbers as in the functions.
+    K_prior by its mean over the cross block: what is above it gains weight. `printed` {5} does not.
     Assumes: the "contextualized hidden states" H are those that enter the layer; in the first
-    layer, which is DAFA's and our default, as this paper names none, these are the embeddings, not
-    contextualized yet. Special tokens take no part. γ, our `gamma`, is never given.
+    layer, our default, as this paper names none, they are the embeddings, not contextualized yet.
+    Special tokens take no part. γ, our `gamma`, is never given.
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
     no relation is looked at; "guide": ô = o; "gates": g is one half, f is one.
     Trace: "prior" is K̃, as typeset K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
@@ -587,13 +543,11 @@ class KnowledgeAttention(FusionAttention):
 # ---- Whole model --------------------------------------------------------------------------------
 
 class Matcher(nn.Module):
-    """An encoder, chosen layers of which carry a paper's attention, and a linear classifier on the
-    pooled [CLS].
+    """An encoder, chosen layers of which carry a method, and a classifier on the pooled [CLS].
 
-    Args:
-        method: the attention class; SelfAttention is the plain encoder. config: BertConfig.
+    Args: method: the attention class; SelfAttention is the plain encoder. config: BertConfig.
         classes: outputs; 1 for a regression. layers: indices of the layers that carry the method,
-            at least one. options: what the attention class takes beside config.
+        at least one. options: what the attention class takes beside config.
     Raises: ValueError for a layer that is not there.
     """
 
@@ -602,11 +556,8 @@ class Matcher(nn.Module):
         if not layers or not set(layers) <= set(range(config.num_layers)):
             raise ValueError(f"layers needs some of 0 to {config.num_layers - 1}, this encoder's, "
                              f"got {', '.join(map(str, layers)) or 'none'}")
-
-        def attention(layer):
-            return method(config, **options) if layer in layers else SelfAttention(config)
-
-        self.bert = Bert(config, attention)
+        self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
+                         else SelfAttention(config))
         self.carrier = layers[0] if method.PRIOR else None      # spreads the prior, for all layers
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)

@@ -12,12 +12,10 @@ From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.eval
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
 
 Left out: what is computed (semmatch, reread, bert_min, priors), how pairs become tensors (batches),
-where they come from (support.tasks), the run folder's files (support.runs), several runs and their
-comparison, pages about a pair, speed (experiments).
+where they come from and what lies in the folder (support), comparisons, pages, speed (experiments).
 """
 import functools
 import math
-import os
 import sys
 import time
 from dataclasses import dataclass, fields, replace
@@ -32,11 +30,11 @@ from bert_min import (BertConfig, PairTokenizer, SelfAttention, check_options, l
                       read_checkpoint)
 from semmatch import Matcher
 from support import machine, runs, tasks
-from support.files import BERTS, find_bert, write_whole
+from support.files import BERTS, find_bert
 from support.machine import main_process, say
-from support.options import (Arguments, check_values, guarded, keywords_of, load_class, named,
-                             nearest, option, read_names, read_places, read_values)
-from support.pairs import describe_labels, labelled_test_splits, limit_pairs
+from support.options import (Arguments, check_values, find_class, guarded, keywords_of, named,
+                             option, read_names, read_places, read_values)
+from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.words import Vocabulary
 
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
@@ -88,7 +86,8 @@ BY_MODEL = "(default: by model)"
 class Settings:
     """Everything a run depends on. None: decided by model and task, in `complete`."""
 
-    task: str = option("toy", f"toy (generated, offline), {', '.join(tasks.SOURCES)}, or own")
+    task: str = option("toy", "toy is generated, offline; own is --train-file's",
+                       ("toy", *tasks.SOURCES, "own"))
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
     bert: str | None = option(None, f"{', '.join(BERTS)}, a Hugging Face name, a folder, scratch")
     train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
@@ -103,6 +102,7 @@ class Settings:
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
     parses: str | None = option(None, "your own parses, CoNLL-U, not the shipped parser's")
     test_file: str | None = option(None, "own pairs for --test")
+    columns: str = option("", "their columns: a,b,label (default: as the header suggests)")
     data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
     max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=POSITIVE)
     limit: float | None = option(None, "pairs of each split at most; below 1: share of training",
@@ -113,85 +113,73 @@ class Settings:
     lr: float | None = option(None, f"highest learning rate {BY_MODEL}", limits=POSITIVE)
     lr_new: float | None = option(None, "the same for what the method adds (default: by model)",
                                   limits=POSITIVE)
-    weight_decay: float | None = option(None, f"not on biases, norms {BY_MODEL}", limits=FROM_ZERO)
     dropout: float | None = option(None, "of the encoder (default: its own)", limits=SHARE)
-    patience: int | None = option(None, "stop after so many steps without a lower dev loss; 0: "
-                                        f"never {BY_MODEL}", limits=FROM_ZERO)
+    class_weights: str = option("none", "balanced: rare classes count more in the loss",
+                                ("none", "balanced"))
     optimizer: str | None = option(None, choices=("adamw", "adam", "adadelta"))  # these by --set
     schedule: str | None = option(None, choices=("linear", "cosine", "flat"))
     warmup: float | None = option(None, limits=SHARE)
+    weight_decay: float | None = option(None, limits=FROM_ZERO)  # not on biases and norms
     clip: float | None = option(None, limits=POSITIVE)
+    patience: int | None = option(None, limits=FROM_ZERO)  # steps without a lower dev loss; 0: all
+    positive: str | None = option(None)  # the class of own files whose F1 is measured
     device: str | None = option(None, "cpu, cuda, ... (default: cuda where there is one)")
     precision: str | None = option(None, "of the forward pass (default: bf16 if fast, else fp32)",
-                                   ("fp32", "bf16"))
+                                   ("fp32", "bf16", "fp16"))
     compile: bool = option(False, "compile the model with torch.compile")
     workers: int = option(0, "processes beside this one that parse, and collate", limits=(0, 1000))
 
     def __post_init__(self):
+        check_values(self)
         own, words = bool(self.train_file), self.method.READS == "words"
         fuses = issubclass(self.method, SelfAttention) and self.method is not SelfAttention
-        known = "toy", *tasks.SOURCES, "own"
-        rules = [
-            (self.task in known, f"--task {self.task}: expected one of {', '.join(known)}"
-                                 f"{nearest(self.task, known)}"),
-            (own == bool(self.dev_file), "--train-file and --dev-file go together"),
-            (not own or self.task in ("toy", "own"), f"--task {self.task} has files of its own"),
-            (own or self.task != "own", "--task own needs --train-file and --dev-file"),
-            (own or not self.test_file, "--test-file needs --train-file and --dev-file"),
-            (not words or self.bert in (None, "none"), f"--bert: {self.model} reads words"),
-            (words or not self.glove, f"--glove: {self.model} reads pieces of words"),
-            (fuses or self.layers == "first", f"--layers: no layer carries {self.model}"),
-            (not self.limit or self.limit < 1 or self.limit % 1 == 0,
-             f"--limit {self.limit}: expected a whole number, or a share below 1"),
-            (self.recipe == "ours" or self.model in PRINTED_RECIPES,
-             f"--recipe printed: of {', '.join(PRINTED_RECIPES)} alone; {self.model} has no other"),
-            (self.recipe == "ours" or not self.weight_decay,
-             "--recipe printed: the decay is Eq. (9)'s; leave out --weight-decay")]
-        for holds, message in rules:
+        for holds, message in [
+                (own == bool(self.dev_file), "--train-file and --dev-file go together"),
+                (not own or self.task in ("toy", "own"), f"--task {self.task} has its own files"),
+                (own or self.task != "own", "--task own needs --train-file and --dev-file"),
+                (own or not (self.test_file or self.columns or self.positive),
+                 "--test-file, --columns and POSITIVE need --train-file and --dev-file"),
+                (not words or self.bert in (None, "none"), f"--bert: {self.model} reads words"),
+                (words or not self.glove, f"--glove: {self.model} reads pieces of words"),
+                (fuses or self.layers == "first", f"--layers: no layer carries {self.model}"),
+                ((self.limit or 0) < 1 or self.limit % 1 == 0,
+                 f"--limit {self.limit}: expected a whole number, or a share below 1"),
+                (self.recipe == "ours" or self.model in PRINTED_RECIPES,
+                 f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has"),
+                (self.recipe == "ours" or "weight_decay" not in self.given_by_set(),
+                 "--recipe printed: the decay is Eq. (9)'s; leave out WEIGHT_DECAY")]:
             if not holds:
                 raise ValueError(message)
-        check_values(self)
         self.options()
 
     @property
     def method(self):
         """The class that --model names."""
-        if self.model not in METHODS and ":" not in self.model:
-            raise ValueError(f"--model {self.model}: expected one of {', '.join(METHODS)}, or a "
-                             f"class of your own such as mine.py:MyAttention"
-                             f"{nearest(self.model, METHODS)}")
-        with named("--model "):
-            method = load_class(METHODS.get(self.model, self.model))
-        if not hasattr(method, "READS"):
-            raise ValueError(f"--model {self.model}: expected a subclass of SelfAttention, or a "
-                             f"model that says of itself what it does")
-        return method
+        return find_class(self.model, METHODS)
 
     def given_by_set(self):
         """dict name -> value of --set: sizes of the method, and settings that have no option."""
-        known = {name: FINE_TUNE[name] for name in ("optimizer", "schedule", "warmup", "clip")}
-        known |= keywords_of(self.method)
+        known = {f.name: FINE_TUNE.get(f.name, "a_class") for f in fields(self)
+                 if not f.metadata["help"]}
         with named("--set "):
-            return read_values(self.set, known)
+            return read_values(self.set, known | keywords_of(self.method))
 
     def options(self):
         """What the method's constructor takes beside its input: printed, without, sizes."""
         printed, without = read_names(self.printed), read_names(self.without)
         printed = self.method.PRINTED if printed == {"all"} else printed
-        with named("--printed: "):
-            check_options(self.method, printed, ())
-        with named("--without: "):
-            check_options(self.method, (), without)
-        sizes = {name: value for name, value in self.given_by_set().items()
-                 if name in keywords_of(self.method)}
-        given = {"printed": frozenset(printed), "without": frozenset(without)}
-        return {name: parts for name, parts in given.items() if parts} | sizes
+        with named("--printed, --without: "):
+            check_options(self.method, printed, without)
+        given, sizes = self.given_by_set(), keywords_of(self.method)
+        parts = {"printed": frozenset(printed), "without": frozenset(without)}
+        return {name: x for name, x in parts.items() if x} | {
+            name: x for name, x in given.items() if name in sizes}
 
     def complete(self):
         """The same settings with every None decided."""
         task, words = "own" if self.train_file else self.task, self.method.READS == "words"
         bert = self.bert or ("scratch" if task == "toy" else "base")
-        bert = "none" if words else bert
+        bert = "none" if words else bert  # a model without an encoder
         recipe = RECIPES.get(self.model, FINE_TUNE)
         if self.recipe == "printed":
             recipe = PRINTED_RECIPES[self.model]
@@ -210,19 +198,7 @@ class Settings:
                        precision=self.precision or machine.fast_precision(device))
 
 
-# ---- Data and model -----------------------------------------------------------------------------
-
-def load_pairs(settings, limited=True):
-    """The task and its splits, cut as --limit says. -> (Task, dict split -> list of Pair)"""
-    if settings.task == "own":
-        files = settings.train_file, settings.dev_file, settings.test_file
-        task, splits = tasks.own_task(*files)
-    else:
-        task, splits = tasks.load_task(settings.task, settings.data_dir, main_process())
-    if settings.limit and limited:
-        splits = limit_pairs(task, splits, settings.limit, settings.seed)
-    return task, splits
-
+# ---- The model ----------------------------------------------------------------------------------
 
 def new_reader(settings, task, splits):
     """Reads pairs with the encoder's tokenizer, or with pieces or words learned from train.
@@ -352,14 +328,16 @@ def train_model(settings, folder, resume=False):
     run, examples, new = set_up(settings, folder, progress, resume)
     model, train_set, (rank, count) = run.model, examples["train"], machine.world()
     optimizer = make_optimizer(progress.optimizer, model, set(new), settings)
+    scaler = machine.loss_scaler(settings.device, settings.precision)
+    class_weights = run.class_weights(train_set.pairs)
     if resume:
-        runs.load_checkpoint(folder, saved, model, optimizer, settings.device)
+        runs.load_checkpoint(folder, saved, model, optimizer, scaler, settings.device)
     forward = machine.share_gradients(model, settings.device)
     forward = torch.compile(forward, dynamic=True) if settings.compile else forward
     log = runs.Log(folder / "log.jsonl", progress.step, progress.epoch)
     steps = math.ceil(len(train_set.pairs) / settings.batch_size)
     saved = time.monotonic()
-    describe(run, examples, new, settings.epochs * steps)
+    runs.describe(run, examples, new, settings.epochs * steps)
 
     while not progress.finished(settings.epochs, settings.patience, steps):
         model.train()
@@ -381,13 +359,16 @@ def train_model(settings, folder, resume=False):
                     with machine.autocast(settings.device, settings.precision):
                         logits = forward(**inputs)
                     counts = rank < len(batch)  # a process without a pair of this batch adds 0
-                    part_loss = runs.loss_sum(logits, labels, run.task) * counts / len(batch)
-                    (part_loss * count).backward()  # processes average their gradients
+                    part_loss = runs.loss_sum(logits, labels, run.task, class_weights)
+                    part_loss = part_loss * counts / len(batch)
+                    scaler.scale(part_loss * count).backward()  # processes average gradients
                 loss += part_loss.detach()
             due = main_process() and time.monotonic() - saved > SAVE_SECONDS
-            loss, due = machine.sum_over_processes(loss, due)
-            norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
-            if not (math.isfinite(loss) and math.isfinite(norm)):
+            scaler.unscale_(optimizer)
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+            loss, due, norm = machine.sum_over_processes(loss, due, norm / count)
+            overflow = scaler.is_enabled() and scaler.get_scale() > 1  # it skips this step
+            if not (math.isfinite(loss) and (math.isfinite(norm) or overflow)):
                 raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step "
                                  f"{progress.step + 1}: lower --lr or --lr-new, or try "
                                  f"--precision fp32")
@@ -397,7 +378,8 @@ def train_model(settings, folder, resume=False):
                 group["lr"] = group["peak"] * factor
                 if settings.recipe == "printed":
                     group["weight_decay"] = l2_ratio(progress.step)
-            optimizer.step()
+            scaler.step(optimizer)
+            scaler.update()
             optimizer.zero_grad()
             progress.step += 1
             progress.pairs += len(batch)
@@ -405,22 +387,12 @@ def train_model(settings, folder, resume=False):
             log(step=progress.step, loss=loss, norm=norm, lr=optimizer.param_groups[0]["lr"])
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             if due:
-                runs.save_checkpoint(folder, model, optimizer, progress, settings.device)
+                runs.save_checkpoint(folder, model, optimizer, scaler, progress, settings.device)
                 saved = time.monotonic()
         del loader  # and with it its workers
-        runs.save_checkpoint(folder, model, optimizer, progress, settings.device)
+        runs.save_checkpoint(folder, model, optimizer, scaler, progress, settings.device)
 
-        begun = time.perf_counter()
-        scores, mean_loss = run.score(examples[run.task.selection])
-        progress.evaluate_seconds += time.perf_counter() - begun
-        better = progress.judge(scores[run.task.metrics[0]], mean_loss)
-        if better and main_process():
-            runs.save_state(model.state_dict(), folder / "best.pt")
-        log(step=progress.step, epoch=progress.epoch, split=run.task.selection,
-            mean_loss=mean_loss, **scores)
-        numbers = ", ".join(f"{name} {100 * scores[name]:.1f}" for name in run.task.metrics)
-        say(f"epoch {progress.epoch}: {run.task.selection} {numbers}"
-            f"{', the best so far' if better else ''}")
+        runs.judge_epoch(run, examples[run.task.selection], progress, log)
         flat = progress.step - progress.best_step >= SGD_AFTER and progress.optimizer != "sgd"
         if settings.recipe == "printed" and flat:
             progress.optimizer = "sgd"
@@ -447,32 +419,11 @@ def set_up(settings, folder, progress, resume):
             model, new = build_model(settings, task, reader, config, arrays)
         examples = {name: reader.examples(splits[name]) for name in seen}
     if main_process() and not resume:
-        reader.tokenizer.save(folder / "encoder")
-        if config:
-            config.to_json(folder / "encoder" / "config.json")
-        if reader.tfidf:
-            write_whole(folder / "words.json", reader.tfidf.save)
-        runs.write_config(folder, settings, task, new)
+        runs.write_inputs(folder, settings, task, new, reader, config)
     torch.manual_seed(settings.seed + machine.world()[0])
     progress.load_seconds += time.perf_counter() - begun
     run = runs.Run(settings, folder, task, model.to(settings.device), reader)
     return run, examples, new
-
-
-def seen_in_training(splits):
-    """Names of the splits that training reads: train and dev, never test."""
-    return [name for name in splits if name.startswith(("train", "dev"))]
-
-
-def describe(run, examples, new, steps):
-    """Says what is trained on what."""
-    settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
-    weights = sum(p.numel() for p in run.model.parameters())
-    say(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps of "
-        f"{settings.batch_size}, {weights:,} parameters, {settings.device} {settings.precision}, "
-        f"{run.folder}\n{describe_labels(run.task, pairs)}")
-    if new:
-        say(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json lists them")
 
 
 # ---- Using a run --------------------------------------------------------------------------------
@@ -525,7 +476,8 @@ def use(folder, given):
         with named("--predict "):
             runs.predict_file(run, file, splits)
     if test:
-        say(runs.table(runs.score_test(run, find_test_splits(run.settings))))
+        metrics = runs.score_test(run, load_test_splits(run.settings))
+        say(runs.table(metrics, run.task.positive))
     if not test and file is None:
         runs.show_result(folder, runs.read_result(folder))
 
@@ -535,17 +487,11 @@ def start(given):
     resume, test = given.pop("resume", None), given.pop("test", False)
     if resume is not None:
         folder = Path(resume)
-        saved = runs.read_config(folder, Settings)["settings"]
-        free = "device", "workers", "data_dir"
-        for name in given:
-            if name not in free and given[name] != getattr(saved, name):
-                raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} "
-                                 f"has {getattr(saved, name)}; leave it out, or start another run")
-        settings = replace(saved, **given).complete()
+        settings = runs.resumed(folder, Settings, given).complete()
     else:
         settings = Settings(**given).complete()
     if test:
-        find_test_splits(settings)  # before hours of training
+        load_test_splits(settings)  # before hours of training
     if resume is None:
         name = f"{settings.task}-{settings.model.rpartition(':')[2]}"
         with named("--out "):
@@ -559,14 +505,8 @@ def start(given):
             result = train_model(settings, folder, resume and (folder / "last.pt").exists())
         if test:
             run = open_run(folder, device=settings.device)
-            result["metrics"] |= runs.score_test(run, find_test_splits(settings))
+            result["metrics"] |= runs.score_test(run, load_test_splits(settings))
     runs.show_result(folder, result)
-
-
-def find_test_splits(settings):
-    """dict name -> list of Pair of all test splits. Raises ValueError where they have no labels."""
-    with named("--test: "):
-        return labelled_test_splits(*load_pairs(settings, limited=False))
 
 
 def main(argv=None):
@@ -574,10 +514,7 @@ def main(argv=None):
     given = command_line().parse(argv)
     if "predict" in given and "run" not in given:
         raise ValueError("--predict needs --from RUN, a trained run")
-    with machine.in_one_line():
-        if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
-            device = machine.join_processes(given.get("device", "cuda"))
-            given |= {"device": device} if device else {}
+    with machine.joined(given):
         if "run" in given:
             use(given.pop("run"), given)
         else:

@@ -31,6 +31,7 @@ from support.checkpoints import CONFIGS, find_file
 from support.files import find_bert, read_json, write_json, write_whole
 from support.machine import main_process, say
 from support.options import Arguments, guarded, named, nearest
+from support.pairs import load_pairs, load_test_splits
 from support.words import Vocabulary
 
 FILE = "comparison.json"
@@ -147,7 +148,7 @@ def check_data(settings, test):
     for one in settings:
         files = one.task, one.train_file, one.dev_file, one.test_file, one.data_dir
         if files not in seen:
-            (train.find_test_splits if test else train.load_pairs)(one)
+            (load_test_splits if test else load_pairs)(one)
         seen.add(files)
         if one.method.PRIOR in ("relations", "words") and one.task != "toy":
             priors.load_wordnet()
@@ -219,7 +220,7 @@ def run_one(settings, test):
         result["metrics"] |= read_json(folder / "test.json")["metrics"]
     elif test:
         run = train.open_run(folder, device=settings.device)
-        result["metrics"] |= runs.score_test(run, train.find_test_splits(settings))
+        result["metrics"] |= runs.score_test(run, load_test_splits(settings))
     return result
 
 
@@ -310,10 +311,7 @@ def main(argv=None):
         if len(given) > 1:
             raise ValueError("--show and --picture go with no other option")
         return show(given)
-    with machine.in_one_line():
-        if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
-            device = machine.join_processes(given.get("device", "cuda"))
-            given |= {"device": device} if device else {}
+    with machine.joined(given):
         resumed = given.pop("resume", None)
         folder, group = saved_group(resumed, given) if resumed else new_group(given, parser)
         try:

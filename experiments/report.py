@@ -2,21 +2,21 @@
 
 A group is what experiments.compare writes into comparison.json, a dict with
     vary     [[setting, value, value, ...], ...], in the order of the command line
-    runs     one for each setting: values, task, seeds, selection_split, best_epochs,
+    runs     one for each setting: values, task, seeds, positive, selection_split, best_epochs,
              metrics       split -> metric -> mean, std, values
              difference    split -> metric -> mean, low, high, values
 
 A difference is from the first value of the first setting, seed by seed, with its 95 % interval by
 Student's t. It speaks of other seeds, not of other sentences.
 """
-import html
 import math
 import statistics
 
 import numpy as np
 
+from support.curves import draw_line, svg_page, write_text
 from support.runs import align
-from support.tasks import METRICS
+from support.tasks import METRICS, metric_title
 
 
 # ---- Numbers ------------------------------------------------------------------------------------
@@ -37,6 +37,7 @@ def summarize(values, results, first=None):
                 change = mean_and_interval([x - y for x, y in zip(found, others, strict=True)])
                 difference.setdefault(split, {})[name] = change
     return {"values": values, "task": results[0]["task"], "seeds": [x["seed"] for x in results],
+            "positive": results[0].get("positive"),
             "selection_split": results[0]["selection_split"],
             "best_epochs": [x["best_epoch"] for x in results],
             "metrics": metrics, "difference": difference}
@@ -133,10 +134,14 @@ def find_columns(names, run):
     *others, last = map(as_text, run["values"].values())
     if others:
         split, metric = main_score(run)
-        column = f"{last} ({split} {metric})"
+        column = f"{last} ({split} {metric_title(metric, run.get('positive'))})"
         return [(" ".join(names[:-1]), column, column, split, metric)]
-    return [(f"{names[0]}, {split}", metric, f"{split} {metric}", split, metric)
-            for split, scores in run["metrics"].items() for metric in scores]
+    found = []
+    for split, scores in run["metrics"].items():
+        for metric in scores:
+            title = metric_title(metric, run.get("positive"))
+            found.append((f"{names[0]}, {split}", title, f"{split} {title}", split, metric))
+    return found
 
 
 def format_table(heading, rows):
@@ -148,15 +153,6 @@ def format_table(heading, rows):
 
 # ---- A picture ----------------------------------------------------------------------------------
 
-STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #1f2328 }  .title { font-weight: 600 }
-.soft { fill: #656d76 }  .grid { stroke: #d1d9e0 }  .zero { stroke: #656d76 }
-.mark { stroke: #0969da; fill: #0969da; stroke-width: 2 }  .open, .page { fill: #ffffff }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 }  .soft { fill: #9198a1 }  .grid { stroke: #3d444d }
-.zero { stroke: #9198a1 }  .mark { stroke: #58a6ff; fill: #58a6ff }
-.open, .page { fill: #0d1117 } }
-"""
 PLOT, TEXT, ROW = 360, 170, 22  # pixels: width of what is drawn and of the numbers, height of a row
 NOTE = "Dot: mean over the seeds; bar: its 95 % interval; the dot is filled where 0 lies outside."
 
@@ -190,10 +186,7 @@ def draw_panels(panels):
         parts += draw_panel(title, rows, left, top)
         top += ROW * (len(rows) + 3)
     width, height = max(left + PLOT + TEXT, 640), top + ROW
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}">\n<style>{STYLE}</style>\n'
-            '<rect class="page" width="100%" height="100%"/>')
-    return "\n".join([head, *parts, write_text(12, top + 6, NOTE, "soft"), "</svg>\n"])
+    return svg_page(width, height, [*parts, write_text(12, top + 6, NOTE, "soft")])
 
 
 def draw_panel(title, rows, left, top):
@@ -225,14 +218,3 @@ def draw_panel(title, rows, left, top):
         parts.append(write_text(left - 12, y + 5, name, "", "end"))
         parts.append(write_text(left + PLOT + 12, y + 5, percent(change, "+")))
     return parts
-
-
-def write_text(x, y, text, kind="", anchor="start"):
-    """An SVG text."""
-    return (f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-            f'{html.escape(text)}</text>')
-
-
-def draw_line(x, y, to_x, to_y, kind):
-    """An SVG line."""
-    return f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"/>'

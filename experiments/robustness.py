@@ -39,10 +39,11 @@ import train
 from priors import FUNCTION_WORDS, WordNet
 from support.files import write_json
 from support.options import Arguments, guarded, named
+from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
 from support.runs import align, answers
-from support.tasks import evaluate, read_table
+from support.tasks import evaluate, read_table, split_own
 from support.toy import Number
 
 # An edit is a function (texts, rng, given) -> texts: of one sentence or both of a pair, with a
@@ -95,7 +96,6 @@ class Given:
 
 def edit_each_text(edit):
     """Makes of edit(text, rng, given) -> text a function that edits every text of a list."""
-    @functools.wraps(edit)
     def edit_texts(texts, rng, given):
         return [edit(text, rng, given) for text in texts]
     return edit_texts
@@ -271,16 +271,8 @@ def swap_word(text, rng, given, antonyms):
     return replace_one_word(text, options, rng)
 
 
-@edit_each_text
-def swap_antonym(text, rng, given):
-    """A word becomes its antonym; see `swap_word`."""
-    return swap_word(text, rng, given, antonyms=True)
-
-
-@edit_each_text
-def swap_synonym(text, rng, given):
-    """A word becomes a synonym; see `swap_word`."""
-    return swap_word(text, rng, given, antonyms=False)
+swap_antonym = edit_each_text(functools.partial(swap_word, antonyms=True))
+swap_synonym = edit_each_text(functools.partial(swap_word, antonyms=False))
 
 
 # ----------------------------------------------------------------------------------------- numbers
@@ -543,7 +535,7 @@ def read_translations(path):
 
     path: a .tsv or .csv file with the header sentence, translation.
     """
-    rows = read_table(path, ("sentence", "translation"))
+    rows = read_table(path, ("sentence", "translation"), rows=split_own(path))
     return {row["sentence"]: row["translation"] for _, row in rows}
 
 
@@ -627,19 +619,16 @@ def transform(name, task, pairs, seed=0, parses=None, lexicon=None, translations
         lexicon: a priors.WordNet.
         translations: dict text -> text.
     Returns: list of (index of the original in pairs, new Pair), in order.
-    Raises: ValueError for an unknown name, one refused for this task, something needed not given.
+    Raises: ValueError for one that is refused for this task.
     """
-    wordnet = getattr(lexicon, "wordnet", None)
-    check_given(name, task, pairs,
-                {"parses": parses, "lexicon": wordnet, "translations": translations})
-    rule, sides = label_rule(name, task), TRANSFORMATIONS[name].sides
-    needs_wordnet = "lexicon" in TRANSFORMATIONS[name].needs
-    given = Given(parses, wordnet if needs_wordnet else None, translations)
-    changed = []
+    (edit, sides, _, needs), rule = TRANSFORMATIONS[name], label_rule(name, task)
+    if not rule:
+        raise ValueError(f"transform: {name} says nothing of the labels of {task.name}")
+    given, changed = Given(parses, "lexicon" in needs and lexicon.wordnet, translations), []
     for index, pair in enumerate(pairs):
         rng = random.Random(f"{seed} {name} {pair.a!r} {pair.b!r}")
         old = [getattr(pair, side) for side in sides.replace("aa", "a")]
-        new = TRANSFORMATIONS[name].edit(old, rng, given)
+        new = edit(old, rng, given)
         edited = replace(pair, **dict(zip(sides.replace("aa", "b"), new)))
         if new == old or edited == pair:       # nothing to change, or the pair is there already
             continue
@@ -648,26 +637,6 @@ def transform(name, task, pairs, seed=0, parses=None, lexicon=None, translations
         if edited.label is not None:
             changed.append((index, edited))
     return changed
-
-
-def check_given(name, task, pairs, given):
-    """Raises ValueError where `transform` cannot work. given: dict of what may be needed."""
-    if name not in TRANSFORMATIONS:
-        raise ValueError(f"transform: no {name!r}; expected one of {', '.join(TRANSFORMATIONS)}")
-    if not label_rule(name, task):
-        possible = ", ".join(other for other in TRANSFORMATIONS if label_rule(other, task))
-        raise ValueError(f"transform: {name} says nothing of the labels of {task.name}; possible "
-                         f"are {possible}")
-    what = {"parses": "parses, dict text -> Parse", "lexicon": "lexicon, a priors.WordNet",
-            "translations": "translations, see read_translations"}
-    _, sides, _, needs = TRANSFORMATIONS[name]
-    for need in needs:
-        if given[need] is None:
-            raise ValueError(f"transform: {name} needs {what[need]}")
-    lacking = {getattr(pair, side) for pair in pairs for side in sides} - set(given["parses"] or ())
-    if lacking and "parses" in needs:
-        raise ValueError(f"transform: parses lacks {len(lacking)} texts of the pairs, such as "
-                         f"{min(lacking)!r}")
 
 
 # ------------------------------------------------------------------------------------- the command
@@ -733,7 +702,7 @@ def main(argv=None):
     with named("--translations "):
         translations = translations and read_translations(translations)
     run = train.open_run(folder, **given)
-    _, splits = train.load_pairs(run.settings, limited=False)
+    _, splits = load_pairs(run.settings, limited=False)
     result = measure_robustness(run, splits, translations)
     size = len(splits[result["split"]])
     print(f"{run.settings.model} on {run.task.name} {result['split']}, {size} pairs, "

@@ -1,12 +1,15 @@
-"""The files of published models: weights as arrays, settings, vocabularies. Needs no TensorFlow.
+"""The files of published models: settings, vocabularies, weights as arrays. Needs no TensorFlow.
 
+    read_config(path)           config.json or bert_config.json
+    read_pieces(folder, ...)    vocab.txt, or vocab.json and merges.txt
+    read_arrays(folder)         one of the following, with our names
     read_safetensors(path)      Hugging Face's model.safetensors
     read_pickle(path)           Hugging Face's older pytorch_model.bin; nothing in it is run
     read_tf_checkpoint(prefix)  Google's prefix.index and prefix.data-00000-of-00001
 
-Each returns a dict of name -> array with the names of the file; half precision becomes float32.
-What they return is typed and complete: nobody behind them checks it again. What they refuse is one
-ValueError of one line, before much memory is taken.
+The last three return a dict of name -> array, the names those of the file; half precision becomes
+float32. What is returned is typed and complete: nobody behind these functions checks it again. What
+they refuse is one ValueError of one line that names the file, before much memory is taken.
 Left out: safetensors in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
@@ -45,15 +48,14 @@ TEXT_BYTES = 1 << 24  # of JSON and of a vocabulary; RoBERTa's has 2 ** 20
 # ---- Files and findings -------------------------------------------------------------------------
 
 def brief(found):
-    """What is wrong by an error, or a value, as a short piece of one line."""
+    """An error, or a value, as a short piece of one line."""
     if isinstance(found, Exception):
         text = getattr(found, "strerror", None) or str(found)
         if not isinstance(found, OSError) and type(found) is not ValueError:
             text = f"{type(found).__name__} {text}"
     else:
         text = repr(found[:99]) if isinstance(found, str) else reprlib.repr(found)
-    text = "".join(c if c.isprintable() else " " for c in text[:200])
-    text = " ".join(text.split())
+    text = " ".join("".join(c if c.isprintable() else " " for c in text[:200]).split())
     return text if len(text) < 100 else text[:97] + "..."
 
 
@@ -102,8 +104,8 @@ def check_distinct(names):
 
 
 def check_zip(members, most):
-    """Raise ValueError unless each of these zipfile.ZipInfos is there once, and they unpack to at
-    most `most` bytes.
+    """Raise ValueError where one of these zipfile.ZipInfos is there twice, or all unpack to more
+    than `most` bytes.
     """
     check_distinct(member.filename for member in members)
     if (size := sum(member.file_size for member in members)) > most:
@@ -159,14 +161,11 @@ def are_distinct(names, longest=math.inf):
 
 # ---- Configurations and vocabularies ------------------------------------------------------------
 
-def read_config(path):
-    """Read Google's bert_config.json or Hugging Face's config.json -> dict of field -> value.
+def read_config(path, make=dict):
+    """Google's bert_config.json or Hugging Face's config.json -> make(fields of a BertConfig).
 
-    The fields are those of FIELDS, as far as the file has them, and `kind` ("bert", "roberta"),
-    `activation`, `max_length`, `position_offset`, `lower_case`. Case: `do_lower_case` here or in
-    tokenizer_config.json beside it; else lower-case unless the folder's vocab.txt holds capitals
-    (Google's cased models say it nowhere).
-    Raises: ValueError naming the file.
+    Case: `do_lower_case` here or in tokenizer_config.json beside it; else lower-case unless the
+    folder's vocab.txt holds capitals (Google's cased models say it nowhere).
     """
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu",
@@ -188,13 +187,16 @@ def read_config(path):
                          f"{brief(positions)} and {brief(pad)}; correct them")
     if "lower_case" not in fields:
         fields["lower_case"] = kind == "bert" and _folder_lowers(path.parent)
-    return fields | {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
-                     "max_length": positions - (pad + 1), "position_offset": pad + 1}
+    fields |= {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
+               "max_length": positions - (pad + 1), "position_offset": pad + 1}
+    try:
+        return make(**fields)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def check_config(fields):
-    """Raise ValueError unless these are sound fields of a BertConfig, whose weights fit into the
-    memory.
+    """Raise ValueError unless these are sound fields of a BertConfig whose weights fit into memory.
     """
     def check(name, holds, needed):
         if not holds:
@@ -261,9 +263,7 @@ def _lines(path):
 
 
 def read_vocabulary(path):
-    """Read vocab.txt, one word piece a line -> dict of piece -> id. Raises ValueError naming the
-    file.
-    """
+    """Read vocab.txt, one word piece a line -> dict of piece -> id."""
     ids = {}
     for number, piece in enumerate(_lines(path), 1):
         if ids.setdefault(piece, number - 1) != number - 1:
@@ -276,10 +276,7 @@ def read_vocabulary(path):
 
 
 def read_bpe(vocabulary, merges):
-    """Read RoBERTa's vocab.json and merges.txt -> dict of piece -> id, list of pairs of pieces.
-
-    Raises ValueError naming the file.
-    """
+    """Read RoBERTa's vocab.json and merges.txt -> dict of piece -> id, list of pairs of pieces."""
     ids, pairs = read_json(vocabulary), []
     numbers = [number for number in ids.values() if type(number) is int]
     sound = {"<s>", "<pad>", "</s>"} <= ids.keys() and "".join(ids).isprintable()
@@ -305,18 +302,63 @@ def read_bpe(vocabulary, merges):
     return ids, pairs
 
 
+def read_pieces(folder, kind, rows, offset):
+    """Read the vocabulary of a folder -> dict of piece -> id, and merges as read_bpe's or None.
+
+    kind, rows, offset: kind, vocab_size and position_offset of its configuration, which must fit.
+    """
+    if kind == "bert":
+        path, merges = find_file(folder, "vocab.txt"), None
+        ids = read_vocabulary(path)
+    else:
+        path = find_file(folder, "vocab.json")
+        ids, merges = read_bpe(path, find_file(folder, "merges.txt"))
+        if ids["<pad>"] + 1 != offset:
+            raise ValueError(f"{path}: expected <pad> as config.json's pad_token_id, {offset - 1}, "
+                             f"found {ids['<pad>']}; take both from one model")
+    if rows not in [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]:  # padded to a multiple
+        raise ValueError(f"{path}: expected {rows} pieces as config.json's vocab_size, found "
+                         f"{len(ids)}; take both from one model")
+    return ids, merges
+
+
 # ---- Weights ------------------------------------------------------------------------------------
 
-def read_weights(path):
-    """Read a file of any of WEIGHTS -> dict of name -> array. Raises ValueError naming the file."""
-    if path.suffix == ".safetensors":
-        return read_safetensors(path)
-    if path.suffix == ".bin":
-        return read_pickle(path)
-    arrays = read_tf_checkpoint(path.with_suffix(""))
-    for name in arrays:
-        if name.endswith("kernel"):  # stored from inputs to outputs, torch's the other way
-            arrays[name] = arrays[name].T
+SKIPPED = re.compile(  # optimizer slots and buffers; heads
+    r"(.*\.)?(adam_[mv]|global_step|position_ids|token_type_ids)$"
+    r"|(cls|classifier|lm_head)\.|output_(weights|bias)$")
+RENAMES = (  # in this order
+    (r"/", "."), (r"^(bert|roberta)\.", ""), (r"\.(kernel|gamma)$", ".weight"),
+    (r"\.beta$", ".bias"), (r"_embeddings$", "_embeddings.weight"),
+    (r"token_type_emb", "segment_emb"), (r"_embeddings\.", "."),
+    (r"^encoder\.layer[._]", "layers."), (r"LayerNorm", "norm"), (r"\.self\.", "."),
+    (r"attention\.output\.dense", "attention_output"),
+    (r"attention\.output\.norm", "attention_norm"), (r"\.output\.norm", ".output_norm"),
+    (r"\.dense\.", "."))
+
+
+def our_name(name):
+    """A published tensor's name in the words of bert_min.Bert; None for what is skipped by design.
+
+    >>> our_name("bert/encoder/layer_0/attention/output/LayerNorm/gamma")
+    'layers.0.attention_norm.weight'
+    """
+    for pattern, replacement in RENAMES:
+        name = re.sub(pattern, replacement, name)
+    return None if SKIPPED.match(name) else name
+
+
+def read_arrays(folder):
+    """Read the weights in a folder -> dict of our name -> array, shaped as torch has it."""
+    path, arrays = find_file(folder, *WEIGHTS), {}
+    readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
+    for name, array in readers[path.suffix](path).items():
+        ours = our_name(name)
+        if ours in arrays:
+            raise ValueError(f"{path}: expected one tensor for {listed([ours])}, found "
+                             f"{listed([name])} as a second; remove one")
+        if ours is not None:  # a kernel is TensorFlow's, stored from inputs to outputs
+            arrays[ours] = array.T if name.endswith("kernel") else array
     return arrays
 
 
@@ -328,12 +370,11 @@ def _check_place(name, shape, *place):
         raise ValueError(f"{listed([name])} of shape {brief(shape)} at {brief(place)}")
 
 
-def _tensor(where, name, raw, dtype, shape):
+def _tensor(name, raw, dtype, shape):
     """Bytes -> array. `V2` stands for bfloat16, which numpy lacks."""
     needed = math.prod(shape) * np.dtype(dtype).itemsize
     if len(raw) != needed:
-        raise ValueError(f"{where}: expected {needed} bytes for {listed([name])} {shape}, found "
-                         f"{len(raw)}; the file is truncated or damaged: download it again")
+        raise ValueError(f"{len(raw)} bytes, not {needed}, for {listed([name])} {shape}")
     if dtype == "V2":  # the upper half of a float32
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
     array = raw.view(dtype).reshape(shape)
@@ -347,50 +388,37 @@ SAFE_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "V2", "F64": "<f8", "I64": "<
 
 
 def read_safetensors(path):
-    """Read a .safetensors file -> dict of name -> array. Raises ValueError for a damaged file.
+    """Read a .safetensors file -> dict of name -> array.
 
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
     """
-    data = read_bytes(path)
+    data, arrays, at = read_bytes(path), {}, 0
     length = int.from_bytes(data[:8].tobytes(), "little")
     body = data[8 + length:]
     try:
         header = _json_object(data[8:8 + min(length, TEXT_BYTES)])
-        entries = [_safe_entry(name, entry) for name, entry in header.items()
-                   if name != "__metadata__"]
+        header.pop("__metadata__", None)
+        for name, entry in header.items():
+            _check_place(name, entry["shape"], *entry["data_offsets"])
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            dtype, shape, (start, end) = (entry[x] for x in ("dtype", "shape", "data_offsets"))
+            if str(dtype) not in SAFE_DTYPES or start != at:
+                raise ValueError(f"{listed([name])}, dtype {brief(dtype)}, bytes {start} to {end} "
+                                 f"behind {at}")
+            arrays[name], at = _tensor(name, body[start:end], SAFE_DTYPES[dtype], shape), end
+        if at != len(body):
+            raise ValueError(f"{len(body)} bytes of tensors, not {at}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path}: expected a JSON header of {length} bytes, found {brief(error)} "
-                         f"in a file of {len(data)}; truncated, damaged or a Git LFS pointer: "
+        raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
+                         f"{', '.join(SAFE_DTYPES)}, one behind the other, found {brief(error)} in "
+                         f"a file of {len(data)}; truncated, damaged or a Git LFS pointer: "
                          "download it again") from error
-    at = 0
-    for name, dtype, _, start, end in sorted(entries, key=lambda entry: entry[3:]):
-        if dtype not in SAFE_DTYPES:
-            raise ValueError(f"{path}: {listed([name])} needs dtype {', '.join(SAFE_DTYPES)}, got "
-                             f"{brief(dtype)}; convert it")
-        if start != at or end < start:
-            raise ValueError(f"{path}: expected the bytes of {listed([name])} to begin at {at}, "
-                             f"found {start} to {end}; damaged: download it again")
-        at = end
-    if at != len(body):
-        raise ValueError(f"{path}: expected {at} bytes of tensors, found {len(body)}; truncated or "
-                         "damaged: download it again")
-    return {name: _tensor(path, name, body[start:end], SAFE_DTYPES[dtype], shape)
-            for name, dtype, shape, start, end in entries}
-
-
-def _safe_entry(name, entry):
-    """(name, dtype, shape, start, end) of an entry of the header."""
-    shape, (start, end) = entry["shape"], entry["data_offsets"]
-    _check_place(name, shape, start, end)
-    return name, str(entry["dtype"]), tuple(shape), start, end
+    return arrays
 
 
 def read_pickle(path):
-    """Read pytorch_model.bin -> dict of name -> array. Raises ValueError for a damaged file.
-
-    weights_only=True: nothing in the file is run.
-    """
+    """Read pytorch_model.bin -> dict of name -> array. weights_only=True: nothing in it is run."""
     try:
         size = file_size(path)
         with open(path, "rb") as file:
@@ -431,16 +459,13 @@ def _crc_tables():
     byte = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         byte = (byte >> 1) ^ (byte & 1) * np.uint32(0x82F63B78)
-    basis = np.uint32(1) << np.arange(32, dtype=np.uint32)  # a linear map is known by 32 images
-    for _ in range(4):
-        basis = byte[basis & 255] ^ (basis >> 8)
-    for doubling in range(LANES.bit_length()):  # 1, 2, 4, ... LANES words
-        low = high = np.zeros(1, np.uint32)
-        for bit in range(16):
-            low = np.append(low, low ^ basis[bit])
-            high = np.append(high, high ^ basis[16 + bit])
-        basis = low[basis & 0xFFFF] ^ high[basis >> 16]
-    return byte.tolist(), low, high
+    moved = np.uint32(1) << np.arange(32, dtype=np.uint32)  # a linear map is known by 32 images
+    for _ in range(4 * LANES):
+        moved = byte[moved & 255] ^ (moved >> 8)
+    low_high = np.zeros((2, 1), np.uint32)
+    for images in moved.reshape(2, 16, 1).swapaxes(0, 1):
+        low_high = np.hstack([low_high, low_high ^ images])
+    return byte.tolist(), *low_high
 
 
 def crc32c(data):
@@ -562,28 +587,28 @@ def _tf_index(path):
                          f"found {brief(error)}; download it again, or save it so") from error
 
 
-def read_tf_checkpoint(prefix, verify=True):
+def read_tf_checkpoint(index):
     """Read a TensorFlow checkpoint -> dict of name -> array. Strings are left out.
 
-    Args:
-        prefix: the path of the index without `.index`; the data files lie beside it.
-        verify: compare every tensor with its CRC32C.
-    Raises: ValueError naming the file.
+    index: the path of prefix.index, beside which the data files lie; every CRC32C is compared.
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
-    shards, entries = _tf_index(Path(f"{prefix}.index"))
+    shards, entries = _tf_index(index)
 
     @functools.cache
     def shard(number):
-        file = Path(f"{prefix}.data-{number:05d}-of-{shards:05d}")
+        file = index.with_name(f"{index.stem}.data-{number:05d}-of-{shards:05d}")
         return file, read_bytes(file)
 
     arrays = {}
     for name, (dtype, shape, number, start, size, crc) in entries.items():
         file, data = shard(number)
         raw = data[start:start + size]
-        arrays[name] = _tensor(file, name, raw, dtype, shape)
-        if verify and _masked_crc(raw) != crc:
-            raise ValueError(f"{file}: expected the stored CRC32C for {listed([name])}, found "
-                             "another; download it again")
+        try:
+            arrays[name] = _tensor(name, raw, dtype, shape)
+            if _masked_crc(raw) != crc:
+                raise ValueError(f"another CRC32C of {listed([name])}")
+        except ValueError as error:
+            raise ValueError(f"{file}: expected the tensors of {index.name}, found {error}; "
+                             "truncated or damaged: download it again") from error
     return arrays

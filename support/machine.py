@@ -71,11 +71,10 @@ def gather(value):
 
 def sum_over_processes(*numbers):
     """The sums of numbers or tensors of one number over all processes, as floats; one transfer."""
-    if world()[1] == 1:
-        return [float(x) for x in numbers]
     device = next((x.device for x in numbers if torch.is_tensor(x)), "cpu")
     sums = torch.stack([torch.as_tensor(x, dtype=torch.float64, device=device) for x in numbers])
-    dist.all_reduce(sums)
+    if world()[1] > 1:
+        dist.all_reduce(sums)
     return sums.tolist()
 
 
@@ -130,11 +129,14 @@ def left_alone(*signal_and_frame):
 
 
 @contextlib.contextmanager
-def in_one_line():
-    """torch's RuntimeErrors that are no mistake in this code become errors of one line. Ends
-    torchrun's group.
+def joined(given):
+    """Around a command: meets the processes that torchrun started; `given`, its options, then has
+    this one's device. torch's RuntimeErrors that are no mistake of ours become one line.
     """
     try:
+        if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
+            device = join_processes(given.get("device", "cuda"))
+            given |= {"device": device} if device else {}
         yield
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or FULL.search(str(error)):
@@ -165,6 +167,8 @@ def find_device(name=None):
         reason = str(error).split("\n")[0]
         raise ValueError(f"device {name}: not usable here ({reason}); leave it out, or use "
                          f"cpu") from None
+    if name.startswith("cuda"):
+        torch.set_float32_matmul_precision("high")  # TensorFloat32 where the GPU has it
     return name
 
 
@@ -182,8 +186,14 @@ def fast_precision(device):
 
 
 def autocast(device, precision):
-    """The context of a forward pass: bfloat16 for "bf16", else nothing."""
-    return torch.autocast(device.split(":")[0], torch.bfloat16, enabled=precision == "bf16")
+    """The context of a forward pass: nothing for "fp32"."""
+    kind = torch.float16 if precision == "fp16" else torch.bfloat16
+    return torch.autocast(device.split(":")[0], kind, enabled=precision != "fp32")
+
+
+def loss_scaler(device, precision):
+    """Keeps small gradients of fp16 above 0, by a factor on the loss; does nothing otherwise."""
+    return torch.amp.GradScaler(device.split(":")[0], enabled=precision == "fp16")
 
 
 def random_state(device):

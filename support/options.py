@@ -130,21 +130,23 @@ def check_values(settings):
     """
     for f in fields(settings):
         value, limits = getattr(settings, f.name), f.metadata["limits"]
-        choices = f.metadata["choices"]
+        choices, said = f.metadata["choices"], f"{option_name(f)} {value}: expected"
+        if not f.metadata["help"]:  # it has no option of its own
+            said = f"--set {f.name.upper()}={value}: expected"
         if value is None:
             continue
         if choices and value not in choices:
-            raise ValueError(f"{option_name(f)} {value}: expected {', '.join(choices)}")
+            raise ValueError(f"{said} {', '.join(choices)}{nearest(value, choices)}")
         if type(value) is int and abs(value) >= 2 ** 63:
-            raise ValueError(f"{option_name(f)} {value}: expected a number below 2^63")
+            raise ValueError(f"{said} a number below 2^63")
         if not limits:
             continue
         low, high = limits
         if low == "above" and not high < value < math.inf:
-            raise ValueError(f"{option_name(f)} {value}: expected a number above {high}")
+            raise ValueError(f"{said} a number above {high}")
         if low != "above" and not low <= value < high:
             below = f", below {high}" if high < math.inf else ""
-            raise ValueError(f"{option_name(f)} {value}: expected {low} or more{below}")
+            raise ValueError(f"{said} {low} or more{below}")
 
 
 def read_names(text):
@@ -209,6 +211,22 @@ def read_values(text, known):
 def as_text(value):
     """How read_values reads it."""
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def find_class(name, known):
+    """The class of a method by its name in the dict `known`, or "mine.py:Name" of one's own.
+
+    Raises ValueError where there is none, or it does not say of itself what it reads.
+    """
+    if name not in known and ":" not in name:
+        raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
+                         f"own such as mine.py:MyAttention{nearest(name, known)}")
+    with named("--model "):
+        method = load_class(known.get(name, name))
+    if not hasattr(method, "READS"):
+        raise ValueError(f"--model {name}: expected a subclass of SelfAttention, or a model that "
+                         f"says of itself what it does")
+    return method
 
 
 @functools.cache

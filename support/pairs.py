@@ -5,7 +5,9 @@ import random
 from collections import Counter
 from pathlib import Path
 
+from support import tasks
 from support.files import write_whole
+from support.machine import main_process
 from support.tasks import Pair, parse_label
 
 
@@ -16,6 +18,22 @@ def as_pair(task, a, b, label=None):
     if label is not None:
         label = parse_label(str(label), task.labels, "label")
     return Pair(a, b, label)
+
+
+def load_pairs(settings, limited=True):
+    """The task of train.Settings and its splits, cut as `limit` says.
+
+    -> (Task, dict split -> list of Pair)
+    """
+    if settings.task == "own":
+        columns = tuple(name.strip() for name in settings.columns.split(",") if name)
+        files = settings.train_file, settings.dev_file, settings.test_file
+        task, splits = tasks.own_task(*files, columns, settings.positive or "")
+    else:
+        task, splits = tasks.load_task(settings.task, settings.data_dir, main_process())
+    if settings.limit and limited:
+        splits = limit_pairs(task, splits, settings.limit, settings.seed)
+    return task, splits
 
 
 def limit_pairs(task, splits, limit, seed):
@@ -30,12 +48,18 @@ def limit_pairs(task, splits, limit, seed):
     return splits | {"train": [pair for block in blocks for pair in block]}
 
 
-def labelled_test_splits(task, splits):
+def load_test_splits(settings):
     """dict name -> list of Pair of all test splits. Raises ValueError where they have no labels."""
+    task, splits = load_pairs(settings, limited=False)
     splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
     if not splits or any(pair.label is None for pairs in splits.values() for pair in pairs):
-        raise ValueError(f"{task.name} has no labelled test split; predict it instead")
+        raise ValueError(f"test: {task.name} has no labelled test split; predict it instead")
     return splits
+
+
+def seen_in_training(splits):
+    """Names of the splits that training reads: train and dev, never test."""
+    return [name for name in splits if name.startswith(("train", "dev"))]
 
 
 def describe_labels(task, splits):
@@ -58,20 +82,36 @@ def write_table(path, rows):
     write_whole(path, lambda temporary: temporary.write_text(text.getvalue(), "utf-8", newline=""))
 
 
-def prediction_rows(task, pairs, predictions):
-    """The header and a row for each pair: both sentences, the label if all have one, answer,
-    probabilities.
-    """
+def pair_rows(task, pairs):
+    """A header and a row for each pair: both sentences, and the label if all have one."""
     labelled = all(pair.label is not None for pair in pairs)
-    header = ["sentence1", "sentence2", *["label"] * labelled, "prediction"]
-    rows = [header + [f"p({label})" for label in task.labels]]
-    for pair, found in zip(pairs, predictions, strict=True):
-        row = [" ".join(pair.a.split()), " ".join(pair.b.split())]
+    rows = [["sentence1", "sentence2", *["label"] * labelled]]
+    for pair in pairs:
+        row = [pair.a, pair.b]
         if labelled:
             row.append(f"{pair.label:.4f}" if task.regression else task.labels[pair.label])
-        row.append(f"{found.answer:.4f}" if task.regression else found.answer)
-        rows.append(row + [f"{p:.4f}" for p in (found.probabilities or {}).values()])
+        rows.append(row)
     return rows
+
+
+def add_predictions(task, rows, predictions):
+    """The rows, a header first, with the columns prediction and one for each class's probability.
+
+    Columns that have these names already are left out.
+    """
+    names = ["prediction", *(f"p({label})" for label in task.labels)]
+    kept = [i for i, name in enumerate(rows[0]) if name.strip() not in names]
+    found = [names]
+    for answer, probabilities in predictions:
+        cell = f"{answer:.4f}" if task.regression else answer
+        found.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
+    return [[row[i] for i in kept] + more for row, more in zip(rows, found, strict=True)]
+
+
+# GLUE's name of the file that it takes for a test split
+GLUE = {("mrpc", "test"): "MRPC", ("rte", "test"): "RTE", ("qqp", "test"): "QQP",
+        ("qnli", "test"): "QNLI", ("stsb", "test"): "STS-B", ("mnli", "test_matched"): "MNLI-m",
+        ("mnli", "test_mismatched"): "MNLI-mm"}
 
 
 def glue_rows(task, predictions):

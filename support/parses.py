@@ -31,6 +31,7 @@ from support.parser import BATCH_WORDS, PARSER, load_parser
 # Axes: n words of a text
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
+LONGEST = 1024       # words of a sentence that the command parses: half a second; 4,000: a minute
 SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
 KEPT = 2 ** 15       # Parses that stay made
 CACHE = Path("runs/cache")   # where batches keeps parses
@@ -440,6 +441,10 @@ def main(argv=None):
         sentences = read_conllu(options["conllu"], trees=False)
     else:
         sentences = _read_sentences(options["file"])
+    for sentence in sentences:
+        if (words := len(sentence.word_rows)) > LONGEST:
+            raise ValueError(f"{sentence.where}: {words:,} words, expected one sentence of at most "
+                             f"{LONGEST:,}; split it")
     for start in range(0, len(sentences), 512):
         sys.stdout.write(format_conllu(_reparse(sentences[start:start + 512], parser)))
 
@@ -447,15 +452,14 @@ def main(argv=None):
 def _read_sentences(path):
     """Sentences without tags, heads, relations, from a file with one a line, empty ones skipped."""
     sentences = []
-    for line in text_lines(path):
-        text = " ".join(line.split())
-        rows = []
+    for place, line in enumerate(text_lines(path), 1):
+        text, rows = " ".join(line.split()), []
         for number, (i, j) in enumerate(split_words(text).tolist(), 1):
             space = "_" if text[j:j + 1] in ("", " ") else "SpaceAfter=No"
             rows.append([str(number), text[i:j], *"_" * 7, space])
         if rows:
             comments = [f"# sent_id = {len(sentences) + 1}", f"# text = {text}"]
-            sentences.append(Sentence(comments, rows))
+            sentences.append(Sentence(comments, rows, f"{path}, line {place}"))
     return sentences
 
 

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 import zipfile
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import NamedTuple, get_args, get_origin
@@ -19,7 +19,7 @@ from typing import NamedTuple, get_args, get_origin
 import torch
 import torch.nn.functional as F
 
-from support import machine, pairs as pair_files, tasks
+from support import curves, machine, pairs as pair_files, tasks
 from support.checkpoints import brief, check_zip, listed
 from support.files import read_json, write_json, write_whole
 from support.machine import main_process, say
@@ -119,11 +119,33 @@ def typed(kind, value, place=""):
                      f"{brief(value) if plain else found}; correct or restore it")
 
 
-def write_config(folder, settings, task, new):
-    """Writes config.json. settings: a dataclass; new: names of the parameters that are new."""
+def write_inputs(folder, settings, task, new, reader, encoder):
+    """Writes config.json, and what a run reads pairs with.
+
+    Args: settings: a dataclass. new: names of the parameters that are new. reader: a
+        batches.Reader. encoder: a BertConfig, or None.
+    """
+    reader.tokenizer.save(folder / "encoder")
+    if encoder:
+        encoder.to_json(folder / "encoder" / "config.json")
+    if reader.tfidf:
+        write_whole(folder / "words.json", reader.tfidf.save)
     own = filter(None, (settings.train_file, settings.dev_file, settings.parses))
     write_json(folder / "config.json", {"settings": asdict(settings), "task": asdict(task),
                                         "new_parameters": new, "sha256": sha256_of("", own)})
+
+
+def resumed(folder, kind, given):
+    """The settings of the run in a folder with those of `given` that do not change what it is.
+
+    Raises ValueError where another one differs.
+    """
+    saved = read_config(folder, kind)["settings"]
+    for name in given.keys() - {"device", "workers", "data_dir"}:
+        if given[name] != getattr(saved, name):
+            raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} has "
+                             f"{getattr(saved, name)}; leave it out, or start another run")
+    return replace(saved, **given)
 
 
 def read_config(folder, kind):
@@ -142,9 +164,11 @@ def read_config(folder, kind):
                         "sha256": dict[str, str] | None}, content)
         task = config["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
-        if not once or not task.metrics or set(task.metrics) - tasks.METRICS.keys():
-            raise ValueError(f"task: expected labels, each once, and metrics of "
-                             f"{', '.join(tasks.METRICS)}; correct or restore it")
+        known = {"", *task.labels}
+        if not once or not task.metrics or set(task.metrics) - tasks.METRICS.keys() or (
+                task.positive not in known):
+            raise ValueError(f"task: expected labels, each once, one of them positive, and metrics "
+                             f"of {', '.join(tasks.METRICS)}; correct or restore it")
     return config
 
 
@@ -273,12 +297,13 @@ class Progress:
         return self.epoch >= epochs or bool(patience) and waited >= patience
 
 
-def save_checkpoint(folder, model, optimizer, progress, device):
+def save_checkpoint(folder, model, optimizer, scaler, progress, device):
     """Writes last.pt; called on all processes at once, since each has a random state of its own."""
     states = machine.gather(machine.random_state(device))
     if main_process():
         save_state({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                    "random": states, "progress": asdict(progress)}, folder / "last.pt")
+                    "scaler": scaler.state_dict(), "random": states,
+                    "progress": asdict(progress)}, folder / "last.pt")
 
 
 def read_checkpoint(folder, settings):
@@ -286,7 +311,7 @@ def read_checkpoint(folder, settings):
     path = Path(folder) / "last.pt"
     state = load_state(path)
     with named(f"{path}: "):
-        saved = typed({"model": dict, "random": list[tuple], "progress": Progress,
+        saved = typed({"model": dict, "random": list[tuple], "progress": Progress, "scaler": dict,
                        "optimizer": {"state": dict, "param_groups": list[dict]}}, state)
         progress = saved["progress"]
         kinds = {settings.optimizer, "sgd" if settings.recipe == "printed" else None}
@@ -297,9 +322,9 @@ def read_checkpoint(folder, settings):
     return saved
 
 
-def load_checkpoint(folder, saved, model, optimizer, device):
-    """Takes weights, optimizer and random states of what read_checkpoint read, and empties it.
-    Raises ValueError naming last.pt where they are not this run's.
+def load_checkpoint(folder, saved, model, optimizer, scaler, device):
+    """Takes weights, optimizer, scaler and random states of what read_checkpoint read, and empties
+    it. Raises ValueError naming last.pt where they are not this run's.
     """
     path, (rank, count) = folder / "last.pt", machine.world()
     load_weights(model, saved["model"], path)
@@ -308,6 +333,7 @@ def load_checkpoint(folder, saved, model, optimizer, device):
         for group, other in zip(groups, theirs, strict=True):
             group["params"] = other["params"]  # the rest is in the settings
         optimizer.load_state_dict({"state": saved["optimizer"]["state"], "param_groups": groups})
+        scaler.load_state_dict(saved["scaler"])
         if len(saved["random"]) == count:
             machine.restore_random_state(saved["random"][rank], device)
         else:
@@ -364,6 +390,22 @@ class Log:
                 file.write(json.dumps(event) + "\n")
 
 
+def judge_epoch(run, examples, progress, log):
+    """Scores dev, keeps the weights if it is the best epoch so far, and says so."""
+    begun = time.perf_counter()
+    scores, mean_loss = run.score(examples)
+    progress.evaluate_seconds += time.perf_counter() - begun
+    better = progress.judge(scores[run.task.metrics[0]], mean_loss)
+    if better and main_process():
+        save_state(run.model.state_dict(), run.folder / "best.pt")
+    split, numbers = run.task.selection, [
+        f"{tasks.metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
+        for name in run.task.metrics]
+    log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
+    say(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
+        f"{', the best so far' if better else ''}")
+
+
 def load_best(model, folder):
     """Takes the best epoch's weights. Raises ValueError where a file that result.json knows is
     another one now.
@@ -371,6 +413,19 @@ def load_best(model, folder):
     if (folder / "result.json").exists():
         check_files(folder, read_result(folder).get("sha256"), "train anew")
     load_weights(model, load_state(folder / "best.pt"), folder / "best.pt")
+
+
+def describe(run, examples, new, steps):
+    """Says what is trained on what."""
+    settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
+    weights = sum(p.numel() for p in run.model.parameters())
+    say(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps of "
+        f"{settings.batch_size}, {weights:,} parameters, {settings.device} {settings.precision}, "
+        f"{run.folder}\n{pair_files.describe_labels(run.task, pairs)}")
+    if run.task.columns:
+        say(f"columns {', '.join(run.task.columns)}")
+    if new:
+        say(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json lists them")
 
 
 def finish(run, examples, new, progress):
@@ -385,6 +440,7 @@ def finish(run, examples, new, progress):
                "evaluate": progress.evaluate_seconds + time.perf_counter() - begun}
     result = {"task": run.task.name, "model": settings.model, "bert": settings.bert,
               "seed": settings.seed, "selection_split": run.task.selection,
+              "positive": run.task.positive,
               "best_epoch": progress.best_epoch, "metrics": metrics,
               "pairs": {name: len(x.pairs) for name, x in examples.items()},
               "seconds": {name: round(value, 2) for name, value in seconds.items()},
@@ -395,6 +451,9 @@ def finish(run, examples, new, progress):
               "settings": asdict(settings), "versions": machine.versions(settings.device),
               "code": run.code, "sha256": sha256_of(run.folder, run.files())}
     if main_process():
+        events = read_log(run.folder / "log.jsonl")
+        picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
+        write_whole(run.folder / "curves.svg", lambda path: path.write_text(picture, "utf-8"))
         write_json(run.folder / "result.json", result)
         for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
             path.unlink(missing_ok=True)
@@ -405,7 +464,7 @@ def show_result(folder, result):
     """Prints a result, and what can be done next."""
     say(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
         f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on "
-        f"{result['selection_split']}\n\n{table(result['metrics'])}")
+        f"{result['selection_split']}\n\n{table(result['metrics'], result.get('positive'))}")
     if result["task"] == "toy":
         say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
     say(f"\npython train.py --from {folder} --test               score the test split, once\n"
@@ -438,6 +497,17 @@ class Run:
         found = [path for pattern in ("best.pt", "words.json", "encoder/*")
                  for path in sorted(self.folder.glob(pattern))]
         return [path.relative_to(self.folder).as_posix() for path in found]
+
+    def class_weights(self, pairs):
+        """(C,) with which each class counts alike in these training pairs, or None: not asked for.
+        """
+        if self.settings.class_weights == "none":
+            return None
+        if self.task.regression:
+            raise ValueError("class_weights: scores have no classes; leave it out")
+        counts = torch.bincount(torch.tensor([pair.label for pair in pairs]),
+                                minlength=len(self.task.labels))
+        return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.settings.device)
 
     def examples(self, pairs):
         """batches.Examples of pairs."""
@@ -502,11 +572,14 @@ class Run:
         return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
 
 
-def loss_sum(logits, labels, task):
-    """Cross-entropy, or squared error of scores, in float32, summed over the batch."""
+def loss_sum(logits, labels, task, class_weights=None):
+    """Cross-entropy, or squared error of scores, in float32, summed over the batch.
+
+    class_weights: (C,), what a pair of each class counts, or None: 1.
+    """
     if task.regression:
         return F.mse_loss(logits.float()[:, 0], labels.float(), reduction="sum")
-    return F.cross_entropy(logits.float(), labels, reduction="sum")
+    return F.cross_entropy(logits.float(), labels, class_weights, reduction="sum")
 
 
 def answers(logits, task):
@@ -542,13 +615,20 @@ def predict_file(run, file, splits):
     """
     if splits and file not in splits:
         raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
-    pairs = splits.get(file) or tasks.read_pairs(file, labels=run.task.labels, need_label=False)
-    found = run.predict(pairs)
-    ending = ".csv" if Path(file).suffix.lower() == ".csv" else ".tsv"
-    tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
-              pair_files.prediction_rows(run.task, pairs, found)}
     if file in splits:
-        tables[run.folder / f"{run.task.name}-{file}.tsv"] = pair_files.glue_rows(run.task, found)
+        pairs, rows = splits[file], pair_files.pair_rows(run.task, splits[file])
+    else:
+        rows = [fields for _, fields in tasks.split_own(file)]
+        there = {name.strip() for name in rows[0]} if rows else set()
+        columns = run.task.columns if {*run.task.columns[:2]} <= there else ()
+        pairs = tasks.read_pairs(file, run.task.labels, need_label=False, columns=columns)
+    found = run.predict(pairs)
+    ending = ".csv" if tasks.is_csv(file) else ".tsv"
+    tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
+              pair_files.add_predictions(run.task, rows, found)}
+    if (run.task.name, file) in pair_files.GLUE:
+        name = pair_files.GLUE[run.task.name, file]
+        tables[run.folder / f"{name}.tsv"] = pair_files.glue_rows(run.task, found)
     for path, rows in tables.items() if main_process() else ():
         pair_files.write_table(path, rows)
     say(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
@@ -557,15 +637,19 @@ def predict_file(run, file, splits):
         if not run.task.regression:
             guesses = [run.task.labels.index(answer) for answer in guesses]
         scores = tasks.evaluate(run.task, [pair.label for pair in pairs], guesses)
-        say(table({Path(file).name: scores}))
+        say(table({Path(file).name: scores}, run.task.positive))
 
 
-def table(metrics):
-    """Text: a row for each metric, a column for each split of a dict split -> metric -> float."""
+def table(metrics, positive=None):
+    """Text: a row for each metric, a column for each split of a dict split -> metric -> float.
+
+    positive: the class that F1 is of, where it has a name.
+    """
     rows = [["", *metrics]]
     for name in dict.fromkeys(name for scores in metrics.values() for name in scores):
-        rows.append([name, *(f"{100 * scores[name]:.1f}" if name in scores else ""
-                             for scores in metrics.values())])
+        found = [f"{100 * scores[name]:.1f}" if name in scores else ""
+                 for scores in metrics.values()]
+        rows.append([tasks.metric_title(name, positive), *found])
     return align(rows)
 
 

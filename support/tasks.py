@@ -3,7 +3,7 @@
 A task is a set of pairs, each with a class ("do the two mean the same?") or a score.
 - `load_task("mrpc", data_dir)`: one of ten published data sets, each declared in `SOURCES`.
 - `load_task("toy", data_dir)`: the generated diagnostic of support/toy.py, which needs no network.
-- `own_task(train_file, dev_file)`: tsv or csv files with the header sentence1, sentence2, label.
+- `own_task(train_file, dev_file)`: tsv or csv files with a header, see `find_sentences`.
 
 Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases",
 2005 (MRPC); A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics);
@@ -14,6 +14,7 @@ Left out: data sets of single sentences, GLUE's server (test splits without labe
 order, which is the `index` it asks for), and repairs: a row that does not fit its file is an error.
 """
 
+import contextlib
 import csv
 import difflib
 import io
@@ -28,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from support.checkpoints import brief, listed
 from support.files import download, extract
 
 # Axes: N pairs
@@ -50,6 +52,8 @@ class Task:
     metrics: tuple[str, ...]             # the first, on the split `selection`, picks the best epoch
     selection: str = "dev"
     block: int = 1                       # so many training pairs in a row belong in one batch
+    positive: str = ""                   # the class whose F1 is measured; "": class 1, as GLUE's
+    columns: tuple[str, ...] = ()        # of own files, those of a, b and label
 
     @property
     def regression(self):
@@ -59,13 +63,18 @@ class Task:
 
 # ----------------------------------------------------------------------------------------- metrics
 
+def metric_title(metric, positive):
+    """What is printed of a metric: "f1 of same" where it is that of a class with a name."""
+    return f"f1 of {positive}" if metric == "f1" and positive else metric
+
+
 def accuracy(labels, predictions):
     """Share of predictions equal to the label. labels, predictions: (N,) class indices."""
     return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
 
 
 def f1(labels, predictions):
-    """F1 = 2 tp / (2 tp + fp + fn) of class 1, as GLUE has it; 0.0 if class 1 is in neither."""
+    """F1 = 2 tp / (2 tp + fp + fn) of class 1; 0.0 if class 1 is in neither."""
     truth, guess = np.asarray(labels) == 1, np.asarray(predictions) == 1
     positives = int(truth.sum() + guess.sum())
     return 2 * int((truth & guess).sum()) / positives if positives else 0.0
@@ -110,7 +119,9 @@ def evaluate(task, labels, predictions):
         if odd.size:
             raise ValueError(f"evaluate: {name} must be finite numbers, got {odd[0]} (a split "
                              f"without labels cannot be scored)")
-    return {name: METRICS[name](labels, predictions) for name in task.metrics}
+    positive = task.labels.index(task.positive) if task.positive else 1
+    given = {"f1": (labels == positive, predictions == positive)}
+    return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
 
 
 # ---------------------------------------------------------------------------------- reading tables
@@ -136,14 +147,16 @@ def read_lines(path):
 
 
 def is_csv(path):
-    """Does the name end in .csv: commas and quotes (RFC 4180)? All else has tabs and no quoting."""
+    """Does the name end in .csv: commas and quotes (RFC 4180)? All else has tabs."""
     return Path(path).suffix.lower() == ".csv"
 
 
 def split_rows(path):
-    """Fields of each line that is not blank. Returns: iterator of (line number, list of str)."""
+    """Fields of each line that is not blank; without a .csv's name, tabs part them and quotes are
+    text. Returns: iterator of (line number, list of str).
+    """
     if is_csv(path):
-        yield from split_csv(path)
+        yield from split_quoted(path, ",")
         return
     for line, text in read_lines(path):
         text = text.removesuffix("\n").removesuffix("\r")
@@ -151,10 +164,34 @@ def split_rows(path):
             yield line, text.split("\t")
 
 
-def split_csv(path):
-    """`split_rows` of a .csv file. A row's number is that of its first line."""
+def split_own(path):
+    """`split_rows` of a user's file, a list. Of a file with tabs, quotes may be those of csv: where
+    each cell that begins with one also ends with one. Elsewhere they are text.
+
+    Raises: ValueError for a file that is quoted in part.
+    """
+    plain = list(split_rows(path))
+    if is_csv(path) or not plain:
+        return plain
+    with contextlib.suppress(ValueError):
+        quoted = list(split_quoted(path, "\t"))
+        sizes, found = ([len(fields) for _, fields in rows] for rows in (plain, quoted))
+        # two quotes of text, lines apart, would hide what is between them
+        if sizes == found or len(set(sizes)) > 1 or plain[0][1][0].startswith('"'):
+            return quoted
+    for line, fields in plain:
+        for cell in fields:
+            doubled = re.fullmatch(r'"([^"]*"")+[^"]*"', cell) and cell.strip('"')
+            if doubled or cell.startswith('"') and line == plain[0][0]:
+                raise ValueError(f"{path}:{line}: a cell has the quotes of csv, which others lack: "
+                                 f"{brief(cell)}; quote every cell that holds a quote, or none")
+    return plain
+
+
+def split_quoted(path, mark):
+    """`split_rows` of a file quoted as in csv. A row's number is that of its first line."""
     text = io.StringIO("".join(text for _, text in read_lines(path)), newline="")
-    reader, line = csv.reader(text, strict=True), 1
+    reader, line = csv.reader(text, delimiter=mark, strict=True), 1
     try:
         for fields in reader:
             if len(fields) > 1 or "".join(fields).strip():
@@ -166,12 +203,13 @@ def split_csv(path):
                          ) from None
 
 
-def read_table(path, columns, optional=()):
+def read_table(path, columns, optional=(), rows=None):
     """The given columns of a table.
 
     Args:
         columns: names in its header line, in any order, or numbers from 0 where it has no header.
         optional: those names that may be missing.
+        rows: what `split_own` gives; without them those of `split_rows`.
     Returns: iterator of (where = "file:line", dict column -> stripped text).
     Raises: ValueError for a header without the columns, a row of another length, no row at all.
     """
@@ -181,7 +219,7 @@ def read_table(path, columns, optional=()):
         expected = f"a header line with the columns {', '.join(columns)}"
     else:
         expected = f"rows of {max(columns) + 1} fields or more"
-    rows = split_rows(path)
+    rows = split_rows(path) if rows is None else iter(rows)
     start, first = next(rows, (0, []))
     if not start:
         raise ValueError(f"{path} is empty; expected {expected}")
@@ -207,8 +245,8 @@ def find_columns(where, header, columns, optional, mark):
     header = [name.strip() for name in header]
     wanted = [name for name in columns if name not in optional or name in header]
     if any(header.count(name) != 1 for name in wanted):
-        raise ValueError(f"{where}: the header must name each of {', '.join(columns)} once (parted "
-                         f"by {mark}), found {', '.join(header)}")
+        raise ValueError(f"{where}: the header must name each of {listed(columns)} once (parted by "
+                         f"{mark}), found {listed(header)}")
     return {name: header.index(name) for name in wanted}
 
 
@@ -244,13 +282,12 @@ def parse_label(text, labels, where, also=()):
         return text
     if not labels:
         if not is_number(text):
-            raise ValueError(f"{where}: label {text!r} is not a finite number; this task predicts "
-                             f"scores")
+            raise ValueError(f"{where}: label {brief(text)} is not a finite number; this task "
+                             f"predicts scores")
         return float(text)
     if text not in labels:
-        names = [*also, *labels]
-        known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise ValueError(f"{where}: unknown label {text!r}; expected one of {known}")
+        raise ValueError(f"{where}: unknown label {brief(text)}; expected one of "
+                         f"{listed([*also, *labels], 12)}")
     return labels.index(text)
 
 
@@ -262,60 +299,113 @@ def is_number(text):
 
 # -------------------------------------------------------------------------------- the user's files
 
-def read_pairs(path, labels=None, need_label=True):
-    """Pairs of a user's .tsv or .csv file with the header sentence1, sentence2, label.
+SENTENCES = "sentence1", "sentence2", "label"
 
-    An empty sentence is a sentence.
+
+def read_own(path, columns=(), need_label=True):
+    """Rows of a user's .tsv or .csv file.
+
+    Args:
+        columns: names of the columns of a, b and label; () for those of `find_sentences`.
+    Returns: (columns, iterator of (where, dict column -> text)).
+    Raises: ValueError naming file and line.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".csv", ".tsv", ".txt"):
+        raise ValueError(f"{path}: expected a name ending in .csv (commas) or .tsv (tabs), found "
+                         f"{suffix or 'no ending'}")
+    if columns and len(set(columns)) != 3:
+        raise ValueError(f"columns: expected three names, of both sentences and the label, found "
+                         f"{listed(columns)}")
+    rows = split_own(path)
+    if rows and not columns:
+        columns = find_sentences(f"{path}:{rows[0][0]}", rows[0][1], need_label)
+    columns = columns or SENTENCES
+    return columns, read_table(path, columns, () if need_label else columns[2:], rows)
+
+
+def find_sentences(where, header, need_label):
+    """The columns that a header offers: SENTENCES, or the first two but for numbers, and label.
+
+    Without a label, the two names are single words: a file without a header keeps its first pair.
+    """
+    names = [name.strip() for name in header]
+    if {*SENTENCES[:2]} <= {*names}:
+        return SENTENCES
+    two = [name for name in names if name not in ("label", "id", "idx", "index", "")][:2]
+    bare = not need_label and all(len(name.split()) == 1 for name in two)
+    if len(two) < 2 or not bare and "label" not in names:
+        raise ValueError(f"{where}: expected a header with sentence1, sentence2, label, or label "
+                         f"and two others (parted by commas in .csv, else by tabs), found "
+                         f"{listed(names)}; rename them, or say which columns to take")
+    return *two, "label"
+
+
+def read_pairs(path, labels=None, need_label=True, columns=()):
+    """Pairs of a user's .tsv or .csv file with a header. An empty sentence is a sentence.
 
     Args:
         labels: the task's class names, () for scores, None to keep the text.
         need_label: if False, the column may be missing and a cell of it empty; such a pair has the
             label None.
+        columns: as in `read_own`.
     Returns: list of Pair.
     Raises: ValueError naming file and line.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".csv", ".tsv", ".txt"):
-        raise ValueError(f"{path}: expected a name ending in .csv (comma, quoted) or .tsv (tab, no "
-                         f"quoting), found {suffix or 'no ending'}")
-    pairs, optional = [], () if need_label else ("label",)
-    for where, row in read_table(path, ("sentence1", "sentence2", "label"), optional):
+    (a, b, column), rows = read_own(path, columns, need_label)
+    pairs = []
+    for where, row in rows:
         label = None
-        if need_label or row.get("label"):
-            label = parse_label(row["label"], labels, where)
-        pairs.append(Pair(row["sentence1"], row["sentence2"], label))
+        if need_label or row.get(column):
+            label = parse_label(row[column], labels, where)
+        pairs.append(Pair(row[a], row[b], label))
     return pairs
 
 
-def class_names(path, values):
-    """Names of the classes, sorted (numbers by value), or () if the values are scores.
+def class_names(path, labels):
+    """Names of the classes, sorted (numbers by value), or () for scores: more than 10 different
+    numbers, or any that is no integer. Words among them are mistakes, which `parse_label` finds.
 
-    Scores are numbers, more than 10 different ones or any that is no integer.
+    labels: list of (where, text).
     """
-    distinct = sorted(set(values))
-    numeric = all(is_number(value) for value in distinct)
-    if numeric and (len(distinct) > 10 or not all(float(value).is_integer() for value in distinct)):
+    distinct = sorted({text for _, text in labels})
+    numbers = [text for text in distinct if is_number(text)]
+    scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
+    if scores:
         return ()
+    for where, text in labels if numbers else ():
+        if re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
+            raise ValueError(f"{where}: label {brief(text)} is not a finite number, as other "
+                             f"labels are; correct it, or name every class by a word")
     if len(distinct) < 2:
-        raise ValueError(f"{path}: every label is {distinct[0]!r}; expected at least two different "
-                         f"ones")
-    return tuple(sorted(distinct, key=float) if numeric else distinct)
+        raise ValueError(f"{path}: every label is {brief(distinct[0])}; expected at least two "
+                         f"different ones")
+    return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
 
 
-def own_task(train_file, dev_file, test_file=None):
-    """A task of the user's own files, labels from the training file.
+def own_task(train_file, dev_file, test_file=None, columns=(), positive=""):
+    """A task of the user's own files, labels and columns from the training file.
 
-    Metrics: accuracy and F1 of the second of two classes, accuracy of more, Pearson and Spearman of
-    scores.
+    Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
+    and Spearman of scores.
 
     Returns: (Task, dict split -> list of Pair).
     """
-    labels = class_names(train_file, [pair.label for pair in read_pairs(train_file)])
-    metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}.get(len(labels), ("accuracy",))
-    splits = {"train": read_pairs(train_file, labels), "dev": read_pairs(dev_file, labels)}
-    if test_file:
-        splits["test"] = read_pairs(test_file, labels)
-    return Task("own", labels, metrics), splits
+    columns, rows = read_own(train_file, columns)
+    texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
+    labels = class_names(train_file, texts)
+    if positive and positive not in labels:
+        raise ValueError(f"positive {brief(positive)}: expected one of the classes, "
+                         f"{listed(labels) if labels else 'but labels are scores'}")
+    if len(labels) == 2:
+        positive = positive or labels[1]
+    metrics = ("accuracy", "f1") if positive else ("accuracy",)
+    metrics = metrics if labels else ("pearson", "spearman")
+    files = {"train": train_file, "dev": dev_file, "test": test_file}
+    splits = {split: read_pairs(file, labels, columns=columns)
+              for split, file in files.items() if file}
+    task = Task("own", labels, metrics, positive=positive, columns=tuple(columns))
+    return task, splits
 
 
 # --------------------------------------------------------------------------------------- data sets

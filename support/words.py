@@ -93,6 +93,22 @@ class Vocabulary:
         return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))
 
 
+def learn_vocabulary(sentences, path=None, seed=0, progress=True):
+    """The Vocabulary of lists of words, with fixed vectors of a file. -> (it, what to say of it)"""
+    sentences = list(sentences)
+    if not path:
+        vocabulary = Vocabulary.learn(sentences)
+        return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
+    count = Counter(word for words in sentences for word in words)
+    forms = {form for word in count for form in (word, word.casefold())}
+    found, malformed = read_vectors(path, forms, progress)
+    have = [word for word in count if word in found or word.casefold() in found]
+    types, running = len(have) / len(count), sum(count[w] for w in have) / count.total()
+    return Vocabulary.learn(sentences, found, seed), (
+        f"{path}: vectors for {len(have):,} of {len(count):,} words ({100 * types:.1f} %), "
+        f"{100 * running:.1f} % of the running text; {malformed} malformed lines")
+
+
 def read_vectors(path, words, progress=True):
     """Vectors of the given words from a GloVe text file: a word and its numbers a line.
 

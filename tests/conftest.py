@@ -9,6 +9,8 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+torch.set_num_threads(1)  # more are slower on tensors as small as these
+
 settings.register_profile("house", derandomize=True, deadline=None)
 settings.register_profile("long", deadline=None, max_examples=2000)  # see fuzz.py
 settings.load_profile("house")
@@ -16,7 +18,7 @@ settings.load_profile("house")
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """An empty folder with train, dev and test pairs; one thread; parser and lexicon of no cost.
+    """An empty folder with train, dev and test pairs; a parser and a lexicon of no cost.
 
     22 pairs of train in batches of 8 are three steps an epoch. Not under torchrun.
     """
@@ -33,10 +35,7 @@ def workplace(tmp_path, monkeypatch):
     monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
     for name, count in (("train", 22), ("dev", 10), ("test", 9)):
         write_pairs(f"{name}.tsv", count, lambda rng, same: same)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield tmp_path
-    torch.set_num_threads(threads)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -41,10 +41,9 @@ def read_shapes(path):
             strange = set().union(*map(letters_of, axes)) - known
         except SyntaxError:                                       # words in brackets
             continue
-        problems = {f"{strange} not in the legend": strange, "words behind it": found[2].strip(),
-                    "it belongs behind `name = ...` or `return ...`": line not in statements}
-        for problem in (problem for problem, there in problems.items() if there):
-            raise ShapeError(f"{path}:{line}: {token.string}: {problem}")
+        if strange or found[2].strip() or line not in statements:
+            raise ShapeError(f"{path}:{line}: {token.string}: letters that are not in the legend, "
+                             "words behind it, or no `name = ...` or `return ...` before it")
         lines = range(statements[line].lineno, line + 1)
         shapes |= dict.fromkeys(lines, (statements[line], axes))
     return shapes

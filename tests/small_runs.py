@@ -9,6 +9,7 @@ import torch
 
 import train
 from support.options import guarded
+from support.pairs import load_pairs
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = str(ROOT / "tests/fixtures/tiny_bert_hf")  # 2 layers, 32 columns, 97 pieces, 48 positions
@@ -75,7 +76,7 @@ def settings_of(*args):
 def beginning(*args):
     """What a run begins with: (settings, split -> batches.Examples, model, names of the new)."""
     settings = settings_of(*args)
-    task, splits = train.load_pairs(settings)
+    task, splits = load_pairs(settings)
     reader, config, arrays = train.new_reader(settings, task, splits)
     model, new = train.build_model(settings, task, reader, config, arrays)
     return settings, {name: reader.examples(splits[name]) for name in ("train", "dev")}, model, new

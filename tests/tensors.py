@@ -7,7 +7,7 @@ from torch import nn
 
 from bert_min import BertConfig
 
-quick = settings(derandomize=True, deadline=None, max_examples=12)
+quick = settings(max_examples=12)
 
 
 def labelled(names):

@@ -93,6 +93,16 @@ def test_what_goes_in_is_what_the_method_asks_for():
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
 
 
+def test_nothing_is_known_of_words_that_no_model_sees():
+    """A text of 10,000 words costs what one of max_length words costs, and its reading."""
+    reader, _ = reader_of(*of("knowledge"))
+    long = tasks.Pair("dog " * 10_000, "cat " * 10_000)
+    reader.look_at([long])
+    assert [len(found) for found in reader.facts.values()] == [48, 48]
+    batch, _ = reader.examples([long]).collate([0])
+    assert list(batch["prior"].shape) == [1, 48, 48, 5] and batch["mask"].shape == (1, 48)
+
+
 def test_word_weights_come_from_the_training_sentences():
     reader, pairs = reader_of(*of("dafa"), "--limit", "9")
     seen = priors.TfIdf(text.split() for pair in pairs for text in (pair.a, pair.b))

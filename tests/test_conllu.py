@@ -49,38 +49,24 @@ TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
 
 
 @pytest.mark.parametrize("lines, where, what", [
-    ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"),
-    ([TWO[0], TWO[1].replace("\t", " ")], 2, "10 columns.*found 1"),
-    (["# c", TWO[0], "# comment"], 3, "10 columns"),
-    ([row("x", "a", 0, "root")], 1, "needs number.*'x'"),
+    ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"), (["# c", TWO[0], "# d"], 3, "10 columns"),
     ([row("0", "a", 0, "root")], 1, "needs number.*'0'"),
-    ([row("²", "a", 0, "root")], 1, "needs number"),
     ([row(1, " ", 0, "root")], 1, "form, found '1', ' '"),
-    ([row("9" * 5000, "a", 0, "root")], 1, "needs number"),
     ([row(1, "a", "0" * 5000, "root")], 1, "0 to 1, found '0{20}'"),
     ([*TWO, row(4, "c", 1, "x")], 3, "4 cannot follow word 2"),
-    ([*TWO, row(2, "c", 1, "x")], 3, "2 cannot follow word 2"),
-    ([TWO[0], row("1-2", "ab"), TWO[1]], 2, "1-2 cannot follow word 1"),
     ([row("1-1", "a"), *TWO], 1, "1-1 cannot follow word 0"),
     ([row("1-2", "ab"), TWO[0], row("2-3", "bc"), TWO[1]], 3, "2-3 cannot follow word 1"),
     ([*TWO, row("1.1", "e")], 3, "1.1 cannot follow word 2"),
     ([row("1-3", "ab"), *TWO], 3, "ends before word 3"),
-    ([row("0.1", "e")], 1, "ends before word 1"),
-    ([*TWO, row(3, "c", 4, "x")], 3, "0 to 3, found '4'"),
-    ([*TWO, row(3, "c", "-1", "x")], 3, "0 to 3, found '-1'"),
-    ([*TWO, row(3, "c")], 3, "found '_'"),
+    ([*TWO, row(3, "c", 4, "x")], 3, "0 to 3, found '4'"), ([*TWO, row(3, "c")], 3, "found '_'"),
     ([*TWO, row(3, "c", 2)], 3, "relation.*missing"),
     ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 5, "one word with head 0, has 2"),
     (["# c", row(1, "a", 2, "x"), row(2, "b", 1, "y")], 2, "one word with head 0, has 0"),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 2, "word 2 .* cycle"),
-    ([row(1, "a", 0, "root"), row(2, "b", 2, "x")], 2, "word 2 run in a cycle"),
-])
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 2, "word 2 .* cycle")])
 def test_conllu_errors_name_file_and_line(write, lines, where, what):
     path = write("\n".join(lines) + "\n\n")
-    with pytest.raises(ValueError, match=what) as problem:
+    with pytest.raises(ValueError, match=f"^{path}, line {where}: [^\n]*{what}[^\n]*$"):
         read_conllu(path)
-    assert str(problem.value).startswith(f"{path}, line {where}: ")
-    assert "\n" not in str(problem.value)
 
 
 def test_conllu_file_problems(write, tmp_path):
@@ -91,14 +77,6 @@ def test_conllu_file_problems(write, tmp_path):
         read_conllu(tmp_path / "absent.conllu")
     bare = write("\n".join([row(1, "a"), row(2, "b")]) + "\n")
     assert read_conllu(bare, trees=False)[0].column(FORM) == ["a", "b"]
-
-
-def test_a_chain_of_100000_words_takes_a_moment():
-    heads = np.arange(2, 100_002)
-    heads[-1] = 0
-    assert (tree_depths(heads) == np.arange(100_000)[::-1]).all()
-    heads[-1] = 1
-    assert (tree_depths(heads) == 100_001).all()
 
 
 @many
@@ -116,7 +94,7 @@ def test_damaged_conllu(tmp_path_factory, changes):
     assert format_conllu(read_conllu(path)) == format_conllu(sentences)
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.integers(0, 6).flatmap(lambda n: st.lists(st.integers(0, n), min_size=n, max_size=n)))
 def test_tree_depths_is_the_walk_upwards(heads):
     expected = []
@@ -126,3 +104,9 @@ def test_tree_depths_is_the_walk_upwards(heads):
             steps, at = steps + 1, heads[at - 1]
         expected.append(steps)
     np.testing.assert_array_equal(tree_depths(heads), expected)
+
+
+def test_a_chain_of_100000_words_takes_a_moment():
+    heads = np.arange(2, 100_002)
+    heads[-1] = 0
+    assert (tree_depths(heads) == np.arange(100_000)[::-1]).all()

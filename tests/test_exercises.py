@@ -8,7 +8,6 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -94,39 +93,26 @@ def test_each_mistake_gets_its_message(key):
         assert failed and check_exercise.recognize(task, runs, failed) == (mistake,), mistake.name
 
 
-@pytest.mark.parametrize("name, function, mistake, body", [
-    ("bert", "bert_min.SelfAttention.attend", "dropped √d", """
-     scores = torch.einsum("bhik,bhjk->bhij", q, k)
-     weights = torch.softmax(scores.masked_fill(mask[:, None, None] == 0, -1e30), -1)
-     weights = weights * mask[:, None, None]
-     if trace is not None:
-         trace["attention"] = weights.detach()
-     return torch.cat(list((weights @ v).unbind(1)), -1)
-     """),
-    ("ladranet", "reread.coverage", "never restarts", "return left - read * (1 / phi)"),
-    ("dabert", "semmatch.difference_attention", "dropped √d. closeness instead of difference", """
-     weights = attention_weights(-difference_scores(q, k), mask)
-     record(trace, difference=weights)
-     return weights @ v
-     """)])
-def test_a_mistake_in_a_students_own_words(name, function, mistake, body, tmp_path):
-    """Alone, or two at once."""
-    _, said = written(tmp_path, name, function, body)
-    assert sorted(re.findall(r"Classic mistake: ([^.]*)\.", said)) == sorted(mistake.split(". "))
+def test_two_mistakes_in_a_students_own_words(tmp_path):
+    _, said = written(tmp_path, "dabert", "semmatch.difference_attention", """
+        weights = attention_weights(-difference_scores(q, k), mask)
+        record(trace, difference=weights)
+        return weights @ v
+        """)
+    found = re.findall(r"Classic mistake: ([^.]*)\.", said)
+    assert sorted(found) == ["closeness instead of difference", "dropped √d"]
 
 
 RIGHT = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
 
 
 @pytest.mark.parametrize("body, won, said", [
-    (f"return {RIGHT}", {"example", "values", "gradients"}, r"^$"),
     (f"x = {RIGHT}", set(), r"returns None \(is `return` missing\?\), expected a tensor"),
     (f"return {RIGHT}.permute(0, 2, 3, 1)", set(),
      r"expected \(3, 2, 7, 7\) = \(B, H, L, L\) \(axes exchanged\?\)"),
     (f"return {RIGHT} + 1", set(), r"at \[0, 0, 0, 0\]: expected 3, got 4; 4 of 4 numbers"),
     (f"return {RIGHT}.detach()", {"example", "values"}, r"gradients: the gradient of q .*, got 0"),
     ("x = 1\nreturn q @ k", set(), r"semmatch.py, line \d+: return q @ k -> RuntimeError: Exp"),
-    ("raise SystemExit(0)", set(), r"line \d+: raise SystemExit\(0\)"),
     ("while True:\n    q = q + 0", set(), r"^call: no answer after 0.3 seconds")])
 def test_messages(body, won, said, tmp_path, monkeypatch):
     monkeypatch.setattr(check_exercise, "SECONDS", 0.3 if "while" in body else 20)
@@ -155,7 +141,7 @@ def test_one_mistake_costs_one_score(tmp_path):
     ("def gated_fusion(", "1 / 0\ndef gated_fusion(", r"line \d+: 1 / 0 -> ZeroDivisionError"),
     ("def gated_fusion(", "def my_fusion(", r"call: semmatch.py has no gated_fusion"),
     ("gated_fusion(sem, other, ", "gated_fusion(", r"cannot be called as its signature was: TypeE"),
-    ("import math", "\0", r"null byte"), ("", None, "semmatch.py is missing")])
+    ("", None, "semmatch.py is missing")])
 def test_a_file_that_cannot_be_read(old, new, said, tmp_path, capsys):
     make_exercise.main(["dabert", "--out", str(tmp_path)])
     path = tmp_path / "semmatch.py"
@@ -169,8 +155,6 @@ def test_a_file_that_cannot_be_read(old, new, said, tmp_path, capsys):
 # ---- The commands -------------------------------------------------------------------------------
 
 def test_work_is_not_overwritten(tmp_path, capsys):
-    assert make_exercise.main([]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*EXERCISES]
     command, path = ["dabert", "--out", str(tmp_path)], tmp_path / "semmatch.py"
     path.write_text("my work\n", "utf-8")
     assert make_exercise.main(command) == 2 and path.read_text("utf-8") == "my work\n"
@@ -182,33 +166,12 @@ def test_work_is_not_overwritten(tmp_path, capsys):
 
 @pytest.mark.parametrize("command, arguments, said", [
     (make_exercise, ["dabret"], "no exercise 'dabret'; there are bert, dabert"),
-    (make_exercise, ["dabert", "--out", "file"], "a file, expected a folder"),
     (make_exercise, ["dabert", "--out", str(ROOT)], "the library itself"),
-    (check_exercise, ["nowhere"], "no such folder"), (check_exercise, ["."], "no EXERCISE.md"),
-    (check_exercise, ["other"], "its first line must be")])
-def test_mistakes_on_the_command_line(command, arguments, said, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").touch()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/EXERCISE.md").write_text("# Exercise bart: x\n", "utf-8")
+    (check_exercise, ["nowhere"], "no such folder")])
+def test_mistakes_on_the_command_line(command, arguments, said, capsys):
     assert command.main(arguments) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
-
-
-def test_several_folders_have_a_line_each(monkeypatch, capsys, tmp_path):
-    """Each is checked in a process of its own; one that ends otherwise than a check has failed."""
-    folders, ends = [str(tmp_path / name) for name in "abc"], [(0, 22), (3, 22), (1, 21)]
-    for folder in folders:
-        Path(folder).mkdir()
-        Path(folder, "EXERCISE.md").write_text("# Exercise bert: x\n", "utf-8")
-    runs = [SimpleNamespace(returncode=status, stdout=f"...\n{folder}: bert, {won} of 22 points\n")
-            for folder, (status, won) in zip(folders, ends)]
-    monkeypatch.setattr(check_exercise.subprocess, "run", lambda command, **_: runs.pop(0))
-    assert check_exercise.main(folders) == 1
-    first, second, third = capsys.readouterr().out.splitlines()
-    assert first.endswith("22 of 22 points") and third.endswith("21 of 22 points")
-    assert second == f"{folders[1]}: the check itself ended with status 3"
 
 
 def test_the_teachers_page_has_the_table():

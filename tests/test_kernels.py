@@ -23,13 +23,13 @@ def naive_l1(q, k):
 each_score = pytest.mark.parametrize("function, naive, sizes", [
     (additive_scores, naive_additive, [(B, M, A), (B, L, A), (A,)]),
     (l1_distances, naive_l1, [(B, L, A), (B, M, A)])], ids=["additive", "l1"])
-BLOCKS = {1: B * L, 2 * M * A: B * 4, 2 * L * M * A: 2, 2 ** 17: 1}     # numbers in one, how many
 
 
 @each_score
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", [1, 2 * M * A, 2 * L * M * A, 2 ** 17])
 def test_scores_equal_the_naive_form(function, naive, sizes, block, monkeypatch):
-    """Forward and backward, with more keys than queries, equal parts among them."""
+    """Forward and backward, in blocks of one row, a part of a pair, two pairs, all; some parts are
+    equal, and more keys than queries. Inside autocast scores are float32, to the bit."""
     monkeypatch.setitem(kernels.BLOCK, "cpu", block)
     inputs = [normal(*size, seed=i).requires_grad_() for i, size in enumerate(sizes)]
     with torch.no_grad():
@@ -39,30 +39,10 @@ def test_scores_equal_the_naive_form(function, naive, sizes, block, monkeypatch)
     same(got, want, 1e-12)
     for x, y in zip(*(torch.autograd.grad(out, inputs, e) for out in (got, want))):
         same(x, y, 1e-12)
-
-
-@pytest.mark.parametrize("block, many", BLOCKS.items())
-def test_pair_blocks(block, many, monkeypatch):
-    """Each query of each pair comes once, with all keys; a block is BLOCK numbers, or one row."""
-    monkeypatch.setitem(kernels.BLOCK, "cpu", block)
-    keys, queries = normal(B, M, A, seed=1), normal(B, L, A, seed=2)
-    seen, parts = torch.zeros(B, L), list(kernels.pair_blocks(keys, queries))
-    for b, i, k, q in parts:
-        seen[b, i] += 1
-        assert (k + q).numel() <= max(block, M * A)
-        assert torch.equal(k + q, keys[b][:, None] + queries[b, i][:, :, None])
-        for part, whole in ((k, keys), (q, queries)):           # views: nothing is copied
-            assert part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
-    assert (seen == 1).all() and len(parts) == many
-
-
-@each_score
-def test_scores_gradcheck(function, naive, sizes, monkeypatch):
-    """Five queries of two pairs, two at a time."""
-    monkeypatch.setitem(kernels.BLOCK, "cpu", 2 * 5 * 3)
-    inputs = [normal(2, 5, 3, seed=1), normal(2, 5, 3, seed=2), normal(3, seed=3)][:len(sizes)]
-    assert (inputs[0][:, None] - inputs[1][:, :, None]).abs().min() > 1e-3  # no kink of |x| is near
-    assert torch.autograd.gradcheck(function, [x.requires_grad_() for x in inputs])
+    inputs = [x.float() for x in inputs]
+    with torch.autocast("cpu", torch.bfloat16):
+        got = function(*inputs)
+    assert got.dtype == torch.float32 and torch.equal(got, function(*inputs))
 
 
 @pytest.mark.parametrize("dtype, limit, within", [
@@ -86,7 +66,6 @@ def peak_numbers(function, inputs):
     with torch.profiler.profile(profile_memory=True) as profile:
         function(*inputs).sum().backward()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    assert events
     events.sort(key=lambda event: event.start_ns())
     return max(itertools.accumulate(event.nbytes() for event in events)) / 4
 
@@ -104,12 +83,3 @@ def test_scores_memory(function, naive, sizes, monkeypatch):
             x.grad = None
         row = max(block, length * size)
         assert peak_numbers(function, inputs) - own < 4 * b * length * length + 2 * row
-
-
-@each_score
-def test_scores_ignore_autocast(function, naive, sizes):
-    """Scores are float32 inside an autocast region, to the bit."""
-    inputs = [normal(*size, seed=i).float() for i, size in enumerate(sizes)]
-    with torch.autocast("cpu", torch.bfloat16):
-        got = function(*inputs)
-    assert got.dtype == torch.float32 and torch.equal(got, function(*inputs))

@@ -60,7 +60,7 @@ def test_torch_s_errors_that_are_no_mistake_of_ours():
             (dist.DistNetworkError("timed out"), OSError, "another process"),
             (RuntimeError("[gloo/transport] closed"), OSError, "another process"),
             (RuntimeError("of ours"), RuntimeError, "of ours")]:
-        with pytest.raises(kind, match=word) as shown, machine.in_one_line():
+        with pytest.raises(kind, match=word) as shown, machine.joined({}):
             raise error
         assert "\n" not in str(shown.value)
 

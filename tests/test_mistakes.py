@@ -26,28 +26,18 @@ ORACLES = {
     "bert_min.Embeddings.forward": "test_bert_min.py::test_hidden_states_equal_transformers",
     "priors.relation_matrix": "test_priors.py::test_relation_matrix_of_a_table_is_the_loop",
     "semmatch.spread_prior": "test_semmatch.py::test_spread_prior_oracle",
-    "semmatch.DafaAttention.spread": "test_semmatch.py::test_what_calibrates_is_spread",
     "reread.highway": "test_reread.py::test_highway_oracle"}
 
 
-def planted():
-    """(paper, Task) of everything that has classic mistakes."""
-    tasks = [(exercise.paper, task) for exercise in EXERCISES.values() for task in exercise.tasks]
-    return tasks + [(paper, task) for paper, others in UNASKED.items() for task in others]
-
-
-def mistakes():
-    """(Task, Mistake), each once, though papers share functions."""
-    found = {}
-    for _, task in planted():
-        for mistake in task.mistakes:
-            found.setdefault(f"{task.function}-{mistake.name}", (task, mistake))
-    return [pytest.param(*both, id=name) for name, both in found.items()]
+PLANTED = [(exercise.paper, task) for exercise in EXERCISES.values() for task in exercise.tasks]
+PLANTED += [(paper, task) for paper, others in UNASKED.items() for task in others]
+# Each once, though papers share functions.
+MISTAKES = {f"{task.function}-{mistake.name}": (task, mistake)
+            for _, task in PLANTED for mistake in task.mistakes}
 
 
 def oracles_of(function):
-    """The oracle tests of a function, or of the class whose method it is: "file::test", each once.
-    """
+    """The oracle tests of a function, or of the class whose method it is: "file::test"."""
     found = [ORACLES[function]] if function in ORACLES else []
     for _, _, functions, tests in equation_rows():
         if any(f"{function}.".startswith(f"{name}.") for name in functions):
@@ -72,7 +62,7 @@ def call(place, monkeypatch):
         test(**{name: value for part in parts for name, value in part.items()})
 
 
-@pytest.mark.parametrize("task, mistake", mistakes())
+@pytest.mark.parametrize("task, mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_classic_mistake_makes_an_oracle_fail(task, mistake, monkeypatch):
     function, wrong = find(library(task.module), task.path), edited(task, mistake.edits)
     assert wrong, "one of the texts does not stand exactly once in the function"
@@ -86,7 +76,7 @@ def test_a_classic_mistake_makes_an_oracle_fail(task, mistake, monkeypatch):
 
 def test_each_equation_has_three_classic_mistakes():
     found = {}
-    for paper, task in planted():
+    for paper, task in PLANTED:
         equation = task.equation.partition(",")[0] if "Eqs" not in task.equation else task.equation
         if paper != "BERT" and "Eq" in equation:
             for number in numbers(equation.partition(" ")[2]):

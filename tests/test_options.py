@@ -51,7 +51,7 @@ def test_limits_of_values():
     for given, words in [
             ({"wide_steps": 0}, "--wide-steps 0"), ({"wide_steps": float("inf")}, "--wide-steps"),
             ({"share": 1.0}, "--share 1.0 below 1"), ({"share": -0.1}, "--share -0.1"),
-            ({"share": float("nan")}, "--share nan"), ({"hidden": -1}, "hidden -1"),
+            ({"share": float("nan")}, "--share nan"), ({"hidden": -1}, "--set HIDDEN=-1"),
             ({"colour": "green"}, "--colour green red, blue"),
             ({"wide_steps": 2 ** 63}, "--wide-steps 2^63")]:
         says(words, check_values, Choices(**given))

@@ -1,9 +1,12 @@
 """support/pairs.py: cutting, describing, labelling pairs; files of predictions."""
+from types import SimpleNamespace
+
 import pytest
 
 from small_runs import rows_of
-from support.pairs import (as_pair, describe_labels, glue_rows, labelled_test_splits, limit_pairs,
-                           prediction_rows, write_table)
+from support import tasks
+from support.pairs import (add_predictions, as_pair, describe_labels, glue_rows,
+                           limit_pairs, load_test_splits, pair_rows, write_table)
 from support.runs import Prediction
 from support.tasks import Pair, Task
 
@@ -47,32 +50,38 @@ def test_what_is_to_be_told_apart():
     assert "1 to 4" in line
 
 
-def test_test_splits_have_labels():
-    splits = {"train": pairs(2), "test": pairs(3), "test_unseen": pairs(1)}
-    assert labelled_test_splits(TWO, splits).keys() == {"test", "test_unseen"}
+def test_test_splits_have_labels(monkeypatch):
+    settings = SimpleNamespace(task="x", data_dir="", limit=1)
+    splits = {"train": pairs(2), "test": pairs(3), "test_unseen": pairs(2)}
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (TWO, splits))
+    found = load_test_splits(settings)  # --limit is of training
+    assert {name: len(some) for name, some in found.items()} == {"test": 3, "test_unseen": 2}
     for wrong in ({"train": pairs(2)}, splits | {"test": [Pair("a", "b")]}):
-        with pytest.raises(ValueError, match="own"):
-            labelled_test_splits(TWO, wrong)
+        monkeypatch.setattr(tasks, "load_task", lambda *args: (TWO, wrong))
+        with pytest.raises(ValueError, match="test.* labelled"):
+            load_test_splits(settings)
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv"])
 def test_predictions_survive_a_csv_reader(tmp_path, ending):
-    """Whatever is in a sentence; spaces become one space. The label stands there if all have it."""
+    """Whatever is in a sentence. The label stands there if all have it."""
     odd = ['He said "no"', '"quoted"', 'a, b; "c"', "tab\there", "two\nlines", '"', "", "  ", "\\"]
     some, path = [Pair(a, b, 1) for a, b in zip(odd, odd[::-1])], tmp_path / f"x.{ending}"
-    write_table(path, prediction_rows(TWO, some, [SAME] * len(some)))
+    write_table(path, add_predictions(TWO, pair_rows(TWO, some), [SAME] * len(some)))
     rows = rows_of(path)
     assert list(rows[0]) == "sentence1 sentence2 label prediction p(different) p(same)".split()
     for pair, row in zip(some, rows, strict=True):
-        texts = " ".join(pair.a.split()), " ".join(pair.b.split())
-        assert tuple(row.values()) == (*texts, "same", "same", "0.2500", "0.7500")
-    rows = prediction_rows(TWO, [*some, Pair("a", "b")], [SAME] * (1 + len(some)))
-    assert rows[-1] == ["a", "b", "same", "0.2500", "0.7500"]
+        assert tuple(row.values()) == (pair.a, pair.b, "same", "same", "0.2500", "0.7500")
+    assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
+    rows = add_predictions(TWO, [["x", "prediction", "y"], ["1", "2", "3"]], [SAME])
+    assert rows == [["x", "y", *"prediction p(different) p(same)".split()],
+                    ["1", "3", "same", "0.2500", "0.7500"]]
 
 
 def test_predictions_of_scores_and_for_glue():
     scores = [Prediction(0.12345, None), Prediction(-2.0, None)]
-    rows = prediction_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)], scores)
+    rows = pair_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)])
+    rows = add_predictions(SCORES, rows, scores)
     assert rows[1:] == [["a", "b", "1.5000", "0.1235"], ["c", "d", "2.0000", "-2.0000"]]
     assert glue_rows(SCORES, scores) == [["index", "prediction"], ["0", "0.123"], ["1", "-2.000"]]
     assert glue_rows(TWO, [SAME])[1] == ["0", "same"]

@@ -3,6 +3,7 @@ import io
 import itertools
 import json
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,11 +16,10 @@ from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from support import parser as parser_module
 from support.conllu import read_conllu
 from support.options import guarded
-from support.parser import (Parser, find_cycle, is_tree, length_batches, load_parser,
-                            maximum_spanning_tree, save_parser)
+from support.parser import (Parser, length_batches, load_parser, maximum_spanning_tree,
+                            save_parser)
 from test_conllu import row
 
-trees = settings(derandomize=True, deadline=None, max_examples=60)
 VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
               "relations": ["root", "obj", "x"]}
 SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], [], ["p"], ["é" * 12 + "p" * 99 + "q" * 12]]
@@ -52,7 +52,7 @@ scores = st.integers(1, 4).flatmap(lambda n: st.lists(
     st.lists(st.integers(-9, 9), min_size=n + 1, max_size=n + 1), min_size=n + 1, max_size=n + 1))
 
 
-@settings(trees, max_examples=150)
+@settings(max_examples=100)
 @given(scores, st.sampled_from([1e-3, 1.0, 1e5]))
 def test_maximum_spanning_tree_is_the_best_of_all_trees(scores, scale):
     scores = np.array(scores) * scale
@@ -64,17 +64,7 @@ def test_maximum_spanning_tree_is_the_best_of_all_trees(scores, scale):
     assert heads[0] == 0 and totals[tuple(heads[1:])] == pytest.approx(max(totals.values()))
 
 
-@trees
-@given(st.integers(1, 5).flatmap(lambda n: st.lists(st.integers(0, n), min_size=n, max_size=n)))
-def test_is_tree_and_find_cycle_agree_with_the_walk(heads):
-    cycle = find_cycle(np.array([0, *heads]))
-    assert is_tree(np.array(heads)) == leads_to_root(heads)
-    assert (cycle is None and heads.count(0) == 1) == leads_to_root(heads)
-    if cycle is not None:
-        assert sorted(heads[node - 1] for node in cycle) == sorted(cycle.tolist())
-
-
-@trees
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 9)), st.integers(5, 40), st.booleans())
 def test_length_batches_hold_like_lengths_and_no_more_than_fits(lengths, size, shuffled):
     batches = length_batches(lengths, size, random.Random(0) if shuffled else None)
@@ -106,8 +96,7 @@ def test_words_are_lower_case_and_spelled_by_24_letters(parser):
     upper, lower = (parser.eval().embed([[word]], 0.0)[0, 1] for word in "Qq")
     assert torch.equal(upper[:5], lower[:5])
     assert torch.equal(parser.spell(["p" * 12 + "é" + "p" * 17]), parser.spell(["p" * 30]))
-    ids = parser.spell(["pz", "é"])                       # 4 and 5 are start and end of a word
-    assert ids.tolist() == [[0, 0, 0, 0], [4, 2, 1, 5], [4, 3, 5, 0]]
+    assert parser.spell(["pz", "é"]).tolist() == [[0, 0, 0, 0], [4, 2, 1, 5], [4, 3, 5, 0]]
 
 
 def test_relation_scores_are_the_formula(parser):
@@ -119,32 +108,24 @@ def test_relation_scores_are_the_formula(parser):
 
 # ---- its file ------------------------------------------------------------------------------------
 
-def test_a_saved_parser_is_loaded(tmp_path):
-    torch.manual_seed(0)
-    parser, path = Parser(VOCABULARY), tmp_path / "parser.npz"
-    torch.nn.init.normal_(parser.W_arc)
-    save_parser(parser.half().float(), path)
+@pytest.fixture(scope="module")
+def small_file(tmp_path_factory):
+    """A parser's file, small and quick to read, as most weights are zeros; its parses."""
+    path, parser = tmp_path_factory.mktemp("parser") / "x.npz", Parser(VOCABULARY)
+    for weight in parser.parameters():
+        torch.nn.init.constant_(weight, 0.0 if weight.dim() > 2 else 0.125)
+    save_parser(parser, path)
     again = load_parser(path)
+    torch.testing.assert_close(dict(again.state_dict()), dict(parser.state_dict()))
     assert again.parse(SENTENCES) == parser.parse(SENTENCES) and not again.training
     assert again.fingerprint == load_parser(path).fingerprint != load_parser().fingerprint
     assert np.load(io.BytesIO(path.read_bytes()))["W_arc"].dtype == np.float16
-
-
-@pytest.fixture(scope="module")
-def small_file(tmp_path_factory):
-    """A parser's file of zeros, which is small and quick to read."""
-    path, parser = tmp_path_factory.mktemp("parser") / "x.npz", Parser(VOCABULARY)
-    for weight in parser.parameters():
-        torch.nn.init.zeros_(weight)
-    save_parser(parser, path)
-    assert load_parser(path).parse(SENTENCES) == parser.parse(SENTENCES)
     return path.read_bytes(), parser.parse(SENTENCES)
 
 
 def test_a_parser_that_would_be_wrong_is_refused(small_file, tmp_path, monkeypatch):
     arrays, path = dict(np.load(io.BytesIO(small_file[0]))), tmp_path / "x.npz"
-    texts = [json.dumps(VOCABULARY | {"tags": tags})
-             for tags in ("XY", [1, 2], ["X", "X"], {"X": 1, "Y": 2})]
+    texts = [json.dumps(VOCABULARY | {"tags": tags}) for tags in ("XY", [1, 2], ["X", "X"])]
     monkeypatch.setattr(parser_module, "LARGEST", 8 * 10 ** 6)
     for change, problem in (({"tag.bias": np.array([np.nan, 0], np.float16)}, "finite"),
                             ({"tag.bias": np.array([1, 2])}, "finite"),
@@ -179,19 +160,15 @@ def test_the_shipped_parser_knows_english():
 
 # ---- training ------------------------------------------------------------------------------------
 
-TREE = [("the", 2, "det", "DET"), ("dog", 3, "nsubj", "NOUN"), ("barked", 0, "root", "VERB")]
-
-
 @pytest.fixture
 def treebank(tmp_path, monkeypatch):
     """A folder with ten times one tree a split; a training of a second learns it."""
     monkeypatch.setattr(train_parser, "RECIPE", train_parser.RECIPE | {"epochs": 14, "lr": 0.05})
-    tree = "\n".join(row(k, word, head, relation, tag)
-                     for k, (word, head, relation, tag) in enumerate(TREE, 1)) + "\n\n"
-    (tmp_path / "ud").mkdir()
+    tree = "\n".join([row(1, "the", 2, "det", "DET"), row(2, "dog", 3, "nsubj", "NOUN"),
+                      row(3, "barked", 0, "root", "VERB")]) + "\n\n"
     for split in ("train", "dev", "test"):
-        (tmp_path / "ud" / f"x-{split}.conllu").write_text(10 * tree)
-    return tmp_path / "ud"
+        (tmp_path / f"x-{split}.conllu").write_text(10 * tree)
+    return tmp_path
 
 
 def run(*args):
@@ -207,31 +184,24 @@ def test_training_writes_parser_and_scores(treebank, tmp_path, capsys):
     assert report["scores"]["test"] == dict.fromkeys(["UPOS", "UAS", "LAS", "LAS_universal"], 1)
     assert report["treebank"]["train"] == ["x-train.conllu", 10] and report["epochs"] == 14
     assert parser.vocabulary["words"] == ["the", "dog", "barked"]
-    assert parser.vocabulary["relations"] == ["det", "nsubj", "root"]
     before = out.read_bytes()
     assert run("--treebank", treebank, "--out", out) == 2 and out.read_bytes() == before
     assert "mine.npz is there already" in capsys.readouterr().err
 
 
 def test_scores_are_shares_of_words(treebank):
-    class Fake:
-        def parse(self, sentences):
-            return [(["DET", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"])] * len(sentences)
-
-    sentences = read_conllu(treebank / "x-dev.conllu")
-    scores = train_parser.score_parser(Fake(), sentences)
+    answer = ["DET", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"]
+    fake = SimpleNamespace(parse=lambda sentences: [answer] * len(sentences))
+    scores = train_parser.score_parser(fake, read_conllu(treebank / "x-dev.conllu"))
     assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}
 
 
-@pytest.mark.parametrize("out, problem", [
-    ("mine.npy", "needs a name that ends in .npz"), ("there.npz", "there.npz is there already"),
-    ("scores.npz", "scores.json is there already"), ("file/x.npz", "file")])
-def test_what_cannot_be_written_is_said_before_training(out, problem, treebank, tmp_path, capsys,
-                                                        monkeypatch):
+def test_what_cannot_be_written_is_said_before_training(treebank, capsys, monkeypatch):
     monkeypatch.setattr(train_parser, "train_parser", None)
-    for name in ("there.npz", "scores.json", "file"):
-        (tmp_path / name).write_text("kept")
-    assert run("--treebank", treebank, "--out", tmp_path / out) == 2
-    error = capsys.readouterr().err
-    assert problem in error and error.count("\n") == 1
-    assert run("--treebank", tmp_path) == 2 and "--treebank" in capsys.readouterr().err
+    (treebank / "scores.json").write_text("kept")
+    for out, problem in (("mine.npy", "a name that ends in .npz"), ("scores.json/x.npz", "scores"),
+                         ("scores.npz", "scores.json is there already")):
+        assert run("--treebank", treebank, "--out", treebank / out) == 2
+        error = capsys.readouterr().err
+        assert problem in error and error.count("\n") == 1
+    assert run("--treebank", treebank / "new") == 2 and "--treebank" in capsys.readouterr().err

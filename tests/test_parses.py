@@ -19,11 +19,9 @@ from test_conllu import EXAMPLE, TWO, row, write  # noqa: F401
 # ---- words ---------------------------------------------------------------------------------------
 
 TRICKY = [
-    "", "\n\t ", "...", "''\"``", "\"''\" `` '' \"", "He said ''no'' and \"yes\".",
-    "😀👩\u200d👩\u200d👧!",
-    "'''\"'''", "a\u00a0b\u2028c\x85d\x1ce", "(\"quoted\")", "'tis \"'twas''", "\"", "x\x00y",
-    "cannot gimme wanna d'ye", "U.S. isn't it?) '", "\ud800 lone", "ﷺ İstanbul ǅ", "“a” ‘b’ «c»",
-    "e\u0301 \u200b\ufeff", "a. )]}\"''", "1,0:5 -- -"]
+    "", "\n\t ", "''\"``", "\"''\" `` '' \"", "He said ''no'' and \"yes\".", "\ud800 lone", "ﷺ İ “",
+    "😀👩\u200d👩\u200d👧!", "a\u00a0b\u2028c\x85d\x1ce", "'tis \"'twas''\"", "x\x00y",
+    "cannot gimme wanna d'ye", "U.S. isn't it?) '", "e\u0301 \u200b\ufeff", "a. )]}\"''"]
 
 
 def words_of(text):
@@ -36,18 +34,14 @@ def words_of(text):
     return [text[start:end] for start, end in spans.tolist()]
 
 
-anything = st.text() | st.text("'\"`.,()s’” \n:wnat-")
-
-
-@settings(derandomize=True, deadline=None, max_examples=120)
-@given(anything | st.lists(st.sampled_from(TRICKY)).map(" ".join))
+@settings(max_examples=100)
+@given(st.text() | st.text("'\"`.,()s’” \n:w-") | st.lists(st.sampled_from(TRICKY)).map(" ".join))
 def test_split_words_covers_any_text(text):
     words_of(text)
 
 
 def test_split_words_are_nltk_s():
-    for text in (*TRICKY, " ".join(map(chr, range(0x10000)))):
-        words_of(text)
+    words_of(" ".join(map(chr, range(0x10000))))
     text = """He can't pay $3.88 (or 3,36), ''he said, "I won't!" Gonna"."""
     assert words_of(text) == """He ca n't pay $ 3.88 ( or 3,36 ) , '' he said , " I wo n't ! "
         Gon na " .""".split()
@@ -66,30 +60,16 @@ def test_split_words_survives_nltk(monkeypatch):
     assert words_of("( a") == ["(", "a"]
 
 
-SENTENCES = ["He left New York.", "He can't.", 'She said "no."', "It's 2003.", "(It cost $3.88.)",
-             "Why?", "5 went home.", "It is IBM's.", "“Yes.”", "We saw foo.com.", "Wait..."]
-
-
-@settings(derandomize=True, deadline=None, max_examples=50)
-@given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=5), st.sampled_from(" \n\t"))
-def test_split_words_takes_each_sentence_by_itself(sentences, space):
-    words = [word for sentence in sentences for word in words_of(sentence)]
-    assert words_of(space.join(sentences)) == words
-    assert not {"York.", "can't.", "2003.", "IBM's.", "foo.com."} & set(words)
-
-
 def test_a_full_stop_inside_a_text():
     for text, words in [
             ("It ended. He left", "It|ended|.|He|left"), ("in 1999. 200 men", "in|1999|.|200|men"),
             ('It ended." \'He', "It|ended|.|\"|'|He"), ("It ended.) (He", "It|ended|.|)|(|He"),
             ("It ended. he left", "It|ended.|he|left"), ("It ended.He left", "It|ended.He|left"),
             ("J. Smith", "J.|Smith"), ("at 5 p.m. Monday", "at|5|p.m.|Monday"),
-            ("the U.S. Navy", "the|U.S.|Navy"), ("D-Calif. 8", "D-Calif.|8"),
-            ("(Mr. Smith", "(|Mr.|Smith"), ("about 5. 6 men", "about|5|.|6|men"),
-            ("an ad. Abroad", "an|ad|.|Abroad"), ("It ended. .. So", "It|ended.|..|So")]:
+            ("D-Calif. 8", "D-Calif.|8"), ("(Mr. Smith", "(|Mr.|Smith"),
+            ("about 5. 6 men", "about|5|.|6|men"), ("an ad. Abroad", "an|ad|.|Abroad"),
+            ("It ended. .. So", "It|ended.|..|So")]:
         assert words_of(text) == words.split("|")
-    for short in parses.ABBREVIATIONS:
-        assert words_of(f"as {short}. Smith")[1] == f"{short}.", short
 
 
 # ---- parses of many texts ------------------------------------------------------------------------
@@ -100,7 +80,7 @@ class Fake:
     log: a file for the process that parses. kill_at: the word at which it is killed, as by kill -9.
     """
 
-    def __init__(self, fingerprint="v1", fail_at=None, log=None, kill_at=None):
+    def __init__(self, fingerprint="v1", fail_at=None, log=os.devnull, kill_at=None):
         self.fingerprint, self.fail_at, self.seen, self.batches = fingerprint, fail_at, [], []
         self.log, self.kill_at = log, kill_at
 
@@ -108,13 +88,12 @@ class Fake:
         assert all(sentences)
         if self.fail_at is not None and len(self.seen) >= self.fail_at:
             raise KeyboardInterrupt
-        if self.log:
-            with open(self.log, "a") as file:
-                file.write(f"{os.getpid()}\n")
+        with open(self.log, "a") as file:
+            file.write(f"{os.getpid()}\n")
         if [self.kill_at] in sentences:
             os.kill(os.getpid(), signal.SIGKILL)
         self.seen += sentences
-        self.batches.append(sentences)
+        self.batches.append([len(words) for words in sentences])
         return [([f"T{len(word)}" for word in words], list(range(len(words))),
                  ["root", *["dep"] * (len(words) - 1)]) for words in sentences]
 
@@ -168,8 +147,7 @@ def test_parse_texts_without_cache(monkeypatch):
     monkeypatch.setattr(parses, "BATCH_WORDS", 10)         # batches of like lengths, and no longer
     parser = Fake()
     parse_texts(["w " * k for k in range(9, 0, -1)], parser, progress=False)
-    sizes = [[len(words) for words in batch] for batch in parser.batches]
-    assert sizes == [[1, 2, 3, 4], [5, 6], [7, 8], [9]]
+    assert parser.batches == [[1, 2, 3, 4], [5, 6], [7, 8], [9]]
 
 
 def test_parses_are_a_mapping_that_stays_small(monkeypatch, small_shards):
@@ -189,24 +167,23 @@ def asked_for(folder, parser=None, texts=TEXTS, **options):
 
 
 def test_the_second_call_reads_the_cache(tmp_path, small_shards):
-    assert asked_for(tmp_path / "new") and not asked_for(tmp_path / "new", texts=TEXTS[::-1])
-    names = [path.name for path in sorted((tmp_path / "new").rglob("*.npz"))]
+    assert asked_for(tmp_path) and not asked_for(tmp_path, texts=TEXTS[::-1])
+    names = sorted(path.name for path in tmp_path.rglob("*.npz"))
     assert names == [f"0000{k}.npz" for k in range(4)]
     for parser, texts in ((Fake("v2"), TEXTS), (Fake(), TEXTS + ["more"]), (Fake(), TEXTS[:-1]),
                           (Fake(), [text.replace("cat", "cut") for text in TEXTS])):
-        assert asked_for(tmp_path / "new", parser, texts)
-    assert not asked_for(tmp_path / "new")
+        assert asked_for(tmp_path, parser, texts)
+    assert not asked_for(tmp_path)
 
 
 def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):
-    """Cut off, changed, no zip, or whole with sizes that do not agree: that shard is made anew."""
+    """Cut off, changed, or whole with sizes that do not agree: that shard is made anew."""
     asked_for(tmp_path)
     (path,) = tmp_path.rglob("00002.npz")
-    whole = path.read_bytes()
-    damaged = [whole[:cut] for cut in range(0, len(whole), 97)] + [b"not a zip"]
+    whole, arrays = path.read_bytes(), dict(np.load(path))
+    damaged = [whole[:cut] for cut in range(0, len(whole), 97)]
     for k in range(0, len(whole), 61):
         damaged.append(whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1:])
-    arrays = dict(np.load(io.BytesIO(whole)))
     lengths, tags = arrays["lengths"], arrays["tags"]
     for name, wrong in (("lengths", lengths + 1), ("lengths", lengths[:-1]), ("tags", tags[1:]),
                         ("lengths", lengths.sum(keepdims=True))):
@@ -216,10 +193,10 @@ def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):
     for data in damaged:
         path.write_bytes(data)
         seen, warning = asked_for(tmp_path), capsys.readouterr().err
-        assert len(seen) == (2 if warning else 0)
+        assert len(seen) == (2 if warning else 0)   # some bytes, such as a date, do not matter
         warnings += [warning] if warning else []
     assert all(w.count("\n") == 1 and f"{path} is damaged" in w for w in warnings)
-    assert len(warnings) > len(damaged) / 2   # some bytes, such as a date, do not matter
+    assert len(warnings) > len(damaged) / 2
 
 
 def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
@@ -306,12 +283,9 @@ def test_own_parses_that_do_not_fit(write):
     wrong = write("# text = a c\n" + "\n".join(TWO) + "\n")
     with pytest.raises(ValueError, match="own.conllu, line 2: .*'a b' do not spell the text 'a c'"):
         parse_texts(["a c"], conllu=wrong)
-
-
-def test_own_parses_keep_512_words(write):
     rows = [row(k, "w", k + 1, "dep") for k in range(1, 600)] + [row(600, "w", 0, "root")]
     (parse,) = parse_texts(["w " * 600], conllu=write("\n".join(rows) + "\n")).values()
-    assert len(parse.words) == len(parse.tags) == 512
+    assert len(parse.words) == len(parse.tags) == 512                       # the others are cut
     assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512
 
 
@@ -360,12 +334,16 @@ def test_parse_conllu_keeps_tokens_and_comments(write, asked, capsys):
     assert capsys.readouterr().out == "\n".join(expected)
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--conllu", "BAD", "--shard", "1/2"], ["absent.txt", "--shard", "1/2"],
-    [], ["absent.txt"], ["--conllu", "absent.conllu"], ["a", "--conllu", "b"], ["--conllu", "BAD"]])
-def test_a_user_s_mistake_is_one_line_and_status_2(arguments, write, asked, capsys):
-    bad = write("1\tx\n", "bad.conllu")
-    assert run(*(bad if argument == "BAD" else argument for argument in arguments)) == 2
-    stream = capsys.readouterr()
-    assert stream.err.count("\n") == 1 and stream.err.startswith("support.parses: ")
-    assert stream.out == ""
+def test_a_user_s_mistake_is_one_line_and_status_2(write, asked, capsys):
+    bad, long = write("1\tx\n", "bad.conllu"), write("short\n" + "w " * 4000, "long.txt")
+    tree = write("# of 2,000\n" + "\n".join(row(k, "w") for k in range(1, 2001)) + "\n", "2.conllu")
+    for arguments, problem in (
+            (["--conllu", bad, "--shard", "1/2"], "--shard"), (["absent.txt"], "absent.txt"),
+            (["absent.txt", "--shard", "1/2"], "absent.txt"), ([], "FILE"),
+            (["a", "--conllu", "b"], "not allowed"), (["--conllu", bad], "bad.conllu, line 1"),
+            ([long], "long.txt, line 2: 4,000 words, expected one sentence of at most 1,024"),
+            (["--conllu", tree], "2.conllu, line 2: 2,000 words")):
+        assert run(*arguments) == 2
+        stream = capsys.readouterr()
+        assert stream.err.count("\n") == 1 and stream.err.startswith("support.parses: ")
+        assert stream.out == "" and problem in stream.err

@@ -69,16 +69,13 @@ def pairs(lengths=(N, 5, 4), size=N, seed=0):
     return [ids, (torch.arange(size) >= mask.sum(1, keepdim=True) // 2).long() * mask, mask]
 
 
-def sets(*many):
-    return [frozenset(one) for one in many]
-
-
-DRR_FORMS = sets((), {"initial-vector"}, {"guide-vector"}, {"global"}, {"reread"},
-                 {"initial-vector", "guide-vector"}, {"global", "guide-vector"})
-SETS_14 = sets((), {12}, {14}, {12, 14})
-LADRA_FORMS = [*itertools.product(SETS_14 + sets({12, 13, 14}), sets(())), *itertools.product(
-    sets(()), sets({"phrase-cnn"}, {"dsa"}, {"global"}, {"bert"}, {"average-pooling"},
-                   {"phrase-cnn", "dsa"})), *zip(sets({14}), sets({"bert", "average-pooling"}))]
+# What the pages name: Tables VI and VII.
+DRR_PARTS = ["initial-vector", "guide-vector", "global", "reread"]
+LADRA_PARTS = ["phrase-cnn", "dsa", "global", "bert", "average-pooling"]
+DRR_FORMS = [set(), *({part} for part in DRR_PARTS), {"initial-vector", "guide-vector"}]
+SETS_14 = [set(), {12}, {14}, {12, 14}]
+LADRA_FORMS = [*((numbers, set()) for numbers in [*SETS_14, {12, 13, 14}]),
+               *((set(), {part}) for part in LADRA_PARTS), ({14}, {"bert", "phrase-cnn"})]
 each_model = pytest.mark.parametrize("make, arguments", [(drr, sentences), (ladra, pairs)],
                                      ids=["drrnet", "ladranet"])
 
@@ -86,14 +83,13 @@ each_model = pytest.mark.parametrize("make, arguments", [(drr, sentences), (ladr
 # ---- Each equation against its loops ------------------------------------------------------------
 
 def test_highway_oracle():
-    """By the paper's [56], Eq. (3)."""
     x, W_t, W_h = normal(B, D), linear(D, D, 1), linear(D, D, 2)
     against(highway(x, W_t, W_h), lambda word: drrnet.highway(word, lists(W_t), lists(W_h)), x)
 
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_stacked_gru_oracle(layers):
-    """DRr-Net Eqs. (1), (2). What stands at padding, inf here, reaches no state and no gradient."""
+    """What stands at padding, inf here, reaches no state and no gradient."""
     x, lengths = normal(B, N, D), [4, N, 0]
     mask = prefix(lengths, N)
     x[0, 4:] = math.inf
@@ -107,7 +103,6 @@ def test_stacked_gru_oracle(layers):
 
 
 def test_attentive_pooling_oracle():
-    """DRr-Net Eq. (3), LadRa-Net Eq. (11)."""
     states, maps = normal(B, N, D), (linear(D, A), linear(A, 1, 2, bias=False))
     against(attentive_pooling(states, ragged(), *maps),
             lambda *one: drrnet.attentive_pooling(*one, *map(lists, maps)), states, ragged())
@@ -119,7 +114,6 @@ LEFT = [[1.0, 0.5, -0.3, 2e-6, 0.9e-6, 0.25, 0.0], [0.75, 1.0, 1.0, -2.0, 0.1, 1
 @pytest.mark.parametrize("beta", [1.0, 10.0, 1e8])
 @pytest.mark.parametrize("covered, printed", [(False, False), (True, False), (True, True)])
 def test_choose_oracle(beta, covered, printed):
-    """DRr-Net Eqs. (5), (6), LadRa-Net Eqs. (13), (14)."""
     states, clue, mask = normal(B, N, D), normal(B, A, seed=1), ragged()
     W_d, w_d = linear(D, A, bias=False), linear(A, 1, 2, bias=False)
     left = torch.tensor(LEFT).double()
@@ -133,7 +127,6 @@ def test_choose_oracle(beta, covered, printed):
 
 
 def test_matching_oracle():
-    """DRr-Net Eq. (7)."""
     a, b = normal(B, D, seed=1), normal(B, D, seed=2)
     against(matching(a, b), drrnet.matching, a, b)
 
@@ -141,7 +134,7 @@ def test_matching_oracle():
 @pytest.mark.parametrize("classes", [C, 1])
 @pytest.mark.parametrize("sides", [(0, 1), (0,), (1,)])
 def test_probability_fusion_oracle(classes, sides):
-    """DRr-Net Eq. (8), and the ablations that leave out one side."""
+    """And the ablations that leave out one side."""
     p = [normal(B, classes, seed=side).softmax(-1) for side in (0, 1)]
     w = [linear(classes, 1, side) for side in (0, 1)]
     mlp = nn.Sequential(linear(classes, 7), nn.ReLU(), linear(7, 5), nn.ReLU(), linear(5, classes))
@@ -151,14 +144,13 @@ def test_probability_fusion_oracle(classes, sides):
 
 
 def test_layer_mix_oracle():
-    """LadRa-Net Eq. (9)."""
     blocks, alpha = [normal(B, N, D, seed=i) for i in range(5)], normal(5, seed=9)
     against(layer_mix(blocks, alpha), lambda *one: ladranet.layer_mix(one, alpha.tolist()), *blocks)
 
 
 @pytest.mark.parametrize("kernel", [2, 3])
 def test_phrase_cnn_oracle(kernel):
-    """LadRa-Net Eq. (10): the loops, and a window from t - (K - 1) to t + (K - 1) exactly."""
+    """And the window is from t - (K - 1) to t + (K - 1) exactly."""
     hidden, mask = normal(B, N, D).requires_grad_(), ragged()
     layers = large(nn.Conv1d(D, 97, kernel), 1), large(nn.Conv1d(97, D, kernel), 2)
     got = phrase_cnn(hidden, mask, *layers)
@@ -172,9 +164,9 @@ def test_phrase_cnn_oracle(kernel):
 @each_form
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_coverage_oracle(printed, steps):
-    """LadRa-Net Eq. (14), last line: φ, what is left, and the new start where all is spent."""
+    """φ, what is left, and the new start where all is spent."""
     states, W_phi, mask = 5 * normal(B, N, D), linear(D, 1, bias=False), ragged()
-    phi, read = read_limit(states, W_phi, steps, printed), normal(B, N, seed=3)
+    phi, read = read_limit(states, W_phi, steps, *[True] * printed), normal(B, N, seed=3)
     against(phi, lambda one: ladranet.read_limit(one, lists(W_phi), steps, printed), states)
     assert printed or phi.min() == 1 and phi.max() == max(1, steps - 1)
     read = read if printed else read.softmax(-1)
@@ -184,28 +176,19 @@ def test_coverage_oracle(printed, steps):
                 lambda *one: ladranet.coverage(*one, printed), left, read, phi, mask)
 
 
-class Reading(nn.Module):
-    """The modules of dynamic_sequential_attention, under LadraNet's names."""
-
-    def __init__(self, kernels):
-        super().__init__()
-        self.choices = nn.ModuleList(Choice(D, D, A, D, r > 0) for r in range(kernels + 1))
-        self.W_f, self.w_f = nn.Linear(D, A, bias=False), nn.Linear(A, 1, bias=False)
-        self.W_phi, self.gru = nn.Linear(D, 1, bias=False), nn.GRUCell(D, D)
-
-    def forward(self, states, mask, h_ab, steps, beta, printed=frozenset()):
-        return dynamic_sequential_attention(states, mask, h_ab, self.choices, self.W_f, self.w_f,
-                                            self.W_phi, self.gru, steps, beta, printed)
+def read_units(net, states, mask, h_ab, steps, beta, printed=()):
+    return dynamic_sequential_attention(states, mask, h_ab, net.choices, net.W_f, net.w_f,
+                                        net.W_phi, net.gru, steps, beta, printed)
 
 
 @pytest.mark.parametrize("printed", SETS_14, ids=labelled)
 @pytest.mark.parametrize("kernels", [2, 0])
 def test_dynamic_sequential_attention_oracle(printed, kernels):
-    """LadRa-Net Eqs. (12)-(14), seven steps; the pair of one token starts anew."""
-    M, mask, h_ab = large(Reading(kernels)), prefix([N, 4, 1], N), normal(B, D)
+    """Seven steps; the pair of one token starts anew."""
+    net = ladra(scale=1.0, without={"phrase-cnn"} if kernels == 0 else ())
+    mask, h_ab, P = prefix([N, 4, 1], N), normal(B, D), weights_of(net)
     mask[1, 1], states = False, [normal(B, N, D, seed=r + 1) for r in range(kernels + 1)]
-    h, seen = M(states, mask, h_ab, 7, 2.0, printed)
-    P = weights_of(M)
+    h, seen = read_units(net, states, mask, h_ab, 7, 2.0, printed)
 
     def loop(mask, h_ab, *units):
         h, kept = ladranet.dynamic_sequential_attention(P, units, mask, h_ab, 7, 2.0, printed)
@@ -221,10 +204,10 @@ def sentence_of(parts):
             if real]
 
 
-@pytest.mark.parametrize("without", DRR_FORMS, ids=labelled)
-@pytest.mark.parametrize("classes, printed", [(C, ()), (1, ()), (C, {6})])
-def test_drrnet_oracle(without, classes, printed):
-    """DRr-Net Eqs. (1)-(8), each ablation, classes and a score; what a trace holds; what learns."""
+@pytest.mark.parametrize("classes, printed, without", [
+    *((C, (), form) for form in DRR_FORMS), *((1, {6}, form) for form in DRR_FORMS)])
+def test_drrnet_oracle(classes, printed, without):
+    """Each ablation, classes and a score; what a trace holds; what learns."""
     net, trace = drr(classes=classes, printed=printed, without=without), {}
     x = sentences([[5, 1, 2], [3, 5, 1]])
     got, P, beta = net(*x, trace), weights_of(net), 1e8 if printed else 2.0
@@ -249,7 +232,7 @@ NOBODY_READS = {"bert": "bert.layers.", "phrase-cnn": "f.weight", "dsa": "alpha"
 
 @pytest.mark.parametrize("printed, without", LADRA_FORMS, ids=labelled)
 def test_ladranet_oracle(printed, without):
-    """LadRa-Net Eqs. (9)-(15) in every form, each ablation; what a trace holds; what learns."""
+    """Every form, each ablation; what a trace holds; what learns."""
     net, x, trace = ladra(printed=printed, without=without), pairs([N, 5, 1]), {}
     got, P, beta = net(*x, trace=trace), weights_of(net), 1e8 if 13 in printed else 2.0
     assert torch.equal(got, net(*x, word_index=x[0] * 3))
@@ -372,16 +355,16 @@ def test_default_beta_chooses_one_word_and_learns(make, arguments, beta):
 def test_coverage_as_typeset_reads_one_word_for_ever(steps):
     """LadRa-Net Eq. (14): with all scores negative, the word chosen first is chosen always, and
     |c m̄| grows. Intended, each is read as often as it may."""
-    M, mask = large(Reading(0)), torch.ones(B, N, dtype=torch.bool)
-    choice, states, h_ab = M.choices[0], normal(B, N, D).abs() + 0.1, normal(B, D)
-    for part in (choice.U_d, choice.M_d, M.W_phi):
+    net, mask = ladra(without={"phrase-cnn"}), torch.ones(B, N, dtype=torch.bool)
+    choice, states, h_ab = net.choices[0], normal(B, N, D).abs() + 0.1, normal(B, D)
+    for part in (choice.U_d, choice.M_d, net.W_phi):
         part.weight.data.zero_()
     choice.W_d.weight.data.abs_()
     choice.w_d.weight.data.abs_().neg_()                    # m̄ = -Σ tanh(positive numbers)
-    _, seen = M([states], mask, h_ab, steps, 1e4, {14})
+    _, seen = read_units(net, [states], mask, h_ab, steps, 1e4, {14})
     read = seen["reading"][:, :, 0].argmax(-1)
     assert (read == read[:, :1]).all() and (seen["coverage"].diff(dim=1) > 0).all()
-    _, seen = M([states], mask, h_ab, steps, 1e4)
+    _, seen = read_units(net, [states], mask, h_ab, steps, 1e4)
     for row in seen["reading"][:, :, 0].argmax(-1).tolist():
         assert max(map(row.count, row)) == math.ceil(steps / 2) and len(set(row)) == 2  # φ = T σ(0)
 
@@ -404,10 +387,10 @@ def test_coverage_as_typeset_diverges():
 def test_intended_coverage(lengths, steps, beta, seed, scale):
     """A spent word has weight exactly 0; between two starts its weights sum to less than φ + 1,
     with an arg-max it is read ⌈φ⌉ times at most. When all are spent they start anew."""
-    M, mask = large(Reading(2), seed, scale), prefix(lengths, N)
+    net, mask = ladra(seed, scale), prefix(lengths, N)
     states = [normal(B, N, D, seed=seed + r) for r in range(3)]
-    _, seen = M(states, mask, normal(B, D, seed=seed), steps, beta)
-    phi = torch.stack([read_limit(x, M.W_phi, steps) for x in states], 1)
+    _, seen = read_units(net, states, mask, normal(B, D, seed=seed), steps, beta)
+    phi = torch.stack([read_limit(x, net.W_phi, steps) for x in states], 1)
     before, used, times = torch.ones_like(phi), torch.zeros_like(phi), torch.zeros_like(phi)
     for t in range(steps):
         weights, after = seen["reading"][:, t], seen["coverage"][:, t]
@@ -419,9 +402,9 @@ def test_intended_coverage(lengths, steps, beta, seed, scale):
         assert ((after > SPENT) & mask[:, None]).any(-1)[mask.any(1)].all()
 
 
-@pytest.mark.parametrize("factor", [1.0, 1e-3, 1e5])
+@pytest.mark.parametrize("factor", [1.0, 1e5])
 @pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("lengths, size", [([0, 1, 5], 5), ([0, 0], 1), ([1], 1)])
+@pytest.mark.parametrize("lengths, size", [([0, 1, 5], 5), ([0], 1)])
 def test_no_nan(factor, narrow, lengths, size):
     """Empty sentences, one word, scores of 1e5, bfloat16. As typeset {14} such scores diverge."""
     all_14 = [ladra(printed={12, 13, 14})] * (factor < 2)
@@ -437,32 +420,12 @@ def test_no_nan(factor, narrow, lengths, size):
         check_finite(out, net.parameters())
 
 
-@pytest.mark.parametrize("make, options, x", [
-    (drr, {"classes": 2, "layers": 1}, sentences([[3, 1], [2, 4]], 4, 2, 1)),
-    (ladra, {"printed": ()}, pairs([4, 2], 4)), (ladra, {"printed": {12, 14}}, pairs([4, 2], 4))])
-def test_gradcheck(make, options, x):
-    """In float64, of the words or the tokens as they enter."""
-    small = {"scale": 0.3, "layers": 1} if make is ladra else {}
-    net = make(steps=3, **(small | options))
-    table = net.words if make is drr else net.bert.embeddings.word
-    name = "words.weight" if make is drr else "bert.embeddings.word.weight"
-
-    def run(weight):
-        return torch.func.functional_call(net, {name: weight}, tuple(x))
-
-    assert torch.autograd.gradcheck(run, table.weight.detach().requires_grad_(), fast_mode=True)
-
-
 # ---- Options and parameters ---------------------------------------------------------------------
 
 def test_what_models_say_of_themselves():
-    """What the page names: Tables VI and VII; and the readers that a figure names."""
+    """And the readers that a figure names."""
     assert (DrrNet.PRINTED, LadraNet.PRINTED) == ({6}, {12, 13, 14})
-    assert DrrNet.ABLATIONS == frozenset().union(*DRR_FORMS)
-    assert LadraNet.ABLATIONS == frozenset().union(*(without for _, without in LADRA_FORMS))
-    assert (DrrNet.PRIOR, DrrNet.READS) == ("words", "words")
-    assert (LadraNet.PRIOR, LadraNet.READS) == (None, "pieces")
-    assert drr().axis_names == {"judge": ["reading", "re-reading"]}
+    assert (DrrNet.ABLATIONS, LadraNet.ABLATIONS) == ({*DRR_PARTS}, {*LADRA_PARTS})
     assert drr(without={"global"}).axis_names == {"judge": ["re-reading"]}
     phrases = ["phrases of 2", "phrases of 4"]
     assert ladra(kernels=(2, 4)).axis_names == {"reader": ["pieces", *phrases], "phrase": phrases}
@@ -512,7 +475,7 @@ def test_grus_and_probabilities_stay_wide(classes):
 
 
 def test_sizes_of_table_1():
-    """DRr-Net: 300, 100, 256, 200, 3 layers, T = 6, § IV-D's MLPs. LadRa-Net: 500, 768, T = 5."""
+    """And § IV-D's MLPs of two layers; where there is a bias."""
     net, big = DrrNet(vocabulary(7, 5), 3), dict(hidden_size=768, num_heads=12, num_layers=1)
     other = LadraNet(config(**big), 3)
     assert (net.steps, net.beta, other.steps, other.beta) == (6, 200.0, 5, 600.0)
@@ -521,12 +484,14 @@ def test_sizes_of_table_1():
         "words.weight": (7, 300), "characters.weight": (5, 100), "cnn.weight": (100, 100, 5),
         "W_t.1.weight": (419, 419), "grus.2.weight_ih_l0": (768, 931), "W.weight": (256, 1187),
         "W.bias": (256,), "W.0.bias": (200,), "W_t.0.bias": (419,), "W_h.1.bias": (419,),
-        "w_h.bias": (1,), "w_v.bias": (1,), "mlp.0.bias": shapes["mlp.0.bias"],
-        "choice.M_d.weight": (200, 1187), "choice.U_d.weight": (200, 256),
-        "mlp_h.0.weight": (256, 4 * 1187), "mlp_h.2.weight": (256, 256), "mlp.4.weight": (3, 256),
+        "choice.M_d.weight": (200, 1187), "choice.U_d.weight": (200, 256), "w_h.bias": (1,),
+        "w_v.bias": (1,), "mlp_h.0.weight": (256, 4 * 1187), "mlp_v.0.weight": (256, 1024),
+        "mlp_h.4.weight": (3, 256), "mlp_v.4.weight": (3, 256), "mlp.4.weight": (3, 256),
         "first.0.weight": (500, 768, 2), "second.1.weight": (768, 500, 3),
-        "choices.2.W_d.weight": (200, 768), "mlp_v.0.weight": (256, 1024)}
+        "choices.2.W_d.weight": (200, 768), "W_f.weight": (200, 768), "w_f.weight": (1, 200),
+        "W_phi.weight": (1, 768), "w.1.weight": (1, 200), "choices.1.w_d.weight": (1, 200)}
     assert (len(net.W_t), len(net.grus), len(other.choices), len(other.mlp)) == (2, 3, 3, 3)
+    assert len(ladra(without={"bert"}).grus) == 3
     unbiased = [name for name in shapes if "choice" in name] + ["w", "W_f", "w_f", "W_phi"]
     assert not [name for name in unbiased if name.endswith("bias") or f"{name}.bias" in shapes]
 
@@ -543,7 +508,6 @@ def test_initial_values():
             rows = 1 if name == "characters.weight" else p.shape[0] // gates
             bound = (6 / (p[0].numel() + rows * p[0, 0].numel())) ** 0.5
             assert p.abs().max() <= bound, name
-            assert p.numel() < 1000 or p.abs().max() > 0.99 * bound, name
             assert p.numel() < 1000 or abs(p.abs().mean() - bound / 2) < 0.02 * bound, name
     assert (net.characters.weight[0] == 0).all() and (net.characters.weight[1:] != 0).all()
     same(LadraNet(config(), 3).alpha.detach(), [1 / 3] * 3, 1e-7)

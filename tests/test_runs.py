@@ -20,7 +20,7 @@ import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import (OWN, assert_same_run, at_call, beginning, command, events, loaded, losses,
                         of, result, rows_of, run, run_cut, the_line, write_pairs)
-from support import runs, tasks
+from support import machine, runs, tasks
 
 pytestmark = pytest.mark.usefixtures("workplace")
 each_kind = pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
@@ -112,13 +112,17 @@ def test_three_classes_test_and_predict(capsys):
     pairs = tasks.read_pairs("test.tsv")
     with open("blind.csv", "w", newline="", encoding="utf-8") as file:
         sentences = [(pair.a, pair.b) for pair in pairs]
-        csv.writer(file).writerows([("sentence1", "sentence2"), *sentences, ('a, "b"\t c', '"d')])
+        sentences = [*sentences, ('a, "b"\t c', '"d')]
+        rows = [(number, *texts, "more") for number, texts in enumerate(sentences)]
+        csv.writer(file).writerows([("id", "sentence1", "sentence2", "note"), *rows])
     assert command("--from", "run", "--predict", "blind.csv") == 0
     rows, blind = (rows_of(f"run/predictions-{name}") for name in ("test.tsv", "blind.csv"))
     right = statistics.fmean(row["prediction"] == row["label"] for row in rows)
     assert right == pytest.approx(tested["metrics"]["test"]["accuracy"])
     assert [row.pop("label") for row in rows] == [pair.label for pair in pairs]
-    assert blind[:-1] == rows and list(blind[-1].values())[:2] == ['a, "b" c', '"d']
+    assert [int(row.pop("id")) for row in blind] == list(range(len(sentences)))  # other columns
+    assert {row.pop("note") for row in blind} == {"more"}
+    assert blind[:-1] == rows and list(blind[-1].values())[:2] == ['a, "b"\t c', '"d']
     for row, pair in zip(rows, pairs, strict=True):
         chances = [float(row[f"p({name})"]) for name in "xyz"]
         assert (row["sentence1"], row["sentence2"]) == (pair.a, pair.b)
@@ -141,7 +145,7 @@ def test_a_split_is_predicted_by_its_name(monkeypatch):
     assert command(*args, "--out", "rte") == 0
     assert command("--from", "rte", "--predict", "test.tsv") == 2  # its labels are not this task's
     assert command("--from", "rte", "--predict", "test") == 0
-    glue, rows = rows_of("rte/rte-test.tsv"), rows_of("rte/predictions-test.tsv")
+    glue, rows = rows_of("rte/RTE.tsv"), rows_of("rte/predictions-test.tsv")
     assert [row["index"] for row in glue] == [str(i) for i in range(9)]
     assert [row["prediction"] for row in glue] == [row["prediction"] for row in rows]
     assert [(row["sentence1"], row["sentence2"]) for row in rows] == [(p.a, p.b) for p in blind]
@@ -166,6 +170,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
             ("result", "best_epoch", 9), ("result", "selection_split", "x"),
             ("result", "metrics dev accuracy", 1.5), ("config", "settings colour", "red"),
             ("config", "task metrics", ["speed"]), ("config", "task labels", ["1", "1"]),
+            ("config", "task positive", "2"),
             ("config", "settings lr", "1e-3")]:
         path = Path(f"run/{name}.json")
         before = path.read_text()
@@ -183,7 +188,7 @@ def test_what_a_run_writes(trained):
     folder = trained(*of("dafa"))
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
     assert names == {"config.json", "log.jsonl", "best.pt", "result.json", "words.json",
-                     "encoder/config.json", "encoder/vocab.txt"}
+                     "curves.svg", "encoder/config.json", "encoder/vocab.txt"}
     found, weights = result(), loaded("run/best.pt")
     assert found["seconds"].keys() == {"load", "train", "evaluate"} and found["peak_memory_mb"] > 50
     assert found["parameters"] == sum(x.numel() for x in weights.values())
@@ -268,11 +273,12 @@ def readers(workplace, monkeypatch, trained_once):
     folder, (chosen, _, model, new) = Path("cut"), beginning()
     (folder / "result.json").write_bytes((trained_once() / "result.json").read_bytes())
     optimizer = train.make_optimizer("adamw", model, set(new), chosen)
+    scaler = machine.loss_scaler("cpu", "fp32")
 
     def last():
         saved = runs.read_checkpoint(folder, chosen)
         progress = vars(saved["progress"])
-        runs.load_checkpoint(folder, saved, model, optimizer, "cpu")
+        runs.load_checkpoint(folder, saved, model, optimizer, scaler, "cpu")
         return progress, [x.tolist() for x in model.parameters()]
 
     found = {"config.json": lambda: runs.read_config(folder, train.Settings), "last.pt": last,

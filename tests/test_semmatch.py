@@ -5,7 +5,6 @@ Sizes are distinct primes (d is H times k). What holds for all methods is one te
 import itertools
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -24,49 +23,44 @@ from tensors import (against, check_error, check_finite, check_trace, config, fa
 
 B, H, K, L, A, N, M = 3, 2, 5, 7, 11, 13, 17
 D = H * K
-GAMMA = 2.5                     # not the default 1, which a product hides
 OUTSIDE = float("-inf")
 
 
 # ---- Material -----------------------------------------------------------------------------------
 
-def facts(attention, numbers, ablations, together=(), **rest):
-    """Of a method: its forms, nothing as typeset, each number alone, all; and its ablations."""
-    forms = [frozenset(), *(frozenset({number}) for number in numbers), frozenset(numbers)]
-    ablations = [frozenset({part}) for part in ablations.split()]
-    return SimpleNamespace(attention=attention, forms=forms,
-                           ablations=ablations + list(map(frozenset, together)), **rest)
-
-
+# The last of the ablations is the plain average; the first two maps with a bias are of guides.
 METHODS = {
-    "dabert": facts(DabertAttention, (3, 4, 5, 7),
-                    "affinity difference guide gate-fusion gate-filter regulation",
-                    [{"gate-fusion", "gate-filter"}, {"guide", "difference"}],
-                    second="difference", average="regulation", guiding=5, guides="W_a W_dbar",
-                    biased="W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v"),
-    "dafa": facts(DafaAttention, (6, 7, 9), "cross-attention gates gate-fusion gate-filter fusion",
-                  [{"cross-attention", "gates"}],
-                  second="calibrated", average="fusion", guiding=7, guides="W_s W_dstar",
-                  biased="W_s W_dstar W_dhat W_shat W_l W_v"),
-    "knowledge": facts(KnowledgeAttention, (1, 2, 5, 6, 8), "fusion prior guide gates",
-                       [{"guide", "gates"}, {"prior", "fusion"}],
-                       second="calibrated", average="fusion", guiding=6, guides="W_osem W_ohatknw",
-                       biased="W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter")}
+    "dabert": SimpleNamespace(
+        attention=DabertAttention, printed={3, 4, 5, 7}, guiding=5,
+        ablations="affinity difference guide gate-fusion gate-filter regulation".split(),
+        biased="W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v".split()),
+    "dafa": SimpleNamespace(
+        attention=DafaAttention, printed={6, 7, 9}, guiding=7,
+        ablations="cross-attention gates gate-fusion gate-filter fusion".split(),
+        biased="W_s W_dstar W_dhat W_shat W_l W_v".split()),
+    "knowledge": SimpleNamespace(
+        attention=KnowledgeAttention, printed={1, 2, 5, 6, 8}, guiding=6,
+        ablations="prior guide gates fusion".split(),
+        biased="W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter".split())}
 
-each_scope = pytest.mark.parametrize("scope", ["hidden", "head"])
 each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 each_method = pytest.mark.parametrize("name", METHODS)
-both_ends_of_each = pytest.mark.parametrize("name, printed", [
-    pytest.param(name, form, id=f"{name}-{labelled(form)}")
-    for name, one in METHODS.items() for form in (one.forms[0], one.forms[-1])])
+
+
+def forms(name):
+    """Nothing as typeset, each equation alone, all."""
+    numbers = METHODS[name].printed
+    return [frozenset(), *(frozenset({number}) for number in numbers), frozenset(numbers)]
 
 
 def variants(name):
-    """Each form whole, and each ablation in the intended form and all as typeset."""
-    one = METHODS[name]
-    ends = itertools.product((one.forms[0], one.forms[-1]), one.ablations)
-    pairs = [*((form, frozenset()) for form in one.forms), *ends]
-    return pytest.mark.parametrize("printed, without", pairs, ids=labelled)
+    """scope, printed, without: each form, and each ablation as intended and as typeset."""
+    none, every = frozenset(), frozenset(METHODS[name].printed)
+    cases = [("hidden", form, none) for form in forms(name)]
+    cases += [("head", none, none), ("head", every, none)]
+    for part in METHODS[name].ablations:
+        cases += [("hidden", none, frozenset({part})), ("head", every, frozenset({part}))]
+    return pytest.mark.parametrize("scope, printed, without", cases)
 
 
 def method(name, seed=1, scale=1.0, sizes=None, **options):
@@ -97,9 +91,9 @@ def positive(*size, seed=0):
     return normal(*size, seed=seed).exp()
 
 
-def related(*size, seed=0, share=0.15):
+def related(*size, seed=0):
     """k_ij of any shape before its axis of relations."""
-    return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < share
+    return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
 
 
 def prior_of(name, layer, mask, seed=0):
@@ -121,7 +115,7 @@ def problems(draw, name, **options):
     lengths = draw(st.lists(st.integers(0, length), min_size=b, max_size=b))
     mask = torch.arange(length) < torch.tensor(lengths)[:, None]
     drawn = {"scope": draw(st.sampled_from(["hidden", "head"])),
-             "printed": draw(st.sampled_from(METHODS[name].forms))}
+             "printed": draw(st.sampled_from(forms(name)))}
     layer = method(name, seed, 1.0, dict(hidden_size=h * k, num_heads=h), **(drawn | options))
     hidden = normal(b, length, h * k, seed=seed) * scale
     if draw(st.booleans()):
@@ -138,7 +132,7 @@ def heads(x):
 
 @each_form
 def test_calibrated_attention_oracle(printed):
-    """DAFA Eq. (6), Knowledge Eq. (5), written out and in the fused kernel."""
+    """Written out and in the fused kernel."""
     qkv, M, trace = [normal(B, H, L, K, seed=i) for i in range(3)], positive(B, L, L), {}
     prior = M if printed else M.log()
     got = calibrated_attention(*qkv, prior, masks(), printed=printed, trace=trace)
@@ -150,18 +144,15 @@ def test_calibrated_attention_oracle(printed):
 
 @each_form
 def test_difference_scores_oracle(printed):
-    """DABERT Eq. (4), and by hand (0, 0) against (3, -4) and (1, 0)."""
     q, k = normal(B, H, L, K, seed=1), normal(B, H, L, K, seed=2)
     k[0, 1, 3] = q[0, 1, 5]                                             # no difference at all
     against(heads(difference_scores(q, k, printed)),
             lambda *one: dabert.difference_scores(*one, printed), heads(q), heads(k))
-    hand = torch.tensor([[[[0.0, 0.0], [0.0, 0.0]]]]), torch.tensor([[[[3.0, -4.0], [1.0, 0.0]]]])
-    assert difference_scores(*hand, printed).tolist() == [[[[1, -1] if printed else [7, 1]] * 2]]
 
 
-@pytest.mark.parametrize("printed", [*METHODS["dabert"].forms, frozenset({3, 4})], ids=labelled)
+@pytest.mark.parametrize("printed", [*forms("dabert"), frozenset({3, 4})], ids=labelled)
 def test_difference_attention_oracle(printed):
-    """DABERT Eqs. (2), (3). One masked key is so different that M, over √d_k, leaves it weight."""
+    """One masked key is so different that M, over √d_k, leaves it weight."""
     q, k, v = (normal(B, H, L, K, seed=i) for i in range(3))
     k[1, :, 2] += (-1 if 4 in printed else 1) * 1e4 / K
     trace = {}
@@ -173,7 +164,6 @@ def test_difference_attention_oracle(printed):
 
 @each_form
 def test_guided_attention_oracle(printed):
-    """DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6)."""
     values, guide, mask = normal(B, L, D, seed=1), normal(B, L, D, seed=2), masks()
     maps = [linear(D, A, 3, bias=False), linear(D, A, 4),
             linear(2 * A if printed else A, 1, 5, bias=printed)]
@@ -184,7 +174,7 @@ def test_guided_attention_oracle(printed):
 
 @pytest.mark.parametrize("gate", [None, False, True], ids=["one half", "no bias", "bias"])
 def test_gated_fusion_oracle(gate):
-    """DABERT Eq. (6), DAFA Eq. (8); with a bias in the gate Knowledge Eq. (7)."""
+    """With a bias in the gate Knowledge's."""
     sem, other = normal(B, L, D, seed=1), normal(B, L, D, seed=2)
     W_s, W_d, W_g = linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bool(gate))
     maps = lists(W_d), lists(W_s), None if gate is None else lists(W_g)
@@ -193,10 +183,10 @@ def test_gated_fusion_oracle(gate):
 
 
 @each_form
-@pytest.mark.parametrize("mapped", [True, False], ids=["W_v", "no W_v"])
-@pytest.mark.parametrize("gate", [None, False, True], ids=["open", "no bias", "bias"])
+@pytest.mark.parametrize("mapped, gate", [(True, None), (True, False), (False, True)],
+                         ids=["open", "W_v", "no W_v"])
 def test_filtration_gate_oracle(printed, mapped, gate):
-    """DABERT Eq. (7), DAFA Eq. (9); without W_v and with a bias in the gate Knowledge Eq. (8)."""
+    """Without W_v and with a bias in the gate Knowledge's."""
     sem, v = normal(B, L, D, seed=1), normal(B, L, D, seed=2)
     W_v, W_l, W_f = linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bool(gate))
     maps = W_v if mapped else None, W_l, None if gate is None else W_f
@@ -207,51 +197,47 @@ def test_filtration_gate_oracle(printed, mapped, gate):
 
 @each_form
 def test_relation_indicator_oracle(printed):
-    """Knowledge Eq. (2); the paper's own example is a co-hyponym, the last of the relations."""
+    """The paper's own example is a co-hyponym, the last of the relations."""
     relations = related(B, N, M)
     relations[0, 0, 0] = torch.tensor([False] * 4 + [True])
-    got = relation_indicator(relations, printed)
+    got = relation_indicator(relations, *[True] * printed)              # by default as intended
     assert got.dtype == torch.bool and got[0, 0, 0] != printed
     against(got.flatten().float(), lambda k_ij: knowledge.relation_indicator(k_ij, printed),
             relations.flatten(0, 2))
 
 
-def by_sides(b, hidden, spread):
-    """Pair b of `words`: tokens of a, of b, their states, the numbers between them."""
-    i, j = knowledge.sides(*(x[b].tolist() for x in words()))
-    return i, j, hidden[b, i].tolist(), hidden[b, j].tolist(), spread[b][i][:, j].tolist()
+def one_pair():
+    """Of n and m words: hidden states, numbers between the words and between all tokens, and where
+    both blocks of words stand."""
+    between = 2 * normal(1, N, M, seed=1)
+    spread = spread_prior(between, *packed(N, M), OUTSIDE)
+    return normal(1, N + M + 3, D), between, spread, slice(1, N + 1), slice(N + 2, -1)
 
 
 @each_form
 def test_knowledge_scores_oracle(printed):
-    """Knowledge Eq. (1)."""
-    hidden, G = normal(B, L, D), spread_prior(normal(B, N, M, seed=1), *words(), OUTSIDE)
+    hidden, known, G, a, b = one_pair()
     got = knowledge_scores(hidden, G, printed)
     same(got, got.mT)
     assert torch.equal(got.isinf(), G.isinf())
-    for b in (0, 1):
-        i, j, *rest = by_sides(b, hidden, G)
-        same(got[b][i][:, j], knowledge.knowledge_scores(*rest, printed))
+    against(got[:, a, b], lambda *one: knowledge.knowledge_scores(*one, printed),
+            hidden[:, a], hidden[:, b], known)
 
 
 def test_co_attention_oracle():
-    """Knowledge Eqs. (3), (4). Three words against two, two against two, a pair without words."""
-    hidden, scores = normal(B, L, D), spread_prior(2 * normal(B, N, M, seed=1), *words(), OUTSIDE)
+    hidden, known, scores, a, b = one_pair()
     log_prior, context = co_attention(hidden, scores)
     same(log_prior, log_prior.mT)
     assert torch.equal(log_prior.isinf(), scores.isinf())
-    for b in (0, 1):
-        i, j, *rest = by_sides(b, hidden, scores)
-        K_prior, c_a, c_b = knowledge.co_attention(*rest)
-        same(log_prior[b][i][:, j].exp(), K_prior)
-        same(context[b, i + j], c_a + c_b)
-    assert torch.equal((context != 0).any(-1), words()[0] >= 0)
+    assert torch.equal((context != 0).any(-1), packed(N, M)[0] >= 0)
+    against((log_prior[:, a, b].exp(), context[:, a], context[:, b]), knowledge.co_attention,
+            hidden[:, a], hidden[:, b], known)
 
 
 def check_layer(name, scope, printed, without):
     """A whole method against its loops, with and without a trace; what the trace holds; and every
     parameter learns, but a key's bias, which cancels."""
-    gamma = {"gamma": GAMMA} if name == "knowledge" else {}
+    gamma = {"gamma": 2.5} if name == "knowledge" else {}       # not 1, which a product hides
     layer = method(name, scope=scope, printed=printed, without=without, **gamma)
     hidden, relations, M_F = normal(B, L, D, seed=8), related(B, N, M), positive(B, N, M)
     known, trace = relations if name == "knowledge" else M_F, {}
@@ -266,7 +252,7 @@ def check_layer(name, scope, printed, without):
         elif name == "dafa":
             out, seen = dafa.layer(P, states, known, mask, *rest)
         else:
-            known = *known, 0.0 if "prior" in without else GAMMA
+            known = *known, 0.0 if "prior" in without else 2.5
             out, seen = knowledge.layer(P, states, known, mask, *rest)
         assert seen.keys() == trace.keys()
         return out, *(seen[part] for part in trace)
@@ -278,32 +264,26 @@ def check_layer(name, scope, printed, without):
         assert silent(layer, got) <= {"key.bias"}
 
 
-@each_scope
 @variants("dabert")
 def test_dabert_attention_oracle(scope, printed, without):
-    """Eqs. (1)-(7) in a row, in every option."""
     check_layer("dabert", scope, printed, without)
 
 
-@each_scope
 @variants("dafa")
 def test_dafa_attention_oracle(scope, printed, without):
-    """Eqs. (6)-(9) in a row, in every option."""
     check_layer("dafa", scope, printed, without)
 
 
-@each_scope
 @variants("knowledge")
 def test_knowledge_attention_oracle(scope, printed, without):
-    """Eqs. (1)-(8) in a row, in every option."""
     check_layer("knowledge", scope, printed, without)
 
 
+@pytest.mark.parametrize("n, m", [(0, 2), (2, 0), (0, 0), (3, 2)])
 @quick
 @given(st.data(), st.sampled_from([0.0, 1.0, OUTSIDE]))
-def test_spread_prior_oracle(data, elsewhere):
+def test_spread_prior_oracle(n, m, data, elsewhere):
     """Words of one and several pieces, specials, padding, sentences without words, both blocks."""
-    n, m = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
     a, b = (data.draw(st.lists(st.integers(-1, top - 1), max_size=4)) for top in (n, m))
     padding = data.draw(st.integers(0, 2))
     index = [-1, *a, -1, *b, -1] + [-1] * padding
@@ -311,14 +291,6 @@ def test_spread_prior_oracle(data, elsewhere):
     prior = normal(2, n, m, seed=len(index))
     got = spread_prior(prior, torch.tensor([index] * 2), torch.tensor([segment] * 2), elsewhere)
     assert got.tolist() == [common.spread(one, index, segment, elsewhere) for one in prior.tolist()]
-
-
-@each_form
-def test_what_calibrates_is_spread(printed):
-    """DAFA Eq. (6): ln(1 + M_F) and 0 elsewhere, as typeset M_F and 1."""
-    M_F, layer = positive(B, N, M), method("dafa", printed={6} if printed else ())
-    spread = spread_prior(M_F if printed else M_F.log1p(), *words(), float(printed))
-    assert torch.equal(layer.spread(M_F, *words()), spread)
 
 
 # ---- Properties of every method -----------------------------------------------------------------
@@ -376,75 +348,62 @@ def test_neutral_prior_is_plain_attention(name):
 @each_method
 @each_form
 def test_guide_matters_unless_typeset(name, printed):
-    """DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6): ⊕ lets the guide cancel in the softmax, all
-    rows are one row and the guide's weights never learn; added before tanh it counts."""
+    """⊕ lets the guide cancel in the softmax, all rows are one row and the guide's weights never
+    learn; added before tanh it counts."""
     trace, layer = {}, method(name, printed={METHODS[name].guiding} if printed else ())
     dead = silent(layer, layer(normal(B, L, D), masks(), prior_of(name, layer, masks()), trace))
     for part in [part for part in trace if part.endswith("guided")]:
         weights = trace[part][:2]
         assert ((weights - weights[:, :1]).abs().amax((1, 2)) < 1e-12).all() == printed
-    for W in METHODS[name].guides.split():
+    for W in METHODS[name].biased[:2]:
         assert (f"{W}.weight" in dead) == (f"{W}.bias" in dead) == printed
 
 
 @each_form
 def test_closed_filtration_gate(printed):
-    """DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8) with f → 0: as typeset nothing is left;
-    intended, the original feature passes."""
+    """With f → 0 as typeset nothing is left; intended, the original feature passes."""
     sem, v, W_f = 1 + positive(B, L, D), normal(B, L, D, seed=1), linear(2 * D, 1, 3)
     W_f.weight.data = torch.cat([torch.full((1, D), -1e3), torch.zeros(1, D)], 1).double()
     got, _ = filtration_gate(sem, v, linear(D, D, 4), linear(D, D, 5), W_f, printed)
     assert torch.equal(got, sem * (not printed))
 
 
-@each_scope
-@both_ends_of_each
+@pytest.mark.parametrize("scope", ["hidden", "head"])
+@each_method
 @pytest.mark.parametrize("length, scale, dtype, autocast", [
     (L, 1e5, torch.float32, False), (L, 1e5, torch.bfloat16, False), (L, 1e3, torch.float32, True),
     (L, 0.0, torch.float32, True), (1, 1e-3, torch.bfloat16, False)])
-def test_no_nan(name, scope, printed, length, scale, dtype, autocast):
+def test_no_nan(name, scope, length, scale, dtype, autocast):
     """Scores of 1e5 and more, padding only, a sentence without words, one token, bfloat16."""
-    layer = method(name, scope=scope, printed=printed).to(dtype)
     hidden = (normal(B, L, D)[:, :length] * scale).to(dtype).requires_grad_()
-    prior = prior_of(name, layer, masks())
-    if name == "knowledge":
-        index, segment = words()
-        prior = layer.spread(related(B, N, M), index.masked_fill(segment[:, -1:] == 0, -1), segment)
-    prior = None if prior is None else prior[:, :length, :length].float()
-    for trace in (None, {}):
+    for printed, trace in itertools.product(((), METHODS[name].printed), (None, {})):
+        layer = method(name, scope=scope, printed=printed).to(dtype)
+        mask = masks()[:, :length]
+        prior = prior_of(name, layer, mask)
+        prior = None if prior is None else prior.float()
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            out = layer(hidden, masks()[:, :length], prior, trace)
+            out = layer(hidden, mask, prior, trace)
         check_finite(out, [hidden, *layer.parameters()])
-    assert all(x.isfinite().all() for x in trace.values())
+        assert all(x.isfinite().all() for x in (trace or {}).values())
 
 
-def test_scores_are_wide():
+@each_form
+@pytest.mark.parametrize("autocast", [False, True])
+def test_scores_are_wide(printed, autocast):
     """bfloat16 in, under autocast or not: scores are float32, those of the rounded numbers."""
     q, k = (normal(B, H, L, K, seed=i).bfloat16() for i in (1, 2))
     hidden, G = normal(B, L, D).bfloat16(), spread_prior(normal(B, N, M).float(), *words(), OUTSIDE)
-    both = (difference_scores, (q, k)), (knowledge_scores, (hidden, G))
-    for wide, printed, (scores, inputs) in itertools.product((True, False), (True, False), both):
-        with torch.autocast("cpu", torch.bfloat16, enabled=not wide):
+    for scores, inputs in ((difference_scores, (q, k)), (knowledge_scores, (hidden, G))):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             got = scores(*inputs, printed)
         assert got.dtype == torch.float32
         same(got, scores(*(x.double() for x in inputs), printed), 1e-4)
     maps = [linear(D, A, 3, bias=False), linear(D, A, 4), linear(A, 1, 5, bias=False)]
-    W_values, W_guide, w = (one.bfloat16() for one in maps)
-    out, weights = guided_attention(hidden, hidden.flip(1), masks(), W_values, W_guide, w)
-    keys, queries = W_values(hidden).double(), W_guide(hidden.flip(1)).double()
-    scores = (keys[:, None] + queries[:, :, None]).tanh() @ w.weight[0].double()
+    keys, queries, w = (one.bfloat16() for one in maps)
+    _, weights = guided_attention(hidden, hidden.flip(1), masks(), keys, queries, w)
+    scores = keys(hidden).double()[:, None] + queries(hidden.flip(1)).double()[:, :, None]
+    scores = scores.tanh() @ w.weight[0].double()
     same(weights, bert_min.attention_weights(scores, masks()), 1e-5)
-    assert out.dtype == torch.bfloat16
-
-
-@each_method
-def test_attention_gradcheck(name):
-    """In float64, through the whole method to hidden states, in both scopes."""
-    for scope in ("hidden", "head"):
-        layer = method(name, scope=scope)
-        run, prior = layer.requires_grad_(False), prior_of(name, layer, masks())
-        hidden = normal(B, L, D).requires_grad_()
-        assert torch.autograd.gradcheck(lambda x: run(x, masks(), prior), hidden, fast_mode=True)
 
 
 # ---- What is printed ----------------------------------------------------------------------------
@@ -457,8 +416,7 @@ def difference_of(q, k, mask, printed=()):
 
 @each_form
 def test_difference_as_typeset_is_the_same_for_every_query(printed):
-    """DABERT Eq. (4) without bars: ΣQ_i cancels, all queries get one row. Intended, weights stand
-    in the order of the distances."""
+    """Intended, weights stand in the order of the distances."""
     q, k, mask = normal(1, H, L, K, seed=1), normal(1, H, L, K, seed=2), masks()[:1]
     weights = difference_of(q, k, mask, {4} if printed else ())
     assert ((weights - weights[:, :, :1]).abs().amax((2, 3)) < 1e-12).all() == printed
@@ -467,7 +425,7 @@ def test_difference_as_typeset_is_the_same_for_every_query(printed):
 
 
 def test_difference_mask_as_typeset_leaks():
-    """DABERT Eq. (3): a score of 1e5 outweighs a finite M, which a row without a key ignores."""
+    """A score of 1e5 outweighs a finite M, which a row without a key ignores."""
     q, k = (torch.zeros(2, 1, 2, K, dtype=torch.float64) for _ in range(2))
     k[0, 0, 1] = 1e5
     mask = torch.tensor([[True, False], [False, False]])
@@ -478,7 +436,7 @@ def test_difference_mask_as_typeset_leaks():
 
 @each_form
 def test_calibrated_attention_as_typeset_weakens_negative_scores(printed):
-    """DAFA Eq. (6), Knowledge Eq. (5): with a negative q·k a larger prior lowers the weight."""
+    """With a negative q·k a larger prior lowers the weight."""
     q, weights = torch.ones(1, 1, 2, K, dtype=torch.float64), []
     k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
     for M in (1.0, 5.0):
@@ -492,8 +450,8 @@ def test_calibrated_attention_as_typeset_weakens_negative_scores(printed):
 @quick
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 999), st.sampled_from([1e-3, 1, 30]))
 def test_knowledge_prior_averages_one(n, m, seed, scale):
-    """Eq. (5): as typeset, entries average (1/n + 1/m)/2 and none is above 1, so that all scores
-    between the sentences shrink; K̃ averages 1, and some pair gains."""
+    """As typeset, entries average (1/n + 1/m)/2 and none is above 1; K̃ averages 1, and some pair
+    gains."""
     hidden, relations = normal(1, n + m + 3, D, seed=seed, scale=scale), related(1, n, m, seed=seed)
     for printed, mean in (((), 1.0), ({5}, (1 / n + 1 / m) / 2)):
         layer, trace = method("knowledge", printed=printed), {}
@@ -506,8 +464,8 @@ def test_knowledge_prior_averages_one(n, m, seed, scale):
 
 @each_form
 def test_knowledge_scores_as_typeset_saturate(printed):
-    """Eq. (1) with hidden states of a usual size, √d long: a relation with the word that fits least
-    moves its row by less than 1e-4; over √d it counts."""
+    """Hidden states are √d long: a relation with the word that fits least moves its row by less
+    than 1e-4; over √d it counts."""
     size, n, m = 257, 5, 7
     hidden = nn.functional.layer_norm(normal(1, n + m + 3, size), (size,))
     none = spread_prior(torch.zeros(1, n, m).double(), *packed(n, m), OUTSIDE)
@@ -532,26 +490,19 @@ def test_far_weights_keep_their_logarithm():
 
 # ---- The methods in the encoder -----------------------------------------------------------------
 
-def batch(name):
-    """Two packed pairs, the second one shorter; a prior over 3 × 2 words for who takes one."""
-    mask = torch.tensor([[True] * 8, [True] * 6 + [False] * 2])
-    ids = torch.arange(3, 19).view(2, 8) * mask
-    segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0]])
-    index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, -1], [-1, 0, 1, -1, 0, -1, -1, -1]])
-    prior = {"dafa": positive(2, 3, 2), "knowledge": related(2, 3, 2)}.get(name)
-    return [ids, segment, mask, index, prior]
-
-
+@pytest.mark.parametrize("layers", [(1,), (0, 2)])
 @pytest.mark.parametrize("name", ["bert", *METHODS])
-@pytest.mark.parametrize("layers", [(0,), (1,), (0, 1, 2)])
 def test_matcher(name, layers):
     """The chosen layers carry the method, others plain attention; a linear map on the pooled [CLS].
     It takes its own prior only, and a pair alone is a pair in its batch."""
     attention = METHODS[name].attention if name in METHODS else SelfAttention
     matcher, trace = large(Matcher(attention, config(), 3, layers), scale=0.5), {}
-    ids, segment, mask, index, prior = batch(name)
+    mask = torch.tensor([[True] * 8, [True] * 6 + [False] * 2])
+    ids = torch.arange(3, 19).view(2, 8) * mask
+    segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0]])
+    index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, -1], [-1, 0, 1, -1, 0, -1, -1, -1]])
+    prior = {"dafa": positive(2, 3, 2), "knowledge": related(2, 3, 2)}.get(name)
     got = matcher(ids, segment, mask, index, prior, trace)
-    assert got.shape == (2, 3) and matcher.classifier.bias is not None
     carriers = [i for i in range(3) if type(matcher.bert.layers[i].attention) is not SelfAttention]
     assert carriers == [i for i in range(3) if trace[f"layer{i}"].keys() != {"attention"}]
     assert carriers == (list(layers) if name in METHODS else [])
@@ -560,42 +511,36 @@ def test_matcher(name, layers):
     same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
     cut = None if prior is None else prior[1:, :2, :1]
     same(matcher(ids[1:, :6], segment[1:, :6], mask[1:, :6], index[1:, :6], cut), got[1:], 1e-9)
-    with pytest.raises(ValueError, match="^Matcher: .* (a|no) prior"):
-        matcher(ids, segment, mask, index, positive(2, 3, 2) if prior is None else None)
+    wrong, needed = (positive(2, 3, 2), "no prior$") if prior is None else (None, "a prior, see")
+    with pytest.raises(ValueError, match=f"^Matcher: this model needs {needed}"):
+        matcher(ids, segment, mask, index, wrong)
 
 
-@both_ends_of_each
-def test_pretrained_weights_and_new_parameters(name, printed):
-    """A plain encoder's weights load strictly; biases stand where the paper has them, w is twice as
-    wide and has one as typeset; each weight is stored once."""
-    options = dict(printed=printed, attention_size=A)
+@each_form
+@each_method
+def test_new_parameters(name, printed):
+    """Biases stand where the paper has them; w is twice as wide and has one as typeset; each weight
+    is stored once, and the pre-trained ones load strictly."""
+    options = dict(printed=METHODS[name].printed if printed else (), attention_size=A)
     matcher = Matcher(METHODS[name].attention, config(), 3, (1,), **options)
-    arrays = {key: value.numpy() for key, value in bert_min.Bert(config()).state_dict().items()}
-    new = bert_min.load_bert(matcher.bert, arrays, "test")
-    assert all(np.array_equal(matcher.bert.state_dict()[key], x) for key, x in arrays.items())
-    children = matcher.bert.layers[1].attention.named_children()
-    maps = {key: part for key, part in children if "_" in key}
-    assert set(new) == {f"layers.1.attention.{key}.{kind}" for key, part in maps.items()
-                        for kind, _ in part.named_parameters()}
+    own = matcher.bert.layers[1].attention
+    maps = {key: part for key, part in own.named_children() if "_" in key}
+    width = 2 * A if printed else A
+    w = {key for key, part in maps.items() if part.weight.shape == (1, width)}
     biased = {key for key, part in maps.items() if part.bias is not None}
-    single, double = ({key for key, part in maps.items() if part.weight.shape == (1, width)}
-                      for width in (A, 2 * A))
-    assert biased == set(METHODS[name].biased.split()) | double
-    assert (len(single), len(double)) == ((0, 2) if printed else (2, 0))
+    assert len(w) == 2 and biased == {*METHODS[name].biased} | (w if printed else set())
+    arrays = {key: value.numpy() for key, value in bert_min.Bert(config()).state_dict().items()}
+    assert set(bert_min.load_bert(matcher.bert, arrays, "test")) == {
+        f"layers.1.attention.{key}" for key in own.state_dict() if "_" in key}
     assert len(matcher.state_dict()) == len({id(p) for p in matcher.parameters()})
 
 
 def test_what_methods_say_of_themselves():
-    """What the papers' pages name: DABERT Table 5, DAFA Table 8, Knowledge's "Ours-avg"."""
     elsewhere = {"dafa": ({4}, {"tree", "subgraph", "tfidf"})}          # in priors.py
     for name, one in METHODS.items():
         numbers, parts = elsewhere.get(name, (set(), set()))
-        assert one.attention.PRINTED == one.forms[-1] | numbers
-        assert one.attention.ABLATIONS == frozenset().union(*one.ablations) | parts
-    priors = [one.attention.PRIOR for one in METHODS.values()]
-    assert priors == [None, "dependency", "relations"]
-    layer = KnowledgeAttention(config())
-    assert layer.gamma == 1.0 and layer.w_zsem.weight.shape == (1, 128)
+        assert one.attention.PRINTED == one.printed | numbers
+        assert one.attention.ABLATIONS == {*one.ablations} | parts
 
 
 @pytest.mark.parametrize("make, said", [
@@ -617,8 +562,8 @@ def test_wrong_options(make, said):
 @pytest.mark.parametrize("silenced", ["plain", "second"])
 def test_dropout_on_both_attentions_in_training_only(name, silenced, monkeypatch):
     """Each attention alone, the other silenced, loses weights while training."""
-    layer = METHODS[name].attention(config(attention_dropout=0.5),
-                                    without={METHODS[name].average}).double()
+    average = {METHODS[name].ablations[-1]}
+    layer = METHODS[name].attention(config(attention_dropout=0.5), without=average).double()
     hidden, prior = normal(B, L, D), prior_of(name, layer, masks())
     if silenced == "plain":
         monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))

@@ -1,12 +1,13 @@
-"""tutorials/: the lessons' calculations by hand, what they are made of, and what they share."""
+"""tutorials/: the lessons' calculations by hand, their quotations, and what they share."""
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from test_house import PACKAGES, equation_rows, imported, ours
+from test_house import equation_rows
 
 import batches
 from support import toy
@@ -49,13 +50,8 @@ def test_what_a_lesson_calculates_by_hand(lesson, modules):
 
 
 @each_lesson
-def test_what_a_lesson_is_made_of(lesson):
-    """The project's packages; a title; short quotations with their section; things to try."""
+def test_quotations_are_short_and_name_their_section(lesson):
     prose = cells(lesson, markdown=True)
-    names = imported("\n".join(cells(lesson, markdown=False)))
-    foreign = {name.partition(".")[0] for name in names - ours(names)} - sys.stdlib_module_names
-    assert {"lesson"} <= foreign <= PACKAGES | {"lesson"}
-    assert prose[0].startswith(f"# {lesson[0]}. ") and "## Try it\n\n1. " in prose[-1]
     quotes = re.findall(r"^> (.*(?:\n> .*)*)", "\n".join(prose), re.M)
     assert quotes and quotes[0] in prose[0]
     for quote in (" ".join(quote.replace("\n> ", " ").split()) for quote in quotes):
@@ -66,6 +62,7 @@ def test_what_a_lesson_is_made_of(lesson):
 @pytest.mark.parametrize("lesson", PAPERS)
 def test_a_lesson_has_every_equation_of_its_paper(lesson):
     """Each function of the table is named, and imported unless it is a class; each number is."""
+    assert [*LESSONS] == ["1_mini_bert", *PAPERS]
     prose, listed = "\n\n".join(cells(lesson, markdown=True)), set()
     for _, equations, functions, _ in (row for row in equation_rows() if row[0] == PAPERS[lesson]):
         listed |= equations
@@ -74,11 +71,6 @@ def test_a_lesson_has_every_equation_of_its_paper(lesson):
             assert name[0].isupper() or re.search(rf"import [^#]*\b{name}\b", LESSONS[lesson])
     heads = " ".join(re.findall(r"^## .*$|^    .*\(\d+\)$", prose, re.M))
     assert set(map(int, re.findall(r"\((\d+)\)", heads))) == listed
-
-
-def test_there_is_a_lesson_for_each_paper():
-    listed = re.findall(r"^\| \d \| `(\w+)\.py`", (FOLDER / "README.md").read_text("utf-8"), re.M)
-    assert listed == [*LESSONS] == ["1_mini_bert", *PAPERS]
 
 
 def test_train_on_and_look(modules, capsys):
@@ -95,13 +87,24 @@ def test_train_on_and_look(modules, capsys):
     assert seen.trace["layer0"]["attention"].shape[-1] == len(seen.tokens)
 
 
-@pytest.mark.parametrize("given, message", [
-    (["3_dafa", "9_none"], "9_none: no such lesson; there are 1_mini_bert, 2_dabert, "),
-    (["tutorials/3_dafa.py"], "needs jupytext; run pip install -r tutorials/req")])
-def test_build_says_what_is_wrong(modules, monkeypatch, capsys, given, message):
-    """One line and status 2, before any lesson runs."""
+@each_lesson
+def test_the_built_notebook_is_this_lesson(lesson):
+    """With its figures; `python tutorials/build.py` makes it anew."""
+    notebook = json.loads((FOLDER / f"{lesson}.ipynb").read_text("utf-8"))["cells"]
+    for markdown in (False, True):
+        found = ["".join(cell["source"]).strip() for cell in notebook
+                 if (cell["cell_type"] == "markdown") == markdown]
+        assert found == [text.strip() for text in cells(lesson, markdown)]
+    shown = [output for cell in notebook for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    assert all(output["output_type"] != "error" for output in shown)
+
+
+def test_build_says_what_is_wrong(modules, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
     monkeypatch.setitem(sys.modules, "jupytext", None)
-    assert modules[1].main(given) == 2
-    out, error = capsys.readouterr()
-    assert out == "" and error.count("\n") == 1 and error.startswith(f"build.py: {message}")
+    for given, message in (["9_none", "9_none: no such lesson; there are 1_mini_bert, "],
+                           ["tutorials/3_dafa.py", "needs jupytext; run pip install -r "]):
+        assert modules[1].main([given]) == 2
+        out, error = capsys.readouterr()
+        assert out == "" and error.count("\n") == 1 and error.startswith(f"build.py: {message}")

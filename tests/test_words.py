@@ -7,15 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz import damage, damaged, many, read_or_refuse
-from support.words import TAGS, Vocabulary, read_vectors
+from support.words import Vocabulary, read_vectors
 
 
-def test_tags_are_the_universal_ones():
-    assert len(TAGS) == 17 and set(TAGS) == set(
-        "ADJ ADP PUNCT ADV AUX SYM INTJ CCONJ X NOUN DET PROPN NUM VERB PART PRON SCONJ".split())
-
-
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from(["a", "A", "ß", "SS", "b"]), max_size=9), max_size=5),
        st.lists(st.sampled_from(["a", "A", "ss", "ß", "b", "new", ""])))
 def test_numbers_of_words_are_the_loop(sentences, words):
@@ -34,8 +29,7 @@ def test_spelling_cuts_and_pads():
     assert vocabulary.characters == ["C", "a", "b", "d"]               # as written, however seldom
     assert vocabulary.spell(["Cab", "", "dzA\U0001f600c", "abababab"], 5).tolist() == [
         [2, 3, 4, 0, 0], [0, 0, 0, 0, 0], [5, 1, 1, 1, 1], [3, 4, 3, 4, 3]]
-    spelled = vocabulary.spell(["a" * 15, "a" * 16, "a" * 17])
-    assert spelled.dtype == np.int64 and spelled.tolist() == [[3] * 15 + [0], [3] * 16, [3] * 16]
+    assert vocabulary.spell(["a" * 17]).tolist() == [[3] * 16]
     assert vocabulary.spell([]).shape == (0, 16)
 
 
@@ -57,14 +51,8 @@ def test_vocabulary_with_vectors():
     assert not vectors[0].any() and len({tuple(row) for row in vectors.tolist()}) == 8
     assert (vectors == Vocabulary.learn(sentences, FOUND).vectors).all()
     assert (vectors[odd] != other.vectors[odd]).all()
-
-
-def test_vectors_by_chance_are_spread_as_those_of_the_file():
-    rng = np.random.default_rng(0)
-    found = {f"w{i}": rng.normal(0, 0.3, 50).astype(np.float32) for i in range(40)}
-    vocabulary = Vocabulary.learn([[f"w{i}" for i in range(80)]], found)
-    strange = vocabulary.vectors[vocabulary.ids([f"w{i}" for i in range(40, 80)])]
-    assert 0.28 < strange.std() < 0.32 and abs(strange.mean()) < 0.03
+    many = Vocabulary.learn([[f"w{i}" for i in range(999)]], {"w0": np.float32([-2, 2])}).vectors
+    assert 1.9 < many[3:].std() < 2.1 and abs(many[3:].mean()) < 0.2      # spread as those found
 
 
 @pytest.mark.parametrize("found, shape", [(None, None), (FOUND, (7, 3))])
@@ -81,16 +69,14 @@ def test_vocabulary_round_trip(found, shape, tmp_path):
 SOUND = {"words": ["a", "é"], "characters": ["a", "\ud83d"], "width": 3}
 
 
-@pytest.mark.parametrize("change", [
-    {"words": 5}, {"words": "ab"}, {"words": {"a": 1}}, {"words": ["a", "a"]}, {"words": [["a"]]},
-    {"words": [1]}, {"characters": ["ab"]}, {"characters": None}, {"width": 0}, {"width": 10 ** 9},
-    {"width": True}, {"width": "3"}, {"width": 3.0}], ids=repr)
-def test_a_broken_vocabulary_is_one_short_line(change, tmp_path):
+def test_a_broken_vocabulary_is_one_short_line(tmp_path):
     with pytest.raises(ValueError, match="vocabulary.json.*No such file"):
         Vocabulary.from_folder(tmp_path)
-    (tmp_path / "vocabulary.json").write_text(json.dumps(SOUND | change))
-    with pytest.raises(ValueError, match="vocabulary.json: expected distinct words[^\n]*$"):
-        Vocabulary.from_folder(tmp_path)
+    for change in ({"words": "ab"}, {"words": ["a", "a"]}, {"words": [["a"]]},
+                   {"characters": ["ab"]}, {"width": 0}, {"width": 10 ** 9}, {"width": True}):
+        (tmp_path / "vocabulary.json").write_text(json.dumps(SOUND | change))
+        with pytest.raises(ValueError, match="vocabulary.json: expected distinct words[^\n]*$"):
+            Vocabulary.from_folder(tmp_path)
 
 
 @many
@@ -116,27 +102,20 @@ def vectors_in(folder, content, words):
     """What read_vectors finds, as lists, and how many lines it counts as malformed."""
     (folder / "glove.txt").write_bytes(content)
     found, malformed = read_vectors(folder / "glove.txt", set(words.split()), False)
-    assert all(vector.dtype == np.float32 and vector.ndim == 1 for vector in found.values())
     return {word: vector.tolist() for word, vector in found.items()}, malformed
 
 
-@pytest.mark.parametrize("content, malformed", [
-    (LINES.replace(b"\n", b"\r\n"), 0), (LINES.replace(b"\n", b" \n"), 0),
-    (b"\n\n  \n" + LINES + b"\n\n", 0), (b"2 3\n" + LINES, 0), (b"400000 300\n" + LINES, 0),
-    (LINES + b"the 7 7 7\ncat 7 7\n", 1), (LINES + b"dog 1 2\n", 1), (LINES + b"dog 1 2 3 4\n", 1),
-    (LINES + b"dog\n", None), (LINES + b"dog 5\n", 1), (LINES + b"dog 1 x 3\n", 1),
-    (LINES + b"dog 1 nan 3\n", 1), (LINES + b"dog 1 -inf 3\n", 1), (LINES + b"dog 1 1e99 3\n", 1),
-    (LINES + b"dog  1 2 3\n", 1), (LINES + b"dog\t1\t2\t3\n", None), (b"the 9\n" + LINES, 1),
-    (LINES + b"dog . . . 1 2 3\n", 1), (b"the cat@dog.com 1 2 3\n" + LINES, 1),
-    (b"cat 1 x 2\n" + LINES, 1), (LINES + b"caf\xe9 1 2 3\n\xff\xfe 1 2 3\n", 0),
-    (LINES + b"dog 1 \xff 3\n", 1), (LINES + b"unread 1 2\nother x\n", 0),
-    (LINES + b"dog 1 1e6 3\n", 1), (LINES + b"dog 1 2 \x00\n", 1),
-    (b"cat dog 1 2 3\ndog x\n" + LINES, 2),
-    (b"cat 1 0\n" + LINES, 1)], ids=repr)
-def test_read_vectors_survives_malformed_lines(content, malformed, tmp_path):
+def test_read_vectors_survives_malformed_lines(tmp_path):
     """The good lines count, in any neighbourhood; of the needed others it is said how many."""
-    found, count = vectors_in(tmp_path, content, "the cat dog")
-    assert found == GOOD and malformed in (None, count)      # None: whose line it is, is open
+    for content, malformed in (
+            (LINES.replace(b"\n", b"\r\n"), 0), (LINES.replace(b"\n", b" \n"), 0),
+            (b"\n\n  \n" + LINES, 0), (b"2 3\n" + LINES, 0), (b"cat 1 0\n" + LINES, 1),
+            (LINES + b"the 7 7 7\ncat 7 7\n", 1), (LINES + b"dog 1 2 3 4\n", 1),
+            (LINES + b"dog 5\n", 1), (LINES + b"dog 1 x 3\n", 1), (LINES + b"dog 1 nan 3\n", 1),
+            (LINES + b"dog 1 1e99 3\n", 1), (LINES + b"dog  1 2 3\n", 1),
+            (LINES + b"caf\xe9 1 2 3\n", 0), (LINES + b"dog 1 \xff 3\n", 1),
+            (LINES + b"unread 1 2\n", 0), (b"cat dog 1 2 3\ndog x\n" + LINES, 2)):
+        assert vectors_in(tmp_path, content, "the cat dog") == (GOOD, malformed), content
 
 
 def test_read_vectors_takes_what_is_needed(tmp_path):
@@ -156,14 +135,12 @@ def test_damaged_vectors(tmp_path_factory, changes):
     path.write_bytes(damaged(LINES * 3, changes))
     found = read_or_refuse(lambda: read_vectors(path, {"the", "cat", "dog"}, False), path)
     if found:
-        sentences = [["the", "cat", "of", "dog"]]
-        vectors = Vocabulary.learn(sentences, found[0]).vectors
+        vectors = Vocabulary.learn([["the", "cat", "of", "dog"]], found[0]).vectors
         assert np.isfinite(vectors).all() and vectors.shape[0] == 6
 
 
 def test_a_file_without_the_words_is_one_line(tmp_path):
-    for content in (b"", b"the\n", b"unread 1 2 3\n", b"the x y z\n", b"the 5\n", b"THE 1 2 3\n",
-                    b"the\t1\t2\t3\n", b"\x1f\x8b\x08\x00 packed \xff\n"):
+    for content in (b"", b"unread 1 2 3\n", b"the x y z\n", b"THE 1 2 3\n", b"\x1f\x8b \xff\n"):
         with pytest.raises(ValueError, match="glove.txt: holds none of the 2 words[^\n]*$"):
             vectors_in(tmp_path, content, "the cat")
     (tmp_path / "binary").write_bytes(bytes(1 << 20))

@@ -1,7 +1,5 @@
-"""BERT in loops: one encoder layer (Vaswani et al. 2017, post-norm), Google's tokenization.py."""
+"""BERT in loops: one encoder layer (Vaswani et al. 2017, post-norm), the truncation of a pair."""
 import math
-import string
-import unicodedata
 
 from oracles.common import add, affine, attention
 
@@ -33,38 +31,6 @@ def layer(P, module, hidden, mask, heads, activation):
         inner = [ACTIVATIONS[activation](a) for a in affine(P["intermediate"], x)]
         out.append(norm(module.output_norm, add(x, affine(P["output"], inner))))
     return out, maps
-
-
-def words(text, lower):
-    """Clean, space CJK out, split, lower, strip accents."""
-    clean = ""
-    for c in text:
-        if c in "\t\n\r" or unicodedata.category(c) == "Zs":
-            clean += " "
-        elif c not in "\0\ufffd" and not unicodedata.category(c).startswith("C"):
-            clean += f" {c} " if 0x4E00 <= ord(c) <= 0x9FFF else c
-    for word in clean.split():
-        if lower:
-            word = unicodedata.normalize("NFD", word.lower())
-            word = "".join(c for c in word if unicodedata.category(c) != "Mn")
-        for c in set(word):
-            if c in string.punctuation or unicodedata.category(c)[0] == "P":
-                word = word.replace(c, f" {c} ")
-        yield from word.split()
-
-
-def pieces(text, lower, vocabulary):
-    """Greedy: of each word the longest piece, then of the rest; [UNK] where none fits."""
-    out = []
-    for word in words(text, lower):
-        start, found = 0, []
-        while start < len(word) <= 200:
-            rest = ["##" * (start > 0) + word[start:end] for end in range(len(word), start, -1)]
-            piece = next((piece for piece in rest if piece in vocabulary), "[UNK]")
-            found.append(piece)
-            start = start + len(piece.removeprefix("##")) if piece != "[UNK]" else len(word)
-        out += ["[UNK]"] if "[UNK]" in found or not found else found
-    return out
 
 
 def truncation(n, m, budget):

@@ -76,63 +76,14 @@ def M_F(a, b, tf_a, tf_b, printed, without):
 
 # ---- Knowledge Eq. (2) ---------------------------------------------------------------------------
 
-def names_of(words, expressions, forms):
-    """For each word, the name under which it is looked up: itself, or the expression it is in.
-
-    forms(word): the word and its base forms, of which the first and the last word may have one.
-    """
-    words, found, i = [word.casefold() for word in words], [], 0
-    while i < len(words):
-        best = (1, 0, 0, words[i])
-        for name in expressions:
-            parts = name.split(" ")
-            here = words[i:i + len(parts)]
-            if len(here) < len(parts) or not 2 <= len(parts) <= 4 or parts[1:-1] != here[1:-1]:
-                continue
-            firsts, lasts = forms(here[0]), forms(here[-1])
-            if parts[0] in firsts and parts[-1] in lasts:
-                order = -firsts.index(parts[0]), -lasts.index(parts[-1])
-                best = max(best, (len(parts), *order, name))
-        found += [best[3]] * best[0]
-        i += best[0]
-    return found
-
-
-def senses(wordnet, name, first):
-    """Synsets of a name, of each lemma all or only the first."""
-    found = []
-    for pos in ("n", "v", "a", "r"):
-        for form in wordnet._morphy(name.replace(" ", "_"), pos):
-            found += wordnet.synsets(form, pos)[:1 if first else None]
-    return found
-
-
-def is_above(low, high, steps):
-    """Is synset high a hypernym of low, that many steps or fewer away?"""
-    for up in low.hypernyms() + low.instance_hypernyms():
-        if steps > 0 and (up == high or is_above(up, high, steps - 1)):
-            return True
-    return False
-
-
-def wordnet_relations(wordnet, x, y, depth, many):
-    """The relations of two names, sense by sense."""
-    all_x, all_y = senses(wordnet, x, False), senses(wordnet, y, False)
-    first_x, first_y = senses(wordnet, x, True), senses(wordnet, y, True)
-    found = set()
-    for one in all_x:
-        opposites = [other.synset() for lemma in one.lemmas() for other in lemma.antonyms()]
-        found |= {"synonym"} if one in all_y else set()
-        found |= {"antonym"} if any(other in opposites for other in all_y) else set()
-    if any(is_above(low, high, depth) for low in first_x for high in all_y):
-        found.add("hypernym")
-    if any(is_above(low, high, depth) for low in first_y for high in all_x):
-        found.add("hyponym")
-    for one in first_x:
-        for up in one.hypernyms() + one.instance_hypernyms():
-            shared = any(is_above(other, up, 1) for other in first_y)
-            if shared and len(up.hyponyms()) <= many and "synonym" not in found:
-                found.add("cohyponym")
+def names_of(words, names):
+    """For each word, the name under which it is looked up: itself, or the expression it is in."""
+    words, found = [word.casefold() for word in words], []
+    while len(found) < len(words):
+        i = len(found)
+        spoken = [" ".join(words[i:i + size]) for size in (4, 3, 2) if i + size <= len(words)]
+        best = next((name for name in spoken if name in names), words[i])
+        found += [best] * (best.count(" ") + 1)
     return found
 
 

@@ -1,0 +1,51 @@
+"""How assets/toy-dafa was made: the run of `python train.py`, its weights in half precision.
+
+    python -m experiments.train_toy [--out FOLDER]
+
+writes FOLDER (default: toy-dafa), a run that predicts and explains at once. Its numbers are those
+of the halved weights.
+"""
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import train
+from support import runs
+from support.files import read_json, write_json
+from support.options import Arguments, guarded
+from support.pairs import load_pairs
+
+
+def ship(made, folder):
+    """Copies what a finished run is used with into a folder, its weights as float16."""
+    run, result = train.open_run(made, device="cpu"), runs.read_result(made)
+    weights = {name: x.half() for name, x in run.model.state_dict().items()}
+    run.model.load_state_dict(weights)
+    _, splits = load_pairs(run.settings)
+    result["metrics"] = {name: run.evaluate(splits[name]) for name in result["metrics"]}
+    for name in ("config.json", *run.files()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / name, folder / name)
+    runs.save_state(weights, folder / "best.pt")
+    config = read_json(folder / "config.json")
+    for content in (config, result):
+        content["settings"]["out"] = None  # it was a temporary one
+    write_json(folder / "config.json", config)
+    result["sha256"] = runs.sha256_of(folder, run.files())
+    write_json(folder / "result.json", result)
+
+
+def main(argv=None):
+    """The command line."""
+    parser = Arguments("experiments.train_toy", __doc__.splitlines()[0])
+    parser.add_argument("--out", metavar="FOLDER", default="toy-dafa", help="(default: toy-dafa)")
+    folder = runs.new_folder(parser.parse(argv)["out"], "")
+    with tempfile.TemporaryDirectory() as work:
+        train.main(["--device", "cpu", "--out", f"{work}/run"])
+        ship(Path(work, "run"), folder)
+    print(f"\n{folder}: {sum(path.stat().st_size for path in folder.rglob('*.*')):,} bytes")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "experiments.train_toy"))
