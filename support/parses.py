@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,9 +164,9 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
 
     parser: parse(list of word lists) -> list of (tags, heads, relations), and fingerprint, a str
         that changes with its weights.
-    cache: folder for the result, which gets a folder whose name depends on texts, fingerprint and
-        CACHE_FORMAT, with a file for each SHARD of texts, written when it is whole: an interrupted
-        call is gone on with.
+    cache: folder for the result, which gets a folder whose name depends on texts, fingerprint,
+        CACHE_FORMAT and nltk's version, by which words differ, with a file for each SHARD of texts,
+        written when it is whole: an interrupted call is gone on with.
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
         by its `# text =`, or by its tokens where that is absent; spaces may be wider.
     workers: processes that parse, beside this one, and need a cache; 0: this one does.
@@ -215,7 +216,7 @@ def _shards_of(texts, parser, cache):
     """The Shards of texts, in a folder of the cache where there is one."""
     texts, folder = sorted(set(texts), key=lambda text: (len(text), text)), None   # like lengths
     if cache is not None:
-        key = ascii((CACHE_FORMAT, parser.fingerprint, texts)).encode()
+        key = ascii((CACHE_FORMAT, version("nltk"), parser.fingerprint, texts)).encode()
         folder = Path(cache) / f"parses-{hashlib.sha256(key).hexdigest()[:32]}"
     return _Shards(texts, parser, folder)
 

@@ -63,7 +63,7 @@ def test_split_words_survives_nltk(monkeypatch):
 def test_a_full_stop_inside_a_text():
     for text, words in [
             ("It ended. He left", "It|ended|.|He|left"), ("in 1999. 200 men", "in|1999|.|200|men"),
-            ('It ended." \'He', "It|ended|.|\"|'|He"), ("It ended.) (He", "It|ended|.|)|(|He"),
+            ('It ended." (He', 'It|ended|.|"|(|He'), ("It ended.) (He", "It|ended|.|)|(|He"),
             ("It ended. he left", "It|ended.|he|left"), ("It ended.He left", "It|ended.He|left"),
             ("J. Smith", "J.|Smith"), ("at 5 p.m. Monday", "at|5|p.m.|Monday"),
             ("D-Calif. 8", "D-Calif.|8"), ("(Mr. Smith", "(|Mr.|Smith"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import nltk
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
 from nltk.corpus.util import LazyCorpusLoader
@@ -62,7 +62,11 @@ def test_tree_similarity_is_the_loop(pair, theta):
     np.testing.assert_array_equal(M, rows(oracle.M(*pair, theta), *pair))
 
 
+CHAIN = make(["a"] * 4, [2, 3, 4, 0], ["x"] * 4)  # the leaf first
+
+
 @many
+@example((CHAIN, CHAIN), (1.0, 0.5), False)
 @given(pairs, st.sampled_from([(1.0, 0.5), (3, 0.25), (0.5, 2)]), st.booleans())
 def test_subgraph_similarity_is_the_recursion(pair, constants, printed):
     S = subgraph_similarity(*pair, *constants, printed=printed)

@@ -1,10 +1,8 @@
 """support/tasks.py: metrics, readers on rows as published, the user's files."""
 
 import csv
-import hashlib
 import io
 import json
-import math
 import re
 import zipfile
 from dataclasses import replace
@@ -28,15 +26,13 @@ REAL = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
     ("accuracy", [0, 1, 2, 0], [0, 1, 1, 1], 0.5),
     ("f1", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.0),               # scikit-learn's f1_score
     ("f1 of 0", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.8),
-    ("f1", [1] * 279 + [0] * 129, [1] * 408, 2 * 279 / (279 + 408)),   # the majority class of MRPC
     ("f1", [0, 0], [0, 0], 0.0),
     ("pearson", [1, 2, 3, 4, 5], [10, 9, 2.5, 6, 4], -0.7426106572325056),    # scipy's pearsonr
     ("pearson", [2.0, 2.0, 2.0], [1.0, 5.0, 2.0], 0.0),
-    ("pearson", [1, 2, 4], [-1e200, -2e200, -4e200], -1.0), ("pearson", [1, 5], [0.0, 1e-200], 1.0),
+    ("pearson", [1, 2, 4], [-1e200, -2e200, -4e200], -1.0),
     ("spearman", [106, 100, 86, 101, 99, 103, 97, 113, 112, 110],             # Wikipedia's
      [7, 27, 2, 50, 28, 29, 20, 12, 6, 17], -29 / 165),
-    ("spearman", [1, 2, 3, 4, 5], [5, 6, 7, 8, 7], 0.8207826816681233),       # scipy's spearmanr
-    ("spearman", [1, 2, 3, 4], [1, 8, 27, 64], 1.0)])
+    ("spearman", [1, 2, 3, 4, 5], [5, 6, 7, 8, 7], 0.8207826816681233)])      # scipy's spearmanr
 def test_metrics(metric, labels, predictions, expected):
     name, _, positive = metric.partition(" of ")
     task = Task("t", ("0", "1", "2"), (name,), positive=positive)
@@ -45,8 +41,7 @@ def test_metrics(metric, labels, predictions, expected):
 
 
 @pytest.mark.parametrize("labels, predictions, message", [
-    ([1, 0], [1], "one length"), ([], [], "one length"), ([1, None], [1, 1], "without labels"),
-    ([1.0, 2.0], [1.0, math.nan], "predictions")])
+    ([1, 0], [1], "one length"), ([1, None], [1, 1], "without labels")])
 def test_evaluate_refuses(labels, predictions, message):
     with pytest.raises(ValueError, match=message):
         evaluate(Task("t", (), ("pearson",)), labels, predictions)
@@ -113,10 +108,6 @@ PUBLISHED = {
         {"train": [Pair('One "way.', "Two", 1), Pair("C", "D", 2)],
          "dev_matched": [Pair("E", "F", 0)], "dev_mismatched": [Pair("I", "J", 1)],
          "test_matched": [Pair("K", "L"), Pair("-", "N")], "test_mismatched": [Pair("O", "P")]})),
-    "qnli": (("entailment", "not_entailment"), ("accuracy",), alike(
-        "train.tsv dev.tsv TEST.TSV",
-        'index\tquestion\tsentence\tlabel\n0\tWhen?\tThen "so.\tnot_entailment\n',
-        Pair("When?", 'Then "so.', 1))),
     "snli": (NLI, ("accuracy",), alike(
         "snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl",
         snli("neutral", 'A "b"\t\u2028.', "naïve ") + snli("-", "X", "Y") + "\n"
@@ -154,10 +145,6 @@ def publish(folder, task, start="", end="\n", **changed):
     return folder / task
 
 
-def everything(folder):
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("start, end", [("", "\n"), ("\ufeff", "\r\n")])
 @pytest.mark.parametrize("task", PUBLISHED)
 def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
@@ -175,11 +162,8 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
     ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", ":2: unknown label 'yes'.*not_entailment, ent"),
     ("rte", "test.tsv", "index\tsentence1\n0\tA\n", ":1: .*sentence1, sentence2 once"),
     ("stsb", "stsb-en-dev.csv", "A\tB\t3.2\n", ":1: expected .*3 fields .*commas, found 1"),
-    ("stsb", "stsb-en-test.csv", "", " is empty; expected rows of 3 fields or more"),
-    ("twitterurl", TWITTER, "\nA\tB\t(7, 6)\tu\n", r":2: .*'\(7, 6\)'.*\(0,6\), \(0, 6\)"),
     ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "DEV"), ":2, SemEval_set: .*TRAIN, TRIAL"),
     ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "TRAIN"), ": no pairs for dev"),
-    ("snli", "snli_1.0_dev.jsonl", snli("neutral", "A", "B") + '{"gold', ":2: not valid JSON"),
     ("snli", "snli_1.0_dev.jsonl", '{"sentence1": "A", "sentence2": null}\n', ":1: expected an "),
     ("snli", "snli_1.0_dev.jsonl", "[" * 100000, ":1: not valid JSON")])
 def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text, message):
@@ -189,19 +173,14 @@ def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text
     assert "\n" not in str(error.value)
 
 
-def test_unknown_tasks_name_the_nearest():
-    with pytest.raises(ValueError, match=r"^task 'mprc': .*toy, mrpc.*did you mean mrpc\?"):
-        load_task("mprc", ".")
-
-
 # ---- downloads
 
 def serve(monkeypatch, files):
-    """Lets downloads deliver files: name -> bytes. -> the calls"""
+    """Lets downloads deliver files: name -> text or bytes. -> the calls"""
     calls = []
 
     def deliver(url, path, size, sha256, progress, remedy):
-        calls.append((url.rpartition("/")[2], size, len(sha256), remedy))
+        calls.append((url.rpartition("/")[2], size))
         write_file(path.parent, path.name, files[path.name])
     monkeypatch.setattr(tasks, "download", deliver)
     return calls
@@ -217,13 +196,11 @@ def zipped(task, **more):
 
 
 def test_missing_files_alone_are_downloaded(monkeypatch, tmp_path):
-    files = everything(publish(tmp_path / "there", "mrpc"))
+    files, splits = PUBLISHED["mrpc"][2]
     calls = serve(monkeypatch, files)
     write_file(tmp_path / "mrpc", "mrpc_dev_ids.tsv", files["mrpc_dev_ids.tsv"])
-    assert load_task("mrpc", tmp_path)[1] == PUBLISHED["mrpc"][2][1]
-    assert [call[:3] for call in calls] == [("msr_paraphrase_train.txt", 1047044, 64),
-                                            ("msr_paraphrase_test.txt", 441275, 64)]
-    assert str(tmp_path / "mrpc" / "msr_paraphrase_train.txt") in calls[0][3]
+    assert load_task("mrpc", tmp_path)[1] == splits
+    assert calls == [("msr_paraphrase_train.txt", 1047044), ("msr_paraphrase_test.txt", 441275)]
 
 
 def test_zips_are_extracted(monkeypatch, tmp_path):
@@ -232,21 +209,20 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
     calls = serve(monkeypatch, {"snli_1.0.zip": zipped("snli", **noise)})
     for _ in range(2):
         assert load_task("snli", tmp_path)[1] == PUBLISHED["snli"][2][1]
-    assert len(calls) == 1 and set(everything(tmp_path)) == set(PUBLISHED["snli"][2][0])
+    assert len(calls) == 1 and {x.name for x in (tmp_path / "snli").iterdir()} == set(
+        PUBLISHED["snli"][2][0])
 
 
 def test_what_is_put_there_by_hand_is_used_and_stays(tmp_path):
     write_file(tmp_path / "rte", "RTE.zip", zipped("rte"))
     write_file(tmp_path / "rte", "dev.tsv", RTE + "0\tmine\tmine\tentailment\n")
     assert load_task("rte", tmp_path)[1]["dev"] == [Pair("mine", "mine", 1)]
-    assert set(everything(tmp_path)) == {"RTE.zip", "dev.tsv", "test.tsv", "train.tsv"}
+    assert (tmp_path / "rte" / "RTE.zip").exists()
 
 
 def test_twitter_is_had_on_request(tmp_path):
-    with pytest.raises(FileNotFoundError) as error:
+    with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/twitterurl lacks {TWITTER}.*request"):
         load_task("twitterurl", tmp_path)
-    for part in ("task 'twitterurl'", str(tmp_path / "twitterurl"), TWITTER, "request (https://"):
-        assert part in str(error.value)
 
 
 # ---- the real files
@@ -264,12 +240,6 @@ def test_real_files_have_their_counts(name, sizes, ones):
     assert {split: len(pairs) for split, pairs in splits.items()} == sizes
     assert all(p.a and p.b and "\t" not in p.a + p.b for pairs in splits.values() for p in pairs)
     assert all(sum(p.label == 1 for p in splits[split]) == ones[split] for split in ones)
-    for file in tasks.SOURCES[name].files:
-        content = REAL.joinpath(name, file.name).read_bytes() if name == "stsb" else b""
-        assert not content or hashlib.sha256(content).hexdigest() == file.sha256
-    if name == "rte":                    # `index`, for GLUE's server, is the place in the file
-        lines = (REAL / "rte" / "test.tsv").read_text("utf-8").split("\n")[1:-1]
-        assert lines == [f"{i}\t{p.a}\t{p.b}" for i, p in enumerate(splits["test"])]
 
 
 # -------------------------------------------------------------------------------- the user's files
@@ -283,7 +253,6 @@ FIELD = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
      'no\t8\t\tnaïve\x85\u2028 test \r\n\ufeffno\t9\t"a"\tb\r\n',              # one cell is no csv
      [('"Yes," he', 'He said "no.', "yes"), ("naïve\x85\u2028 test", "", "no"),
       ("b", '"a"', "\ufeffno")]),
-    (GOOD + 'a\t"He said ""no"""\t1\n', [("a", 'He said "no"', "1")]),
     (GOOD + '"Open\tb\t1\nclosed"\tb\t0\n', [('"Open', "b", "1"), ('closed"', "b", "0")]),
     (GOOD + '"He said ""no"""\tb "c"\tx\n"d\te\nf"\t""\ty\n',
      [('He said "no"', 'b "c"', "x"), ("d\te\nf", "", "y")])])
@@ -313,13 +282,11 @@ def test_round_trips(tmp_path_factory, rows, end, mark):
     ("a.tsv", "\ufeff\n \n", " is empty; .*sentence1, sentence2, label"),
     ("a.tsv", GOOD, " has a header and no pairs"),
     ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*tabs.*found A dog., A cat., 1"),
-    ("a.csv", GOOD + "a\tb\t1\n", ":1: .*parted by commas"),
     ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*each of .* once"),
     ("a.tsv", GOOD + "a\tb\t1\n\na\tb\n", ":4: expected 3 fields parted by tabs, .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\na,b,1\na,"b,1\n', ":3: not valid csv"),
     ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ':3: .* quotes of csv.*"d ""e"""'),
-    ("a.tsv", GOOD.replace("label", '"label"') + '"a" b\tc\t1\n', ':1: .* quotes of csv'),
     ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''; expected one of 0, 1"),
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8"),
     ("a.tsv", (GOOD + "a\tb\t1\n").encode("utf-16"), ":1: a NUL byte; .*UTF-16"),
@@ -329,13 +296,6 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     with pytest.raises(ValueError, match=re.escape(str(path)) + message) as error:
         read_pairs(path, ("0", "1"))
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    (tmp_path / "folder.tsv").mkdir()
-    for name, reason in (("none.tsv", "No such file"), ("folder.tsv", "Is a directory")):
-        with pytest.raises(ValueError, match=f"cannot read .*{name}: {reason}"):
-            read_pairs(tmp_path / name, ())
 
 
 @pytest.mark.parametrize("header, columns, taken", [
@@ -381,8 +341,7 @@ def own(folder, labels, dev=None, **more):
 
 
 @pytest.mark.parametrize("labels, names", [
-    (["yes", "no", "no"], ("no", "yes")), (["1.0", "0.0"], ("0.0", "1.0")),
-    (["10", "9", "-1"], ("-1", "9", "10")),                             # by value, not "10" < "9"
+    (["yes", "no", "no"], ("no", "yes")), (["10", "9", "-1"], ("-1", "9", "10")),     # by value
     (["1", "0", "none"], ("0", "1", "none")), (["nan", "inf"], ("inf", "nan")),
     ([str(i) for i in range(10)], tuple(str(i) for i in range(10))),
     ([str(i) for i in range(11)], ()), (["1e0", "2.5"], ())])
@@ -395,27 +354,15 @@ def test_own_labels(tmp_path, labels, names):
         assert [pair.label for pair in pairs] == expected
     metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}
     assert task.metrics == metrics.get(len(names), ("accuracy",))
-
-
-def test_the_class_whose_f1_is_measured(tmp_path):
-    """The second of two, or another one that is named; in any task of classes."""
-    for labels, given, positive in ((["same", "other"], "", "same"), (["b", "a", "c"], "a", "a"),
-                                    (["same", "other"], "other", "other")):
-        task, _ = own(tmp_path, labels, positive=given)
-        assert task.metrics == ("accuracy", "f1") and task.positive == positive
-    for labels, found in ((["b", "a"], "a, b"), (["0.5", "1"], "scores")):
-        with pytest.raises(ValueError, match=f"positive 'x': expected .*{found}"):
-            own(tmp_path, labels, positive="x")
+    assert task.positive == (names[1] if len(names) == 2 else "")
 
 
 @pytest.mark.parametrize("labels, dev, message", [
     (["0", ""], None, "train.tsv:3: the label is empty"), (["1", "1"], None, "every label is '1'"),
-    (["0", "0.5"], ["0", "x"], "dev.tsv:3: label 'x' is not a finite number"),
     (["0", "1"], ["0", "2"], "dev.tsv:3: unknown label '2'; expected one of 0, 1"),
     (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not a finite number, as other"),
-    (["0.5", "-inf"], None, "train.tsv:3: label '-inf' is not"),
     ([*range(9), "o", *range(9, 20)], None, "train.tsv:11: label 'o' is not"),
-    *((["0.5", "1.5"], [bad], f"dev.tsv:2: label '{bad}'") for bad in ("1e999", "1_0"))])
+    (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'")])
 def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
     with pytest.raises(ValueError, match=message):
         own(tmp_path, labels, dev)
