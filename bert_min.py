@@ -378,7 +378,10 @@ class PairTokenizer:
     def save(self, folder):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        self.tokenizer.model.save(str(folder))
+        try:
+            self.tokenizer.model.save(str(folder))
+        except Exception as error:  # tokenizers has no narrower one
+            raise OSError(f"cannot write a vocabulary into {folder}: {error}") from None
 
     def pieces(self, ids):
         """The pieces behind ids, a list of str; of a byte-level BPE as text, without the space."""

@@ -79,7 +79,7 @@ class TfIdf:
             saved = json.loads(Path(path).read_text("utf-8"))
             loaded.N = int(saved["sentences"])
             loaded.df.update({word: int(count) for word, count in saved["df"].items()})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        except Exception as problem:  # no such file, no JSON, JSON of another kind
             raise ValueError(f"{path}: expected what TfIdf.save writes, found: "
                              f"{type(problem).__name__} {problem}; train again") from None
         return loaded

@@ -140,6 +140,7 @@ class Settings:
                 (own or not (self.test_file or self.columns or self.positive),
                  "--test-file, --columns and POSITIVE need --train-file and --dev-file"),
                 (not words or self.bert in (None, "none"), f"--bert: {self.model} reads words"),
+                (words or self.bert != "none", f"--bert none: {self.model} needs an encoder"),
                 (words or not self.glove, f"--glove: {self.model} reads pieces of words"),
                 (fuses or self.layers == "first", f"--layers: no layer carries {self.model}"),
                 ((self.limit or 0) < 1 or self.limit % 1 == 0,
@@ -334,7 +335,7 @@ def train_model(settings, folder, resume=False):
         runs.load_checkpoint(folder, saved, model, optimizer, scaler, settings.device)
     forward = machine.share_gradients(model, settings.device)
     forward = torch.compile(forward, dynamic=True) if settings.compile else forward
-    log = runs.Log(folder / "log.jsonl", progress.step, progress.epoch)
+    log = runs.Log(folder / "log.jsonl", progress)
     steps = math.ceil(len(train_set.pairs) / settings.batch_size)
     saved = time.monotonic()
     runs.describe(run, examples, new, settings.epochs * steps)

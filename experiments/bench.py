@@ -339,6 +339,12 @@ def processor():
 def main(argv=None):
     """Measures and prints the sections. Raises ValueError or OSError for a user's mistake."""
     options = read_options(argv)
+    with machine.joined(options):
+        measure(options)
+
+
+def measure(options):
+    """Prints the sections."""
     device = options["device"]
     gpu = f"{torch.cuda.get_device_name(device)}, " if device.startswith("cuda") else ""
     print(f"{gpu}{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "

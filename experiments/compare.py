@@ -27,7 +27,7 @@ import train
 from bert_min import BertConfig
 from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
 from support import machine, runs, tasks
-from support.checkpoints import CONFIGS, find_file
+from support.checkpoints import CONFIGS, find_file, listed
 from support.files import find_bert, read_json, write_json, write_whole
 from support.machine import main_process, say
 from support.options import Arguments, guarded, named, nearest
@@ -90,7 +90,12 @@ def saved_group(folder, given):
     for name in given.keys() - {"device", "workers", "data_dir", "test"}:
         raise ValueError(f"--{name.replace('_', '-')}: the group in {folder} has its own; leave it "
                          f"out")
-    group = read_group(Path(folder, FILE))
+    group, known = read_group(Path(folder, FILE)), {f.name: f.type for f in fields(train.Settings)}
+    with named(f"{Path(folder, FILE)}: "):
+        runs.typed({"shared": dict, "seeds": list[int], "test": bool}, group)
+        if unknown := group["shared"].keys() - known.keys():
+            raise ValueError(f"shared: {listed(sorted(unknown))} is no setting of this code")
+        runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
     group["test"] = given.pop("test", group["test"])
     group["shared"] |= given
     return Path(folder), group
@@ -101,11 +106,23 @@ def group_file(place):
     return Path(place, FILE) if Path(place).is_dir() else Path(place)
 
 
+SCORE = {"mean": float, "std": float, "values": list[float]}
+CHANGE = {"mean": float, "low": float | None, "high": float | None, "values": list[float]}
+GROUP = {"vary": list[list], "runs": list[{
+    "values": dict, "selection_split": str, "seeds": list[int],
+    "metrics": dict[str, dict[str, SCORE]], "difference": dict[str, dict[str, CHANGE]]}]}
+
+
 def read_group(path):
     """The group of a comparison.json. Raises ValueError naming the file."""
-    group = read_json(path)
-    if not isinstance(group, dict) or not {"vary", "runs"} <= group.keys():
-        raise ValueError(f"{path}: expected a comparison, with vary and runs")
+    content = read_json(path)
+    with named(f"{path}: "):
+        group = runs.typed(GROUP, content)
+        if not group["vary"] or any(len(values) < 2 for values in group["vary"]):
+            raise ValueError("vary: expected settings, each with its values")
+        names = {str(name) for name, *_ in group["vary"]}
+        if any(run["values"].keys() != names for run in group["runs"]):
+            raise ValueError(f"runs: expected values of {', '.join(sorted(names))} in each")
     return group
 
 
@@ -254,14 +271,16 @@ def list_runs(folder):
     rows = [["run", "ended", "task", "model", "seed", "best epoch", "result"]]
     for log in sorted(Path(folder).rglob("log.jsonl"), key=os.path.getmtime):
         run, result = log.parent, "not finished"
-        row = read_json(run / "config.json")["settings"] | {"best_epoch": ""}
+        content = read_json(run / "config.json")
+        with named(f"{run / 'config.json'}: "):
+            row = runs.typed({"settings": dict}, content)["settings"]
         if (run / "result.json").exists():
-            row = read_json(run / "result.json")
+            row = runs.read_result(run)
             split = row["selection_split"]
             metric, score = next(iter(row["metrics"][split].items()))
             result = f"{split} {metric} {100 * score:.1f}"
         ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(log.stat().st_mtime))
-        said = [str(row[name]) for name in ("task", "model", "seed", "best_epoch")]
+        said = [str(row.get(name, "")) for name in ("task", "model", "seed", "best_epoch")]
         rows.append([str(run), ended, *said, result])
     if len(rows) == 1:
         raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")

@@ -24,7 +24,7 @@ def ship(made, folder):
     run.model.load_state_dict(weights)
     _, splits = load_pairs(run.settings)
     result["metrics"] = {name: run.evaluate(splits[name]) for name in result["metrics"]}
-    for name in ("config.json", *run.files()):
+    for name in runs.used_files(made):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / name, folder / name)
     runs.save_state(weights, folder / "best.pt")
@@ -32,7 +32,7 @@ def ship(made, folder):
     for content in (config, result):
         content["settings"]["out"] = None  # it was a temporary one
     write_json(folder / "config.json", config)
-    result["sha256"] = runs.sha256_of(folder, run.files())
+    result["sha256"] = runs.sha256_of(folder, runs.used_files(folder))
     write_json(folder / "result.json", result)
 
 
@@ -40,7 +40,7 @@ def main(argv=None):
     """The command line."""
     parser = Arguments("experiments.train_toy", __doc__.splitlines()[0])
     parser.add_argument("--out", metavar="FOLDER", default="toy-dafa", help="(default: toy-dafa)")
-    folder = runs.new_folder(parser.parse(argv)["out"], "")
+    folder = runs.new_folder(parser.parse(argv)["out"], "", make=True)
     with tempfile.TemporaryDirectory() as work:
         train.main(["--device", "cpu", "--out", f"{work}/run"])
         ship(Path(work, "run"), folder)

@@ -85,12 +85,13 @@ def file_size(path, most=math.inf):
     return about.st_size
 
 
-def read_bytes(path, most=math.inf):
-    """A file's bytes, (size,) uint8. Raises ValueError naming the file that cannot be read whole.
+def read_bytes(path, most=math.inf, count=-1):
+    """A file's bytes, (size,) uint8, or the first `count`. Raises ValueError naming the file that
+    cannot be read whole.
     """
     try:
         file_size(path, most)
-        return np.fromfile(path, np.uint8)  # not mapped: a map would change with the file
+        return np.fromfile(path, np.uint8, count)  # not mapped: a map would change with the file
     except OSError as error:
         raise ValueError(f"{path}: expected a file to read whole, found {brief(error)}; correct "
                          "the name, or download it again") from error
@@ -393,26 +394,29 @@ def read_safetensors(path):
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
     """
-    data, arrays, at = read_bytes(path), {}, 0
-    length = int.from_bytes(data[:8].tobytes(), "little")
-    body = data[8 + length:]
+    first, arrays, at = read_bytes(path, count=8 + TEXT_BYTES), {}, 0
+    length, size = int.from_bytes(first[:8].tobytes(), "little"), os.path.getsize(path)
     try:
-        header = _json_object(data[8:8 + min(length, TEXT_BYTES)])
+        if length > TEXT_BYTES:
+            raise ValueError(f"more than {TEXT_BYTES}")
+        header = _json_object(first[8:8 + length])
         header.pop("__metadata__", None)
         for name, entry in header.items():
             _check_place(name, entry["shape"], *entry["data_offsets"])
+        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if 8 + length + end != size:  # before all is read
+            raise ValueError(f"{size - 8 - length} bytes of tensors, not {end}")
+        body = read_bytes(path)[8 + length:]
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             dtype, shape, (start, end) = (entry[x] for x in ("dtype", "shape", "data_offsets"))
             if str(dtype) not in SAFE_DTYPES or start != at:
                 raise ValueError(f"{listed([name])}, dtype {brief(dtype)}, bytes {start} to {end} "
                                  f"behind {at}")
             arrays[name], at = _tensor(name, body[start:end], SAFE_DTYPES[dtype], shape), end
-        if at != len(body):
-            raise ValueError(f"{len(body)} bytes of tensors, not {at}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
                          f"{', '.join(SAFE_DTYPES)}, one behind the other, found {brief(error)} in "
-                         f"a file of {len(data)}; truncated, damaged or a Git LFS pointer: "
+                         f"a file of {size}; truncated, damaged or a Git LFS pointer: "
                          "download it again") from error
     return arrays
 

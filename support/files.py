@@ -93,7 +93,7 @@ def _fetch(url, path, size, sha256, progress):
             announced = answer.headers.get("Content-Length")
             total = int(announced) if announced else size
             with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
-                      disable=not progress) as bar:
+                      disable=None if progress else True) as bar:
                 while got <= (total or got) and (chunk := answer.read(1 << 20)):
                     file.write(chunk)
                     digest.update(chunk)

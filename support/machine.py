@@ -6,6 +6,7 @@ import re
 import resource
 import signal
 import sys
+import warnings
 from datetime import timedelta
 
 import numpy as np
@@ -162,7 +163,9 @@ def find_device(name=None):
     """
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        torch.ones(1, device=name).item()  # a kernel has to run, too
+        with warnings.catch_warnings():  # what they warn of is refused
+            warnings.simplefilter("ignore")
+            torch.ones(1, device=name).item()  # a kernel has to run, too
     except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
         reason = str(error).split("\n")[0]
         raise ValueError(f"device {name}: not usable here ({reason}); leave it out, or use "

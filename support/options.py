@@ -5,6 +5,7 @@ import difflib
 import functools
 import importlib.util
 import math
+import os
 import signal
 import sys
 from dataclasses import field, fields
@@ -93,6 +94,9 @@ def guarded(main, name, argv=None):
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return main(argv) or 0
+    except BrokenPipeError:  # who reads our output has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError) as error:
         said = error
         if getattr(error, "filename", None):

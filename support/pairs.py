@@ -94,13 +94,14 @@ def pair_rows(task, pairs):
     return rows
 
 
-def add_predictions(task, rows, predictions):
+def add_predictions(task, rows, predictions, sentences=()):
     """The rows, a header first, with the columns prediction and one for each class's probability.
 
-    Columns that have these names already are left out.
+    Columns that have these names already are left out, but for `sentences`, two names.
     """
     names = ["prediction", *(f"p({label})" for label in task.labels)]
-    kept = [i for i, name in enumerate(rows[0]) if name.strip() not in names]
+    header = [name.strip() for name in rows[0]]
+    kept = [i for i, name in enumerate(header) if name in sentences or name not in names]
     found = [names]
     for answer, probabilities in predictions:
         cell = f"{answer:.4f}" if task.regression else answer

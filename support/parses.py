@@ -333,7 +333,7 @@ class _Shards(torch.utils.data.Dataset):
 
     def load(self, k):
         """Shard k; None when there is no file, or a damaged one."""
-        if not self.folder or not self.path(k).exists():
+        if not self.folder or not self.path(k).is_file():
             return None
         try:
             with open(self.path(k), "rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -447,7 +447,7 @@ def main(argv=None):
             raise ValueError(f"{sentence.where}: {words:,} words, expected one sentence of at most "
                              f"{LONGEST:,}; split it")
     for start in range(0, len(sentences), 512):
-        sys.stdout.write(format_conllu(_reparse(sentences[start:start + 512], parser)))
+        print(format_conllu(_reparse(sentences[start:start + 512], parser)), end="")
 
 
 def _read_sentences(path):

@@ -10,6 +10,7 @@ import json
 import math
 import sys
 import time
+import warnings
 import zipfile
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ def new_folder(out, name, below="runs", make=False):
     if out:
         if (Path(out) / "config.json").exists():
             raise ValueError(f"{out}: holds a run; resume it, or name another folder")
+        if make:
+            Path(out).mkdir(parents=True, exist_ok=True)
         return Path(out)
     for number in itertools.count(1):
         folder = Path(below) / (name if number == 1 else f"{name}-{number}")
@@ -132,7 +135,15 @@ def write_inputs(folder, settings, task, new, reader, encoder):
         write_whole(folder / "words.json", reader.tfidf.save)
     own = filter(None, (settings.train_file, settings.dev_file, settings.parses))
     write_json(folder / "config.json", {"settings": asdict(settings), "task": asdict(task),
-                                        "new_parameters": new, "sha256": sha256_of("", own)})
+                                        "new_parameters": new, "sha256": sha256_of("", own),
+                                        "files": sha256_of(folder, used_files(folder))})
+
+
+def used_files(folder):
+    """Names of the files of a run with which it is used."""
+    found = [path for pattern in ("config.json", "best.pt", "words.json", "encoder/*")
+             for path in sorted(folder.glob(pattern))]
+    return [path.relative_to(folder).as_posix() for path in found]
 
 
 def resumed(folder, kind, given):
@@ -150,9 +161,10 @@ def resumed(folder, kind, given):
 
 def read_config(folder, kind):
     """config.json of a run, a dict: settings, a dataclass of this kind; task; new_parameters;
-    sha256 of own files, or None.
+    sha256 of own files and `files`, that of its own, or None.
 
-    Raises ValueError where there is no run, or one that other code made, or it is damaged.
+    Raises ValueError where there is no run, or one that other code made, or it is damaged, or a
+    file beside it is another one than the run was made with.
     """
     path = Path(folder) / "config.json"
     if not path.exists():
@@ -161,7 +173,7 @@ def read_config(folder, kind):
     content = read_json(path)
     with named(f"{path}: "):
         config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
-                        "sha256": dict[str, str] | None}, content)
+                        "sha256": dict[str, str] | None, "files": dict[str, str] | None}, content)
         task = config["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
         known = {"", *task.labels}
@@ -169,6 +181,9 @@ def read_config(folder, kind):
                 task.positive not in known):
             raise ValueError(f"task: expected labels, each once, one of them positive, and metrics "
                              f"of {', '.join(tasks.METRICS)}; correct or restore it")
+    ended = (Path(folder) / "result.json").exists()
+    sums = read_result(folder).get("sha256") if ended else config.get("files")
+    check_files(folder, sums, "train anew")
     return config
 
 
@@ -246,15 +261,17 @@ def load_state(path):
     """A file that torch.save wrote, on the CPU, nothing in it run. Raises ValueError naming the
     file.
     """
-    if not Path(path).exists():
-        raise ValueError(f"{path}: not there; resume the run, or train again")
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: no file is there; resume the run, or train again")
     try:
         with zipfile.ZipFile(path) as file:
             check_zip(file.infolist(), Path(path).stat().st_size)
             damaged = file.testzip()  # torch does not look at the checksums
         if damaged:
             raise ValueError(f"{damaged} is damaged")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # what they warn of is refused where it is used
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds
         raise ValueError(f"{path}: expected a checkpoint, found {brief(error)}; train "
                          f"again") from None
@@ -275,6 +292,9 @@ class Progress:
     load_seconds: float = 0.0
     train_seconds: float = 0.0
     evaluate_seconds: float = 0.0
+    log_size: int = 0            # of log.jsonl, in bytes, and what these were
+    log_sha256: str = ""
+    config_sha256: str = ""      # of config.json
 
     def judge(self, result, loss):
         """Ends an epoch with its dev result and loss. Returns whether the result is the best so
@@ -299,8 +319,11 @@ class Progress:
 
 def save_checkpoint(folder, model, optimizer, scaler, progress, device):
     """Writes last.pt; called on all processes at once, since each has a random state of its own."""
-    states = machine.gather(machine.random_state(device))
+    states, log = machine.gather(machine.random_state(device)), folder / "log.jsonl"
     if main_process():
+        data = log.read_bytes() if log.exists() else b""
+        progress.log_size, progress.log_sha256 = len(data), hashlib.sha256(data).hexdigest()
+        progress.config_sha256 = sha256_of(folder, ["config.json"])["config.json"]
         save_state({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                     "scaler": scaler.state_dict(), "random": states,
                     "progress": asdict(progress)}, folder / "last.pt")
@@ -319,6 +342,8 @@ def read_checkpoint(folder, settings):
         if min(numbers) < 0 or progress.optimizer not in kinds:
             raise ValueError("progress: expected numbers from 0 on, and an optimizer of this run; "
                              "train again")
+        if progress.config_sha256:
+            check_files(folder, {"config.json": progress.config_sha256}, "train again")
     return saved
 
 
@@ -356,14 +381,13 @@ def load_weights(model, state, path):
     another model's, or not finite.
     """
     try:
+        for name, x in state.items():
+            if not (x.is_floating_point() and x.layout == torch.strided and x.isfinite().all()):
+                raise ValueError(f"{name} holds what is no finite number")
         model.load_state_dict(state)
     except Exception as error:  # torch lists every name, or raises what is not expected
         raise ValueError(f"{path}: its weights are not those of this model as this code has it; "
                          f"train anew, or use the code that made it ({brief(error)})") from None
-    for name, x in state.items():
-        if not (x.is_floating_point() and x.isfinite().all()):
-            raise ValueError(f"{path}: {name} holds what is no finite number; train anew, at a "
-                             f"lower rate")
 
 
 class Log:
@@ -371,18 +395,18 @@ class Log:
     dropped.
     """
 
-    def __init__(self, path, step=0, epoch=0):
-        self.path = Path(path)
+    def __init__(self, path, progress):
+        self.path, kept = Path(path), b""
         if not main_process():
             return
-        before = read_log(self.path) if self.path.exists() and step else []
-        kept = [x for x in before if x["step"] <= step and (x.get("epoch") or 0) <= epoch]
-        steps = [x["step"] for x in kept if "epoch" not in x]
-        if before and steps != list(range(step - len(steps) + 1, step + 1)):
-            raise ValueError(f"{path}: expected each step up to {step} once; restore it, or remove "
-                             f"it to go on without")
-        text = "".join(json.dumps(event) + "\n" for event in kept)
-        write_whole(self.path, lambda temporary: temporary.write_text(text, "utf-8"))
+        if progress.step and self.path.exists():
+            if self.path.is_file():
+                with open(self.path, "rb") as file:
+                    kept = file.read(progress.log_size)
+            if hashlib.sha256(kept).hexdigest() != progress.log_sha256:
+                raise ValueError(f"{path}: not the log of this run, as its sha256 says; restore "
+                                 f"it, or remove it to go on without")
+        write_whole(self.path, lambda temporary: temporary.write_bytes(kept))
 
     def __call__(self, **event):
         if main_process():
@@ -407,11 +431,7 @@ def judge_epoch(run, examples, progress, log):
 
 
 def load_best(model, folder):
-    """Takes the best epoch's weights. Raises ValueError where a file that result.json knows is
-    another one now.
-    """
-    if (folder / "result.json").exists():
-        check_files(folder, read_result(folder).get("sha256"), "train anew")
+    """Takes the best epoch's weights. Raises ValueError naming the file."""
     load_weights(model, load_state(folder / "best.pt"), folder / "best.pt")
 
 
@@ -449,7 +469,7 @@ def finish(run, examples, new, progress):
               "parameters": sum(p.numel() for p in parameters.values()),
               "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
               "settings": asdict(settings), "versions": machine.versions(settings.device),
-              "code": run.code, "sha256": sha256_of(run.folder, run.files())}
+              "code": run.code, "sha256": sha256_of(run.folder, used_files(run.folder))}
     if main_process():
         events = read_log(run.folder / "log.jsonl")
         picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
@@ -491,12 +511,6 @@ class Run:
         self.settings, self.folder, self.task = settings, folder, task
         self.model, self.reader = model, reader
         self.code = code_of(settings.model)
-
-    def files(self):
-        """Names of the files in its folder with which it is used, beside config.json."""
-        found = [path for pattern in ("best.pt", "words.json", "encoder/*")
-                 for path in sorted(self.folder.glob(pattern))]
-        return [path.relative_to(self.folder).as_posix() for path in found]
 
     def class_weights(self, pairs):
         """(C,) with which each class counts alike in these training pairs, or None: not asked for.
@@ -616,16 +630,18 @@ def predict_file(run, file, splits):
     if splits and file not in splits:
         raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
     if file in splits:
-        pairs, rows = splits[file], pair_files.pair_rows(run.task, splits[file])
+        pairs, rows, two = splits[file], pair_files.pair_rows(run.task, splits[file]), ()
     else:
         rows = [fields for _, fields in tasks.split_own(file)]
         there = {name.strip() for name in rows[0]} if rows else set()
         columns = run.task.columns if {*run.task.columns[:2]} <= there else ()
+        two = tasks.read_own(file, columns, need_label=False)[0][:2]
+        say(f"columns {', '.join(two)}")
         pairs = tasks.read_pairs(file, run.task.labels, need_label=False, columns=columns)
     found = run.predict(pairs)
     ending = ".csv" if tasks.is_csv(file) else ".tsv"
     tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
-              pair_files.add_predictions(run.task, rows, found)}
+              pair_files.add_predictions(run.task, rows, found, two)}
     if (run.task.name, file) in pair_files.GLUE:
         name = pair_files.GLUE[run.task.name, file]
         tables[run.folder / f"{name}.tsv"] = pair_files.glue_rows(run.task, found)

@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
-from support.checkpoints import brief, listed
+from support.checkpoints import brief, file_size, listed
 from support.files import download, extract
 
 # Axes: N pairs
@@ -126,6 +127,9 @@ def evaluate(task, labels, predictions):
 
 # ---------------------------------------------------------------------------------- reading tables
 
+csv.field_size_limit(2 ** 31 - 1)        # a cell is as long as it is
+
+
 def read_lines(path):
     """Lines of a UTF-8 file without its byte order mark; only "\\n" ends one (U+2028 is text).
 
@@ -133,6 +137,7 @@ def read_lines(path):
     Raises: ValueError naming file and line.
     """
     try:
+        file_size(path)
         with open(path, "rb") as file:
             for line, data in enumerate(file, 1):
                 if b"\0" in data:
@@ -232,6 +237,9 @@ def read_table(path, columns, optional=(), rows=None):
                          f"found {len(first)}")
     line = 0
     for line, fields in rows:
+        if headed and fields == first:
+            raise ValueError(f"{path}:{line}: the header again, as where files were joined; take "
+                             f"it out")
         if len(fields) != len(first):
             raise ValueError(f"{path}:{line}: expected {len(first)} fields parted by {mark}, like "
                              f"line {start}, found {len(fields)}")
@@ -293,7 +301,7 @@ def parse_label(text, labels, where, also=()):
 
 def is_number(text):
     """Is text a finite decimal number?"""
-    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text)
+    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII)
     return bool(decimal) and math.isfinite(float(text))
 
 
@@ -377,6 +385,9 @@ def class_names(path, labels):
         if re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
             raise ValueError(f"{where}: label {brief(text)} is not a finite number, as other "
                              f"labels are; correct it, or name every class by a word")
+    if len({float(text) for text in numbers}) < len(numbers):
+        raise ValueError(f"{path}: labels {listed(numbers)}: one number is written in two ways; "
+                         f"write each class in one")
     if len(distinct) < 2:
         raise ValueError(f"{path}: every label is {brief(distinct[0])}; expected at least two "
                          f"different ones")
@@ -441,6 +452,7 @@ class Source:
     dev_ids: tuple[str, ...] = ()        # a file of id pairs and two columns: these rows become dev
     dev_share: float = 0.0               # this share of train, drawn by a fixed seed, becomes dev
     on_request: str = ""                 # who gives the tables out, where nothing can be downloaded
+    pairs: dict[str, int] = field(default_factory=dict)     # split -> how many were published
 
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
@@ -452,6 +464,7 @@ INFERENCE = ("entailment", "neutral", "contradiction")
 VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of six saw a paraphrase
 SOURCES = {
     "mrpc": Source(
+        pairs=dict(train=3668, dev=408, test=1725),
         files=(File(f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
                     "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
                File(f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
@@ -462,16 +475,19 @@ SOURCES = {
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
         metrics=("accuracy", "f1"), dev_ids=("mrpc_dev_ids.tsv", "#1 ID", "#2 ID")),
     "rte": Source(
+        pairs=dict(train=2490, dev=277, test=3000),
         files=(File(f"{GLUE}/RTE.zip", 697150,
                     "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
         splits=TABLES, columns=("sentence1", "sentence2", "label"),
         labels=("not_entailment", "entailment"), metrics=("accuracy",), unlabelled=("test",)),
     "qqp": Source(
+        pairs=dict(train=363846, dev=40430, test=390965),
         files=(File(f"{GLUE}/QQP-clean.zip", 41696084,
                     "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
         metrics=("accuracy", "f1"), unlabelled=("test",)),
     "stsb": Source(
+        pairs=dict(train=5749, dev=1500, test=1379),
         files=(File(f"{STSB}/stsb-en-train.csv", 708863,
                     "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
                File(f"{STSB}/stsb-en-dev.csv", 204675,
@@ -481,6 +497,7 @@ SOURCES = {
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
         columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
     "mnli": Source(
+        pairs=dict(train=392702, dev_matched=9815, dev_mismatched=9832),
         files=(File(f"{GLUE}/MNLI.zip", 312783507,
                     "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
         splits={split: f"{split}.tsv" for split in (
@@ -489,17 +506,20 @@ SOURCES = {
         metrics=("accuracy",), selection="dev_matched",
         unlabelled=("test_matched", "test_mismatched")),
     "qnli": Source(
+        pairs=dict(train=104743, dev=5463, test=5463),
         files=(File(f"{GLUE}/QNLIv2.zip", 10627589,
                     "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
         splits=TABLES, columns=("question", "sentence", "label"),
         labels=("entailment", "not_entailment"), metrics=("accuracy",), unlabelled=("test",)),
     "snli": Source(
+        pairs=dict(train=549367, dev=9842, test=9824),
         files=(File("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
                     "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
         metrics=("accuracy",)),
     "sick": Source(
+        pairs=dict(train=4439, dev=495, test=4906),
         files=(File("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
                     "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
         splits=dict.fromkeys(TABLES, "SICK.txt"),
@@ -507,11 +527,13 @@ SOURCES = {
         columns=("sentence_A", "sentence_B", "entailment_label"),
         labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",)),
     "scitail": Source(
+        pairs=dict(train=23596, dev=1304, test=2126),
         files=(File(f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
                     "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
         columns=(0, 1, 2), labels=("neutral", "entails"), metrics=("accuracy",)),
     "twitterurl": Source(
+        pairs=dict(test=9334),
         files=(), on_request="its authors give them out on request (https://languagenet.github.io)",
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
         columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), dev_share=0.05,
@@ -524,7 +546,7 @@ def load_task(name, data_dir, progress=True):
 
     Args:
         data_dir: the files of a task lie in `<data_dir>/<name>/`.
-        progress: show downloads.
+        progress: show downloads, and say where a split has not as many pairs as were published.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
         for files that are had on request only.
@@ -538,7 +560,12 @@ def load_task(name, data_dir, progress=True):
                          + (f" (did you mean {near[0]}?)" if near else ""))
     source, folder = SOURCES[name], Path(data_dir) / name
     fetch_tables(name, source, folder, progress)
-    return Task(name, source.labels, source.metrics, source.selection), read_source(source, folder)
+    splits = read_source(source, folder)
+    for split, published in source.pairs.items():
+        if len(splits[split]) != published and progress:
+            tqdm.write(f"{folder}: {len(splits[split])} pairs of {split}, {published} were "
+                       f"published: another edition, or cut off")
+    return Task(name, source.labels, source.metrics, source.selection), splits
 
 
 def fetch_tables(name, source, folder, progress):

@@ -87,7 +87,8 @@ class Vocabulary:
         saved = read_json(path)
         words, characters, width = (saved.get(x, 0) for x in ("words", "characters", "width"))
         sound = width is None or type(width) is int and 0 < width <= 10_000
-        if not (sound and are_distinct(words) and are_distinct(characters, 1)):
+        letters = are_distinct(characters, 1) and "" not in characters
+        if not (sound and are_distinct(words) and letters):
             raise ValueError(f"{path}: expected distinct words and characters, and a width up to "
                              f"10,000 or null, found {brief(saved)}; train again")
         return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))

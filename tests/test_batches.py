@@ -27,22 +27,12 @@ def test_batches_hold_every_place_once(count, size, block):
     assert found == batches.training_batches(lengths, size, "0 0", block)
     for seed in ("0 1", "1 0") if count > size else ():
         assert found != batches.training_batches(lengths, size, seed, block)
+    if block == 1 and count > size:  # pairs of like lengths are together
+        assert sum(max(lengths[i] for i in batch) * len(batch) for batch in found) < 55 * count
     for batch in found if size % block == 0 else ():
         for first in {i // block * block for i in batch}:
             whole = list(range(first, min(first + block, count)))
             assert [i for i in batch if i in whole] == whole
-
-
-def test_batches_have_like_lengths():
-    lengths = [random.Random(i).randint(3, 90) for i in range(2000)]
-
-    def padding(found):
-        padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in found)
-        return padded - sum(lengths)
-
-    order = random.Random(0).sample(range(2000), 2000)
-    anyhow = [order[i:i + 16] for i in range(0, 2000, 16)]
-    assert padding(batches.training_batches(lengths, 16, "0 0")) < 0.2 * padding(anyhow)
 
 
 def reader_of(*args):
@@ -104,10 +94,9 @@ def test_nothing_is_known_of_words_that_no_model_sees():
 
 
 def test_word_weights_come_from_the_training_sentences():
-    reader, pairs = reader_of(*of("dafa"), "--limit", "9")
+    _, pairs = reader_of(*of("dafa"), "--limit", "9")
     seen = priors.TfIdf(text.split() for pair in pairs for text in (pair.a, pair.b))
     words = ["the", "unseen", "dog"]
-    np.testing.assert_allclose(reader.tfidf.weights(words), seen.weights(words))
     assert run(*of("dafa"), "--epochs", "1", "--limit", "9") == 0
     again = train.open_run("run").reader.tfidf
     np.testing.assert_array_equal(again.weights(words), seen.weights(words))
@@ -124,90 +113,59 @@ def test_printed_and_without_reach_the_prior():
 
 
 def test_own_parses_are_used(capsys):
-    """A chain, as the tests' parser makes them, or a star; predicting needs the texts' parses."""
-    texts = {text for name in ("train", "dev") for pair in tasks.read_pairs(f"{name}.tsv")
-             for text in (pair.a, pair.b)}
-    for name in ("chain", "star"):
-        lines = []
-        for text in sorted(texts):
-            lines.append(f"# text = {text}")
-            for k, word in enumerate(text.split(), 1):
-                head = k - 1 if name == "chain" else min(k - 1, 1)
-                lines.append(f"{k}\t{word}\t_\tX\t_\t_\t{head}\t{'dep' if head else 'root'}\t_\t_")
-            lines.append("")
-        Path(f"{name}.conllu").write_text("\n".join([*lines, ""]), "utf-8")
-        assert run(*of("dafa"), "--parses", f"{name}.conllu", "--epochs", "1", out=name) == 0
-    assert run(*of("dafa"), "--epochs", "1", out="parser") == 0
-    assert losses("chain") == losses("parser") != losses("star")
+    """Stars, not the chains that the tests' parser makes; predicting needs the texts' parses."""
+    texts, lines = {text for name in ("train", "dev") for pair in tasks.read_pairs(f"{name}.tsv")
+                    for text in (pair.a, pair.b)}, []
+    for text in sorted(texts):
+        lines.append(f"# text = {text}")
+        lines += [f"{k}\t{word}\t_\tX\t_\t_\t{min(k - 1, 1)}\tdep\t_\t_"
+                  for k, word in enumerate(text.split(), 1)]
+        lines.append("")
+    Path("star.conllu").write_text("\n".join([*lines, ""]), "utf-8")
+    for out, args in (("star", ["--parses", "star.conllu"]), ("chain", [])):
+        assert run(*of("dafa"), *args, "--epochs", "1", out=out) == 0
+    assert losses("chain") != losses("star")
     capsys.readouterr()
     assert command("--from", "star", "--predict", "test.tsv") == 2
     the_line(capsys, "star.conllu")
 
 
 class TagParser(ChainParser):
-    """Tags are those of UD, but for one."""
+    """A tag that is none of UD's for "is", ADJ for other words."""
 
-    OF = {"dog": "NOUN", "is": "AUX", "good": "ADJ", "york": "PROPN", "flight": "made-up"}
-
-    @classmethod
-    def parse(cls, sentences):
-        return [([cls.OF.get(word.casefold(), "ADJ") for word in words], *rest)
-                for words, (_, *rest) in zip(sentences, super().parse(sentences))]
-
-
-def word_features(text, other, limit, seen):
-    """The loop: (number, characters, tag, match, antonym) of the first `limit` words.
-
-    seen: the training sentences.
-    """
-    words = [word.casefold() for sentence in seen for word in sentence.split()]
-    known = sorted({word for word in words if words.count(word) > 1})
-    characters = sorted({c for sentence in seen for c in sentence if c != " "})
-    if not text:
-        return [(1, [0] * 16, TAGS.index("X"), False, False)]
-    rows, others = [], [word.casefold() for word in other.split()]
-    for word in text.split()[:limit]:
-        folded = word.casefold()
-        spelled = [characters.index(c) + 2 if c in characters else 1 for c in word[:16]]
-        tag = TagParser.OF.get(folded, "ADJ")
-        rows.append((known.index(folded) + 2 if folded in known else 1,
-                     spelled + [0] * (16 - len(spelled)), TAGS.index(tag if tag in TAGS else "X"),
-                     folded in others, any({folded, w} == {"good", "bad"} for w in others)))
-    return rows
+    @staticmethod
+    def parse(sentences):
+        return [([{"is": "made-up"}.get(word, "ADJ") for word in words], *rest)
+                for words, (_, *rest) in zip(sentences, ChainParser.parse(sentences))]
 
 
 ODD_PAIRS = [tasks.Pair(*texts, label) for texts, label in [
-    (("The GOOD dog is in New York", "the bad cat is not the dog"), 1),
-    (("a BAD zebra", "Good bad good apples are good"), 0),  # antonyms the other way round
-    (("good bad", "good flight"), 1), (("", "good"), 0), (("", ""), 1),
+    (("The GOOD dog is in New York", "the bad cat is not the dog"), 1), (("", "good"), 0),
+    (("a BAD zebra", "Good bad good apples are good"), 0), (("", ""), 1),
     (("STRASSE \U0001f600 x" + "y" * 30, "Straße"), 0), (("dog " * 8 + "dog", "cat"), 1)]]
+COLLATED = [  # of the first two of them: words, match, antonym; six words of a sentence are read
+    ("The GOOD dog is in New", [1, 0, 1, 1, 0, 0], [0, 1, 0, 0, 0, 0]), ("", [0], [0]),
+    ("the bad cat is not the", [1, 0, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0]), ("good", [0], [0])]
 
 
-def test_words_are_collated_as_in_a_plain_loop(monkeypatch):
+def test_words_are_collated(monkeypatch):
     monkeypatch.setattr(batches, "load_parser", TagParser)
-    reader, pairs = reader_of(*of("drrnet"), "--max-length", "6")
+    reader, _ = reader_of(*of("drrnet"), "--max-length", "6")
     reader.look_at(ODD_PAIRS)
-    data, seen = reader.examples(ODD_PAIRS), [text for pair in pairs for text in (pair.a, pair.b)]
-    names, places = ("word_ids", "character_ids", "tags", "match", "antonym"), [5, 0, 1, 2, 3, 6, 4]
-    batch, labels = data.collate(places)
-    assert labels.tolist() == [ODD_PAIRS[i].label for i in places]
-    assert batch.keys() == {*names, "mask"}
-    assert [batch[name].dtype for name in names] == [torch.int64] * 3 + [torch.bool] * 2
-    for row, i in enumerate(places):
-        sides, (alone, _) = (ODD_PAIRS[i].a, ODD_PAIRS[i].b), data.collate([i])
-        expected = [word_features(*texts, 6, seen) for texts in (sides, sides[::-1])]
-        assert data.lengths[i] == max(map(len, expected))
-        for side, words in enumerate(expected):
-            n = len(words)
-            assert batch["mask"][side, row].tolist() == [True] * n + [False] * (6 - n)
-            for name, column in zip(names, zip(*words)):
-                found = batch[name][side, row]
-                assert found[:n].tolist() == list(column), (ODD_PAIRS[i], side, name)
-                assert found[n:].count_nonzero() == 0, (ODD_PAIRS[i], side, name)
-                assert torch.equal(found[:data.lengths[i]], alone[name][side, 0])
-    match = batch["match"].any(2)
-    assert torch.equal(match[0], match[1]) and match.any() and not match.all()
-    assert batch["antonym"].any((1, 2)).all()
+    data = reader.examples(ODD_PAIRS)
+    batch, labels = data.collate([0, 1])
+    assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]
+    found = [dict(zip(batch, row)) for row in zip(*(x.flatten(0, 1) for x in batch.values()))]
+    for (text, match, antonym), row in zip(COLLATED, found, strict=True):
+        words = text.split(" ")
+        tags = [TAGS.index("X" if word in ("", "is") else "ADJ") for word in words]
+        expected = {"word_ids": reader.tokenizer.ids(words), "tags": tags, "match": match,
+                    "character_ids": reader.tokenizer.spell(words), "antonym": antonym,
+                    "mask": [1] * len(words)}
+        assert row.keys() == expected.keys()
+        for name, x in row.items():
+            assert np.array_equal(x[:len(words)], expected[name]), (text, name)
+            assert x[len(words):].count_nonzero() == 0, (text, name)
 
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])

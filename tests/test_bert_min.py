@@ -4,12 +4,10 @@ Oracles are plain Python loops in float64. Sizes are distinct primes where they 
 """
 
 import dataclasses
-import itertools
 import json
 import random
 import re
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_min import (Bert, BertConfig, PairTokenizer, SelfAttention, attention_weights,
-                      check_options, load_bert, overlapped_words, read_checkpoint, record)
+                      check_options, load_bert, overlapped_words, read_checkpoint)
 from fuzz import damage, damaged, many, read_or_refuse
 from oracles import bert as oracle
 from oracles.common import softmax
@@ -49,15 +47,13 @@ def batch_of(lengths, width, seed=0):
     return ids, segment, torch.arange(width)[None] < torch.tensor(lengths)[:, None]
 
 
-# ---- Configuration, options, trace
+# ---- Configuration
 
 def test_config_round_trip(tmp_path):
-    for change in ({"activation": "gelu_tanh", "dropout": 0.0, "lower_case": False},
-                   {"kind": "roberta", "segments": 1, "position_offset": 2, "activation": "relu",
-                    "lower_case": False, "layer_norm_eps": 1e-5}):
-        config = dataclasses.replace(TINY, **change)
-        config.to_json(tmp_path / "config.json")
-        assert BertConfig.from_json(tmp_path / "config.json") == config
+    config = dataclasses.replace(TINY, kind="roberta", segments=1, position_offset=2,
+                                 activation="gelu_tanh", lower_case=False, layer_norm_eps=1e-5)
+    config.to_json(tmp_path / "config.json")
+    assert BertConfig.from_json(tmp_path / "config.json") == config
 
 
 def test_config_errors_name_file_and_setting(tmp_path, monkeypatch):
@@ -65,18 +61,14 @@ def test_config_errors_name_file_and_setting(tmp_path, monkeypatch):
     for key, value, word in (
             ("model_type", "distilbert", "distilbert"), ("hidden_size", 33, "heads"),
             ("position_embedding_type", "relative_key", "relative_key"),
-            ("max_position_embeddings", "48", "max_position"), ("vocab_size", "97", "vocab_size"),
-            ("num_hidden_layers", 1001, "1,000"), ("type_vocab_size", True, "segments"),
-            ("hidden_dropout_prob", 1.0, "dropout"), ("layer_norm_eps", 1e999, "layer_norm_eps"),
-            ("do_lower_case", None, "lower_case")):
+            ("vocab_size", "97", "vocab_size"), ("num_hidden_layers", 1001, "1,000"),
+            ("hidden_dropout_prob", 1.0, "dropout"), ("do_lower_case", None, "lower_case")):
         path.write_text(json.dumps(json.loads(good) | {key: value}))
         fails(lambda: BertConfig.from_json(path), path, word)
     path.write_text("{}")
     fails(lambda: BertConfig.from_json(path), path, "no hidden_size")
     fails(lambda: dataclasses.replace(TINY, kind="electra"), "BertConfig", "kind", "'electra'")
     needed = 4 * sum(p.numel() for p in Bert(TINY).parameters())
-    monkeypatch.setattr(checkpoints, "memory", lambda: needed)
-    dataclasses.replace(TINY)
     monkeypatch.setattr(checkpoints, "memory", lambda: 0.8 * needed)
     fails(lambda: dataclasses.replace(TINY), "BertConfig", "GB of memory")
 
@@ -84,30 +76,23 @@ def test_config_errors_name_file_and_setting(tmp_path, monkeypatch):
 def test_lower_case_is_found_out(tmp_path):
     folder = copy_fixture("tiny_bert_tf", tmp_path / "m")
     path, vocab = folder / "bert_config.json", folder / "vocab.txt"
-    beside, content = folder / "tokenizer_config.json", path.read_text()
+    beside = folder / "tokenizer_config.json"
     assert BertConfig.from_json(path).lower_case  # [CLS] is no capital
     vocab.write_text(vocab.read_text().replace("##z\n", "Z\n"))
     assert not BertConfig.from_json(path).lower_case
     beside.write_text('{"do_lower_case": true}')
     assert BertConfig.from_json(path).lower_case
-    path.write_text(content.replace("{", '{"do_lower_case": false,', 1))
-    assert not BertConfig.from_json(path).lower_case
-    path.write_text(content)
     beside.write_text('{"do_lower_case": "no"}')
     fails(lambda: BertConfig.from_json(path), beside, "do_lower_case", "'no'")
+    path.write_text(path.read_text().replace("{", '{"do_lower_case": false,', 1))
+    assert not BertConfig.from_json(path).lower_case
 
 
-def test_options_and_record():
-    class Mine(SelfAttention):
-        PRINTED, ABLATIONS = frozenset({2, 11}), frozenset({"gate"})
-
-    check_options(Mine, {2}, {"gate"})
-    fails(lambda: check_options(Mine, {3, 2}, ()), "Mine", "printed", "2, 11", "got 3;")
-    fails(lambda: check_options(SelfAttention, (), ["g"]), "without", "nothing", "got g;")
-    trace, x = {"y": 0}, torch.ones(2, requires_grad=True)
-    record(None, x=x)
-    record(trace, x=2 * x)
-    assert sorted(trace) == ["x", "y"] and not trace["x"].requires_grad
+def test_unknown_options_are_named(monkeypatch):
+    monkeypatch.setattr(SelfAttention, "PRINTED", frozenset({2, 11}))
+    check_options(SelfAttention, {2}, ())
+    fails(lambda: check_options(SelfAttention, {3, 2}, ()), "SelfAttention: printed", "got 3;")
+    fails(lambda: check_options(SelfAttention, (), ["g"]), "without knows nothing, got g;")
 
 
 # ---- The encoder
@@ -144,11 +129,10 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
     weights = attention_weights(scores, mask)
     assert weights.dtype == (torch.float64 if dtype == "float64" else torch.float32)
     assert torch.equal(weights, attention_weights(scores, mask[:, None, None].expand(3, 2, 7, 5)))
-    assert torch.equal(weights[:, 0], attention_weights(scores[:, 0], mask))
     for b, h, i in np.ndindex(3, 2, 7):
         wanted = softmax(scores[b, h, i].double().tolist(), rows[b])
         assert weights[b, h, i].tolist() == pytest.approx(wanted, abs=1e-6)
-        assert all(w == 0 for w, real in zip(weights[b, h, i].tolist(), rows[b]) if not real)
+        assert not weights[b, h, i][~mask[b]].any()
 
 
 @pytest.mark.parametrize("activation", sorted(oracle.ACTIVATIONS))
@@ -166,6 +150,7 @@ def test_layer_oracle(activation, traced):
         if traced:
             maps = torch.tensor(maps, dtype=torch.float64)
             assert (trace["attention"][b] - maps).abs().max() < 1e-12
+            assert not trace["attention"].requires_grad  # its graph is not kept alive
 
 
 @settings(max_examples=15)
@@ -188,13 +173,13 @@ def test_padding_neighbours_and_a_trace_change_nothing(lengths, extra, seed, sca
                 assert (states[:, b, :n] - found).abs().max() < 1e-9
 
 
-def test_dropout_works_in_training_only():
-    for trace, hidden, attention in itertools.product((None, {}), (0.0, 0.5), (0.0, 0.5)):
-        bert, batch = make(dropout=hidden, attention_dropout=attention), batch_of([5, 7], 7)
-        for training in (False, True):
-            bert.train(training)
-            one, two = (bert(*batch, trace=trace)[1] for _ in range(2))
-            assert torch.equal(one, two) == (not training or hidden + attention == 0)
+@pytest.mark.parametrize("trace", [None, {}], ids=["untraced", "traced"])
+@pytest.mark.parametrize("rates", [(0.5, 0.0), (0.0, 0.5)])
+def test_dropout_works_in_training_only(rates, trace):
+    bert, batch = make(dropout=rates[0], attention_dropout=rates[1]), batch_of([7], 7)
+    for training in (False, True):
+        one, two = (bert.train(training)(*batch, trace=trace)[1] for _ in range(2))
+        assert torch.equal(one, two) != training
 
 
 def test_initial_values():
@@ -228,40 +213,30 @@ def test_loading_is_strict():
         odd = arrays | {"embeddings.word.weight": value}
         fails(lambda: load_bert(bert, odd, "odd"), "not finite float32: embeddings.word.weight")
     arrays["layers.0.attention.quarry.weight"] = arrays.pop("layers.0.attention.query.weight")
-    del arrays["embeddings.norm.bias"], arrays["pooler.bias"]
+    del arrays["pooler.bias"]
     arrays["embeddings.word.weight"] = arrays["embeddings.word.weight"][:96]
-    fails(lambda: load_bert(bert, arrays, "model/x"), "model/x", "missing: embeddings.norm.bias, "
-          "layers.0.attention.query.weight, pooler.bias",
+    fails(lambda: load_bert(bert, arrays, "model/x"), "model/x",
+          "missing: layers.0.attention.query.weight, pooler.bias",
           "unexpected: layers.0.attention.quarry.weight", "misshaped: embeddings.word.weight "
           "(96, 32) instead of (97, 32)")
     assert torch.equal(before, bert.state_dict()["layers.1.output.weight"])  # nothing halfway
-    assert load_bert(bert, headless, "x") == ["pooler.weight", "pooler.bias"]
+    bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))  # a reader's own attention
+    new = ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
+    assert load_bert(bert, headless, "x") == new
     assert bert.layers[1].output.weight.dtype == torch.float64
     assert torch.equal(state, torch.get_rng_state())  # nothing was drawn
-    bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))  # a reader's own attention
-    assert load_bert(bert, headless, "x")[0] == "layers.0.attention.gate"
-    del bert.layers[1].attention.value
-    fails(lambda: load_bert(bert, headless, "x"), "unexpected: layers.1.attention.value.bias, ")
 
 
-def test_names_of_published_weights(tmp_path):
-    """Those of fixtures, and old ones; what is skipped by design; a name twice is refused."""
+def test_names_of_published_weights():
+    """Those of fixtures, and old ones; what is skipped by design."""
     for name, ours in (("bert.embeddings.LayerNorm.gamma", "embeddings.norm.weight"),
                        ("bert.encoder.layer.0.output.LayerNorm.beta", "layers.0.output_norm.bias"),
                        ("roberta.pooler.dense.weight", "pooler.weight"),  # load_bert refuses this:
                        ("bert.encoder.layer.0.crossattention.x", "layers.0.crossattention.x")):
         assert our_name(name) == ours
     for name in ("cls.predictions.bias", "classifier.dense.weight", "lm_head.bias", "global_step",
-                 "output_weights", "bert.embeddings.position_ids", "bert/pooler/dense/bias/adam_v",
-                 "cls/seq_relationship/output_bias", "bert/pooler/dense/kernel/adam_m"):
+                 "bert.embeddings.position_ids", "bert/pooler/dense/bias/adam_v"):
         assert our_name(name) is None
-    folder = copy_fixture("tiny_bert_hf", tmp_path)
-    tensors = {name: torch.zeros(2) for name in ("bert.pooler.dense.bias", "pooler.dense.bias")}
-    (folder / "model.safetensors").unlink()
-    torch.save(tensors, folder / "pytorch_model.bin")
-    fails(lambda: read_checkpoint(folder), "pytorch_model.bin", "pooler.bias", "pooler.dense.bias")
-    torch.save({"bert.pooler.dense.bias": torch.ones(2)}, folder / "pytorch_model.bin")
-    assert read_checkpoint(folder)[1]["pooler.bias"].tolist() == [1, 1]
 
 
 # ---- Tokenization
@@ -349,23 +324,16 @@ def test_packing(tmp_path_factory, pairs, budget, roberta):
 
 
 def test_by_hand(tmp_path):
-    """Word index, pieces, texts long, empty, with special tokens; each is tokenized once."""
-    tokenizer, text = tiny_tokenizer(tmp_path), "ab " * 10_000
+    """Word index, pieces, texts empty and with special tokens."""
+    tokenizer = tiny_tokenizer(tmp_path)
     spans = np.array([(0, 3), (4, 5), (6, 8)])
     ids, segment, words = tokenizer.encode("aba . Éa", spans, "c ab", np.array([(2, 4)]), 20)
     assert " ".join(tokenizer.pieces(ids)) == "[CLS] ab ##a . e ##a [SEP] c ab [SEP]"
     assert segment == [0] * 7 + [1] * 3 and words == [-1, 0, 0, 1, 2, 2, -1, -1, 0, -1]
-    _, _, words = tokenizer.encode(text, spaces(text), "", np.zeros((0, 2), int), 512)
-    assert words == [-1, *range(509), -1, -1]
     assert tokenizer.encode("", None, "", None, 3) == ([2, 3, 3], [0, 0, 1], [-1, -1, -1])
     fails(lambda: tokenizer.encode("", None, "", None, 2), "max_length needs at least 3, got 2")
-    for one in (tiny_tokenizer(tmp_path, False), PairTokenizer.train(["[SEP] a b"] * 3, 40)):
+    for one in (tokenizer, PairTokenizer.train(["[SEP] a b"] * 3, 40)):
         assert one.encode("[SEP]", None, "[CLS] [PAD]", None, 99)[0].count(3) == 2
-    real, seen = tokenizer.tokenizer, []
-    tokenizer.tokenizer = SimpleNamespace(
-        encode_batch=lambda texts, **rest: seen.append(texts) or real.encode_batch(texts, **rest))
-    tokenizer.encode_batch([("a", None, "b", None), ("b", None, "c", None)], 9)
-    assert seen == [["a", "b", "c"]]
     ids, _, _ = roberta_tokenizer().encode("</s>", None, " it<s>", None, 99)
     assert ids.count(2) == 3 and ids.count(0) == 1
     assert "".join(roberta_tokenizer().pieces(ids)) == "<s></s></s></s>it<s></s>"
@@ -379,23 +347,19 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     path, config = tmp_path / "vocab.txt", dataclasses.replace(TINY, vocab_size=len(VOCAB))
     padded = dataclasses.replace(config, vocab_size=64)
     assert PairTokenizer.from_folder(tmp_path, padded).vocab_size == len(VOCAB) == 39
-    for size in (38, 41, 48):
+    for size in (38, 48):
         refuses(dataclasses.replace(config, vocab_size=size), path, size, 39)
     whole = path.read_bytes()
-    for content, words in ((b"a\n\xff\xfe\n", "UTF-8"), (b"a\nb\n", "no [PAD], [UNK], [CLS]"),
+    for content, words in ((b"a\nb\n", "no [PAD], [UNK], [CLS]"),
                            (whole.replace(b"\nb\n", b"\na\n"), "line 6: expected another piece"),
                            (whole.replace(b"\n", b"\r\n"), "line 1: expected line feeds")):
         path.write_bytes(content)
         refuses(config, path, words)
     copy_fixture("tiny_roberta_hf", tmp_path)
-    path, merges = tmp_path / "vocab.json", tmp_path / "merges.txt"
     config = BertConfig.from_json(tmp_path / "config.json")
-    refuses(dataclasses.replace(config, position_offset=4), path, "pad_token_id")
-    ids, lines = json.loads(path.read_text()), merges.read_text()
-    for change in ({"!": 6}, {"!": True}, {"\ud800": len(ids)}, {"hehe": len(ids)}):
-        path.write_text(json.dumps(ids | change))
-        refuses(config, tmp_path)
-    path.write_text(json.dumps(ids))
+    refuses(dataclasses.replace(config, position_offset=4), tmp_path / "vocab.json", "pad_token_id")
+    merges = tmp_path / "merges.txt"
+    lines = merges.read_text()
     for content in (lines.replace("h e\n", ""), lines + "h e\n", lines + "h\n", lines + "qq z\n"):
         merges.write_text(content)
         refuses(config, merges)
@@ -424,10 +388,9 @@ def test_train_and_save(tmp_path):
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(540)]
     lines = [" ".join(words[i:i + 9]) for i in range(0, 540, 9)]
-    trained, *others = (PairTokenizer.train(iter(lines), 150) for _ in range(4))
-    others.append(PairTokenizer.train([line.upper() for line in lines], 150))
+    trained, *others = (PairTokenizer.train(iter(lines), 150) for _ in range(5))
     vocabulary = trained.tokenizer.get_vocab()
-    assert 60 < len(vocabulary) == trained.vocab_size <= 150 and trained.pad_id == 0
+    assert 60 < len(vocabulary) == trained.vocab_size <= 150
     assert all(other.tokenizer.get_vocab() == vocabulary for other in others)
     pair = (lines[0].upper(), spaces(lines[0]), lines[1], spaces(lines[1]), 50)
     assert 1 not in trained.encode(*pair)[0]  # capitals are lowered, nothing is unknown

@@ -49,19 +49,15 @@ TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
 
 
 @pytest.mark.parametrize("lines, where, what", [
-    ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"), (["# c", TWO[0], "# d"], 3, "10 columns"),
+    ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"),
     ([row("0", "a", 0, "root")], 1, "needs number.*'0'"),
     ([row(1, " ", 0, "root")], 1, "form, found '1', ' '"),
     ([row(1, "a", "0" * 5000, "root")], 1, "0 to 1, found '0{20}'"),
     ([*TWO, row(4, "c", 1, "x")], 3, "4 cannot follow word 2"),
-    ([row("1-1", "a"), *TWO], 1, "1-1 cannot follow word 0"),
     ([row("1-2", "ab"), TWO[0], row("2-3", "bc"), TWO[1]], 3, "2-3 cannot follow word 1"),
-    ([*TWO, row("1.1", "e")], 3, "1.1 cannot follow word 2"),
     ([row("1-3", "ab"), *TWO], 3, "ends before word 3"),
-    ([*TWO, row(3, "c", 4, "x")], 3, "0 to 3, found '4'"), ([*TWO, row(3, "c")], 3, "found '_'"),
     ([*TWO, row(3, "c", 2)], 3, "relation.*missing"),
     ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 5, "one word with head 0, has 2"),
-    (["# c", row(1, "a", 2, "x"), row(2, "b", 1, "y")], 2, "one word with head 0, has 0"),
     ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 2, "word 2 .* cycle")])
 def test_conllu_errors_name_file_and_line(write, lines, where, what):
     path = write("\n".join(lines) + "\n\n")
@@ -104,9 +100,3 @@ def test_tree_depths_is_the_walk_upwards(heads):
             steps, at = steps + 1, heads[at - 1]
         expected.append(steps)
     np.testing.assert_array_equal(tree_depths(heads), expected)
-
-
-def test_a_chain_of_100000_words_takes_a_moment():
-    heads = np.arange(2, 100_002)
-    heads[-1] = 0
-    assert (tree_depths(heads) == np.arange(100_000)[::-1]).all()

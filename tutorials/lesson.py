@@ -25,6 +25,7 @@ import batches  # noqa: E402
 import train  # noqa: E402
 from support import toy  # noqa: E402
 
+torch.set_num_threads(1)                 # the same numbers whatever the machine's threads
 batches.CACHE = ROOT / batches.CACHE     # one cache of parses, wherever a lesson is started
 
 
