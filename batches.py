@@ -10,6 +10,7 @@ pieces, and has a collating of its own. Left out: where pairs come from (support
 and trees are found (support.parses), how priors are computed (priors).
 """
 import random
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -125,16 +126,26 @@ def cut(text, spans):
 class Examples:
     """Encoded pairs. A batch's priors are computed when it is collated; no pair sees another.
 
-    `indices` are places in `pairs`. lengths: tokens of each pair.
+    `indices` are places in `pairs`. lengths: tokens of each pair. Tokens are mapped from a file
+    without a name, whose pages stay in memory while there is room.
     """
 
     def __init__(self, pairs, reader):
-        self.pairs, self.reader, self.encoded = pairs, reader, []
-        for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
-            rows = [(p.a, reader.word_spans(p.a), p.b, reader.word_spans(p.b)) for p in some]
-            packed = reader.tokenizer.encode_batch(rows, reader.max_length)
-            self.encoded += [np.array(three, np.int32) for three in packed]  # ids, segment, words
-        self.lengths = [three.shape[1] for three in self.encoded]
+        self.pairs, self.reader, self.lengths = pairs, reader, []
+        with tempfile.TemporaryFile() as file:
+            for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
+                rows = [(p.a, reader.word_spans(p.a), p.b, reader.word_spans(p.b)) for p in some]
+                for three in reader.tokenizer.encode_batch(rows, reader.max_length):
+                    file.write(np.array(three, np.int32).tobytes())  # ids, segment, words
+                    self.lengths.append(len(three[0]))
+            file.flush()
+            self.mapped = np.memmap(file, np.int32, "r") if pairs else np.zeros(0, np.int32)
+        self.ends = 3 * np.cumsum(self.lengths)
+
+    def tokens(self, i):
+        """(3, length) int32 of one pair: ids, segment, word_index."""
+        length, end = self.lengths[i], self.ends[i]
+        return self.mapped[end - 3 * length:end].reshape(3, length)
 
     def collate(self, indices):
         """The batch of these pairs, and their labels.
@@ -147,7 +158,7 @@ class Examples:
         arrays[0], arrays[2] = self.reader.tokenizer.pad_id, -1
         mask = np.zeros((len(indices), length), bool)  # (B, L)
         for row, i in enumerate(indices):
-            arrays[:, row, :self.lengths[i]] = self.encoded[i]
+            arrays[:, row, :self.lengths[i]] = self.tokens(i)
             mask[row, :self.lengths[i]] = True
         batch = dict(zip(("input_ids", "segment", "word_index"), torch.from_numpy(arrays)))
         batch["mask"] = torch.from_numpy(mask)

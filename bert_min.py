@@ -101,8 +101,8 @@ def check_options(method, printed, without):
     for argument, given, known in (("printed", printed, method.PRINTED),
                                    ("without", without, method.ABLATIONS)):
         if unknown := set(given) - known:
-            raise ValueError(f"{method.__name__}: {argument} knows {listed(sorted(known))}, got "
-                             f"{listed(sorted(unknown, key=str))}; leave that out")
+            raise ValueError(f"{argument} {listed(sorted(unknown, key=str))}: {method.__name__} "
+                             f"knows {listed(sorted(known))}; leave that out")
 
 
 # ---- The encoder --------------------------------------------------------------------------------

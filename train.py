@@ -7,6 +7,7 @@ when `--test` asks for it. A run folder holds
     config.json   every setting           encoder/, words.json   vocabulary, sizes, word counts
     log.jsonl     one event a line        best.pt    weights of the best epoch
     result.json   what came out           last.pt    what --resume needs, until the run is finished
+    curves.svg    training loss and dev result
 
 From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.evaluate, run.explain.
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
@@ -169,7 +170,7 @@ class Settings:
         """What the method's constructor takes beside its input: printed, without, sizes."""
         printed, without = read_names(self.printed), read_names(self.without)
         printed = self.method.PRINTED if printed == {"all"} else printed
-        with named("--printed, --without: "):
+        with named("--"):
             check_options(self.method, printed, without)
         given, sizes = self.given_by_set(), keywords_of(self.method)
         parts = {"printed": frozenset(printed), "without": frozenset(without)}

@@ -134,7 +134,7 @@ def read_trace(run, pair, trace):
     if reader.needs_parses or reader.needs_facts:
         labels["words"] = [reader.words(text) or ["(no word)"] for text in (pair.a, pair.b)]
     if reader.method.READS == "pieces":
-        pieces = reader.tokenizer.pieces(reader.examples([pair]).encoded[0][0])
+        pieces = reader.tokenizer.pieces(reader.examples([pair]).tokens(0)[0])
         labels["piece"], size = pieces, len(pieces)
         for name, x in trace.items():
             square = x.ndim in (3, 4) and x.shape[:1] + x.shape[-2:] == (1, size, size)

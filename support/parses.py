@@ -341,6 +341,12 @@ class _Shards(torch.utils.data.Dataset):
             sizes = {shard.ends[-1], *(len(column) for column in shard[2:])}
             if len(shard.ends) != len(self.texts(k)) + 1 or len(sizes) > 1:
                 raise ValueError("its sizes do not fit together")
+            words = np.diff(shard.ends)
+            for places, most in ((shard.heads, np.repeat(words, words)),
+                                 (shard.tags, len(shard.names) - 1),
+                                 (shard.relations, len(shard.names) - 1)):
+                if places.dtype.kind not in "iu" or ((places < 0) | (places > most)).any():
+                    raise ValueError("its places do not fit its sentences")
             return shard
         except Exception as problem:   # a damaged zip file can raise almost anything
             said = str(problem).split("\n")[0]

@@ -167,6 +167,10 @@ def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):
     whole, arrays = path.read_bytes(), dict(np.load(path))
     np.savez(path, **(arrays | {"lengths": arrays["lengths"] + 1}))
     sure = [whole[:97], whole[:-1], path.read_bytes()]
+    for change in ({"heads": arrays["heads"] + 99}, {"tags": arrays["tags"] + 99},
+                   {"heads": arrays["heads"] * 1.0}):
+        np.savez(path, **(arrays | change))
+        sure.append(path.read_bytes())
     for k, data in enumerate([*sure, *(whole[:k] + b"?" + whole[k + 1:]
                                        for k in range(0, len(whole), 97))]):
         path.write_bytes(data)

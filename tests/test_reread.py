@@ -328,6 +328,7 @@ def test_coverage_as_typeset_reads_one_word_for_ever():
     |c m̄| grows. Intended, each is read as often as it may."""
     net, mask = ladra(without={"phrase-cnn"}), torch.ones(B, N, dtype=torch.bool)
     choice, states, h_ab = net.choices[0], normal(B, N, D).abs() + 0.1, normal(B, D)
+    assert len(choice.w_d.weight) == 1  # one score
     for part in (choice.U_d, choice.M_d, net.W_phi):
         part.weight.data.zero_()
     choice.W_d.weight.data.abs_()
@@ -369,7 +370,7 @@ def test_no_nan(factor, narrow):
 # ---- Options and parameters ---------------------------------------------------------------------
 
 @pytest.mark.parametrize("make, options, said", [
-    (drr, {"printed": {5}}, "DrrNet: printed .*6.*5"), (drr, {"steps": 0}, "DrrNet: steps .*0"),
+    (drr, {"printed": {5}}, "printed 5: DrrNet .*6"), (drr, {"steps": 0}, "DrrNet: steps .*0"),
     (drr, {"without": {"global", "reread"}}, "global, reread"), (drr, {"beta": 0}, "beta .*0"),
     (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),
     (ladra, {"kernels": (2, -3)}, "kernels .*-3"), (ladra, {"steps": 2.5}, "steps .*2.5"),

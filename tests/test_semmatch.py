@@ -463,8 +463,8 @@ def test_biases_stand_where_the_paper_has_them(name, printed):
 
 
 @pytest.mark.parametrize("attention, options, said", [
-    (DafaAttention, {"printed": {97}}, "DafaAttention: printed .*4, 6, 7, 9.*97"),
-    (DabertAttention, {"without": {"all"}}, "DabertAttention: without .*guide.*all"),
+    (DafaAttention, {"printed": {97}}, "printed 97: DafaAttention.*4, 6, 7, 9"),
+    (DabertAttention, {"without": {"all"}}, "without all.*: DabertAttention.*guide"),
     (DafaAttention, {"scope": "layer"}, "DafaAttention: scope .*hidden or head.*layer"),
     (DafaAttention, {"attention_size": 0}, "DafaAttention: attention_size .*0"),
     (KnowledgeAttention, {"gamma": 0}, "KnowledgeAttention: gamma .*0"),

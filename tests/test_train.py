@@ -431,7 +431,7 @@ def test_every_encoder_model_runs_on_roberta(model):
     assert run(*args, "--epochs", "1") == 0 and losses()
     found = train.open_run("run")
     data = found.examples(tasks.read_pairs("train.tsv", ("0", "1")))
-    embed, pieces = found.model.bert.embeddings, found.reader.tokenizer.pieces(data.encoded[1][0])
+    embed, pieces = found.model.bert.embeddings, found.reader.tokenizer.pieces(data.tokens(1)[0])
     assert pieces[0] == "<s>" and pieces.count("</s>") == 3
     batch, _ = data.collate([0, 1, 2])
     other = batch | {"segment": 1 - batch["segment"]}

@@ -80,7 +80,7 @@ def look(run, a, b):
     if run.settings.method.READS == "words":
         tokens = [run.reader.words(text) for text in (a, b)]
     else:
-        tokens = run.reader.tokenizer.pieces(examples.encoded[0][0])
+        tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
     return Look(probabilities[run.task.labels.index("same")].item(), tokens, trace)
 
 
