@@ -167,6 +167,9 @@ def read_config(folder, kind):
     file beside it is another one than the run was made with.
     """
     path = Path(folder) / "config.json"
+    if Path(folder, "comparison.json").exists():
+        raise ValueError(f"{folder}: a group of runs; name one of them, or print their table by "
+                         f"python -m experiments.compare --show {folder}")
     if not path.exists():
         raise ValueError(f"{folder}: no run is there; expected a folder that holds config.json, "
                          f"such as runs/toy-dafa")
