@@ -394,7 +394,7 @@ def read_safetensors(path):
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
     """
-    first, arrays, at = read_bytes(path, count=8 + TEXT_BYTES), {}, 0
+    first, arrays, at, behind = read_bytes(path, count=8 + TEXT_BYTES), {}, 0, 0
     length, size = int.from_bytes(first[:8].tobytes(), "little"), os.path.getsize(path)
     try:
         if length > TEXT_BYTES:
@@ -402,10 +402,11 @@ def read_safetensors(path):
         header = _json_object(first[8:8 + length])
         header.pop("__metadata__", None)
         for name, entry in header.items():
-            _check_place(name, entry["shape"], *entry["data_offsets"])
-        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-        if 8 + length + end != size:  # before all is read
-            raise ValueError(f"{size - 8 - length} bytes of tensors, not {end}")
+            start, end = entry["data_offsets"]
+            _check_place(name, entry["shape"], start, end)
+            behind = max(behind, end)
+        if 8 + length + behind != size:  # before all is read
+            raise ValueError(f"{size - 8 - length} bytes of tensors, not {behind}")
         body = read_bytes(path)[8 + length:]
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             dtype, shape, (start, end) = (entry[x] for x in ("dtype", "shape", "data_offsets"))

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
@@ -159,6 +159,7 @@ def test_tf_checkpoints(tmp_path, monkeypatch):
 # ---- All of them, damaged
 
 @many
+@example(False, [("lose", 723269, 3)])
 @given(st.booleans(), damage)
 def test_damaged_safetensors(tmp_path_factory, whole, changes):
     """What is changed in the header alone, whose length stays right, changes no value."""
