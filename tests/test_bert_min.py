@@ -92,7 +92,8 @@ def test_unknown_options_are_named(monkeypatch):
     monkeypatch.setattr(SelfAttention, "PRINTED", frozenset({2, 11}))
     check_options(SelfAttention, {2}, ())
     fails(lambda: check_options(SelfAttention, {3, 2}, ()), "printed 3: SelfAttention knows 2, 11;")
-    fails(lambda: check_options(SelfAttention, (), ["g"]), "without g: SelfAttention knows nothi")
+    fails(lambda: check_options(SelfAttention, (), ["g"]),
+          "without g: SelfAttention knows nothing;")
 
 
 # ---- The encoder
