@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
+
 import train
 from support import runs
 from support.files import read_json, write_json
@@ -41,6 +43,7 @@ def main(argv=None):
     parser = Arguments("experiments.train_toy", __doc__.splitlines()[0])
     parser.add_argument("--out", metavar="FOLDER", default="toy-dafa", help="(default: toy-dafa)")
     folder = runs.new_folder(parser.parse(argv)["out"], "", make=True)
+    torch.set_num_threads(1)  # as the run that ships was made: the same numbers on any machine
     with tempfile.TemporaryDirectory() as work:
         train.main(["--device", "cpu", "--out", f"{work}/run"])
         ship(Path(work, "run"), folder)
