@@ -409,6 +409,8 @@ class Log:
             if hashlib.sha256(kept).hexdigest() != progress.log_sha256:
                 raise ValueError(f"{path}: not the log of this run, as its sha256 says; restore "
                                  f"it, or remove it to go on without")
+        elif progress.step:
+            say(f"{path} is not there: a new one begins at step {progress.step + 1}")
         write_whole(self.path, lambda temporary: temporary.write_bytes(kept))
 
     def __call__(self, **event):

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
-from small_runs import (OWN, assert_same_run, at_call, beginning, command, loaded, of, result,
-                        rows_of, run, run_cut, the_line, write_pairs)
+from small_runs import (OWN, assert_same_run, at_call, beginning, command, loaded, losses, of,
+                        result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs, tasks
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -238,6 +238,11 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
     Path("cut/log.jsonl").write_text(log + '{"step": 5, "lo')
     assert command("--resume", "cut") == 0
     assert_same_run(trained_once(), "cut")
+    Path("cut").rename("whole")
+    run_cut(monkeypatch, [])
+    Path("cut/log.jsonl").unlink()
+    assert command("--resume", "cut") == 0
+    assert "a new one begins at step 5" in capsys.readouterr().out and len(losses("cut")) == 2
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
