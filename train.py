@@ -308,6 +308,15 @@ def rate(step, total, warmup, schedule="linear"):
     return share if schedule == "linear" else 1.0
 
 
+def set_rates(optimizer, settings, step, total):
+    """The rates of a step, and as the knowledge paper prints it the decay, Eq. (9)."""
+    factor = rate(step, total, settings.warmup, settings.schedule)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * factor
+        if settings.recipe == "printed":
+            group["weight_decay"] = l2_ratio(step)
+
+
 def l2_ratio(step, full_step=100_000, full_ratio=0.9e-5):
     """Weight of the L2 penalty at a step.  Knowledge Eq. (9)
 
@@ -325,15 +334,15 @@ def l2_ratio(step, full_step=100_000, full_ratio=0.9e-5):
 
 def train_model(settings, folder, resume=False):
     """Trains one model into a folder, or goes on there, and returns what result.json holds."""
-    saved = runs.read_checkpoint(folder, settings) if resume else None
-    progress = saved["progress"] if resume else runs.Progress(settings.optimizer)
+    checkpoint = runs.read_checkpoint(folder, settings) if resume else None
+    progress = checkpoint["progress"] if resume else runs.Progress(settings.optimizer)
     run, examples, new = set_up(settings, folder, progress, resume)
-    model, train_set, (rank, count) = run.model, examples["train"], machine.world()
+    model, train_set, processes = run.model, examples["train"], machine.world()[1]
     optimizer = make_optimizer(progress.optimizer, model, set(new), settings)
     scaler = machine.loss_scaler(settings.device, settings.precision)
     class_weights = run.class_weights(train_set.pairs)
     if resume:
-        runs.load_checkpoint(folder, saved, model, optimizer, scaler, settings.device)
+        runs.load_checkpoint(folder, checkpoint, model, optimizer, scaler, settings.device)
     forward = machine.share_gradients(model, settings.device)
     forward = torch.compile(forward, dynamic=True) if settings.compile else forward
     log = runs.Log(folder / "log.jsonl", progress)
@@ -354,32 +363,18 @@ def train_model(settings, folder, resume=False):
                    disable=None if main_process() else True)
         for batch, share in bar:
             begun = time.perf_counter()
-            loss = torch.zeros((), device=settings.device)
-            for part in range(len(share)):
-                with machine.exchange_gradients(forward, last=part == len(share) - 1):
-                    inputs, labels = machine.to_device(next(loader), settings.device)
-                    with machine.autocast(settings.device, settings.precision):
-                        logits = forward(**inputs)
-                    counts = rank < len(batch)  # a process without a pair of this batch adds 0
-                    part_loss = runs.loss_sum(logits, labels, run.task, class_weights)
-                    part_loss = part_loss * counts / len(batch)
-                    scaler.scale(part_loss * count).backward()  # processes average gradients
-                loss += part_loss.detach()
+            loss = add_gradients(run, forward, scaler, loader, len(share), len(batch),
+                                 class_weights)
             due = main_process() and time.monotonic() - saved > SAVE_SECONDS
             scaler.unscale_(optimizer)
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            loss, due, norm = machine.sum_over_processes(loss, due, norm / count)
+            loss, due, norm = machine.sum_over_processes(loss, due, norm / processes)
             overflow = scaler.is_enabled() and scaler.get_scale() > 1  # it skips this step
             if not (math.isfinite(loss) and (math.isfinite(norm) or overflow)):
                 raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step "
                                  f"{progress.step + 1}: lower --lr or --lr-new, or try "
                                  f"--precision fp32")
-            factor = rate(progress.step, settings.epochs * steps, settings.warmup,
-                          settings.schedule)
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak"] * factor
-                if settings.recipe == "printed":
-                    group["weight_decay"] = l2_ratio(progress.step)
+            set_rates(optimizer, settings, progress.step, settings.epochs * steps)
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
@@ -401,6 +396,23 @@ def train_model(settings, folder, resume=False):
             optimizer = make_optimizer("sgd", model, set(new), settings)
             say(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
     return runs.finish(run, examples, new, progress)
+
+
+def add_gradients(run, forward, scaler, loader, parts, batch_size, class_weights):
+    """Forward and backward pass of a batch, in parts. -> this process's share of its mean loss"""
+    settings, (rank, processes) = run.settings, machine.world()
+    loss = torch.zeros((), device=settings.device)
+    for part in range(parts):
+        with machine.exchange_gradients(forward, last=part == parts - 1):
+            inputs, labels = machine.to_device(next(loader), settings.device)
+            with machine.autocast(settings.device, settings.precision):
+                logits = forward(**inputs)
+            counts = rank < batch_size  # a process without a pair of this batch adds 0
+            part_loss = runs.loss_sum(logits, labels, run.task, class_weights)
+            part_loss = part_loss * counts / batch_size
+            scaler.scale(part_loss * processes).backward()  # processes average gradients
+        loss += part_loss.detach()
+    return loss
 
 
 def set_up(settings, folder, progress, resume):
