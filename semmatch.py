@@ -53,8 +53,9 @@ def guided_attention(values, guide, mask, W_values, W_guide, w, printed=False):
     Departs: with ⊕ for concatenation the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
     + b). The bracket is the same for every j and cancels in the softmax: the guide has no influence
     and all rows of d* are equal. Knowledge's note, "concatenation then linear layer", is this sum,
-    too. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in which guide and value
-    meet before tanh. `printed` computes the page.
+    too; its w ∈ R^d_attn has half the size that the page's stack needs. We compute the additive
+    score wᵀ tanh(W_D d_j + W_s s_i + b_s), in which guide and value meet before tanh; b, which
+    cancels as well, is dropped. `printed` computes the page.
     Assumes: the page ties the attention's width to the sequence length; ours is `attention_size`.
     The weights' index i does not mean weights of their own for every token. No dropout here.
 
@@ -82,8 +83,9 @@ def gated_fusion(sem, other, W_sem, W_other, W_g=None):
         d̂_i = tanh(W_d d*_i + b_d),  ŝ_i = tanh(W_s s*_i + b_s),  g_i = σ(W_g (d̂_i ⊕ ŝ_i)),
         v_i = g_i ŝ_i + (1 - g_i) d̂_i
 
-    Assumes: d_hid is the signal's size d. Knowledge's W_g has a bias. Without W_g the gate is one
-    half: "simple averaging" (DABERT § 4.3); our reading of "w/o gate mechanism" (DAFA Table 8).
+    Assumes: no token i has weights of its own; d_hid is the signal's size d. Knowledge's W_g has a
+    bias. Without W_g the gate is one half: "simple averaging" (DABERT § 4.3); our reading of "w/o
+    gate mechanism" (DAFA Table 8).
 
     Args: sem, other: (B, L, d), s*, d*. W_sem, W_other: Linear d → d. W_g: Linear 2d → 1 or None.
     Returns: v (B, L, d), between ŝ and d̂ in every coordinate, and the gate g (B, L, 1) in (0, 1).
@@ -107,6 +109,7 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
     "will incorporate the fusion features and the original features" (DABERT, DAFA), and lets "the
     base PLM's semantic understanding" prevail, "although Equation 8 only shows scaling"
     (Knowledge). We return s_i + l_i; `printed` returns l_i alone.
+    Assumes: no token i has weights of its own. Without W_f the gate is one.
 
     Args: sem, v: (B, L, d). W_v: Linear d → d or None, v itself. W_l: Linear d → d. W_f: Linear
         2d → 1 or None, an open gate.
