@@ -637,12 +637,10 @@ def predict_file(run, file, splits):
     if file in splits:
         pairs, rows, two = splits[file], pair_files.pair_rows(run.task, splits[file]), ()
     else:
-        rows = [fields for _, fields in tasks.split_own(file)]
-        there = {name.strip() for name in rows[0]} if rows else set()
-        columns = run.task.columns if {*run.task.columns[:2]} <= there else ()
-        two = tasks.read_own(file, columns, need_label=False)[0][:2]
+        columns, rows, named_rows = tasks.read_own(file, need_label=False, likely=run.task.columns)
+        pairs = tasks.make_pairs(columns, named_rows, run.task.labels, need_label=False)
+        two = columns[:2]
         say(f"columns {', '.join(two)}")
-        pairs = tasks.read_pairs(file, run.task.labels, need_label=False, columns=columns)
     found = run.predict(pairs)
     ending = ".csv" if tasks.is_csv(file) else ".tsv"
     tables = {run.folder / f"predictions-{Path(file).stem}{ending}":

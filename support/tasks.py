@@ -310,12 +310,13 @@ def is_number(text):
 SENTENCES = "sentence1", "sentence2", "label"
 
 
-def read_own(path, columns=(), need_label=True):
+def read_own(path, columns=(), need_label=True, likely=()):
     """Rows of a user's .tsv or .csv file.
 
     Args:
         columns: names of the columns of a, b and label; () for those of `find_sentences`.
-    Returns: (columns, iterator of (where, dict column -> text)).
+        likely: the same, taken where the header has both sentences.
+    Returns: (columns, all rows as lists of str, iterator of (where, dict column -> text)).
     Raises: ValueError naming file and line.
     """
     suffix = Path(path).suffix.lower()
@@ -326,18 +327,21 @@ def read_own(path, columns=(), need_label=True):
         raise ValueError(f"columns: expected three names, of both sentences and the label, found "
                          f"{listed(columns)}")
     rows = split_own(path)
-    if rows and not columns:
-        columns = find_sentences(f"{path}:{rows[0][0]}", rows[0][1], need_label)
+    header = [name.strip() for name in rows[0][1]] if rows else []
+    if likely and {*likely[:2]} <= {*header}:
+        columns = likely
+    elif rows and not columns:
+        columns = find_sentences(f"{path}:{rows[0][0]}", header, need_label)
     columns = columns or SENTENCES
-    return columns, read_table(path, columns, () if need_label else columns[2:], rows)
+    named = read_table(path, columns, () if need_label else columns[2:], rows)
+    return columns, [fields for _, fields in rows], named
 
 
-def find_sentences(where, header, need_label):
+def find_sentences(where, names, need_label):
     """The columns that a header offers: SENTENCES, or the first two but for numbers, and label.
 
     Without a label, the two names are single words: a file without a header keeps its first pair.
     """
-    names = [name.strip() for name in header]
     if {*SENTENCES[:2]} <= {*names}:
         return SENTENCES
     two = [name for name in names if name not in ("label", "id", "idx", "index", "")][:2]
@@ -360,8 +364,13 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     Returns: list of Pair.
     Raises: ValueError naming file and line.
     """
-    (a, b, column), rows = read_own(path, columns, need_label)
-    pairs = []
+    columns, _, rows = read_own(path, columns, need_label)
+    return make_pairs(columns, rows, labels, need_label)
+
+
+def make_pairs(columns, rows, labels, need_label=True):
+    """Pairs of the rows of `read_own`, see `read_pairs`."""
+    (a, b, column), pairs = columns, []
     for where, row in rows:
         label = None
         if need_label or row.get(column):
@@ -402,7 +411,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive=""):
 
     Returns: (Task, dict split -> list of Pair).
     """
-    columns, rows = read_own(train_file, columns)
+    columns, _, rows = read_own(train_file, columns)
+    rows = list(rows)
     texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
     labels = class_names(train_file, texts)
     if positive and positive not in labels:
@@ -412,9 +422,10 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive=""):
         positive = positive or labels[1]
     metrics = ("accuracy", "f1") if positive else ("accuracy",)
     metrics = metrics if labels else ("pearson", "spearman")
-    files = {"train": train_file, "dev": dev_file, "test": test_file}
-    splits = {split: read_pairs(file, labels, columns=columns)
-              for split, file in files.items() if file}
+    splits = {"train": make_pairs(columns, rows, labels)}
+    for split, file in (("dev", dev_file), ("test", test_file)):
+        if file:
+            splits[split] = read_pairs(file, labels, columns=columns)
     task = Task("own", labels, metrics, positive=positive, columns=tuple(columns))
     return task, splits
 
