@@ -30,29 +30,33 @@ FAR = -1e4           # the score of what cannot be chosen
 class Parser(nn.Module):
     """Deep biaffine dependency parser (Dozat and Manning 2017, arXiv 1611.01734) that also tags.
 
-        x_i = word embedding ⊕ max over the word of two character convolutions
+        x_i = word embedding ⊕ fixed vector ⊕ max over the word of two character convolutions
         r_i = three bidirectional LSTMs over x                               (position 0 is ROOT)
         score of head j for i:       [h_i^(arc-dep); 1]ᵀ W_arc h_j^(arc-head)
         score of relation r, head j: [h_i^(rel-dep); 1]ᵀ W_rel,r [h_j^(rel-head); 1]
 
-    Departs: characters by convolution and no pre-trained vectors, since nothing is downloaded;
-        universal tags are an output, not an input, so that the parser needs nothing but words.
+    Departs: characters by convolution; the fixed vectors (GloVe's) are beside the embedding, not
+        added to it; universal tags are an output, not an input, so that the parser needs nothing
+        but words.
     """
 
-    def __init__(self, vocabulary, word_size=100, character_size=32, filters=64, hidden=192,
-                 arc_size=256, relation_size=80, dropout=0.33):
-        """vocabulary: dict with the lists words (lower-case), characters, tags, relations."""
+    def __init__(self, vocabulary, word_size=100, vector_size=50, character_size=32, filters=64,
+                 hidden=224, arc_size=256, relation_size=80, dropout=0.33):
+        """vocabulary: dict with the lists words (lower-case), characters, tags, relations, and
+        vectors (lower-case): the words that have a fixed vector, whose rows `vectors` holds."""
         super().__init__()
         self.vocabulary, self.dropout, self.fingerprint = vocabulary, dropout, "untrained"
         words, characters = vocabulary["words"], vocabulary["characters"]
         self.word_ids = {word: i for i, word in enumerate(words, 2)}        # 0 unknown, 1 ROOT
+        self.vector_ids = {word: i for i, word in enumerate(vocabulary["vectors"], 1)}   # 0 none
         self.character_ids = {c: i for i, c in enumerate(characters, 2)}    # 0 padding, 1 unknown
         self.word = nn.Embedding(len(words) + 2, word_size)
+        self.register_buffer("vectors", torch.zeros(len(self.vector_ids) + 1, vector_size))
         self.character = nn.Embedding(len(characters) + 4, character_size,  # + start, end of a word
                                       padding_idx=0)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(character_size, filters, width, padding=width // 2) for width in (3, 5))
-        sizes = [word_size + 2 * filters, 2 * hidden, 2 * hidden]
+        sizes = [word_size + vector_size + 2 * filters, 2 * hidden, 2 * hidden]
         self.lstm = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True)
                                   for size in sizes for _ in ("left", "right"))
         self.tag = nn.Linear(2 * hidden, len(vocabulary["tags"]))
@@ -100,7 +104,10 @@ class Parser(nn.Module):
         return self.tag(x), arc, torch.cat([rel_dep, one], 2), torch.cat([rel_head, one], 2)
 
     def embed(self, sentences, unknown):
-        """Each word's embedding beside what its characters say, (S, T, features)."""
+        """Each word's embedding and fixed vector beside what its characters say, (S, T, features).
+
+        A hidden word lacks its embedding, its vector, or both.
+        """
         words = sorted({word for sentence in sentences for word in sentence})
         place = {word: i for i, word in enumerate(words, 1)}
         rows = pad_sequence([torch.tensor([0, *(place[word] for word in sentence)])
@@ -110,10 +117,14 @@ class Parser(nn.Module):
         x = torch.cat([convolution(x).masked_fill(letters[:, None] == 0, FAR).amax(2)
                        for convolution in self.convolutions], 1).relu()
         known = torch.tensor([1, *(self.word_ids.get(word.lower(), 0) for word in words)])
+        fixed = torch.tensor([0, *(self.vector_ids.get(word.lower(), 0) for word in words)])
         ids = known[rows]  # (S, T)
+        fixed = fixed[rows]  # (S, T)
         if unknown:
             ids = ids.masked_fill((torch.rand(rows.shape) < unknown) & (rows > 0), 0)  # (S, T)
-        return self.drop(torch.cat([self.word(ids), F.embedding(rows, x)], 2))
+            fixed = fixed.masked_fill(torch.rand(rows.shape) < unknown, 0)  # (S, T)
+        vectors = F.embedding(fixed, self.vectors)
+        return self.drop(torch.cat([self.word(ids), vectors, F.embedding(rows, x)], 2))
 
     def spell(self, words):
         """Character ids of words, (words + 1, letters); the first row, ROOT's, is empty."""
@@ -284,7 +295,8 @@ def load_parser(path=PARSER):
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             arrays = dict(arrays)
         vocabulary = json.loads(arrays.pop("vocabulary").item())
-        for words, weights, more in (("words", "word.weight", 2), ("tags", "tag.weight", 0),
+        for words, weights, more in (("words", "word.weight", 2), ("vectors", "vectors", 1),
+                                     ("tags", "tag.weight", 0),
                                      ("characters", "character.weight", 4),
                                      ("relations", "W_rel", 0)):
             words = vocabulary[words]

@@ -2,6 +2,7 @@
 import io
 import itertools
 import json
+import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,13 +14,12 @@ from hypothesis import strategies as st
 from experiments import train_parser
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from support import parser as parser_module
-from support.conllu import read_conllu
 from support.options import guarded
 from support.parser import Parser, load_parser, maximum_spanning_tree, save_parser
 from test_conllu import row
 
 VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
-              "relations": ["root", "obj", "x"]}
+              "relations": ["root", "obj", "x"], "vectors": ["q", "r"]}
 SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], [], ["p"], ["é" * 12 + "p" * 99 + "q" * 12]]
 
 
@@ -27,9 +27,9 @@ SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], [], ["p"], ["é" * 12 + "p" * 99 + 
 def parser():
     """A small network with random weights and high scores."""
     torch.manual_seed(0)
-    parser = Parser(VOCABULARY, word_size=5, character_size=3, filters=2, hidden=7, arc_size=11,
-                    relation_size=13)
-    for weight in (parser.W_arc, parser.W_rel):
+    parser = Parser(VOCABULARY, word_size=5, vector_size=17, character_size=3, filters=2, hidden=7,
+                    arc_size=11, relation_size=13)
+    for weight in (parser.W_arc, parser.W_rel, parser.vectors[1:]):
         torch.nn.init.normal_(weight, std=3.0)
     return parser
 
@@ -80,6 +80,14 @@ def test_padding_and_neighbours_change_no_score(parser):
         assert (alone[1][0].diagonal() == -1e4).all()
 
 
+def test_a_word_that_the_treebank_lacks_has_its_vector(parser):
+    """R and s are unknown words, of unknown characters; one of them has a vector."""
+    scores = parser.eval()([["R", "p"], ["s", "p"]])[1]
+    assert not torch.allclose(scores[0], scores[1])
+    parser.vectors.zero_()
+    torch.testing.assert_close(*parser([["R", "p"], ["s", "p"]])[1])
+
+
 # ---- its file ------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")
@@ -100,6 +108,7 @@ def small_file(tmp_path_factory):
 def test_a_parser_that_would_be_wrong_is_refused(small_file, tmp_path, monkeypatch):
     arrays, path = dict(np.load(io.BytesIO(small_file[0]))), tmp_path / "x.npz"
     texts = [json.dumps(VOCABULARY | {"tags": tags}) for tags in ("XY", [1, 2], ["X", "X"])]
+    texts.append(json.dumps(VOCABULARY | {"vectors": ["q", "q"]}))
     monkeypatch.setattr(parser_module, "LARGEST", 8 * 10 ** 6)
     for change, problem in (({"tag.bias": np.array([np.nan, 0], np.float16)}, "finite"),
                             ({"tag.bias": np.array([1, 2])}, "finite"),
@@ -145,21 +154,63 @@ def treebank(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def glove(tmp_path):
+    """A file of vectors: the words "the" and "cat"."""
+    path = tmp_path / "glove.txt"
+    path.write_text("".join(f"{word} {' '.join([number] * 50)}\n"
+                            for word, number in (("the", "0.5"), ("cat", "-1"))))
+    return path
+
+
 def run(*args):
     return guarded(train_parser.main, "train_parser", list(map(str, args)))
 
 
-def test_training_writes_parser_and_scores(treebank, tmp_path):
+def test_training_writes_parser_and_scores(treebank, glove, tmp_path):
     out = tmp_path / "new" / "mine.npz"
-    assert run("--treebank", treebank, "--out", out) == 0
+    assert run("--treebank", treebank, "--vectors", glove, "--out", out) == 0
     report = json.loads(out.with_suffix(".json").read_text())
     perfect = dict.fromkeys(["UPOS", "UAS", "LAS", "LAS_universal"], 1)
     assert report["scores"]["dev"] == report["scores"]["test"] == perfect
-    assert load_parser(out).vocabulary["words"] == ["the", "dog", "barked"]
+    written = load_parser(out)
+    assert written.vocabulary["words"] == ["the", "dog", "barked"] and report["vectors"] == 2
+    assert written.vocabulary["vectors"] == ["the", "cat"]
+    assert written.vectors[:, 0].tolist() == [0, 0.5, -1]
     answer = ["DET", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"]
     fake = SimpleNamespace(parse=lambda sentences: [answer] * len(sentences))
-    scores = train_parser.score_parser(fake, read_conllu(treebank / "x-dev.conllu"))
+    scores = train_parser.score_parser(fake, train_parser.read_columns(treebank / "x-dev.conllu"))
     assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}
+
+
+def test_a_sentence_is_varied_as_people_write(monkeypatch):
+    """Each way by itself; of one word, or of a full stop on which a word hangs, nothing goes."""
+    ways = {"LOWER": ("anna saw me .", 4), "OPEN": ("Anna saw me", 3),
+            "LINKED": ("@Anna saw me .", 4)}
+    monkeypatch.setattr(train_parser, "LINKS", ("@{}",))
+    tags = ["PROPN", "VERB", "PRON", "PUNCT"]
+    columns = "Anna saw me .".split(), tags, [2, 0, 2, 2], list("abcd")
+    for name, (forms, size) in ways.items():
+        for other in ways:
+            monkeypatch.setattr(train_parser, other, float(other == name))
+        varied = train_parser.vary(*columns, random.Random(0))
+        assert varied == (forms.split(), *(column[:size] for column in columns[1:]))
+    monkeypatch.setattr(train_parser, "OPEN", 1.0)
+    monkeypatch.setattr(train_parser, "LINKED", 0.0)
+    one, led = (["."], ["PUNCT"], [0], ["root"]), (["Oh", "."], ["X", "PUNCT"], [2, 0], list("ab"))
+    for kept in (one, led):
+        assert train_parser.vary(*kept, random.Random(0)) == kept
+
+
+@pytest.mark.parametrize("text, problem", [(None, "No such file"), ("the 1 2\n", "expected 50"),
+                                           ("nothing", "holds none")])
+def test_vectors_that_cannot_be_used_are_refused(treebank, tmp_path, capsys, text, problem):
+    path = tmp_path / "vectors.txt"
+    if text:
+        path.write_text(text)
+    assert run("--treebank", treebank, "--vectors", path, "--out", tmp_path / "x.npz") == 2
+    error = capsys.readouterr().err
+    assert "vectors.txt" in error and problem in error and error.count("\n") == 1
 
 
 def test_what_cannot_be_written_is_said_before_training(treebank, capsys, monkeypatch):
