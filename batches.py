@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 import priors
 from support.parser import load_parser
-from support.parses import parse_texts, split_words
+from support.parses import parse_texts, split_words, words_at
 from support.toy import LEXICON
 from support.words import TAGS, learn_vocabulary
 
@@ -82,7 +82,7 @@ class Reader:
 
     def words(self, text):
         """The words of a text that was looked at."""
-        return self.parses[text].words if self.needs_parses else cut(text, self.spans[text])
+        return self.parses[text].words if self.needs_parses else words_at(text, self.spans[text])
 
     def learn(self, pairs):
         """Counts words for tf-idf where the method wants it. pairs: train, looked at before."""
@@ -92,8 +92,8 @@ class Reader:
 
     def learn_words(self, texts, glove=None, seed=0):
         """Makes the Vocabulary of texts, with fixed vectors of a file. -> what to say of it"""
-        sentences = [self.words(text) if text in self.parses else cut(text, split_words(text))
-                     for text in texts]
+        sentences = [self.words(text) if text in self.parses
+                     else words_at(text, split_words(text)) for text in texts]
         self.tokenizer, said = learn_vocabulary(sentences, glove, seed, self.progress)
         return said
 
@@ -116,11 +116,6 @@ class Reader:
         """Examples of pairs that were looked at."""
         kind = WordExamples if self.method.READS == "words" else Examples
         return kind(pairs, self)
-
-
-def cut(text, spans):
-    """The words of a text at spans (n, 2)."""
-    return [text[start:end] for start, end in spans.tolist()]
 
 
 class Examples:

@@ -79,9 +79,9 @@ class Given:
             parse, self.known[text] = self.parses[text], []
             spans = [tuple(span) for span in parse.spans.tolist()]
             times = Counter(spans)
-            for (start, end), tag, relation in zip(spans, parse.tags, parse.relations):
-                tag = tag if times[start, end] == 1 else ""               # du = de + le
-                self.known[text].append(Word(start, end, parse.text[start:end], tag, relation))
+            for span, word, tag, relation in zip(spans, parse.words, parse.tags, parse.relations):
+                tag = tag if times[span] == 1 else ""               # du = de + le
+                self.known[text].append(Word(*span, word, tag, relation))
         return self.known[text]
 
     @functools.cached_property

@@ -1,10 +1,12 @@
 """Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
 
-    python -m support.parses FILE              parses a text, one sentence a line, as CoNLL-U
+    python -m support.parses FILE              parses texts, one a line, as CoNLL-U
     python -m support.parses --conllu FILE     parses the words of a CoNLL-U file anew
     python -m support.parses FILE --shard 3/64     parses a part ahead of a run of these texts
 
-Left out: sentence splitting. A text is parsed as one sentence.
+A text is cut into sentences. Each is parsed, and their trees are joined: one text, one tree.
+Left out: sentences that end without . ! ? or an empty line; emoji and words without spaces (cut as
+nltk does); characters of no width, which stay where they stand.
 """
 
 import functools
@@ -36,45 +38,105 @@ LONGEST = 1024       # words of a sentence that the command parses: half a secon
 SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
 KEPT = 2 ** 15       # Parses that stay made
 CACHE = Path("runs/cache")   # where batches keeps parses
-CACHE_FORMAT = 3     # raise it when the cache file or split_words changes
+CACHE_FORMAT = 4     # raise it when the cache file, the words, sentences or joined trees change
 
 
 # ---- words ---------------------------------------------------------------------------------------
 
-# A full stop that may end a sentence, with closing quotes and brackets; how the next one begins.
-FULL_STOP = re.compile(r"""(?<![\s.])\.["'”’)\]]*(?=\s+["'“‘`(\[]*(\S))""")
+# What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
+PLAIN = str.maketrans({character: plain for characters, plain in (
+    ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
+    for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
+
+# An apostrophe is missing behind a match, as in dont and im: UD English EWT splits these (do|nt),
+# where no other word is spelled so. (its, id, ill, well, were, wed, wont and lets stay.)
+BARE = re.compile(r"""(?<![\w-])(?:
+    (?:do|does|did|ca|is|was|are|were|have|has|had|could|would|should|must|need|ai) n (?=t\b)
+    | i (?=(?:m|ve)\b) | (?:you|they) (?=(?:re|ve|ll)\b) | we (?=ve\b) | it (?=ll\b)
+    | (?:that|there|what|he|she|here|where|who|how) (?=s\b) )""", re.VERBOSE)
+
+# One word each: a web address, e-mail address or @user, #tag, emoticon between spaces.
+WHOLE = re.compile(r"""\b(?:[a-z]+://|www\.) [^\s<>"“”]* [\w/]
+    | (?:(?<![\w.+%-]) \w[\w.+%-]* | (?<!\w)) @ [^\W\d][\w-]* (?:\.\w[\w-]*)*
+    | (?<![\w&]) \# [^\W\d]\w*
+    | (?<!\S) [:;=]-?[()DP] (?!\w)""", re.VERBOSE | re.IGNORECASE)
+
+# What may end a sentence: its marks, closing quotes and brackets; the word that follows.
+STOP = re.compile(r"""(?<![.!?])([.!?]+)(["')\]]*)(?=\s+["'`(\[]*([^\s"'`(\[]+))|\n\s*\n""")
+LETTER = re.compile(r"[^\W\d]")
 ABBREVIATIONS = frozenset("""
     Mr Mrs Ms Messrs Dr Prof Rev Hon St Mt Ft Jr Sr Gen Brig Col Lt Lieut Maj Capt Cmdr Adm Sgt Det
     Cpl Pfc Gov Sen Sens Rep Reps Inc Corp Co Cos Ltd Bros Dept Univ Assn Ave Blvd Rd Hwy No Nos vs
     etc al Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Ala Alta Ariz Ark Calif Colo Conn Del
     Fla Ga Ill Ind Kan Ky La Mass Md Mich Minn Miss Mo Mont Neb Nev Okla Ont Ore Pa Sask Tenn Tex Va
-    Vt Wash Wis Wyo""".split())
+    Vt Wash Wis Wyo Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun eg ie Attn Ph Yahoo!""".split())
+# A sentence begins with one of these even where an abbreviation stands before it.
+STARTERS = frozenset("""
+    The This That These Those He She It They We You His Her Its Our Their But And However If There
+    When What Why How In""".split())
 
 
 def split_words(text):
     """Words of any text as spans, (n, 2) int: start and end, in order, covering all but spaces.
 
-    They are those of nltk's NLTKWordTokenizer. It only inserts spaces and writes each " as two
-    characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
-    raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop of
-    a text off its word.
-
     >>> split_words('I can\\'t. No!').tolist()
     [[0, 1], [2, 4], [4, 7], [7, 8], [9, 11], [11, 12]]
     """
+    return split_sentences(text)[0]
+
+
+def split_sentences(text):
+    """The spans of split_words, and a list of how many of them each sentence has.
+
+    They are those of nltk's NLTKWordTokenizer, which is given the text as plain_characters reads
+    it, with letters in the place of what is WHOLE. It only inserts spaces and writes each " as two
+    characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
+    raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop
+    of a text off its word.
+    """
+    given = plain_characters(text)
+    for match in WHOLE.finditer(text):
+        letter = "_" if match[0][0] in ":;=" else "X"    # a sentence begins with X, but not with _
+        given[match.start():match.end()] = [" " + letter, *letter * (len(match[0]) - 1)]
     origin = []    # the place in text of each character of nltk's words
-    for place, character in enumerate(text):
-        if not character.isspace():
-            origin += [place] * (2 if character == '"' else 1)
+    for place, characters in enumerate(given):
+        if characters == "--":
+            given[place] = " --"    # apart from a dash before it, of which nltk would make a pair
+        if not characters.isspace():
+            origin += [place] * (2 if characters == '"' else len(characters.strip()))
     try:
-        words = [word for part in _sentences(text) for word in word_tokenizer().tokenize(part)]
+        words = [word_tokenizer().tokenize(part) for part in _sentences("".join(given))]
     except TimeoutError:   # nltk gives up on a text that its expressions take too long for
         words = []
-    lengths = [len(word) for word in words]
-    if sum(lengths) != len(origin):
-        spans = [match.span() for match in re.finditer(r"\S+", text)]
-        return np.array(spans, np.int32).reshape(-1, 2)  # (n, 2)
-    return _spans(origin, lengths)
+    lengths = [len(word) for part in words for word in part]
+    if sum(lengths) == len(origin):
+        spans = _spans(origin, lengths)  # (n, 2)
+        if (spans[1:, 0] >= spans[:-1, 1]).all():    # nltk cut through no character
+            return spans, [len(part) for part in words]
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    spans = np.array(spans, np.int32).reshape(-1, 2)  # (n, 2)
+    return spans, [len(spans)]
+
+
+def plain_characters(text):
+    """What each character of a text stands for, a list of strings of one or more characters.
+
+    >>> print("".join(plain_characters("“I dont…” – it’s")))
+    "I don't..." -- it's
+    """
+    plain = list(text) if text.isascii() else [letter.translate(PLAIN) for letter in text]
+    lower = text.lower()     # quicker than IGNORECASE, but İ becomes two characters
+    for match in BARE.finditer(lower if len(lower) == len(text) else text):
+        plain[match.end()] = "'" + plain[match.end()]
+    for match in re.finditer(r"(?<=\w)`(?=\w)", text):
+        plain[match.start()] = "'"
+    return plain
+
+
+def words_at(text, spans):
+    """The words at spans (n, 2) of a text, as plain_characters reads it: a list of n."""
+    plain = plain_characters(text)
+    return ["".join(plain[start:end]) for start, end in spans.tolist()]
 
 
 @functools.cache
@@ -85,18 +147,35 @@ def word_tokenizer():
 
 
 def _sentences(text):
-    """The text in pieces: a full stop ends one if space and a capital letter or a digit follow.
+    """The text, of plain characters, in pieces: STOP may end a sentence, an empty line does.
 
-    Not after one letter (J., U.S., p.m.) or one of ABBREVIATIONS; quotes and brackets may stand in
-    between.
+    A sentence has a letter: 1. and ... belong to the one behind.
     """
-    ends = [0]
-    for stop in FULL_STOP.finditer(text):
-        before = re.split(r"[\s./(\[\"“-]", text[max(0, stop.start() - 10):stop.start()])[-1]
-        abbreviation = len(before) == 1 and before.isalpha() or before in ABBREVIATIONS
-        if (stop[1].isupper() or stop[1].isdigit()) and not abbreviation:
+    ends, letter = [0], LETTER.search(text)
+    for stop in STOP.finditer(text):
+        before = text[max(ends[-1], stop.start() - 10):stop.start()]
+        if letter and letter.start() < stop.start() and (
+                not stop[1] or _ends_sentence(before, *stop.groups())):
             ends.append(stop.end())
+            letter = LETTER.search(text, stop.end())
     return [text[i:j] for i, j in zip(ends, [*ends[1:], len(text)])]
+
+
+def _ends_sentence(before, marks, closing, following):
+    """Do these marks end a sentence, if closing quotes or brackets and a word are following?
+
+    A capital letter or a digit must begin the next one, but not a full stop behind one letter (J.,
+    U.S., p.m.) or one of ABBREVIATIONS unless one of STARTERS follows. Before a small letter, ! ?
+    and a full stop behind a longer word do, unless quotes or brackets close: "Why?" he said.
+    """
+    before = re.split(r"[\s./(\[\"-]", before)[-1]
+    initial = marks == "." and len(before) == 1 and before.isalpha()
+    short = initial or (before + marks).removesuffix(".") in ABBREVIATIONS
+    if following[0].islower():
+        longer = marks == "." and len(before) > 3 and before.islower()
+        return not (short or closing) and (longer or "!" in marks or "?" in marks)
+    starts = following[0].isupper() or following[0].isdigit()
+    return starts and (not short or following in STARTERS)
 
 
 def _spans(origin, lengths):
@@ -110,7 +189,7 @@ def _spans(origin, lengths):
 
 @dataclass(frozen=True, eq=False)
 class Parse:
-    """The typed dependency tree of one text.
+    """The typed dependency tree of one text, of one or more sentences.
 
     spans: (n, 2) int, characters of each word in text. tags: n universal parts of speech. heads:
     (n,) int, the number of each word's head, counted from 1; 0 = ROOT. relations: n names, as the
@@ -130,8 +209,8 @@ class Parse:
 
     @functools.cached_property
     def words(self):
-        """List of n words."""
-        return [self.text[start:end] for start, end in self.spans.tolist()]
+        """List of n words, as plain_characters reads them: ’s is 's."""
+        return words_at(self.text, self.spans)
 
     # In the next three, place i belongs to word i, and place 0 to ROOT, whose None equals no word.
 
@@ -168,7 +247,8 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
         CACHE_FORMAT and nltk's version, by which words differ, with a file for each SHARD of texts,
         written when it is whole: an interrupted call is gone on with.
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
-        by its `# text =`, or by its tokens where that is absent; spaces may be wider.
+        by its `# text =`, or by its tokens where that is absent; spaces may be wider. A text may
+        also be several of them in a row.
     workers: processes that parse, beside this one, and need a cache; 0: this one does.
 
     Raises ValueError when a text is not in conllu, or has other tokens there; OSError when a file
@@ -358,15 +438,47 @@ def _parse_in_batches(texts, parser):
     """(spans, (tags, heads, relations)) of each text; the parser gets about BATCH_WORDS at once."""
     rows, waiting, size = [], [], 0
     for k, text in enumerate(texts, 1):
-        waiting.append((text, split_words(text)[:MAX_WORDS]))
-        size += len(waiting[-1][1])
+        spans, lengths = split_sentences(text)
+        spans = spans[:MAX_WORDS]
+        waiting.append((spans, _cut(words_at(text, spans), lengths)))
+        size += len(spans)
         if size >= BATCH_WORDS or k == len(texts):
-            sentences = [[text[i:j] for i, j in spans.tolist()] for text, spans in waiting]
-            answers = iter(parser.parse([words for words in sentences if words]))   # none is empty
-            for (_, spans), words in zip(waiting, sentences):
-                rows.append((spans, next(answers) if words else ((), (), ())))
+            answers = _parse_joined([sentences for _, sentences in waiting], parser)
+            rows += [(spans, answer) for (spans, _), answer in zip(waiting, answers)]
             waiting, size = [], 0
     return rows
+
+
+def _cut(words, lengths):
+    """Words as lists of these lengths, as far as they go; none is empty."""
+    words = iter(words)
+    sentences = (list(itertools.islice(words, length)) for length in lengths)
+    return [sentence for sentence in sentences if sentence]
+
+
+def _parse_joined(texts, parser):
+    """(tags, heads, relations) of each text, which is a list of sentences, lists of words."""
+    answers = iter(parser.parse([words for sentences in texts for words in sentences]))
+    return [join_trees([next(answers) for _ in sentences]) for sentences in texts]
+
+
+def join_trees(trees):
+    """Trees of the sentences of a text, each (tags, heads, relations), as one.
+
+    Each root hangs from the first one as parataxis: so UD joins what only stands side by side.
+
+    >>> join_trees([(["VERB"], [0], ["root"]), (["PRON", "VERB"], [2, 0], ["nsubj", "root"])])
+    (['VERB', 'PRON', 'VERB'], [0, 3, 1], ['root', 'nsubj', 'parataxis'])
+    """
+    all_tags, all_heads, all_relations = [], [], []
+    for tags, heads, relations in trees:
+        before = len(all_heads)
+        root = all_heads.index(0) + 1 if before else 0
+        all_heads += [head + before if head else root for head in heads]
+        all_relations += [relation if head or not root else "parataxis"
+                          for head, relation in zip(heads, relations)]
+        all_tags += tags
+    return all_tags, all_heads, all_relations
 
 
 def _pack(rows):
@@ -389,36 +501,52 @@ def _own_parses(texts, paths):
     for path in paths:
         for sentence in read_conllu(path):
             known.setdefault(" ".join(sentence.text.split()), sentence)
-    known[""] = Sentence([], [])
-    missing = [text for text in texts if " ".join(text.split()) not in known]
+    found = {text: _known_sentences(text.split(), known) for text in texts}
+    missing = [text for text in texts if found[text] is None]
     if missing:
         raise ValueError(f"{', '.join(map(str, paths))}: no parse of {missing[0]!r} (of "
                          f"{len(texts)} texts, {len(missing)} have none); add one with the comment "
                          f"'# text = ...'")
-    return {text: _align(known[" ".join(text.split())], text) for text in texts}
+    return {text: _align(found[text], text) for text in texts}
 
 
-def _align(sentence, text):
-    """The Parse of text that a Sentence holds.
+def _known_sentences(parts, known):
+    """The known Sentences, the first as long as can be, that spell a text in these parts, or None.
+    """
+    found = []
+    while parts:
+        ends = (end for end in range(len(parts), 0, -1) if " ".join(parts[:end]) in known)
+        end = next(ends, None)
+        if end is None:
+            return None
+        found.append(known[" ".join(parts[:end])])
+        parts = parts[end:]
+    return found
+
+
+def _align(sentences, text):
+    """The Parse of text that Sentences hold.
 
     Where the words of a multiword token do not spell it, as de + le for du, each of them gets the
     span of the token, and its pieces count as the first of them.
     """
     forms, shared_by = [], []
-    for form, words, _ in sentence.tokens:
+    for form, words, _ in itertools.chain(*(sentence.tokens for sentence in sentences)):
         spelled = "".join(words) == form
         forms += words if spelled else [form]
         shared_by += [1] * len(words) if spelled else [len(words)]
     forms = ["".join(form.split()) for form in forms]
     if "".join(forms) != "".join(text.split()):
-        raise ValueError(f"{sentence.where}: the tokens {' '.join(forms)!r} do not spell the text "
-                         f"{text!r}")
+        raise ValueError(f"{sentences[0].where}: the tokens {' '.join(forms)!r} do not spell the "
+                         f"text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
     spans = np.repeat(_spans(places, [len(form) for form in forms]), shared_by, axis=0)
-    heads = np.array(sentence.column(HEAD)[:MAX_WORDS], np.int64)
+    tags, heads, relations = join_trees([[sentence.column(column) for column in
+                                          (TAG, HEAD, RELATION)] for sentence in sentences])
+    heads = np.array(heads[:MAX_WORDS], np.int64)
     heads[heads > MAX_WORDS] = 0   # a word whose head is left out hangs from ROOT
-    return Parse(text, spans[:MAX_WORDS], tuple(sentence.column(TAG)[:MAX_WORDS]), heads,
-                 tuple(sentence.column(RELATION)[:MAX_WORDS]))
+    return Parse(text, spans[:MAX_WORDS], tuple(tags[:MAX_WORDS]), heads,
+                 tuple(relations[:MAX_WORDS]))
 
 
 # ---- command line --------------------------------------------------------------------------------
@@ -428,7 +556,7 @@ def main(argv=None):
     arguments = Arguments("support.parses", "Writes parses as CoNLL-U to standard output.")
     source = arguments.add_mutually_exclusive_group(required=True)
     source.add_argument("file", nargs="?", metavar="FILE",
-                        help="one sentence a line; - is standard input")
+                        help="one text a line; - is standard input")
     source.add_argument("--conllu", metavar="FILE",
                         help="parse its words anew; keeps tokens and comments")
     arguments.add_argument("--shard", metavar="K/N", help="parse part K of N into "
@@ -445,38 +573,43 @@ def main(argv=None):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     if "conllu" in options:
-        sentences = read_conllu(options["conllu"], trees=False)
+        sentences = [(sentence, ["\n".join(sentence.column(FORM)).translate(PLAIN).split("\n")])
+                     for sentence in read_conllu(options["conllu"], trees=False)]
     else:
-        sentences = _read_sentences(options["file"])
-    for sentence in sentences:
-        if (words := len(sentence.word_rows)) > LONGEST:
+        sentences = _read_texts(options["file"])
+    for sentence, cut in sentences:
+        if (words := max(map(len, cut))) > LONGEST:
             raise ValueError(f"{sentence.where}: {words:,} words, expected one sentence of at most "
                              f"{LONGEST:,}; split it")
     for start in range(0, len(sentences), 512):
         print(format_conllu(_reparse(sentences[start:start + 512], parser)), end="")
 
 
-def _read_sentences(path):
-    """Sentences without tags, heads, relations, from a file with one a line, empty ones skipped."""
-    sentences = []
+def _read_texts(path):
+    """Texts of a file with one a line, empty ones skipped: each a Sentence without tags, heads,
+    relations, and lists of words, one for each of its sentences."""
+    texts = []
     for place, line in enumerate(text_lines(path), 1):
         text, rows = " ".join(line.split()), []
-        for number, (i, j) in enumerate(split_words(text).tolist(), 1):
+        spans, lengths = split_sentences(text)
+        for number, (i, j) in enumerate(spans.tolist(), 1):
             space = "_" if text[j:j + 1] in ("", " ") else "SpaceAfter=No"
             rows.append([str(number), text[i:j], *"_" * 7, space])
         if rows:
-            comments = [f"# sent_id = {len(sentences) + 1}", f"# text = {text}"]
-            sentences.append(Sentence(comments, rows, f"{path}, line {place}"))
-    return sentences
+            comments = [f"# sent_id = {len(texts) + 1}", f"# text = {text}"]
+            texts.append((Sentence(comments, rows, f"{path}, line {place}"),
+                          _cut(words_at(text, spans), lengths)))
+    return texts
 
 
-def _reparse(sentences, parser):
-    """The Sentences with the parser's tags, heads, relations; enhanced dependencies are cleared."""
-    answers = parser.parse([sentence.column(FORM) for sentence in sentences])
-    for sentence, answer in zip(sentences, answers):
+def _reparse(texts, parser):
+    """The Sentences of texts, each with its words cut, with the parser's tags, heads, relations;
+    enhanced dependencies are cleared."""
+    answers = _parse_joined([cut for _, cut in texts], parser)
+    for (sentence, _), answer in zip(texts, answers):
         for row, tag, head, relation in zip(sentence.word_rows, *answer):
             row[TAG], row[HEAD], row[RELATION], row[ENHANCED] = tag, str(head), relation, "_"
-    return sentences
+    return [sentence for sentence, _ in texts]
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ NAMES = [parse(f"by {name}", "ADP PROPN") for name in ("Rex", "Udo", "X-Ray2")]
         ("Iraq's Iraqis", "PROPN PART NOUN"), ("In Iraq", "ADP PROPN"),
         ("North Iraq", "ADJ PROPN")]),
     ("SwapNamedEnt", "Rexes left Iraq", "NOUN VERB PROPN", "Rexes left Udo"),
-    ("TwitterType", "  You and your dog are @you great.", "X " * 9,
+    ("TwitterType", "  You and your dog are @you great.", "X " * 8,
      "  U & ur dog r @you gr8."),
     ("AddPunc", " x\u3000", "X", fill(" #\u3000", ["... x", "-- x", "(x)", "* x *", "x!!", "x ...",
                                                    "x --"]))])
