@@ -94,7 +94,8 @@ def tree_similarity(a, b, theta=2.0):
 
     θ = 2, the paper's, ties its own example: Apple and company in one role, or Apple in two: 2.
 
-    Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone.
+    Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone. A
+        text of several sentences is one tree: later roots hang from the first as parataxis.
     """
     same_words = a.symbols[:, None] == b.symbols  # (n+1, m+1)
     same_types = a.types[1:, None] == b.types[1:]  # (n, m)
@@ -165,7 +166,8 @@ MANY = 100    # a hypernym with more direct hyponyms (person, travel) is too gen
 # Words of the closed classes, which WordNet lacks or mistakes (in: indium, it: information
 # technology): articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions but
 # for those of place that have opposites (up, down, above, below, inside, outside, near); pieces of
-# contractions; single letters.
+# contractions, and whole ones without apostrophe that are no other word (cant, jargon, and wont, a
+# habit, are rare; ill, id, lets, well, shell, hell, shed, wed are not); single letters.
 FUNCTION_WORDS = frozenset("""
     a an the this that these those such no none any each every either neither both another own there
     i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
@@ -176,11 +178,14 @@ FUNCTION_WORDS = frozenset("""
     on with at by from into onto upon as about over under after before between among against during
     without within through throughout across along around behind beneath beside besides beyond off
     out toward towards via per despite except not n't 's 'm 'd 're 've 'll re ve ll ca wo sha ai gon
-    na wan ta b c d e f g h j k l m n o p q r s t u v w x y z""".split())
+    na wan ta dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt wont wouldnt shouldnt
+    cant couldnt mustnt neednt aint im ive youre youve youll youd hes shes weve theyre theyve theyll
+    theyd itll thats whats whos wheres heres theres wanna gotta gonna b c d e f g h j k l m n o p q
+    r s t u v w x y z""".split())
 
 
 class Facts:
-    """What a lexicon knows of a word, as sets of keys. Words are related when their sets meet.
+    """What a lexicon knows of a word or expression, as sets of keys; related if they meet.
 
     senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms.
     parents: keys that it shares with its co-hyponyms.
@@ -199,9 +204,14 @@ class Facts:
 def relation_matrix(facts_a, facts_b):
     """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a, word j of b.
 
-    facts_a, facts_b: Facts of n and m words, None for a word that the lexicon lacks. "hypernym"
-    holds where word j is one of word i, as animal is of dog; "hyponym" where word i is one of j.
+    facts_a, facts_b: Lexicon.facts of n and m words. "hypernym" holds where word j is one of word
+    i, as animal is of dog; "hyponym" where word i is one of j.
 
+    Assumes: words and expressions, which the paper does not tell apart. Each word is compared by
+        itself. What is known of an expression is then added at all its words (New York, city: at
+        New and York), but for words that are synonyms or antonyms of a word of the other part: in
+        little girl, big girl these are little, big and girl, girl; turn on, turn off are antonyms
+        at on, off. Equal words that the lexicon knows are synonyms; others are not related.
     Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
         example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms.
 
@@ -211,24 +221,53 @@ def relation_matrix(facts_a, facts_b):
     [[], ['synonym'], ['hypernym']]
     """
     k = np.zeros((len(facts_a), len(facts_b), len(RELATIONS)), bool)  # (n, m, R)
-    known_b = [(j, facts) for j, facts in enumerate(facts_b) if facts]
-    for i, word in enumerate(facts_a):
-        if word is None:
-            continue
-        for j, other in known_b:
-            if not word.keys.isdisjoint(other.keys):
-                k[i, j] = related(word, other)
+    (words_a, expressions_a), (words_b, expressions_b) = parts(facts_a), parts(facts_b)
+    for rows, columns, relations in meetings(words_a, words_b):
+        k[rows, columns] = relations
+    settled = k[..., :2].any(-1)  # (n, m)
+    for rows, columns, relations in itertools.chain(
+            meetings(words_a, expressions_b), meetings(expressions_a, words_b),
+            meetings(expressions_a, expressions_b)):
+        there = settled[rows, columns]
+        free = ~there.any(1)[:, None] & ~there.any(0)
+        k[rows, columns] |= free[..., None] & relations
+    k[..., 4] &= ~k[..., 0]
     return k  # (n, m, R)
 
 
+def parts(facts):
+    """(words, expressions) of a sentence, two dicts: Facts -> slices of the words where it is."""
+    words, expressions = {}, {}
+    for i, known in enumerate(facts):
+        for size, found in (known or {}).items():
+            part = words if size == 1 else expressions
+            part.setdefault(found, []).append(slice(i, i + size))
+    return words, expressions
+
+
+def meetings(parts_a, parts_b):
+    """Yields (slice of a, slice of b, five bool: which RELATIONS hold) where one may hold."""
+    for word, places_a in parts_a.items():
+        for other, places_b in parts_b.items():
+            if not word.keys.isdisjoint(other.keys):
+                relations = related(word, other)
+                for rows, columns in itertools.product(places_a, places_b):
+                    yield rows, columns, relations
+
+
 def related(word, other):
-    """Which RELATIONS hold of two words, as five bool, from the Facts of each."""
-    synonym = not word.senses.isdisjoint(other.senses)
-    return (synonym,
+    """Which RELATIONS hold, five bool, from two Facts.
+
+    Where one has all senses of the other, they are a word and itself (eat, eats) or as good as
+    that: synonyms and nothing else, though one sense of eat is a hypernym of another.
+    """
+    if word.senses <= other.senses or word.senses >= other.senses:
+        return True, False, False, False, False
+    return (not word.senses.isdisjoint(other.senses),
             not word.opposites.isdisjoint(other.senses),
             not word.ancestors.isdisjoint(other.senses),
             not word.senses.isdisjoint(other.ancestors),
-            not synonym and not word.parents.isdisjoint(other.parents))
+            not word.parents.isdisjoint(other.parents))
 
 
 class Lexicon:
@@ -247,16 +286,22 @@ class Lexicon:
                 self.expressions.setdefault(first, set()).add(name)
 
     def facts(self, words):
-        """Facts of n words of a sentence, a list; None for a word that the lexicon lacks.
+        """What is known at each of n words of a sentence, a list: a dict, or None for nothing.
 
-        Each word of an expression (New York, ice creams) gets the Facts of the expression in place
-        of its own. Of expressions that overlap, the one that starts first counts, then the longest.
+        {1: Facts of the word, 2: Facts of an expression of two words that starts with it (New York,
+        ice creams)}; others have 3 or 4 words. Of expressions that overlap, the one that starts
+        first counts, then the longest.
         """
-        words, facts = [word.casefold() for word in words], []
-        while len(facts) < len(words):
-            start = len(facts)
-            name, size = self.expression(words[start:start + LONGEST]) or (words[start], 1)
-            facts += [self.look_up(name)] * size
+        words, facts, end = [word.casefold() for word in words], [], 0
+        for i, word in enumerate(words):
+            found, own = {}, self.look_up(word)
+            if own:
+                found[1] = own
+            expression = i >= end and self.expression(words[i:i + LONGEST])
+            if expression:
+                name, size = expression
+                found[size], end = self.look_up(name), i + size
+            facts.append(found or None)
         return facts
 
     def expression(self, words):

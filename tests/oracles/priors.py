@@ -76,19 +76,19 @@ def M_F(a, b, tf_a, tf_b, printed, without):
 
 # ---- Knowledge Eq. (2) ---------------------------------------------------------------------------
 
-def names_of(words, names):
-    """For each word, the name under which it is looked up: itself, or the expression it is in."""
-    words, found = [word.casefold() for word in words], []
-    while len(found) < len(words):
-        i = len(found)
-        spoken = [" ".join(words[i:i + size]) for size in (4, 3, 2) if i + size <= len(words)]
-        best = next((name for name in spoken if name in names), words[i])
-        found += [best] * (best.count(" ") + 1)
+def expressions_of(words, names):
+    """(place, size, expression) of those in a sentence: first ones, long ones, none overlapping."""
+    found, i = [], 0
+    while i < len(words):
+        spoken = [(i, size, " ".join(words[i:i + size])) for size in (4, 3, 2)]
+        fits = [part for part in spoken if i + part[1] <= len(words) and part[2] in names]
+        found += fits[:1]
+        i += fits[0][1] if fits else 1
     return found
 
 
 def table_relations(pairs, x, y):
-    """The relations of two names by a table of pairs, dict relation -> pairs."""
+    """The relations of two words or expressions by a table of pairs, dict relation -> pairs."""
     found, listed = set(), set()
     for relation, rows in pairs.items():
         for p, q in rows:
@@ -98,6 +98,33 @@ def table_relations(pairs, x, y):
                 found.add(relation)
             if (q, p) == (x, y):
                 found.add("hyponym" if relation == "hypernym" else relation)
-    if x == y and x in listed:
-        found.add("synonym")
-    return found - {"cohyponym"} if "synonym" in found else found
+    if x == y:
+        return {"synonym"} if x in listed else set()
+    return found
+
+
+def table_matrix(pairs, a, b):
+    """k_ij of the words of two sentences by such a table, rows of sets of relations."""
+    a, b = [word.casefold() for word in a], [word.casefold() for word in b]
+    names = {name.casefold() for rows in pairs.values() for pair in rows for name in pair}
+    own = [[table_relations(pairs, x, y) for y in b] for x in a]
+    k = [[set(relations) for relations in row] for row in own]
+
+    def settled(i, j):
+        return own[i][j] & {"synonym", "antonym"}
+
+    parts_a, parts_b = ([(i, 1, word) for i, word in enumerate(words)]
+                        + expressions_of(words, names) for words in (a, b))
+    for start_a, size_a, x in parts_a:
+        for start_b, size_b, y in parts_b:
+            rows, columns = range(start_a, start_a + size_a), range(start_b, start_b + size_b)
+            for i in rows:
+                for j in columns:
+                    if not (any(settled(i, other) for other in columns)
+                            or any(settled(other, j) for other in rows)):
+                        k[i][j] |= table_relations(pairs, x, y)
+    for row in k:
+        for relations in row:
+            if "synonym" in relations:
+                relations.discard("cohyponym")
+    return k
