@@ -23,7 +23,8 @@ import json
 import math
 import random
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -432,6 +433,34 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive=""):
 
 # --------------------------------------------------------------------------------------- data sets
 
+def split_qqp(path):
+    """`split_rows` of QQP: a field with quotes in it is written as in csv, "Why ""A""?", and no
+    other is. A quote of any other kind is text, and none reaches beyond its field.
+    """
+    for line, fields in split_rows(path):
+        for i, text in enumerate(fields):
+            if re.fullmatch('"(?:[^"]|"")*"', text):
+                fields[i] = text[1:-1].replace('""', '"')
+        yield line, fields
+
+
+def split_tweets(path):
+    """`split_rows` of Twitter-URL: ten lines of its test file have an empty field before the URL.
+    """
+    for line, fields in split_rows(path):
+        if len(fields) == 5 and not fields[3] and fields[4].startswith("http"):
+            del fields[3]
+        yield line, fields
+
+
+def split_sick(path):
+    """`split_rows` of SICK, whose column of labels has two names."""
+    for line, fields in split_rows(path):
+        if "entailment_judgment" in fields:
+            fields[fields.index("entailment_judgment")] = "entailment_label"
+        yield line, fields
+
+
 class File(NamedTuple):
     """A published file; size in bytes and sha256 are checked after a download."""
     url: str
@@ -449,7 +478,7 @@ class Source:
     """One published data set: its files, how they are read, what is measured.
 
     The ending of a table's name is its form: .csv has commas and quotes, .jsonl one JSON object on
-    each line, all else tabs and no quoting.
+    each line, all else tabs and no quoting but what `rows` knows of.
     """
     files: tuple[File, ...]              # to download: the tables, or a zip of them; () if none is
     splits: dict[str, str]               # split -> its table
@@ -464,6 +493,8 @@ class Source:
     dev_share: float = 0.0               # this share of train, drawn by a fixed seed, becomes dev
     on_request: str = ""                 # who gives the tables out, where nothing can be downloaded
     pairs: dict[str, int] = field(default_factory=dict)     # split -> how many were published
+    rows: Callable = split_rows          # path -> lines' fields, of tables with an oddity
+    other: dict = field(default_factory=dict)    # what differs in another edition of the tables
 
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
@@ -496,7 +527,7 @@ SOURCES = {
         files=(File(f"{GLUE}/QQP-clean.zip", 41696084,
                     "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), unlabelled=("test",)),
+        metrics=("accuracy", "f1"), unlabelled=("test",), rows=split_qqp),
     "stsb": Source(
         pairs=dict(train=5749, dev=1500, test=1379),
         files=(File(f"{STSB}/stsb-en-train.csv", 708863,
@@ -508,7 +539,8 @@ SOURCES = {
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
         columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
     "mnli": Source(
-        pairs=dict(train=392702, dev_matched=9815, dev_mismatched=9832),
+        pairs=dict(train=392702, dev_matched=9815, dev_mismatched=9832, test_matched=9796,
+                   test_mismatched=9847),
         files=(File(f"{GLUE}/MNLI.zip", 312783507,
                     "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
         splits={split: f"{split}.tsv" for split in (
@@ -536,7 +568,10 @@ SOURCES = {
         splits=dict.fromkeys(TABLES, "SICK.txt"),
         split_column=("SemEval_set", "TRAIN", "TRIAL", "TEST"),
         columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",)),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",), rows=split_sick,
+        other=dict(pairs=dict(train=4500, dev=500, test=4927), split_column=(),
+                   splits={"train": "SICK_train.txt", "dev": "SICK_trial.txt",
+                           "test": "SICK_test_annotated.txt"})),
     "scitail": Source(
         pairs=dict(train=23596, dev=1304, test=2126),
         files=(File(f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
@@ -544,7 +579,7 @@ SOURCES = {
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
         columns=(0, 1, 2), labels=("neutral", "entails"), metrics=("accuracy",)),
     "twitterurl": Source(
-        pairs=dict(test=9334),
+        pairs=dict(train=42200, test=9334), rows=split_tweets,
         files=(), on_request="its authors give them out on request (https://languagenet.github.io)",
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
         columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), dev_share=0.05,
@@ -569,14 +604,50 @@ def load_task(name, data_dir, progress=True):
         near = difflib.get_close_matches(name, ["toy", *SOURCES], 1)
         raise ValueError(f"task {name!r}: no such task; expected one of toy, {', '.join(SOURCES)}"
                          + (f" (did you mean {near[0]}?)" if near else ""))
-    source, folder = SOURCES[name], Path(data_dir) / name
+    folder = Path(data_dir) / name
+    source = find_edition(name, folder)
     fetch_tables(name, source, folder, progress)
     splits = read_source(source, folder)
-    for split, published in source.pairs.items():
-        if len(splits[split]) != published and progress:
-            tqdm.write(f"{folder}: {len(splits[split])} pairs of {split}, {published} were "
-                       f"published: another edition, or cut off")
+    if progress:
+        compare_sizes(source, folder, {split: len(pairs) for split, pairs in splits.items()})
     return Task(name, source.labels, source.metrics, source.selection), splits
+
+
+def find_edition(name, folder):
+    """The Source of a task, or its other edition where only the tables of that one are there.
+
+    Raises: FileNotFoundError where a part of them is there.
+    """
+    source = SOURCES[name]
+    other = replace(source, **source.other)
+    here, lacking = [], []
+    for table in other.splits.values():
+        (here if (folder / table).exists() else lacking).append(table)
+    if not source.other or not here or all((folder / x).exists() for x in source.splits.values()):
+        return source
+    if lacking:
+        raise FileNotFoundError(f"task {name!r}: {folder} has {listed(here)} and lacks "
+                                f"{listed(lacking)}; put there {name_tables(source)}")
+    return other
+
+
+def name_tables(source):
+    """What a folder needs: the tables of a source, or those of its other edition."""
+    editions = source.splits, source.other["splits"]
+    return ", or ".join(" and ".join(dict.fromkeys(splits.values())) for splits in editions)
+
+
+def compare_sizes(source, folder, sizes):
+    """Says in one line which splits have not as many pairs as were published.
+
+    sizes: dict split -> number of pairs.
+    """
+    if source.dev_share:
+        sizes["train"] += sizes["dev"]   # both are the published training split
+    differ = [f"{sizes[split]} of {split} ({published} were published)"
+              for split, published in source.pairs.items() if sizes[split] != published]
+    if differ:
+        tqdm.write(f"{folder}: pairs: {', '.join(differ)}: another edition, or cut off")
 
 
 def fetch_tables(name, source, folder, progress):
@@ -590,8 +661,11 @@ def fetch_tables(name, source, folder, progress):
         path = folder / file.name
         fetched = not path.exists()
         if fetched:
+            place = f"put the file at {path} by hand"
+            if source.other:
+                place += f", or {name_tables(source)} beside it"
             download(file.url, path, file.size, file.sha256, progress,
-                     remedy=f"put the file at {path} by hand, or take the task toy")
+                     remedy=f"{place}, or take the task toy")
         if path.suffix == ".zip":
             extract(path, folder, lacking)
             if fetched:                  # what the user put there stays
@@ -622,8 +696,12 @@ def read_split(source, folder, split):
     a, b, label = source.columns
     column, words = source.split_column[:1], source.split_column[1:]
     ids = source.dev_ids[1:] if split == "train" else ()
-    read = read_objects if path.suffix == ".jsonl" else read_table
-    for where, row in read(path, (*source.columns[:2 + labelled], *column, *ids)):
+    columns = (*source.columns[:2 + labelled], *column, *ids)
+    if path.suffix == ".jsonl":
+        table = read_objects(path, columns)
+    else:
+        table = read_table(path, columns, rows=source.rows(path))
+    for where, row in table:
         if column:
             place = parse_label(row[column[0]], words, f"{where}, {column[0]}")
             if list(source.splits)[place] != split:

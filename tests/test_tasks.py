@@ -90,8 +90,11 @@ PUBLISHED = {
         Pair('"It."', "fell", 1))),
     "qqp": (("0", "1"), ("accuracy", "f1"), alike(
         "train.tsv dev.tsv TEST.TSV", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-        '133\t21\t22\tHow is "it?\tWhy?\t0\n402\t23\t24\tWhat?\t\t1\n',
-        Pair('How is "it?', "Why?", 0), Pair("What?", "", 1))),
+        '133\t21\t22\t"How do I ""X""?"\tHow is "it?\t0\n402\t23\t24\tWhat?\t\t1\n'
+        '7\t8\t9\t"Open\tclosed"\t0\n6\t8\t9\t"A" or "B"\t"""A"" is?"\t1\n5\t8\t9\tOn ""\t"E\t0\n'
+        '4\t8\t9\tLast\t"F ""g"\t1\n',
+        Pair('How do I "X"?', 'How is "it?', 0), Pair("What?", "", 1), Pair('"Open', 'closed"', 0),
+        Pair('"A" or "B"', '"A" is?', 1), Pair('On ""', '"E', 0), Pair("Last", 'F "g', 1))),
     "stsb": ((), ("pearson", "spearman"), alike(
         "stsb-en-train.csv stsb-en-dev.csv stsb-en-test.csv",
         'A plane.,"F\'s",5.0\n"He ""said"", no.","A, b",0.8\n',
@@ -101,6 +104,10 @@ PUBLISHED = {
         "index\tsentence1_parse\tsentence1\tsentence2\tlabel1\tgold_label\n"
         '0\t(S)\tOne "way.\t-\tneutral\tneutral\n2\t(S)\tC\tD\t-\tcontradiction\n',
         Pair('One "way.', "-", 1), Pair("C", "D", 2))),
+    "qnli": (("entailment", "not_entailment"), ("accuracy",), alike(
+        "train.tsv dev.tsv TEST.TSV", "index\tquestion\tsentence\tlabel\n"
+        '0\tWho "is\tHe.\tnot_entailment\n1\t"Why"\tSo.\tentailment\n',
+        Pair('Who "is', "He.", 1), Pair('"Why"', "So.", 0))),
     "snli": (NLI, ("accuracy",), alike(
         "snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl",
         snli("neutral", 'A "b"\t\u2028.', "naïve ") + snli("-", "X", "Y") + "\n"
@@ -116,7 +123,9 @@ PUBLISHED = {
         Pair('"A" and "b.', "C is.", 0), Pair("D", "E", 1))),
     "twitterurl": (("0", "1"), ("f1", "accuracy"), ({
         TWITTER: "\n" + "".join(f"A{i} \tMT so .\t({i % 7}, 6)\tu\n\n" for i in range(100)),
-        "Twitter_URL_Corpus_test.txt": "".join(f"C{n} \tD{n} \t({n},6)\tu\n\n" for n in range(7))},
+        "Twitter_URL_Corpus_test.txt": "".join(
+            f"C{n} \tD{n} \t({n},6)\t{gap}https://t.co/x\n{blank}"
+            for n, gap, blank in zip(range(7), [""] * 5 + ["\t"] * 2, ["\n", "", " \n"] * 3))},
         {"train": [Pair(f"A{i}", "MT so .", int(i % 7 > 3)) for i in range(100)
                    if i % 7 != 3 and i not in DRAWN],
          "dev": [Pair(f"A{i}", "MT so .", int(i % 7 > 3)) for i in DRAWN],
@@ -157,12 +166,82 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
     ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "DEV"), ":2, SemEval_set: .*TRAIN, TRIAL"),
     ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "TRAIN"), ": no pairs for dev"),
     ("snli", "snli_1.0_dev.jsonl", '{"sentence1": "A", "sentence2": null}\n', ":1: expected an "),
+    ("sick", "SICK.txt", "pair_ID\tsentence_A\tsentence_B\n", ":1: .*each of .*SemEval_set once"),
+    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t\t(1,6)\thttp\n", ":2: expected 4 fields"),
+    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t(1,6)\t\t\n", ":2: expected 4 fields"),
+    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t(1,6)\tC\thttp\n", ":2: expected 4 fields"),
+    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t\thttp\n", ":2: unknown label ''"),
+    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t(1,6)\n", ":2: expected 4 fields"),
     ("snli", "snli_1.0_dev.jsonl", "[" * 100000, ":1: not valid JSON")])
 def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text, message):
     folder = publish(tmp_path, task, **{name: text})
     with pytest.raises(ValueError, match=re.escape(str(folder / name)) + message) as error:
         load_task(task, tmp_path)
     assert "\n" not in str(error.value)
+
+
+SICK_PARTS = {"SICK_train.txt": "train", "SICK_trial.txt": "dev", "SICK_test_annotated.txt": "test"}
+
+
+def sick_part(split):
+    return ("pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+            f"1\tA {split}\tB\t4.5\tENTAILMENT\n2\tC\tD\t3.6\tNEUTRAL\n")
+
+
+def test_sick_in_three_files(monkeypatch, tmp_path, capsys):
+    """As SemEval gave it out; SICK.txt goes before them; a part of them is no data set."""
+    def offline(*args, remedy):
+        raise ValueError(remedy)
+    monkeypatch.setattr(tasks, "download", offline)
+    with pytest.raises(ValueError, match="SICK.zip by hand, or SICK.txt, or SICK_train.txt and "
+                       "SICK_trial.txt and SICK_test_annotated.txt beside it"):
+        load_task("sick", tmp_path)
+    for name, split in SICK_PARTS.items():
+        if split == "test":
+            with pytest.raises(FileNotFoundError, match="has SICK_train.txt, SICK_trial.txt and "
+                               "lacks SICK_test_annotated.txt; put there SICK.txt, or SICK_train"):
+                load_task("sick", tmp_path)
+        write_file(tmp_path / "sick", name, sick_part(split))
+    splits = load_task("sick", tmp_path)[1]
+    assert splits == {split: [Pair(f"A {split}", "B", 1), Pair("C", "D", 0)]
+                      for split in ("train", "dev", "test")}
+    assert re.search("2.*4500.* 2.*500.* 2.*4927", capsys.readouterr().out)
+    publish(tmp_path, "sick")
+    assert load_task("sick", tmp_path)[1] == PUBLISHED["sick"][2][1]
+
+
+def test_columns_of_sick_in_any_order(tmp_path):
+    rows = "".join(f"{split}\tNEUTRAL\tB\t{i}\t4.5\tA\n"
+                   for i, split in enumerate(("TEST", "TRAIN", "TRIAL")))
+    header = "SemEval_set entailment_judgment sentence_B pair_ID relatedness_score sentence_A\n"
+    publish(tmp_path, "sick", **{"SICK.txt": header.replace(" ", "\t") + rows})
+    assert load_task("sick", tmp_path)[1] == dict.fromkeys(("train", "dev", "test"),
+                                                           [Pair("A", "B", 0)])
+
+
+COUNTS = {                               # of the papers and of GLUE, in the order of the splits
+    "mrpc": (3668, 408, 1725), "rte": (2490, 277, 3000), "qqp": (363846, 40430, 390965),
+    "stsb": (5749, 1500, 1379), "mnli": (392702, 9815, 9832, 9796, 9847),
+    "qnli": (104743, 5463, 5463), "snli": (549367, 9842, 9824), "sick": (4439, 495, 4906),
+    "scitail": (23596, 1304, 2126), "twitterurl": (42200, 9334)}
+
+
+@pytest.mark.parametrize("task", tasks.SOURCES)
+def test_numbers_of_pairs_are_those_published(monkeypatch, tmp_path, capsys, task):
+    """One line says where they differ, nothing where they do not, and the pairs are there."""
+    publish(tmp_path, task)
+    splits = PUBLISHED[task][2][1]
+    held = {split: len(pairs) for split, pairs in splits.items()}
+    if task == "twitterurl":
+        held["train"] += held.pop("dev")                         # drawn from train
+    differ = ", ".join(f"{held[split]} of {split} ({count} were published)" for split, count
+                       in zip(tasks.SOURCES[task].pairs, COUNTS[task], strict=True))
+    assert load_task(task, tmp_path)[1] == splits
+    assert capsys.readouterr().out == (
+        f"{tmp_path / task}: pairs: {differ}: another edition, or cut off\n")
+    monkeypatch.setitem(tasks.SOURCES, task, replace(tasks.SOURCES[task], pairs=held))
+    load_task(task, tmp_path)
+    assert capsys.readouterr().out == ""
 
 
 # ---- downloads
@@ -187,14 +266,12 @@ def zipped(task, **more):
     return out.getvalue()
 
 
-def test_missing_files_alone_are_downloaded(monkeypatch, tmp_path, capsys):
-    """That their splits are not as large as the published ones is said."""
+def test_missing_files_alone_are_downloaded(monkeypatch, tmp_path):
     files, splits = PUBLISHED["mrpc"][2]
     calls = serve(monkeypatch, files)
     write_file(tmp_path / "mrpc", "mrpc_dev_ids.tsv", files["mrpc_dev_ids.tsv"])
     assert load_task("mrpc", tmp_path)[1] == splits
     assert calls == [("msr_paraphrase_train.txt", 1047044), ("msr_paraphrase_test.txt", 441275)]
-    assert f"{len(splits['test'])} pairs of test, 1725 were published" in capsys.readouterr().out
 
 
 def test_zips_are_extracted(monkeypatch, tmp_path):
