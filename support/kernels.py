@@ -5,6 +5,8 @@ numbers for L tokens, which autograd would keep for the backward pass. Here both
 the pairs block by block, and the backward pass computes its blocks again. Memory: B·L·L scores and
 one block, so it grows with L², never with L²·A.
 
+Under torch.compile each score is one line, whose pairs the compiler never writes down.
+
 Left out: what the scores are for (semmatch.py), a kernel of our own for the GPU.
 """
 import torch
@@ -15,6 +17,7 @@ from torch.autograd.function import once_differentiable
 # Numbers in a block: 2 MB, about the caches of two cores, and few enough blocks that threads,
 # which wait for each other after each, do not wait often; 256 MB.
 BLOCK = {"cpu": 2 ** 19, "cuda": 2 ** 26}
+LIMIT = {torch.float32: 43.0, torch.float64: 350.0}  # of x, that e^(2x) may be a normal number
 
 
 def pair_blocks(keys, queries):
@@ -25,8 +28,8 @@ def pair_blocks(keys, queries):
     Args: keys, queries: (B, L, A). Returns: one after the other, slices of sentences and of query
     rows, and views whose sum, product or difference is the block (sentences, rows, L, A).
     """
-    size, row = BLOCK.get(keys.device.type, 2 ** 22), max(1, keys[0].numel())
-    many, rows = max(1, size // (row * queries.shape[1])), max(1, size // row)
+    size, row = BLOCK.get(keys.device.type, 2 ** 22), max(1, keys.shape[1] * keys.shape[2])
+    many, rows = max(1, size // (row * max(1, queries.shape[1]))), max(1, size // row)
     for b in (slice(i, i + many) for i in range(0, len(keys), many)):
         for i in (slice(i, i + rows) for i in range(0, queries.shape[1], rows)):
             yield b, i, keys[b, None], queries[b, i, None]
@@ -58,9 +61,8 @@ class AdditiveScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx, keys, queries, w):
         with torch.autocast(keys.device.type, enabled=False):
-            limit = 43.0 if keys.dtype == torch.float32 else 350.0
             ctx.split = keys.device.type == "cpu" and all(
-                x.abs().amax() < limit for x in (keys, queries) if x.numel())
+                x.abs().amax() < LIMIT[x.dtype] for x in (keys, queries) if x.numel())
             if ctx.split:
                 keys, queries = (2 * keys).exp(), (2 * queries).exp()
             ctx.save_for_backward(keys, queries, w)
@@ -86,10 +88,18 @@ class AdditiveScores(torch.autograd.Function):
 def additive_scores(keys, queries, w):
     """score_ij = wᵀ tanh(keys_j + queries_i): the additive attention of Bahdanau et al. (2015).
 
+    Compiled, parts are held within ±43, in float64 ±350, where e^(2x) is finite and above 0. That
+    changes a score only where two parts beyond ±30 have opposite signs.
+
     Args: keys, queries: (B, L, A); w: (A,); all float32 or all float64.
     Returns: (B, L, L), row i is queries_i's.
     """
-    return AdditiveScores.apply(keys, queries, w)  # (B, L, L)
+    if not torch.compiler.is_compiling():
+        return AdditiveScores.apply(keys, queries, w)  # (B, L, L)
+    limit = LIMIT[keys.dtype]
+    keys, queries = ((2 * x.clamp(-limit, limit)).exp() for x in (keys, queries))
+    r = 1 / (1 + keys[:, None] * queries[:, :, None])  # (B, L, L, A)
+    return w.sum() - 2 * (r * w).sum(-1)  # (B, L, L)
 
 
 class DifferenceScores(torch.autograd.Function):
@@ -118,9 +128,12 @@ class DifferenceScores(torch.autograd.Function):
 def l1_distances(q, k):
     """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key.
 
-    torch.cdist is no faster, and on a GPU its backward pass needs L²·A numbers.
+    torch.cdist is no faster on an AMD EPYC and keeps more for its backward pass, on a GPU L²·A
+    numbers.
 
     Args: q, k: (B, L, A), both float32 or both float64.
     Returns: (B, L, L), row i is q_i's.
     """
+    if torch.compiler.is_compiling():
+        return (q[:, :, None] - k[:, None]).abs().sum(-1)  # (B, L, L)
     return DifferenceScores.apply(q, k)  # (B, L, L)

@@ -22,7 +22,7 @@ import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare
 from shapes import Tracer
-from support import conllu, options, parser, parses, tasks, toy, words
+from support import conllu, kernels, options, parser, parses, tasks, toy, words
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
@@ -143,8 +143,9 @@ def run_words(monkeypatch):
     a, b = made.values()
     assert conllu.tree_depths(a.heads).tolist() == [1, 0, 1]
     priors.dependency_matrix(a, b, np.ones(3), np.ones(5), {4})
-    sizes = dict(word_size=5, character_size=3, filters=2, hidden=7, arc_size=11, relation_size=13)
-    known = {"words": ["p", "q"], "characters": ["p"], "tags": ["NOUN", "VERB"]}
+    sizes = dict(word_size=5, vector_size=17, character_size=3, filters=2, hidden=7, arc_size=11,
+                 relation_size=13)
+    known = {"words": ["p", "q"], "characters": ["p"], "tags": ["NOUN", "VERB"], "vectors": ["q"]}
     small = parser.Parser(known | {"relations": ["root", "obj", "x"]}, **sizes)
     small.parse([list("pqrpq"), list("qq"), ["p"]])
     small([list("pqrpq")], unknown=0.5)
@@ -172,12 +173,20 @@ def run_bench():
     subject.train()
 
 
+def run_compiled_scores(monkeypatch):
+    q, k, w = torch.ones(3, 7, 11), torch.ones(3, 7, 11), torch.ones(11)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    kernels.l1_distances(q, k)
+    kernels.additive_scores(k, q, w)
+
+
 def test_shape_comments_are_right(monkeypatch):
     """Every shape comment of every file, run on small inputs; none is wrong, none is left out."""
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()
         run_words(monkeypatch)
         run_bench()
+        run_compiled_scores(monkeypatch)
     assert tracer.wrong == [] and tracer.never_run == set()
 
 
@@ -268,7 +277,8 @@ def test_equation_table_is_complete():
 
 FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
            "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
-EXERCISES = {"--out", "--force", "--list"}                              # of make_exercise.py
+EXERCISES = {"--out", "--force", "--list", "--level", "--exercise", "--seed", "--jobs", "--csv",
+             "--json", "--wrap"}                           # of make_exercise.py and grade.py
 OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs
 STAND_INS = {"TASK": "rte", "MODEL": "dafa", "NAME": "dafa"}
 

@@ -45,6 +45,33 @@ def test_scores_equal_the_naive_form(function, naive, sizes, block, monkeypatch)
     assert got.dtype == torch.float32 and torch.equal(got, function(*inputs))
 
 
+@each_score
+def test_nothing_has_scores(function, naive, sizes):
+    """No sentence, no token, parts of no number."""
+    for zero in ((0, L, A), (B, 0, A), (B, L, 0)):
+        inputs = [torch.ones(*zero[-len(size):], requires_grad=True) for size in sizes]
+        scores = function(*inputs)
+        assert torch.equal(scores, naive(*inputs))
+        scores.sum().backward()
+        assert all(x.grad.shape == x.shape and not x.grad.any() for x in inputs)
+
+
+@each_score
+def test_the_form_that_is_compiled(function, naive, sizes, monkeypatch):
+    """Values and gradients, a distance of 0 among them; no overflow where parts are large."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    inputs = [normal(*size, seed=i).requires_grad_() for i, size in enumerate(sizes)]
+    with torch.no_grad():
+        inputs[0][1, 4] = inputs[1][1, 3]
+        inputs[0][2], inputs[0][0, 1, 2] = 1e4 * inputs[0][2], -1e5
+    for dtype, within in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        given = [x.detach().to(dtype).requires_grad_() for x in inputs]
+        got, want, e = function(*given), naive(*given), normal(B, L, M, seed=4).to(dtype)
+        same(got, want, within)
+        for x, y in zip(*(torch.autograd.grad(out, given, e) for out in (got, want))):
+            same(x, y, within)
+
+
 @pytest.mark.parametrize("dtype, limit, within", [
     (torch.float32, 40.0, 2e-4), (torch.float32, 60.0, 2e-4), (torch.float64, 1e5, 1e-9)])
 def test_additive_scores_of_large_parts(dtype, limit, within):
