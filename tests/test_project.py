@@ -50,13 +50,13 @@ def test_memory_of_a_pair():
     reader = batches.Reader(SelfAttention, 512, tokenizer=PairTokenizer.train(["fox"]))
     parses.parse_texts(["fox"], ChainParser(), progress=False)  # loads what it needs
     tracemalloc.start()
-    pairs = [tasks.Pair(f"{i} " + "fox " * 24, f"{i} fox", 1) for i in range(300)]
+    pairs = [tasks.Pair(f"{i} " + "fox " * 24, f"{i} fox", 1) for i in range(900)]
     examples, _ = reader.examples(pairs), gc.collect()
     kept = tracemalloc.get_traced_memory()[0]
     texts = [text for x in pairs for text in (x.a, x.b)]
     trees, _ = parses.parse_texts(texts, ChainParser(), progress=False), gc.collect()
     added = tracemalloc.get_traced_memory()[0] - kept
     tracemalloc.stop()
-    assert kept == pytest.approx(300 * pair + sum(map(len, texts)), rel=0.25)
+    assert kept == pytest.approx(900 * pair + sum(map(len, texts)), rel=0.25)
     assert examples.mapped.nbytes == 12 * sum(examples.lengths)
-    assert added == pytest.approx(300 * (tree + 27 * word), rel=0.25) and len(trees) == 600
+    assert added == pytest.approx(900 * (tree + 27 * word), rel=0.25) and len(trees) == 1800
