@@ -103,7 +103,7 @@ def tree_similarity(a, b, theta=2.0):
     return agreeing * np.where(same_types, theta, 1.0)  # (n, m)
 
 
-def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False):
+def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
     """S of DAFA Eq. (4), (n, m) float64, for parses a and b of n and m words.
 
         S(i, j) = α + ν · Σ S(x, y) over children x of i, y of j,   if t_i = t_j and r_i = r_j
@@ -120,7 +120,7 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False):
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = float(alpha) * match  # (n+1, m+1)
-    if printed:
+    if typeset:
         children_a = np.bincount(a.heads, minlength=len(a.symbols))  # (n+1,)
         children_b = np.bincount(b.heads, minlength=len(b.symbols))  # (m+1,)
         S = S * np.outer(children_a, children_b)  # (n+1, m+1)
@@ -151,7 +151,7 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
                          f"got {sorted(without)}")
     alone = {"tree", "subgraph"} <= set(without) and "tfidf" not in without
     M = float(alone) if "tree" in without else tree_similarity(a, b)
-    S = 0 if "subgraph" in without else subgraph_similarity(a, b, printed=4 in printed)
+    S = 0 if "subgraph" in without else subgraph_similarity(a, b, typeset=4 in printed)
     size = len(a.heads), len(b.heads)
     tf = np.ones(size) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
     return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)

@@ -87,7 +87,7 @@ def attentive_pooling(states, mask, W, w):
     return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights
 
 
-def choose(states, keys, mask, clue, w_d, beta, left=None, printed=False):
+def choose(states, keys, mask, clue, w_d, beta, left=None, typeset=False):
     """F(·), attention that looks at one word.
     DRr-Net Eqs. (5), (6); LadRa-Net Eqs. (13), (14), its second line
 
@@ -97,21 +97,21 @@ def choose(states, keys, mask, clue, w_d, beta, left=None, printed=False):
     Departs: Eq. (5) takes the arg-max of ᾱ, a sum of weights and so the number 1, by an operation
     that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is left of
     each word; but less than one times a negative score is a higher score. Here the weight is
-    ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
+    ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `typeset` {14} multiplies the score.
 
     Args: states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True
         = real. clue: (B, A). w_d: Linear A → 1 without bias. left: (B, n), c, or None.
     Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
-        `printed` c m̄.
+        `typeset` c m̄.
     """
     # Multiplied by β, bfloat16's steps of m̄ are ties or landslides.
     wide = torch.promote_types(keys.dtype, torch.float32)
     with torch.autocast(keys.device.type, enabled=False):
         m = (keys.to(wide) + clue.to(wide)[:, None]).tanh() @ w_d.weight[0].to(wide)  # (B, n)
-    if printed:
+    if typeset:
         m = left * m  # (B, n)
     scores = beta * m  # (B, n)
-    if left is not None and not printed:
+    if left is not None and not typeset:
         mask = mask & (left > SPENT)  # (B, n)
         scores = scores + left.clamp(min=SPENT).log()  # (B, n)
     weights = attention_weights(scores, mask)  # (B, n)
@@ -395,30 +395,30 @@ def phrase_cnn(hidden, mask, first, second):
     return outer.masked_fill(gone, 0.0).transpose(1, 2)  # (B, L, d)
 
 
-def read_limit(states, W_phi, steps, printed=False):
+def read_limit(states, W_phi, steps, typeset=False):
     """φ = T σ(W_φ A), how often a token may be read.  LadRa-Net Eq. (14), last line
 
     Departs: φ near 0 makes one reading spend a token many times over. We keep φ in [1, max(1, T -
-    1)]: T - 1 readings in full always spend a token. `printed` does not.
+    1)]: T - 1 readings in full always spend a token. `typeset` does not.
     Args: states: (B, n, d). W_phi: Linear d → 1 without bias. steps: T. Returns: φ (B, n).
     """
     phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
-    return phi if printed else phi.clamp(1, max(1, steps - 1))  # (B, n)
+    return phi if typeset else phi.clamp(1, max(1, steps - 1))  # (B, n)
 
 
-def coverage(left, read, phi, mask, printed=False):
+def coverage(left, read, phi, mask, typeset=False):
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
     Departs: m̄ is a score of either sign, so that a word of negative score is never spent, however
     often it is read, and one beyond 2φ in size diverges. The text updates c "based on the
     calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
-    most. Where all real tokens are spent, c is 1 again for the whole row. `printed` subtracts m̄.
+    most. Where all real tokens are spent, c is 1 again for the whole row. `typeset` subtracts m̄.
 
-    Args: all (B, n): left, c_(t-1); read, weights, with `printed` m̄; phi; mask, bool, True = real.
+    Args: all (B, n): left, c_(t-1); read, weights, with `typeset` m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.
     """
     left = left - read / phi  # (B, n)
-    if printed:
+    if typeset:
         return left
     spent = ((left <= SPENT) | ~mask).all(1, keepdim=True)  # (B, 1)
     return left.masked_fill(spent, 1.0)  # (B, n)

@@ -12,7 +12,8 @@ Papers
 A method is a subclass of bert_min.SelfAttention: what its paper makes of the pre-trained queries,
 keys and values replaces the plain attention's output. Equations that papers share stand first.
 
-Every equation is computed as its text intends. `printed={6, 7}` computes those numbers as typeset.
+Every equation is computed as its text intends. `printed={6, 7}` computes those numbers as
+typeset; a function of one equation has a bool, `typeset`.
 Docstrings say under `Departs:` what differs and under `Assumes:` what the paper leaves open.
 `without={"gates"}` removes a part, as the papers' ablation tables do.
 
@@ -40,7 +41,7 @@ from support.kernels import additive_scores, l1_distances
 
 # ---- Equations that papers share ----------------------------------------------------------------
 
-def guided_attention(values, guide, mask, W_values, W_guide, w, printed=False):
+def guided_attention(values, guide, mask, W_values, W_guide, w, typeset=False):
     """Each guide vector attends over all values and replaces the value at its place.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
@@ -55,17 +56,17 @@ def guided_attention(values, guide, mask, W_values, W_guide, w, printed=False):
     and all rows of d* are equal. Knowledge's note, "concatenation then linear layer", is this sum,
     too; its w ∈ R^d_attn has half the size that the page's stack needs. We compute the additive
     score wᵀ tanh(W_D d_j + W_s s_i + b_s), in which guide and value meet before tanh; b, which
-    cancels as well, is dropped. `printed` computes the page.
+    cancels as well, is dropped. `typeset` computes the page.
     Assumes: the page ties the attention's width to the sequence length; ours is `attention_size`.
     The weights' index i does not mean weights of their own for every token. No dropout here.
 
     Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
-        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `printed`, 2A → 1 with.
+        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `typeset`, 2A → 1 with.
     Returns: the attended values (B, L, d); the weights (B, L, L), row i is token i's guide, masked
         keys exactly 0.
     """
     keys, queries = W_values(values), W_guide(guide)
-    if printed:
+    if typeset:
         w_keys, w_queries = w.weight[0].chunk(2)
         of_values, of_guide = keys.tanh() @ w_keys, queries.tanh() @ w_queries + w.bias
         scores = of_values[:, None, :] + of_guide[:, :, None]  # (B, L, L)
@@ -98,7 +99,7 @@ def gated_fusion(sem, other, W_sem, W_other, W_g=None):
     return g * s_hat + (1 - g) * d_hat, g
 
 
-def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
+def filtration_gate(sem, v, W_v, W_l, W_f=None, typeset=False):
     """Lets the fused signal in, or filters it out.
     DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). In DAFA's letters:
 
@@ -108,7 +109,7 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
     Departs: on the page l_i replaces s_i, so that f near 0 filters out everything. But the gate
     "will incorporate the fusion features and the original features" (DABERT, DAFA), and lets "the
     base PLM's semantic understanding" prevail, "although Equation 8 only shows scaling"
-    (Knowledge). We return s_i + l_i; `printed` returns l_i alone.
+    (Knowledge). We return s_i + l_i; `typeset` returns l_i alone.
     Assumes: no token i has weights of its own. Without W_f the gate is one.
 
     Args: sem, v: (B, L, d). W_v: Linear d → d or None, v itself. W_l: Linear d → d. W_f: Linear
@@ -121,7 +122,7 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, printed=False):
     else:
         f = W_f(torch.cat([sem, of_v], -1)).sigmoid()  # (B, L, 1)
     l = f * W_l(v).tanh()  # (B, L, d)
-    return (l if printed else sem + l), f
+    return (l if typeset else sem + l), f
 
 
 def spread_prior(prior, word_index, segment, elsewhere):
@@ -154,7 +155,7 @@ def spread_prior(prior, word_index, segment, elsewhere):
     return torch.where(transposed, values.transpose(1, 2), block)  # (B, L, L)
 
 
-def calibrated_attention(q, k, v, prior, mask, dropout=0.0, printed=False, trace=None):
+def calibrated_attention(q, k, v, prior, mask, dropout=0.0, typeset=False, trace=None):
     """Attention whose weights are calibrated by a prior.
     DAFA Eq. (6) and Knowledge Eq. (5), last line of each.
 
@@ -163,17 +164,17 @@ def calibrated_attention(q, k, v, prior, mask, dropout=0.0, printed=False, trace
     Departs: a product turns a *negative* q·k with a high prior into a lower weight, the opposite of
     "strengthening the attention weight of same dependency". We multiply the weights, not the
     scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k). A larger entry never lowers its own weight, and
-    M̃ = 1 everywhere is plain attention. `printed` multiplies the scores.
+    M̃ = 1 everywhere is plain attention. `typeset` multiplies the scores.
 
-    Args: q, k, v: (B, H, L, k). prior: (B, L, L), ln M̃, 0 outside the cross blocks; with `printed`
+    Args: q, k, v: (B, H, L, k). prior: (B, L, L), ln M̃, 0 outside the cross blocks; with `typeset`
         M_F, 1 outside. mask: bool (B, L). dropout: probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
-    if not printed and trace is None:       # one fused kernel
+    if not typeset and trace is None:       # one fused kernel
         bias = prior.masked_fill(~mask[:, None], float("-inf"))[:, None].to(q.dtype)
         return F.scaled_dot_product_attention(q, k, v, bias, dropout_p=dropout)  # (B, H, L, k)
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, L, L)
-    scores = scores * prior[:, None] if printed else scores + prior[:, None]
+    scores = scores * prior[:, None] if typeset else scores + prior[:, None]
     weights = attention_weights(scores, mask)
     record(trace, calibrated=weights)
     return F.dropout(weights, dropout).to(v.dtype) @ v
@@ -246,27 +247,27 @@ class FusionAttention(SelfAttention):
         return merge_heads(out.unflatten(0, (-1, self.heads)))  # (B, L, d)
 
 
-def guides(A, printed):
+def guides(A, typeset):
     """w of both guided attentions: Linear A → 1 without bias; as typeset 2A → 1 with one."""
-    width = 2 * A if printed else A
-    return linear(width, 1, bias=printed), linear(width, 1, bias=printed)
+    width = 2 * A if typeset else A
+    return linear(width, 1, bias=typeset), linear(width, 1, bias=typeset)
 
 
 # ---- DABERT -------------------------------------------------------------------------------------
 
-def difference_scores(q, k, printed=False):
+def difference_scores(q, k, typeset=False):
     """How different is each query from each key?  DABERT Eq. (4): ‖Q - K‖_ij = Σ_k (Q_ik - K_jk)
 
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
     every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
     |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, for "the model to pay
-    attention to dissimilar parts". `printed` computes the page.
+    attention to dissimilar parts". `typeset` computes the page.
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     q, k = q.to(wide), k.to(wide)
-    if printed:
+    if typeset:
         return q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]  # (B, H, L, L)
     scores = l1_distances(q.flatten(0, 1), k.flatten(0, 1))
     return scores.unflatten(0, q.shape[:2])  # (B, H, L, L)
@@ -342,11 +343,11 @@ class DabertAttention(FusionAttention):
             d = a
         if "regulation" in self.without:
             return (a + d) / 2
-        d_star, a_star, printed = d, a, 5 in self.printed
+        d_star, a_star, typeset = d, a, 5 in self.printed
         if "guide" not in self.without:
-            d_bar, by_a = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d, printed)
+            d_bar, by_a = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d, typeset)
             a_bar, by_d = guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar,
-                                           printed)
+                                           typeset)
             d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()     # Eq. (5), last two lines
             a_star = self.W_astar(torch.cat([a, a_bar], -1)).tanh()
             record(trace, affinity_guided=by_a, difference_guided=by_d)
@@ -397,18 +398,18 @@ class DafaAttention(FusionAttention):
 
     def second(self, hidden, q, k, v, mask, prior, dropout, trace):
         """Dep of Eq. (6)."""
-        printed = 6 in self.printed
-        return calibrated_attention(q, k, v, prior, mask, dropout, printed, trace)  # (B, H, L, k)
+        typeset = 6 in self.printed
+        return calibrated_attention(q, k, v, prior, mask, dropout, typeset, trace)  # (B, H, L, k)
 
     def fuse(self, s, d, mask, trace):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (7)-(9) on (B, L, d)."""
         if "fusion" in self.without:
             return (s + d) / 2
-        d_star, s_star, printed = d, s, 7 in self.printed
+        d_star, s_star, typeset = d, s, 7 in self.printed
         if "cross-attention" not in self.without:
-            d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d, printed)
+            d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d, typeset)
             s_star, by_d = guided_attention(s, d_star, mask, self.W_S, self.W_dstar, self.w_sstar,
-                                            printed)
+                                            typeset)
             record(trace, semantic_guided=by_s, dependency_guided=by_d)
         v, g = gated_fusion(s_star, d_star, self.W_shat, self.W_dhat, self.W_g)
         out, f = filtration_gate(s, v, self.W_v, self.W_l, self.W_f, 9 in self.printed)
@@ -418,22 +419,22 @@ class DafaAttention(FusionAttention):
 
 # ---- External knowledge -------------------------------------------------------------------------
 
-def relation_indicator(relations, printed=False):
+def relation_indicator(relations, typeset=False):
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
     Departs: the paper's own example, "wheat" and "corn", is in none of its four relations; these
-    are co-hyponyms, words with one hypernym, our fifth. `printed` leaves them out.
+    are co-hyponyms, words with one hypernym, our fifth. `typeset` leaves them out.
 
     Args: relations: bool (B, n, m, R), in the order of priors.RELATIONS. Returns: bool (B, n, m).
     """
-    return (relations[..., :4] if printed else relations).any(-1)  # (B, n, m)
+    return (relations[..., :4] if typeset else relations).any(-1)  # (B, n, m)
 
 
-def knowledge_scores(hidden, G, printed=False):
+def knowledge_scores(hidden, G, typeset=False):
     """s_ij = h_iᵀ h_j + G(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
-    nothing. We divide them by √d, as attention does; `printed` does not.
+    nothing. We divide them by √d, as attention does; `typeset` does not.
 
     Args: hidden: (B, L, d). G: (B, L, L), -inf but for words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
@@ -441,7 +442,7 @@ def knowledge_scores(hidden, G, printed=False):
     wide = torch.promote_types(hidden.dtype, torch.float32)
     with torch.autocast(hidden.device.type, enabled=False):
         scores = hidden.to(wide) @ hidden.to(wide).transpose(1, 2)  # (B, L, L)
-    return (scores if printed else scores / hidden.shape[-1] ** 0.5) + G  # (B, L, L)
+    return (scores if typeset else scores / hidden.shape[-1] ** 0.5) + G  # (B, L, L)
 
 
 def co_attention(hidden, scores):
@@ -530,12 +531,12 @@ class KnowledgeAttention(FusionAttention):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (6)-(8) on (B, L, d)."""
         if "fusion" in self.without:
             return (o_sem + o_knw) / 2
-        hat_sem, hat_knw, printed = o_sem, o_knw, 6 in self.printed
+        hat_sem, hat_knw, typeset = o_sem, o_knw, 6 in self.printed
         if "guide" not in self.without:
             hat_knw, by_sem = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem,
-                                               self.w_zknw, printed)
+                                               self.w_zknw, typeset)
             hat_sem, by_knw = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_ohatknw,
-                                               self.w_zsem, printed)
+                                               self.w_zsem, typeset)
             record(trace, semantic_guided=by_sem, knowledge_guided=by_knw)
         u, g = gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
         out, f = filtration_gate(o_sem, u, None, self.W_y, self.W_gfilter, 8 in self.printed)

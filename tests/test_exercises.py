@@ -1,10 +1,13 @@
-"""The exercises of tutorials/: blank copies fail, the library passes, each mistake has its message.
+"""The hand-outs of tutorials/: blank ones fail, the library passes, each mistake has its message.
 
-tests/test_mistakes.py plants the mistakes in the library.
+test_grade.py grades hand-ins, tests/test_mistakes.py plants the mistakes in the library.
 """
 import ast
+import functools
+import json
 import re
 import shutil
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,135 +17,217 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tutorials"))
 
-import check_exercise  # noqa: E402
+import answers  # noqa: E402
+import check  # noqa: E402
 import make_exercise  # noqa: E402
-from exercises import EXERCISES  # noqa: E402
+import trial  # noqa: E402
+from exercises import EXERCISES, find, library  # noqa: E402
 
 TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
          for task in exercise.tasks}                            # what papers share, once
+each_exercise = pytest.mark.parametrize("name", EXERCISES)
+# What a solution and the rest of a hand-out both say, and what gives nothing away.
+HARMLESS = {"dropout = self.dropout if self.training else 0.0",
+            "weights = attention_weights(scores, mask)",
+            "return calibrated_attention(q, k, v, prior, mask, dropout, typeset, trace)"}
 
 
-def written(folder, name, function, body, change=lambda text: text):
-    """(points won, all that is said) where in a blank copy one function has got a body."""
-    exercise = EXERCISES[name]
-    task = next(task for task in exercise.tasks if task.function == function)
-    text = change(make_exercise.student_version(task.module, exercise))
-    lines, node = text.splitlines(), make_exercise.definition(ast.parse(text), task.path)
-    body = textwrap.indent(textwrap.dedent(body).strip("\n"), " " * node.body[0].col_offset)
-    lines[node.body[0].end_lineno:node.end_lineno] = body.splitlines()
-    (folder / f"{task.module}.py").write_text("\n".join(lines) + "\n", "utf-8")
-    module = check_exercise.load(folder, task.module)
-    points, said = check_exercise.check_task(task, module, exercise.tasks)
-    won = {point for point, ok in points.items() if ok}
-    return won, " | ".join(f"{where}: {text}" for where, text in said)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """made(name) -> the folder of a hand-out, made once, with known mistakes alone."""
+    folders = {}
+
+    def make_once(name):
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp("hand-outs") / name
+            assert make_exercise.main([name, "--out", str(folders[name])]) == 0
+        return folders[name]
+
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(answers, "simple_edits", lambda source: [])
+        yield make_once
 
 
-# ---- Blank copies and the library ---------------------------------------------------------------
+@pytest.fixture
+def checked(made, tmp_path, monkeypatch, capsys):
+    """checked(name, {function: body}, change) -> (exit status, what check.py says) of a copy of a
+    hand-out in which functions have got a body, and the module's text a change."""
+    def run(name, bodies=(), change=lambda text: text):
+        modules = {task.module for task in EXERCISES[name].tasks}
+        for file in (made(name) / "cases.npz", *(made(name) / f"{m}.py" for m in modules)):
+            shutil.copy(file, tmp_path)
+        for function, body in dict(bodies).items():
+            task = next(task for task in EXERCISES[name].tasks if task.function == function)
+            path = tmp_path / f"{task.module}.py"
+            lines = path.read_text("utf-8").splitlines()
+            node = make_exercise.definition(ast.parse("\n".join(lines)), task.path)
+            body = textwrap.indent(textwrap.dedent(body).strip("\n"),
+                                   " " * node.body[0].col_offset)
+            lines[node.body[0].end_lineno:node.end_lineno] = body.splitlines()
+            path.write_text("\n".join(lines) + "\n", "utf-8")
+        for module in modules:
+            path = tmp_path / f"{module}.py"
+            text = change(path.read_text("utf-8"))
+            path.unlink() if text is None else path.write_text(text, "utf-8")
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.syspath_prepend(tmp_path)
+        for user in (check, trial):
+            monkeypatch.setattr(user, "HERE", tmp_path)
+        capsys.readouterr()
+        return check.main([]), capsys.readouterr().out
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_blank_copy_scores_nothing_and_the_library_all(name, tmp_path, capsys):
-    """A copy keeps signatures and docstrings, and lacks what would give an answer away."""
-    assert make_exercise.main([name, "--out", str(tmp_path)]) == 0
-    exercise = EXERCISES[name]
-    modules = {task.module for task in exercise.tasks}
-    originals, copies = ({module: ast.parse((folder / f"{module}.py").read_text("utf-8"))
-                          for module in modules} for folder in (ROOT, tmp_path))
-    for task in exercise.tasks:
-        before, after = (make_exercise.definition(trees[task.module], task.path)
-                         for trees in (originals, copies))
+    return run
+
+
+def score(out, function):
+    """What the table says of a function: (won, there are, the lines below)."""
+    found = re.search(rf" {re.escape(function)} +(\d+)/(\d+)\n((?:    .*\n)*)", out)
+    return int(found[1]), int(found[2]), " ".join(found[3].split())
+
+
+@functools.cache
+def statements(text):
+    """Simple statements of a text, each in one way of writing."""
+    return {ast.unparse(node) for node in ast.walk(ast.parse(text))
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr))
+            and not isinstance(getattr(node, "value", None), (ast.Constant, type(None)))}
+
+
+# ---- Hand-outs ----------------------------------------------------------------------------------
+
+@each_exercise
+def test_a_hand_out_keeps_what_stands_around_a_solution(name, made):
+    """Signature and docstring stay; what the page says is there, and blank for nobody."""
+    for task in EXERCISES[name].tasks:
+        before, after = (make_exercise.definition(
+            ast.parse((folder / f"{task.module}.py").read_text("utf-8")), task.path)
+            for folder in (ROOT, made(name)))
         assert ast.dump(before.args) == ast.dump(after.args) and len(after.body) == 2
         assert ast.get_docstring(before) == ast.get_docstring(after)
-    for module, _, path in (removed.partition(".") for removed in exercise.removed):
-        if module == "support":
-            assert not (tmp_path / f"support/{path}.py").exists()
-            assert f"support.{path}" not in (tmp_path / "semmatch.py").read_text("utf-8")
-        else:
-            with pytest.raises(StopIteration):
-                make_exercise.definition(copies[module], path.split("."))
-    capsys.readouterr()
-    assert check_exercise.main([str(tmp_path)]) == 1
-    out, functions = capsys.readouterr().out, len(exercise.tasks)
-    scores = re.findall(r" 0/(\d+)$", out, re.M)
-    assert out.count("not written yet") == len(scores) == functions
-    assert f"{name}, 0 of {sum(map(int, scores))} points" in out
-    for module in modules:
-        shutil.copy(ROOT / f"{module}.py", tmp_path)
-    assert check_exercise.main([str(tmp_path)]) == 0
-    assert re.search(rf"{name}, (\d+) of \1 points", capsys.readouterr().out)
+    page = (made(name) / "EXERCISE.md").read_text("utf-8")
+    helpers = re.search(r"^There for you.*", page, re.M)
+    bert = ast.parse((made(name) / "bert_min.py").read_text("utf-8"))
+    for helper in re.findall(r"`(\w+)`", helpers[0] if helpers else ""):
+        assert "NotImplementedError" not in ast.unparse(make_exercise.definition(bert, [helper]))
+    for file in re.findall(r"`(\w+\.(?:py|md|npz|txt))`", page):
+        assert (made(name) / file).is_file()
 
 
-# ---- What the checker says ----------------------------------------------------------------------
+@each_exercise
+def test_no_statement_of_a_solution_stands_in_a_hand_out(name, made):
+    """Neither the library's nor a student's way of writing it, in no file; nor its kernels."""
+    solutions = set()
+    for task in EXERCISES[name].tasks:
+        solutions |= statements(answers.source(task)) | statements(task.solution)
+    assert len(solutions) > 5
+    for path in made(name).rglob("*.py"):
+        assert statements(path.read_text("utf-8")) & solutions <= HARMLESS, path
+    assert not (made(name) / "support/kernels.py").exists()
+    described, _ = trial.load_cases(made(name) / "cases.npz")
+    assert "lassic mistake" not in json.dumps(described)
+
+
+@each_exercise
+def test_blank_functions_score_nothing_and_the_library_all(name, checked, made, monkeypatch,
+                                                           capsys):
+    for user in (check, trial):                             # while the modules are the library's
+        monkeypatch.setattr(user, "HERE", made(name))
+    assert check.main([]) == 0
+    out, functions = capsys.readouterr().out, len(EXERCISES[name].tasks)
+    assert re.search(rf"{name}, (\d+) of \1 points", out)
+    scores = re.findall(r" (\d+)/\1$", out, re.M)
+    assert len(scores) == functions
+    status, out = checked(name)
+    assert status == 1 and f"{name}, 0 of {sum(map(int, scores))} points" in out
+    assert out.count("is not written yet") + out.count("make that right first") == functions
+
+
+def test_a_hand_out_is_enough_by_itself(made):
+    """No clone of the project, no path to one; one function of one exercise is asked for."""
+    folder = made("drrnet")
+    run = subprocess.run([sys.executable, "check.py", "matching"], cwd=folder, env={},
+                         capture_output=True, text=True)
+    assert run.returncode == 1 and run.stderr == ""
+    assert "matching is not written yet" in run.stdout and "highway" not in run.stdout
+
+
+def test_the_level_equation_gives_no_recipe():
+    steps, equation = (make_exercise.student_version("semmatch", "dabert", level)
+                       for level in ("steps", "equation"))
+    assert "# 1. d̂ = tanh of W_other" in steps and "# 1. d̂" not in equation
+    assert "# Shapes on the library's way" not in equation and "gated_fusion is not" in equation
+
+
+# ---- What the check says ------------------------------------------------------------------------
 
 @pytest.mark.parametrize("key", TASKS)
-def test_each_mistake_gets_its_message(key):
+def test_each_mistake_gets_its_message(key, monkeypatch):
     """Every known mistake of a function costs a point and is told from all others."""
     task = TASKS[key]
-    right = {case: check_exercise.run_case(check_exercise.right_function(task), task, case)
-             for case in task.cases}
+    monkeypatch.setattr(answers, "simple_edits", lambda source: [])
+    right, mistakes = answers.right_answers(task), answers.mistakes_of(task)
     assert len({mistake.name for mistake in task.mistakes}) == len(task.mistakes) > 1
     for mistake in task.mistakes:
-        function, runs, failed = check_exercise.edited(task, mistake.edits), {}, []
-        for case in task.cases:
+        function, got = answers.edited(task, mistake.edits), {}
+        for case, draw in task.cases.items():
             try:
-                runs[case] = check_exercise.run_case(function, task, case)
-                check_exercise.judge(right[case], runs[case])
-            except check_exercise.Problem:
-                failed.append(case)
-            except Exception:                       # a mistake need not run on every case
-                pass
-        assert failed and check_exercise.recognize(task, runs, failed) == (mistake,), mistake.name
+                got[case] = trial.answer(function, answers.names_of(task), draw(answers.Draw()))
+            except Exception as error:              # a mistake need not run on every case
+                got[case] = str(error)
+        points, said = check.judge(right, got, lambda: mistakes)
+        assert not all(points.values())
+        assert any(f": {mistake.name}. {mistake.advice}" in text for text in said.values()), said
 
 
-RIGHT = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
+ABS = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
 
 
 @pytest.mark.parametrize("body, won, said", [
-    (f"return {RIGHT}.permute(0, 2, 3, 1)", set(),
-     r"expected \(3, 2, 7, 7\) = \(B, H, L, L\) \(axes exchanged\?\)"),
-    (f"return {RIGHT} + 1", set(), r"at \[0, 0, 0, 0\]: expected 3, got 4; 4 of 4 numbers"),
-    (f"return {RIGHT}.detach()", {"example", "values"}, r"gradients: the gradient of q .*, got 0"),
-    ("x = 1\nreturn q @ k", set(), r"semmatch.py, line \d+: return q @ k -> RuntimeError: Exp"),
-    ("while True:\n    q = q + 0", set(), r"^call: no answer after 0.3 seconds")])
-def test_messages(body, won, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(check_exercise, "SECONDS", 0.3 if "while" in body else 20)
-    points, text = written(tmp_path, "dabert", "semmatch.difference_scores", body)
-    assert points == won and re.search(said, text), text
+    (f"return {ABS}.permute(0, 2, 3, 1)", 0, r"the axes stand in another order"),
+    (f"return {ABS} + 1", 0, r"example, values: .*expected 3, got 4"),
+    (f"return {ABS} + torch.rand(())", 0, r"Two calls with the same arguments return different"),
+    (f"return {ABS}.detach()", 2, r"gradients: The gradient of q.* A gradient of 0: detach"),
+    (f"{ABS}", 0, r"returns None \(is `return` missing\?\), expected a tensor"),
+    ("return q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]", 0, "As printed: abs left out"),
+    ("x = 1\nreturn q @ k", 0, r"semmatch.py, line \d+: return q @ k -> RuntimeError: Exp"),
+    ("while True:\n    q = q + 0", 0, r"no answer after 0.3 seconds")])
+def test_messages(body, won, said, checked, monkeypatch):
+    monkeypatch.setattr(trial, "SECONDS", 0.3 if "while" in body else 20)
+    _, out = checked("dabert", {"semmatch.difference_scores": body})
+    points, total, lines = score(out, "difference_scores")
+    assert points * 3 == won * total and re.search(said, lines), lines
 
 
-def test_one_mistake_costs_one_score(tmp_path):
-    """A right fuse gets its points though what it calls is blank; a forgotten trace costs one."""
-    won, said = written(tmp_path, "dafa", "semmatch.DafaAttention.fuse", """
-        d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d)
-        s_star, by_d = guided_attention(s, d_star, mask, self.W_S, self.W_dstar, self.w_sstar)
-        v, g = gated_fusion(s_star, d_star, self.W_shat, self.W_dhat, self.W_g)
-        out, f = filtration_gate(s, v, self.W_v, self.W_l, self.W_f)
-        record(trace, dependency_guided=by_d, g=g, f=f)
-        return self.helper(out)
-        """, lambda text: text.replace(
-            '    PRIOR = "dependency"\n',
-            '    PRIOR = "dependency"\n\n    def helper(self, x):\n        return x\n'))
-    assert won == {"values", "padding"}
-    assert said == "trace: trace['semantic_guided'] is missing: record it"
+WRONG = "return W_sem(sem).tanh(), sem[..., :1]"
+
+
+def test_what_calls_a_wrong_function_says_so(checked):
+    """It is not blamed for the numbers of another one."""
+    fuse = """
+        v, g = gated_fusion(o_sem, o_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
+        return v
+        """
+    _, out = checked("knowledge", {"semmatch.gated_fusion": WRONG,
+                                   "semmatch.KnowledgeAttention.fuse": fuse})
+    assert score(out, "KnowledgeAttention.fuse")[2] == \
+        "calls guided_attention, gated_fusion, filtration_gate: make that right first"
 
 
 @pytest.mark.parametrize("old, new, said", [
     ("def gated_fusion(", "def gated_fusion", r"semmatch.py, line \d+: .*: def gated_fusion"),
-    ("def gated_fusion(", "def my_fusion(", r"call: semmatch.py has no gated_fusion"),
+    ("def gated_fusion(", "def my_fusion(", r"semmatch.py has no gated_fusion: its name must stay"),
     ("gated_fusion(sem, other, ", "gated_fusion(", r"cannot be called as its signature was: TypeE"),
     ("", None, "semmatch.py is missing")])
-def test_a_file_that_cannot_be_read(old, new, said, tmp_path, capsys):
-    make_exercise.main(["dabert", "--out", str(tmp_path)])
-    path = tmp_path / "semmatch.py"
-    text = path.read_text("utf-8")
-    path.unlink() if new is None else path.write_text(text.replace(old, new, 1), "utf-8")
-    assert check_exercise.main([str(tmp_path)]) == 1
-    out = capsys.readouterr().out
-    assert re.search(said, out) and "0 of 22 points" in out and "Traceback" not in out
+def test_a_file_that_cannot_be_read(old, new, said, checked):
+    status, out = checked("dabert", (), lambda text: new and text.replace(old, new, 1))
+    assert status == 1 and re.search(said, score(out, "gated_fusion")[2])
+    assert re.search(r"dabert, 0 of \d+ points", out) and "Traceback" not in out
 
 
 # ---- The commands -------------------------------------------------------------------------------
 
-def test_work_is_not_overwritten(tmp_path, capsys):
+def test_work_is_not_overwritten(made, tmp_path, capsys):
+    made("dabert")                                          # from now on only known mistakes
     command, path = ["dabert", "--out", str(tmp_path)], tmp_path / "semmatch.py"
     path.write_text("my work\n", "utf-8")
     assert make_exercise.main(command) == 2 and path.read_text("utf-8") == "my work\n"

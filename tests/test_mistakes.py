@@ -15,7 +15,7 @@ from test_house import equation_rows, numbers
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
 
-from check_exercise import edited  # noqa: E402
+from answers import edited  # noqa: E402
 from exercises import EXERCISES, UNASKED, find, library  # noqa: E402
 
 LAYER = "test_bert_min.py::test_layer_oracle"
@@ -50,7 +50,7 @@ def call(place, monkeypatch):
     file, _, name = place.partition("::")
     test, choices = getattr(importlib.import_module(Path(file).stem), name), []
     if hasattr(test, "hypothesis"):
-        quick = settings(test._hypothesis_internal_use_settings, max_examples=40, database=None,
+        quick = settings(test._hypothesis_internal_use_settings, max_examples=200, database=None,
                          phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False)
         monkeypatch.setattr(test, "_hypothesis_internal_use_settings", quick)
     for mark in getattr(test, "pytestmark", ()):

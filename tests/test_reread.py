@@ -116,7 +116,7 @@ def test_choose_oracle(beta, covered, printed):
     def loop(states, mask, clue, left=None):
         return drrnet.choose(states, mask, clue, lists(W_d), lists(w_d), beta, left, printed)
 
-    against(choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:], printed=printed), loop,
+    against(choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:], typeset=printed), loop,
             *tensors)
 
 
@@ -289,7 +289,9 @@ def test_choose_computes_scores_wide():
 
 def test_nothing_is_as_typeset_by_default():
     for function in (choose, read_limit, coverage, dynamic_sequential_attention):
-        assert not signature(function).parameters["printed"].default
+        parameters = signature(function).parameters
+        [name] = {"printed", "typeset"} & parameters.keys()
+        assert not parameters[name].default
 
 
 @each_form
@@ -348,8 +350,8 @@ def test_coverage_as_typeset_diverges():
     keys, left = torch.tensor([[[math.atanh(0.75)], [0.0]]]), torch.ones(1, 2)
     for want in (-2, 4, -8, 16, -32):
         clue, states = torch.zeros(1, 1), torch.zeros(1, 2, 1)
-        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, printed=True)
-        left = coverage(left, m, phi, mask, printed=True)
+        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, typeset=True)
+        left = coverage(left, m, phi, mask, typeset=True)
         same(left, [[want, 1]], 1e-4)
 
 

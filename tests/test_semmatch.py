@@ -130,7 +130,7 @@ SEM, OTHER = normal(B, L, D, seed=3), normal(B, L, D, seed=4)
 def test_calibrated_attention_oracle(printed):
     M_F, trace = positive(B, L, L), {}
     prior = M_F if printed else M_F.log()
-    got = calibrated_attention(Q, KEYS, V, prior, masks(), printed=printed, trace=trace)
+    got = calibrated_attention(Q, KEYS, V, prior, masks(), typeset=printed, trace=trace)
     against((got[:, 0], trace["calibrated"][:, 0]),
             lambda *one: common.calibrated_attention(*one, printed),
             Q[:, 0], KEYS[:, 0], V[:, 0], M_F, masks())
@@ -371,7 +371,9 @@ def test_scores_are_wide(printed):
 def test_nothing_is_as_typeset_by_default():
     for function in (guided_attention, filtration_gate, calibrated_attention, difference_scores,
                      difference_attention, relation_indicator, knowledge_scores):
-        assert not signature(function).parameters["printed"].default
+        parameters = signature(function).parameters
+        [name] = {"printed", "typeset"} & parameters.keys()
+        assert not parameters[name].default
 
 
 def difference_of(q, k, mask, printed):
@@ -405,7 +407,7 @@ def test_calibrated_attention_as_typeset_weakens_negative_scores(printed):
     for M in (1.0, 5.0):
         prior, trace = torch.tensor([[[M, 1.0], [1.0, 1.0]]], dtype=torch.float64), {}
         prior = prior if printed else prior.log()
-        calibrated_attention(q, k, k, prior, mask, printed=printed, trace=trace)
+        calibrated_attention(q, k, k, prior, mask, typeset=printed, trace=trace)
         weights.append(trace["calibrated"][0, 0, 0, 0])
     assert weights[1] < 0.1 * weights[0] if printed else weights[1] > 2 * weights[0]
 

@@ -12,19 +12,34 @@
 # exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is its obj,
 # object. "exceeded" hangs on ROOT. The paper calls head, relation and word a **trigram**. Eqs. (1) to (5) make a
 # matrix over words of it (`priors.py`), Eqs. (6) to (9) put that into attention (`semmatch.py`).
+#
+# | sign | meaning |
+# |---|---|
+# | h_i, r_i, t_i | of word i: its head, its relation, the word itself (the "tail") |
+# | M, S, M_F | matrices, n words of a by m words of b; M̃ the same over tokens |
+# | s(x, y), r(x, y) | 1 for equal words, else 0; θ = 2 for equal relations, else 1 |
+# | σ(x), tanh | 1 / (1 + e⁻ˣ), between 0 and 1; tanh lies between -1 and 1 |
+# | ⊙, ⊕ | the product number by number; concatenation, one vector and then the other |
+# | ∝ | equal up to a factor of the row that makes the sum of the weights 1 |
+# | softmax | weights of sum 1; they depend on the differences of scores only |
+# | Q, K, V, d_k | queries, keys, values (lesson 1), and the size of a query |
+# | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={4}` |
 
 # %%
 import math
 
 import numpy as np
 import torch
-from lesson import curves, figure, fixed, heat, look, train_on
+from lesson import curves, figure, fixed, heat, look, show, train_on, trees, whole_model
 from torch.testing import assert_close
 
 from priors import TfIdf, dependency_matrix, subgraph_similarity, tree_similarity
-from semmatch import calibrated_attention, filtration_gate, gated_fusion, guided_attention, spread_prior
+from semmatch import (DafaAttention, calibrated_attention, filtration_gate, gated_fusion, guided_attention,
+                      spread_prior)
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
+
+whole_model(3)
 
 # %% [markdown]
 # ## A pair by hand
@@ -39,14 +54,20 @@ def typed_tree(text, heads, relations):
 
 a = typed_tree("Apple exceeded company", [2, 0, 2], ["nsubj", "root", "obj"])
 b = typed_tree("company exceeded Apple", [2, 0, 2], ["nsubj", "root", "obj"])
+trees({"a": a, "b": b})
 
 # %% [markdown]
 # ## Trees: Eqs. (1), (2), (3), `tree_similarity`
 #
-#     M(i, j) = [s(h_i, h_j) + s(t_i, t_j)] · r(r_i, r_j)
-#     s = 1 for equal words, else 0          r = θ = 2 for equal relations, else 1
-#
-# h is the head, t the word itself (the "tail"), r the relation. By hand:
+# $$M(i, j) = [s(h_i, h_j) + s(t_i, t_j)] \cdot r(r_i, r_j) \tag{1}$$
+# $$s = 1 \text{ for equal words, else } 0 \tag{2}$$
+# $$r = \theta = 2 \text{ for equal relations, else } 1 \tag{3}$$
+
+# %%
+show(tree_similarity)
+
+# %% [markdown]
+# By hand:
 #
 #     Apple, company (both subjects):    heads equal 1, words 0, relation × 2    →  2
 #     Apple, Apple (subject, object):    heads equal 1, words 1, relation × 1    →  2
@@ -63,8 +84,15 @@ assert M.tolist() == [[2, 0, 2], [0, 4, 0], [2, 0, 2]]
 # %% [markdown]
 # ## Subtrees: Eq. (4), `subgraph_similarity`
 #
-#     S(i, j) = α + ν Σ S(x, y) over children x of i and y of j,    if t_i = t_j and r_i = r_j, else 0
+# $$S(i, j) = \alpha + \nu \sum_{x, y} S(x, y) \text{ if } t_i = t_j \text{ and } r_i = r_j,
+#   \text{ else } 0 \tag{4}$$
 #
+# The sum runs over children x of i and y of j.
+
+# %%
+show(subgraph_similarity)
+
+# %% [markdown]
 # Do words match, and what hangs below them? α and ν are not given in the paper; ours are 1 and ½. Here only
 # "exceeded" matches in word and relation. Its children do not (Apple is nsubj here and obj there), so S is 1 in the
 # middle.
@@ -74,7 +102,7 @@ assert M.tolist() == [[2, 0, 2], [0, 4, 0], [2, 0, 2]]
 # without children, a **leaf**, gets nothing however well it matches.
 
 # %%
-S, S_typeset = subgraph_similarity(a, b), subgraph_similarity(a, b, printed=True)
+S, S_typeset = subgraph_similarity(a, b), subgraph_similarity(a, b, typeset=True)
 assert S.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
 assert S_typeset[1, 1] == 4
 
@@ -84,19 +112,25 @@ assert S_typeset[1, 1] == 4
 # exchanged!
 
 # %%
-itself, itself_typeset = subgraph_similarity(a, a), subgraph_similarity(a, a, printed=True)
+itself, itself_typeset = subgraph_similarity(a, a), subgraph_similarity(a, a, typeset=True)
 assert itself.tolist() == [[1, 0, 0], [0, 2, 0], [0, 0, 1]]
 assert itself_typeset.tolist() == [[0, 0, 0], [0, 4, 0], [0, 0, 0]] == S_typeset.tolist()
 
-figure(heat("S of a with itself", a.words, a.words, itself, top=4), heat("S of a and b", a.words, b.words, S, top=4),
-       heat("as typeset, itself", a.words, a.words, itself_typeset, top=4),
-       heat("as typeset, a and b: no difference", a.words, b.words, S_typeset, top=4))
+figure("S, as intended, knows a from b",
+       heat("a with itself", a.words, a.words, itself, top=4), heat("a and b", a.words, b.words, S, top=4))
+figure("S, as typeset, does not",
+       heat("a with itself", a.words, a.words, itself_typeset, top=4),
+       heat("a and b", a.words, b.words, S_typeset, top=4))
 
 # %% [markdown]
 # ## The matrix: Eq. (5), `dependency_matrix`
 #
-#     M_F(i, j) = |M(i, j) + S(i, j)| · tf_i · tf_j
-#
+# $$M_F(i, j) = |M(i, j) + S(i, j)| \cdot tf_i \cdot tf_j \tag{5}$$
+
+# %%
+show(dependency_matrix)
+
+# %% [markdown]
 # tf is **tf-idf**: how often a word is in this sentence, times a number that is larger the rarer it is elsewhere.
 # The paper gives no form of it. Ours (`TfIdf`) has mean 1 in each sentence, so that a typical word changes nothing.
 # In these two sentences all words are equally rare, all tf are 1, and M_F = M + S.
@@ -133,28 +167,42 @@ for (x, y), matrix in zip(cases, matrices):
     print(f"largest {matrix.max():5.2f} ({parses[x].words[i]}, {parses[y].words[j]}), zero in "
           f"{100 * (matrix == 0).mean():.0f} % of the cells: {x}")
 
-for k, title in ((1, "M_F: from New York to Seattle, and back"), (3, "M_F: got sick, was taken ill")):
-    x, y = cases[k]
-    figure(heat(title, parses[x].words, parses[y].words, matrices[k], "sentence b", "sentence a"))
+x, y = cases[1]
+trees({"to Seattle": parses[x], "to New York": parses[y]})
+figure("From New York to Seattle, and back: where the cities change places, M_F is small",
+       heat("M_F", parses[x].words, parses[y].words, matrices[1], "sentence b", "sentence a"))
 
 # %% [markdown]
-# Two things to see. In the first matrix the diagonal fades where the cities change places. In the second, the trees
-# bring "got" and "taken" together, "sick" and "ill": other words in the same places. But the second half of both
-# sentences, "couldn't have lunch" and "unable to meet", shares next to nothing, and 95 % of the cells are zero,
-# though the pair means the same. So the paper wants a gate that can shut the trees out.
-#
-# What does the matrix say of New York and Seattle? "from" is a child of "Seattle" in one sentence and of "York" in
-# the other: its head differs, and so its cell is lower than that of "book", which has the same head in both.
+# What does the matrix say of New York and Seattle? Look for "from" in both trees: it hangs on the city behind it,
+# and that is another one in each sentence. Eq. (1) then loses the 1 of the equal heads. The cell of a word that
+# stands in both sentences with one relation is 4 where the heads are equal too, and 2 where they are not.
 
 # %%
-x, y = cases[1]
-words_x, words_y = parses[x].words, parses[y].words
 M = tree_similarity(parses[x], parses[y])
-print("heads of from:", *(parses[t].words[parses[t].heads[parses[t].words.index("from")] - 1] for t in (x, y)))
-for word in ("book", "flight", "from", "to", "Seattle"):
-    print(f"M({word}, {word}) = {M[words_x.index(word), words_y.index(word)]:g}")
+for word in ("book", "flight", "from", "to"):
+    i, j = parses[x].words.index(word), parses[y].words.index(word)
+    places = ((parse, parse.heads[k]) for parse, k in ((parses[x], i), (parses[y], j)))
+    heads = [("ROOT", *parse.words)[head] for parse, head in places]
+    print(f"M({word}, {word}) = {M[i, j]:g}; heads: {heads[0]}, {heads[1]}")
+    alike = parses[x].relations[i] == parses[y].relations[j]
+    assert M[i, j] == (1 + (heads[0] == heads[1])) * (2 if alike else 1)
 
 # %% [markdown]
+# Now a pair that means the same, in other words and with other trees:
+
+# %%
+x, y = cases[3]
+trees({"got sick": parses[x], "was taken ill": parses[y]})
+figure("Got sick, was taken ill: the pair means the same, and most cells are empty",
+       heat("M_F", parses[x].words, parses[y].words, matrices[3], "sentence b", "sentence a"))
+
+nothing = (matrices[3] == 0).mean()
+assert nothing > 0.8
+
+# %% [markdown]
+# The second halves, "couldn't have lunch" and "unable to meet", share next to nothing, and more than four of five
+# cells are zero. So the paper wants a gate that can shut the trees out.
+#
 # ## From words to tokens: `spread_prior`
 #
 # M_F has n × m cells, one for each word of a and word of b. Attention has L × L, one for each pair of tokens of the
@@ -162,6 +210,7 @@ for word in ("book", "flight", "from", "to", "Seattle"):
 # between the sentences, a × b and, transposed, b × a, and 1 elsewhere. 1 will mean: as plain attention has it.
 
 # %%
+show(spread_prior)
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, -1]])         # [CLS] a a a [SEP] b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1]])
 M_tilde = spread_prior(1 + torch.from_numpy(M_F)[None], word_index, segment, 1.0)[0]
@@ -170,14 +219,22 @@ tokens = ["[CLS]", *a.words, "[SEP]", *b.words, "[SEP]"]
 assert_close(M_tilde, M_tilde.T)
 assert M_tilde[1, 5] == 3 and M_tilde[1, 2] == 1                    # Apple with company of b; with a's own "exceeded"
 
-figure(heat("M̃ = 1 + M_F over tokens", tokens, tokens, M_tilde))
+figure("The matrix stands where one sentence looks at the other; elsewhere is 1",
+       heat("M̃ = 1 + M_F", tokens, tokens, M_tilde))
 
 # %% [markdown]
 # ## Calibration: Eq. (6), `calibrated_attention`
 #
-#     Dep = softmax((Q Kᵀ ⊙ M_F) / √d_k) V             as typeset
-#     weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k)             ours
+# $$Dep = \mathrm{softmax}\left(\frac{Q K^\top \odot M_F}{\sqrt{d_k}}\right) V \tag{6}$$
 #
+# is what the page has. Ours:
+#
+# $$\mathrm{weight}_{ij} \propto \tilde M_{ij} \exp\left(\frac{q_i \cdot k_j}{\sqrt{d_k}}\right)$$
+
+# %%
+show(calibrated_attention)
+
+# %% [markdown]
 # The page multiplies *scores*. That strengthens what is positive. But a score can be negative, and a negative
 # number times 4 is more negative: the word with the largest entry gets the *smallest* weight. Two keys with the
 # scores s and 0, M̃ = 4 and 1. Typeset: the weight of the first is σ(4 s). Ours multiplies *weights*: σ(s + ln 4),
@@ -189,7 +246,7 @@ def weight(s, entry, printed):
     q, k = torch.tensor([[[[1.0]]]]), torch.tensor([[[[s], [0.0]]]])
     prior, trace = torch.tensor([[[entry, 1.0]]]), {}
     calibrated_attention(q, k, torch.zeros(1, 1, 2, 1), prior if printed else prior.log(),
-                         torch.ones(1, 2, dtype=torch.bool), printed=printed, trace=trace)
+                         torch.ones(1, 2, dtype=torch.bool), typeset=printed, trace=trace)
     return trace["calibrated"][0, 0, 0, 0].item()
 
 
@@ -202,15 +259,20 @@ lines = {"plain attention": [weight(s, 1.0, False) for s in scores],
 for s, plain, typeset, ours in zip(scores, *lines.values()):
     assert ours > plain and (typeset < plain) == (s < 0)
 
-figure(curves("An entry of 4 should strengthen a word", scores, lines, "score before calibration",
-              "weight of the word"))
+figure("An entry of 4 should strengthen a word, whatever its score",
+       curves("weight of the word", scores, lines, "score before calibration", "weight"))
 
 # %% [markdown]
 # ## Guided attention: Eq. (7), `guided_attention`
 #
-#     δ_i = tanh(W_D Dep ⊕ (W_s s_i + b)),     d*_i = Dep softmax(w δ_i + b)
-#     γ_i = tanh(W_S Sem ⊕ (W_d* d*_i + b)),   s*_i = Sem softmax(w γ_i + b)
-#
+# $$\delta_i = \tanh(W_D Dep \oplus (W_s s_i + b)), \qquad d^*_i = Dep\,\mathrm{softmax}(w\,\delta_i + b)$$
+# $$\gamma_i = \tanh(W_S Sem \oplus (W_{d^*} d^*_i + b)), \qquad
+#   s^*_i = Sem\,\mathrm{softmax}(w\,\gamma_i + b) \tag{7}$$
+
+# %%
+show(guided_attention)
+
+# %% [markdown]
 # Now there are two signals: Sem of plain attention and Dep of calibrated attention. Each semantic vector s_i is a
 # **guide** that looks through Dep, and then the other way round. As in DABERT's Eq. (5), ⊕ before the tanh makes
 # the score a sum of one number of the value and one of the guide, and the guide's cancels in the softmax: as
@@ -223,21 +285,27 @@ dep = torch.tensor([[[-1.5], [-0.5], [0.5], [1.5]]])
 sem = torch.tensor([[[-1.5], [0.0], [1.5], [3.0]]])
 mask, one, biased = torch.ones(1, 4, dtype=torch.bool), fixed([[1.0]]), fixed([[1.0]], [0.0])
 d_star, intended = guided_attention(dep, sem, mask, one, biased, fixed([[5.0]]))
-d_typeset, typeset = guided_attention(dep, sem, mask, one, biased, fixed([[5.0, 5.0]], [0.0]), printed=True)
+d_typeset, typeset = guided_attention(dep, sem, mask, one, biased, fixed([[5.0, 5.0]], [0.0]), typeset=True)
 
 assert_close(d_typeset[0, :, 0], d_typeset[0, 0, 0].expand(4))      # one and the same for all four tokens
 assert intended[0, 0, 3] > 0.95 and intended[0, 3, 3] < 0.35        # 5 (tanh 0 - tanh -1) = 3.8; tanh is flat at 1.5
 
 guides, keys = [f"s = {x:g}" for x in sem.flatten()], [f"{x:g}" for x in dep.flatten()]
-figure(heat("guided attention, ours", guides, keys, intended[0], "d", "guide", top=1),
-       heat("as typeset: the guide is not heard", guides, keys, typeset[0], "d", "guide", top=1))
+figure("As typeset the guide is not heard: all rows are equal",
+       heat("ours", guides, keys, intended[0], "d", "guide", top=1),
+       heat("as typeset", guides, keys, typeset[0], "d", "guide", top=1))
 
 # %% [markdown]
 # ## The gates: Eqs. (8) and (9), `gated_fusion`, `filtration_gate`
 #
-#     d̂_i = tanh(W d*_i + b),   ŝ_i = tanh(W s*_i + b),   g_i = σ(W_g (d̂_i ⊕ ŝ_i)),   v_i = g_i ŝ_i + (1 - g_i) d̂_i
-#     f_i = σ(W_f (s_i ⊕ (W_v v_i + b))),    l_i = f_i tanh(W_l v_i + b)
-#
+# $$\hat d_i = \tanh(W d^*_i + b), \qquad \hat s_i = \tanh(W s^*_i + b)$$
+# $$g_i = \sigma(W_g (\hat d_i \oplus \hat s_i)), \qquad v_i = g_i \hat s_i + (1 - g_i)\, \hat d_i \tag{8}$$
+# $$f_i = \sigma(W_f (s_i \oplus (W_v v_i + b))), \qquad l_i = f_i \tanh(W_l v_i + b) \tag{9}$$
+
+# %%
+show(gated_fusion, filtration_gate, DafaAttention.fuse)
+
+# %% [markdown]
 # By hand, with s* = ln 2 and d* = ln 3: ŝ = 0.6, d̂ = 0.8. A gate of ¾ gives v = ¾ · 0.6 + ¼ · 0.8 = 0.65. The
 # paper's Table 7 shows f: about 0.9 where the trees help, and 0.15 and 0.11 where they mislead (*got sick*, *Lake
 # Superior*). But Eq. (9) puts l_i in the place of s_i. With f = 0.1 nine tenths of what goes on are gone, and it is
@@ -255,40 +323,45 @@ for printed, half, closed in ((False, 2.2858, 2.0), (True, 0.2858, 0.0)):
         assert_close(out.item(), wanted, atol=1e-4, rtol=0)
 
 # %% [markdown]
-# ## A trained model, from New York to Seattle
+# ## A trained model, from the table to the chair
 #
-# A toy world of journeys: "Anna booked a flight from Rome to Paris last week." and "Anna booked a flight to Paris
-# from Rome last week." mean the same; with the cities exchanged they do not. Every word is in all four sentences,
-# so chance is 50. 800 pairs, from random weights; plain BERT beside it.
+# A toy world of walks, with the paper's question of from where to where. "The cat walked from the table to the chair
+# slowly on Monday." means the same as "The cat walked to the chair from the table slowly on Monday." and as "On
+# Monday, the cat walked slowly from the table to the chair."; with table and chair exchanged it does not. Every word
+# is in all four sentences of such a square, and which of the two comes first decides nothing: chance is 50. 800
+# pairs. The paper starts from a pre-trained BERT. So do we, in small: plain BERT is trained on these pairs, then DAFA
+# begins with its encoder. (`ATTENTION_SIZE`, the width of guided attention, is 16 instead of 128: that saves time.)
 
 # %%
-frames = {"journeys": (("city", "{name} {travel} from {x} to {y} {time}", "{name} {travel} to {y} from {x} {time}"),)}
-settings = {"epochs": 14, "batch_size": 32, "lr": 2e-3}
-run, accuracy = train_on(frames, "dafa", **settings)
-plain, plain_accuracy = train_on(frames, "bert", **settings)
+said = "the {animal} walked from the {x} to the {y} {manner} {time}"
+frames = {"walks": (("furniture", said, "the {animal} walked to the {y} from the {x} {manner} {time}"),
+                    ("furniture", said, "{time}, the {animal} walked {manner} from the {x} to the {y}"))}
+plain, before = train_on(frames, "bert", epochs=9, batch_size=32, lr=2e-3)
+run, accuracy = train_on(frames, "dafa", plain, epochs=3, batch_size=32, lr=1e-3, set="ATTENTION_SIZE=16")
 
-assert accuracy > 0.65
+assert before > 0.7 and accuracy > 0.7
 
 # %%
-first = "Anna booked a flight from New York to Seattle last week."
-for second in ("Anna booked a flight to Seattle from New York last week.",
-               "Anna booked a flight to New York from Seattle last week.",
-               "Anna booked a flight from Seattle to New York last week."):
+first = "The cat walked from the table to the chair slowly on Monday."
+for second in ("The cat walked to the chair from the table slowly on Monday.",
+               "On Monday, the cat walked slowly from the chair to the table.",
+               "The cat walked from the chair to the table slowly on Monday."):
     dafa, bert = (look(model, first, second).probability for model in (run, plain))
     print(f"p(same) dafa {dafa:.2f}, bert {bert:.2f}   {second}")
 
 # %% [markdown]
-# The third sentence is the paper's own case: the wording of the first, with the cities exchanged. In our run both
-# models are sure that it means the same, and wrong. Training paired "from x to y" with "to y from x" only. There, a
-# pair means the same exactly when the cities stand in the *opposite order*. That is what was learned, and never
-# what "from" says; accuracy on dev, which is made like training, cannot show it. DAFA's matrix does hold the answer
-# (the heads of "from" above), but nothing in these pairs asks for it.
+# With each of five seeds both models had 100 in the end: this world is too small to tell them apart.
+#
+# The third sentence is the paper's own case: the wording of the first, with the places exchanged. Training never
+# paired a wording with itself; accuracy on dev, which is made like training, says nothing about it. With each of five
+# seeds both models were sure that it means the same, and wrong: what they learned is no rule about "from". DAFA's
+# matrix does hold the answer (the heads of "from" above), but nothing in these pairs asks for it.
 #
 # What did the matrix do to attention? `DafaAttention`, which computes Eqs. (6) to (9) in BERT's first layer, tells
 # in its trace.
 
 # %%
-seen = look(run, first, "Anna booked a flight to New York from Seattle last week.")
+seen = look(run, first, "The cat walked to the chair from the table slowly on Monday.")
 layer = seen.trace["layer0"]
 cut = seen.tokens.index("[SEP]")
 rows, columns = seen.tokens[1:cut], seen.tokens[cut + 1:-1]
@@ -307,21 +380,50 @@ for gate in "gf":
 assert calibrated.sum() > plain_map.sum()         # entries of M̃ are 1 or more: what is between the sentences gains
 
 top = max(plain_map.max(), calibrated.max())
-figure(heat("attention", rows, columns, plain_map, "sentence b", "sentence a", top=top),
-       heat("calibrated by the trees", rows, columns, calibrated, "sentence b", "sentence a", top=top))
+figure("Trees move attention to the words that play the same part",
+       heat("before", rows, columns, plain_map, "sentence b", "sentence a", top=top),
+       heat("calibrated", rows, columns, calibrated, "sentence b", "sentence a", top=top))
 
 # %% [markdown]
-# By Eq. (6) attention moves to the other sentence, and to the words that the trees bring together. The gates of our
-# run: f near 1, so the fused signal is let in; g near 0, so that signal is mostly Dep, attention calibrated by
-# trees. (In lesson 2 the gate closed.) And plain BERT learns this small world as well, a few epochs later. On all
-# of the toy world the two differ more, on MRPC hardly: see `docs/results.md`, and what it says about such
-# differences.
+# By Eq. (6) attention moves to the other sentence: entries of M̃ are 1 or more there. The gates say how much of that
+# is used: f, how far the fused signal is let in; 1 - g, how much of it is Dep.
+#
+# This world was made for trees. On all of the toy world DAFA stood 13.8 points above plain BERT (three seeds, 95 %
+# interval 1.6 to 25.9). On MRPC, with pre-trained weights, five seeds gave +0.9 points, with an interval from -3.1 to
+# +5.0: no difference that they could show (`docs/results.md`).
+#
+# ## Summary
+#
+# - Eqs. (1) to (3) compare words, heads and relations of two trees; (4) adds what hangs below; (5) weighs by rarity.
+# - (4) as typeset counts pairs of children and gives leaves nothing; it cannot tell roles that are exchanged.
+# - (6) as typeset multiplies scores, and a negative score times a large entry is a *smaller* weight. Ours multiplies
+#   weights.
+# - (7) as typeset does not hear its guide; (9) as typeset closes on the semantic signal too.
+#
+# ## Five questions
+#
+# 1. What is M(Apple, company) where both are subjects of "exceeded", and what M(Apple, Apple) where one is subject
+#    and one object? <details><summary>Answer</summary> (1 + 0) · 2 = 2, and (1 + 1) · 1 = 2. θ = 2 ties them.
+#    </details>
+# 2. Two equal leaves hang on different heads by the same relation. What is S of them, ours and as typeset?
+#    <details><summary>Answer</summary> Ours α = 1; as typeset 0, for there is no pair of children.</details>
+# 3. A score is -2 and the entry of M_F is 3. What does the page make of the score, what do we make of the weight?
+#    <details><summary>Answer</summary> The page has -6, so that the weight falls. Ours, M̃ = 4, adds ln 4 = 1.39:
+#    the weight rises.</details>
+# 4. Why must M̃ be 1, not 0, between [CLS] and a word? <details><summary>Answer</summary> Weights are multiplied by
+#    M̃. 1 leaves plain attention; 0 would forbid [CLS] to read any word.</details>
+# 5. f is 0. What goes on to the next layer, ours and as typeset? <details><summary>Answer</summary> s, plain BERT's
+#    signal; as typeset nothing.</details>
 #
 # ## Try it
 #
-# 1. Add the frame `("city", "{name} {travel} from {x} to {y} {time}", "{time}, {name} {travel} from {x} to {y}")`
-#    under a name of its own. Now the order of the cities decides nothing. How many epochs does each model need to
-#    leave 50?
-# 2. Train with `printed="6"`. Does calibration as typeset hurt here? Which sign have the scores of aligned words?
-#    (They are the logarithms of `trace["layer0"]["attention"]`, up to a constant of each row.)
+# 1. Take the trees away: `without="tree,subgraph"`, so that M_F is tf-idf alone. Does the model still learn as soon?
+#    <details><summary>Answer</summary> Yes: from random weights, nine epochs, seeds 0 and 1 had 100 with trees and
+#    without. Words alone are enough in this world.</details>
+# 2. Train with `printed="6"`. Which sign have the scores of aligned words? (They are the logarithms of
+#    `trace["layer0"]["attention"]`, up to a constant of each row.) <details><summary>Answer</summary> Either one:
+#    nothing holds them above 0. On MRPC the printed form was as good as ours within what three seeds can show
+#    (`docs/results.md`): training can turn the sign around.</details>
 # 3. Take θ = 3 in `tree_similarity(a, b, 3.0)`. Which tie of the first pair does that break, and in whose favour?
+#    <details><summary>Answer</summary> Apple and company, in one role, now have 3; Apple and Apple still 2. The role
+#    wins.</details>

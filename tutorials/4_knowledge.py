@@ -12,12 +12,24 @@
 # a **hypernym** of dog, dog a **hyponym** of animal; dog and cat, with one hypernym, are **co-hyponyms**. What is
 # known of word i of a and word j of b is a vector k_ij of yes and no. Eqs. (1) to (4) make a **prior** of it, a
 # matrix K, that calibrates attention in Eq. (5); the fusion behind it, Eqs. (6) to (8), is that of lessons 2 and 3.
+#
+# | sign | meaning |
+# |---|---|
+# | k_ij, I, γ | relations of words i and j; is there any; what a relation adds to a score |
+# | h_i, d | hidden state of token i, and how many numbers it has |
+# | s_ij, ω, K_prior | a score, weights of scores, their mean in both directions; K̃ is K_prior made 1 on average |
+# | n, m | words of a and of b |
+# | softmax | weights of sum 1; they depend on the differences of scores only |
+# | σ(x), tanh | 1 / (1 + e⁻ˣ), between 0 and 1; tanh lies between -1 and 1 |
+# | ⊙, ⊕, [x; y] | the product number by number; concatenation, one vector and then the other |
+# | ∝ | equal up to a factor of the row that makes the sum of the weights 1 |
+# | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={5}` |
 
 # %%
 import math
 
 import torch
-from lesson import curves, figure, fixed, heat, look, train_on
+from lesson import curves, figure, fixed, heat, look, show, train_on, whole_model
 from torch.testing import assert_close
 
 from bert_min import BertConfig
@@ -27,11 +39,17 @@ from semmatch import (KnowledgeAttention, calibrated_attention, co_attention, fi
 from support.toy import LEXICON
 from train import l2_ratio
 
+whole_model(4)
+
 # %% [markdown]
 # ## What is known: Eq. (2), `relation_matrix` and `relation_indicator`
 #
-#     I(k_ij) = 1 if k_ij indicates any relevant relation, else 0
-#
+# $$I(k_{ij}) = 1 \text{ if } k_{ij} \text{ indicates any relevant relation, else } 0 \tag{2}$$
+
+# %%
+show(relation_matrix, relation_indicator)
+
+# %% [markdown]
 # The paper names four relations: synonyms, antonyms, hypernyms, hyponyms. Its own example is in none of them:
 # "wheat" and "corn" are co-hyponyms. As typeset, the indicator of this pair is 0. Ours knows co-hyponyms as a fifth
 # relation.
@@ -43,15 +61,20 @@ k = torch.from_numpy(relation_matrix(lexicon.facts(a), lexicon.facts(b)))[None]
 print("wheat, corn:", [RELATIONS[r] for r in k[0, 0, 0].nonzero()[:, 0].tolist()])
 
 assert relation_indicator(k)[0].tolist() == [[True, False], [False, False]]
-assert not relation_indicator(k, printed=True).any()
+assert not relation_indicator(k, typeset=True).any()
 
 # %% [markdown]
 # ## A score for each pair of words: Eq. (1), `knowledge_scores`
 #
-#     s_ij = h_iᵀ h_j / √d + G(k_ij),     G = γ I(k_ij)
+# $$s_{ij} = \frac{h_i^\top h_j}{\sqrt{d}} + G(k_{ij}), \qquad G = \gamma\, I(k_{ij}) \tag{1}$$
 #
-# h are **hidden states**, the vectors that enter the layer, d numbers each; γ is not given, ours is 1. Take d = 4,
-# √d = 2:
+# h are **hidden states**, the vectors that enter the layer, d numbers each; γ is not given, ours is 1.
+
+# %%
+show(knowledge_scores)
+
+# %% [markdown]
+# Take d = 4, √d = 2:
 #
 #     wheat = (2, 0, 0, 0)    grew = (0, 2, 0, 0)    corn = (1, 0, 0, 0)    rotted = (0, 1, 0, 0)
 #
@@ -67,15 +90,23 @@ G = spread_prior(relation_indicator(k).float(), word_index, segment, float("-inf
 s = knowledge_scores(hidden, G)
 
 assert s[0, :2, 2:].tolist() == [[2, 0], [0, 1]]
-assert knowledge_scores(hidden, G, printed=True)[0, 0, 2] == 3      # without √d: 2 + 1
+assert knowledge_scores(hidden, G, typeset=True)[0, 0, 2] == 3      # without √d: 2 + 1
 
 # %% [markdown]
 # ## Two softmaxes: Eqs. (3) and (4), `co_attention`
 #
-#     ω^A_ij = exp(s_ij) / Σ_p exp(s_ip),   c^A_i = Σ_j ω^A_ij h^B_j            each word of a looks through b
-#     ω^B_ij = exp(s_ij) / Σ_p exp(s_pj),   c^B_j = Σ_i ω^B_ij h^A_i            each word of b looks through a
-#     K_prior = (ω^A + ω^B) / 2
+# $$\omega^A_{ij} = \frac{\exp(s_{ij})}{\sum_p \exp(s_{ip})}, \qquad
+#   c^A_i = \sum_j \omega^A_{ij} h^B_j \tag{3}$$
+# $$\omega^B_{ij} = \frac{\exp(s_{ij})}{\sum_p \exp(s_{pj})}, \qquad
+#   c^B_j = \sum_i \omega^B_{ij} h^A_i \tag{4}$$
+# $$K_{prior} = (\omega^A + \omega^B) / 2$$
 #
+# Each word of a looks through b, each word of b through a.
+
+# %%
+show(co_attention)
+
+# %% [markdown]
 # Row "wheat" is (2, 0): weights 1 / (1 + e⁻²) = 0.881 and 0.119. Row "grew" is (0, 1): 0.269 and 0.731. The
 # columns: "corn" 0.881 and 0.119, "rotted" 0.269 and 0.731. So K_prior is 0.881 for wheat and corn, 0.731 for grew
 # and rotted, and (0.119 + 0.269) / 2 = 0.194 for the other two. (c^A and c^B are never used again in the paper.)
@@ -113,15 +144,25 @@ print({name: [round(y, 3) for y in line] for name, line in lines.items()})
 
 assert lines["as typeset"][-1] < 0.3 * lines["divided by √d, ours"][-1]
 
-figure(curves("Is a relation heard?", sizes, lines, "d, numbers in a hidden state", "change of K_prior", log=True))
+figure("Without √d a relation is not heard in wide hidden states",
+       curves("change of K_prior", sizes, lines, "d, numbers in a hidden state", "change", log=True))
 
 # %% [markdown]
 # ## Calibration: Eq. (5), `calibrated_attention`
 #
-#     Scores_sem = Q Kᵀ / √d_k,                  O_sem = softmax(Scores_sem) V
-#     Scores_knw = Q Kᵀ ⊙ K_prior / √d_k,        O_knw = softmax(Scores_knw) V          as typeset
-#     weight_ij ∝ K̃_ij exp(q_i·k_j / √d_k)                                              ours
+# $$O_{sem} = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
+#   O_{knw} = \mathrm{softmax}\left(\frac{Q K^\top \odot K_{prior}}{\sqrt{d_k}}\right) V \tag{5}$$
 #
+# is what the page has. Ours:
+#
+# $$\mathrm{weight}_{ij} \propto \tilde K_{ij} \exp\left(\frac{q_i \cdot k_j}{\sqrt{d_k}}\right)$$
+#
+# Lesson 3 has the lines of `calibrated_attention`; what it is given is computed here:
+
+# %%
+show(KnowledgeAttention.second)
+
+# %% [markdown]
 # Two things are wrong with the product on the page. A *negative* score times a large entry becomes a smaller
 # weight: that is lesson 3's defect. And the rows of ω^A sum to 1, so the entries of K_prior average 1/m, those of
 # ω^B 1/n: **(1/n + 1/m)/2** together. All are below 1, so *every* score between the sentences is pushed towards 0,
@@ -135,7 +176,8 @@ K_tilde = K_prior / mean
 assert_close(mean.item(), 0.5)
 assert_close(K_tilde, torch.tensor([[1.7616, 0.3881], [0.3881, 1.4621]]), atol=1e-4, rtol=0)
 
-figure(heat("K_prior: 0.5 on average", a, b, K_prior, top=2), heat("K̃ = K_prior / mean", a, b, K_tilde, top=2))
+figure("Divided by its mean, the prior strengthens what is above average",
+       heat("K_prior", a, b, K_prior, top=2), heat("K̃ = K_prior / mean", a, b, K_tilde, top=2))
 
 # %% [markdown]
 # Wheat's query finds two keys of b with the scores 1 (corn) and 0 (rotted): plain attention gives corn σ(1) =
@@ -148,7 +190,7 @@ mask, corn = torch.ones(1, 2, dtype=torch.bool), {}
 for name, prior, printed in (("plain", torch.zeros(1, 2), False), ("typeset", K_prior[:1], True),
                              ("ours", K_tilde[:1].log(), False)):
     trace = {}
-    calibrated_attention(q, keys, torch.zeros(1, 1, 2, 1), prior[None], mask, printed=printed, trace=trace)
+    calibrated_attention(q, keys, torch.zeros(1, 1, 2, 1), prior[None], mask, typeset=printed, trace=trace)
     corn[name] = trace["calibrated"][0, 0, 0, 0].item()
 
 assert_close(list(corn.values()), [0.7311, 0.7070, 0.9251], atol=1e-4, rtol=0)
@@ -168,21 +210,30 @@ def mean_entry(n, printed):
 
 
 lengths = [2, 4, 8, 16, 32]
-lines = {"ours": [mean_entry(n, ()) for n in lengths], "as typeset": [mean_entry(n, {5}) for n in lengths]}
+lines = {"ours": [mean_entry(n, set()) for n in lengths], "as typeset": [mean_entry(n, {5}) for n in lengths]}
 assert_close(lines["as typeset"], [1 / n for n in lengths], atol=1e-4, rtol=0)
 assert_close(lines["ours"], [1.0] * 5, atol=1e-4, rtol=0)
 
-figure(curves("Scores between the sentences are multiplied by", lengths, lines, "n = m, words in a sentence",
-              "mean entry of the prior", log=True))
+figure("As typeset, longer sentences hear less of each other",
+       curves("mean entry of the prior", lengths, lines, "n = m, words in a sentence", "mean", log=True))
 
 # %% [markdown]
 # ## The fusion: Eqs. (6), (7), (8)
 #
-#     z_i = tanh(W O_knw ⊕ (W o_i^sem + b)),   ô_i^knw = Σ_j softmax_j(w z_i) o_j^knw,   and back   (6)
-#     õ = tanh(W ô + b),   g = σ(W [õ^knw; õ^sem] + b),   u = g õ^sem + (1 - g) õ^knw                      (7)
-#     f = σ(W [o^sem; u] + b),   y = f tanh(W u + b)                                                       (8)
+# $$z_i = \tanh(W O_{knw} \oplus (W o^{sem}_i + b)), \qquad
+#   \hat o^{knw}_i = \sum_j \mathrm{softmax}_j(w z_i)\, o^{knw}_j \text{, and back} \tag{6}$$
+# $$\tilde o = \tanh(W \hat o + b), \quad g = \sigma(W [\tilde o^{knw}; \tilde o^{sem}] + b), \quad
+#   u = g\, \tilde o^{sem} + (1 - g)\, \tilde o^{knw} \tag{7}$$
+# $$f = \sigma(W [o^{sem}; u] + b), \qquad y = f \tanh(W u + b) \tag{8}$$
 #
-# `guided_attention`, `gated_fusion` and `filtration_gate` of lesson 2, but for biases in both gates. The paper's
+# `guided_attention`, `gated_fusion` and `filtration_gate` of lesson 2, which has their lines, but for biases in both
+# gates; `KnowledgeAttention.fuse` calls them.
+
+# %%
+show(KnowledgeAttention.fuse)
+
+# %% [markdown]
+# The paper's
 # own note says that (6) "implies concatenation then linear layer" (§ 3.4); then the guide cancels in the softmax.
 # Its case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
 # Equation 8 only shows scaling": with f = 0 the page has y = 0 and *no* semantic signal. We return o^sem + y. The
@@ -206,8 +257,12 @@ for printed, bias, wanted in ((False, 0.0, 2.2858), (False, -20.0, 2.0), (True, 
 # %% [markdown]
 # ## The training: Eq. (9), `train.l2_ratio`
 #
-#     L2Ratio_t = σ((t - L2FullStep/2) · 8 / (L2FullStep/2)) · L2FullRatio
-#
+# $$L2Ratio_t = \sigma\left(\frac{(t - L2FullStep/2) \cdot 8}{L2FullStep/2}\right) L2FullRatio \tag{9}$$
+
+# %%
+show(l2_ratio)
+
+# %% [markdown]
 # A penalty on large weights that grows with the step t: σ(-8) = 0.0003 of it at first, half at step 50,000, all but
 # all of it at 100,000. A run of MRPC has a few hundred steps; there it is as good as none.
 
@@ -216,7 +271,8 @@ steps = [0, 25_000, 50_000, 75_000, 100_000]
 share = [l2_ratio(t) / 0.9e-5 for t in steps]
 assert_close(share, [1 / (1 + math.exp(-x)) for x in (-8, -4, 0, 4, 8)])
 
-figure(curves("The L2 penalty of Eq. (9)", steps, {"share of the full ratio": share}, "step", "share"))
+figure("The penalty comes late: a run of MRPC ends before it begins",
+       curves("L2 penalty of Eq. (9)", steps, {"share of the full ratio": share}, "step", "share"))
 
 # %% [markdown]
 # ## The paper's cases
@@ -251,53 +307,91 @@ assert [RELATIONS[r] for r in sick.nonzero()[0]] == ["synonym"]
 # ## A trained model
 #
 # A toy world of synonyms for people: "The doctor thanked Anna last week." and "Last week, the physician thanked
-# Anna." against "Last week, the lawyer thanked Anna." 800 pairs, from random weights. Beside it the same model that
-# is told of no relation (γ = 0, our ablation `prior`), and plain BERT.
+# Anna." against "Last week, the lawyer thanked Anna." 800 pairs. The paper starts from a pre-trained BERT. So do we,
+# in small: plain BERT is trained on these pairs. Two models then begin with its encoder: with the lexicon, and told
+# of no relation (γ = 0, our ablation `prior`). (`ATTENTION_SIZE`, the width of guided attention, is 16, not 128.)
 
 # %%
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-settings = {"epochs": 8, "batch_size": 32, "lr": 2e-3}
-run, accuracy = train_on(frames, "knowledge", **settings)
-_, untold = train_on(frames, "knowledge", without="prior", **settings)
-_, plain = train_on(frames, "bert", **settings)
+settings = {"epochs": 3, "batch_size": 32, "lr": 1e-3, "set": "ATTENTION_SIZE=16"}
+plain, before = train_on(frames, "bert", epochs=12, batch_size=32, lr=2e-3)
+run, accuracy = train_on(frames, "knowledge", plain, **settings)
+_, untold = train_on(frames, "knowledge", plain, without="prior", **settings)
 
-assert accuracy > 0.65
+assert min(before, accuracy, untold) > 0.7
 
 # %%
 first = "The doctor thanked Anna last week."
-for second in ("Last week, the physician thanked Anna.", "Last week, the lawyer thanked Anna.",
-               "Last week, the woman thanked Anna.", "Last week, the lady thanked Anna."):
+for second in ("Last week, the physician thanked Anna.", "Last week, the lawyer thanked Anna."):
     print(f"p(same) {look(run, first, second).probability:.2f}   {second}")
 seen = look(run, "The woman thanked Anna last week.", "Last week, the lady thanked Anna.")
 print(f"p(same) {seen.probability:.2f}   the woman and the lady, synonyms that training never showed")
 
 # %%
-seen = look(run, first, "Last week, the physician thanked Anna.")
-layer, cut = seen.trace["layer0"], seen.tokens.index("[SEP]")
-K = layer["prior"][0, 1:cut, cut + 1:-1]
-rows, columns = seen.tokens[1:cut], seen.tokens[cut + 1:-1]
-print(f"K̃ of doctor and physician: {K[rows.index('doctor'), columns.index('physician')]:.2f}; the largest entries:")
-for place in K.flatten().topk(4).indices.tolist():
-    print(f"    {rows[place // len(columns)]}, {columns[place % len(columns)]}: {K.flatten()[place]:.2f}")
-for gate in "gf":
-    print(f"gate {gate}: {layer[gate].min():.2f} to {layer[gate].max():.2f}")
-assert_close(K.mean().item(), 1.0, atol=1e-3, rtol=0)
+def prior(gamma):
+    """Tokens of a, tokens of b, K̃ between them and the gates, for the doctor and the physician; γ = gamma."""
+    run.model.bert.layers[0].attention.gamma = gamma
+    seen = look(run, first, "Last week, the physician thanked Anna.")
+    cut = seen.tokens.index("[SEP]")
+    layer = seen.trace["layer0"]
+    return seen.tokens[1:cut], seen.tokens[cut + 1:-1], layer["prior"][0, 1:cut, cut + 1:-1], layer["g"], layer["f"]
 
-figure(heat("K̃ of the trained model", rows, columns, K, "sentence b", "sentence a"))
+
+*_, K_unknown, _, _ = prior(0.0)
+rows, columns, K, g, f = prior(1.0)
+pair = rows.index("doctor"), columns.index("physician")
+print(f"K̃ of doctor and physician: {K[pair]:.2f}; were nothing known of them: {K_unknown[pair]:.2f}")
+for place in K.flatten().topk(4).indices.tolist():
+    print(f"    large: {rows[place // len(columns)]}, {columns[place % len(columns)]}: {K.flatten()[place]:.2f}")
+print(f"gate g: {g.min():.2f} to {g.max():.2f}, gate f: {f.min():.2f} to {f.max():.2f}")
+
+assert_close((K.mean().item(), K_unknown.mean().item()), (1.0, 1.0), atol=1e-3, rtol=0)
+assert K[pair] > K_unknown[pair]                                    # the relation is heard
+
+figure("Equal words come first",
+       heat("K̃ of the trained model", rows, columns, K, "sentence b", "sentence a"))
 
 # %% [markdown]
-# What we saw. The largest entries of K̃ belong to *equal* words: hidden states of one word are alike, and their
-# product counts for more than the 1 that a relation adds. "doctor" and "physician" stand above the average of 1.
-# But the model that was told of no relation is as good as the one that was: here it is not the lexicon that helps.
-# (Both are above plain BERT on this seed; they have more weights.) And the synonyms "woman" and "lady", which the
-# lexicon holds and training did not, get no "same". A prior moves *attention*; what is then read are values of
-# words about which nothing was learned.
+# The largest entries of K̃ belong to *equal* words, as a rule: hidden states of one word are alike, and their
+# product counts for more than the 1 that a relation adds. "doctor" and "physician" gain by their relation, but not
+# with every seed does that lift them above the average of 1.
+#
+# Is it the lexicon that helps? Compare the accuracies. With each of five seeds the model that was told of no relation
+# was as good as the one that was: here it is not. And of the synonyms "woman" and "lady", which the lexicon holds
+# and training did not, five seeds said anything from 0.00 to 0.84. A prior moves *attention*; what is then read are
+# values of words about which nothing was learned.
+#
+# ## Summary
+#
+# - k_ij says which relations hold between two words; Eq. (2) makes yes or no of it, Eq. (1) adds γ to a score.
+# - Without √d the products of hidden states drown γ. As typeset, wheat and corn are not related at all.
+# - Eqs. (3) and (4) are a softmax over rows and one over columns; their mean, K_prior, averages (1/n + 1/m)/2.
+# - As typeset, Eq. (5) therefore weakens everything between the sentences; ours divides by the mean.
+# - A relation of words does not say who does what: New York and Seattle are cities either way.
+#
+# ## Five questions
+#
+# 1. Which relation has "dog, animal" if the dog is in sentence a? And "animal, dog"? <details>
+#    <summary>Answer</summary> hypernym, for animal is the more general one; hyponym.</details>
+# 2. Both sentences have ten words. What is the mean of K_prior, and what does Eq. (5) as typeset do to a score of 2?
+#    <details><summary>Answer</summary> (1/10 + 1/10)/2 = 0.1; the typical score becomes 0.2.</details>
+# 3. Scores (s_ij) of one row are (1, 1) for two words of b. One word of them is related, γ = 1. ω^A? <details>
+#    <summary>Answer</summary> (2, 1): 1 / (1 + e⁻¹) = 0.731 and 0.269.</details>
+# 4. Why do [CLS] and [SEP] get the score -∞? <details><summary>Answer</summary> They are no words, so that nothing is
+#    known of them; e to the power of -∞ is 0, and they take no part in ω.</details>
+# 5. Why is "the accuracy is 100" no proof that the lexicon helped? <details><summary>Answer</summary> The model
+#    without it (γ = 0) has to be trained too, and with several seeds.</details>
 #
 # ## Try it
 #
-# 1. Raise γ: train with `set="GAMMA=5.0"`. Does "doctor-physician" now have the largest entry? Do "woman" and
-#    "lady" become the same?
+# 1. Raise γ: train with `set="GAMMA=5.0"`. What happens to the entry of doctor and physician? <details>
+#    <summary>Answer</summary> e⁵ = 148 is a large factor: words that are related now compete with equal words.
+#    </details>
 # 2. Train with `printed="2"`, without co-hyponyms. In this world "lawyer" and "doctor" are such a pair. Should a
-#    co-hyponym have its own γ, perhaps a negative one? Where in Eqs. (1) and (2) would you put it?
+#    co-hyponym have its own γ, perhaps a negative one? Where in Eqs. (1) and (2) would you put it? <details>
+#    <summary>Answer</summary> I makes one number of five before γ comes: replace γ I(k_ij) by a sum over relations,
+#    Σ_r γ_r k_ijr, with a learned γ_r. Then a co-hyponym can speak against a match.</details>
 # 3. With WordNet at hand, ask `WordNet().facts` for the words of a pair of your own. Which relations surprise you?
+#    <details><summary>Answer</summary> Rare senses: WordNet does not know which one a word has in its sentence, and
+#    takes all of them.</details>

@@ -12,35 +12,57 @@
 # sentence hold this word ("exact match"), or its antonym? Three **GRUs** read from left to right. A GRU is a
 # network that reads a vector at a time and keeps a **state**, a vector of what it has read so far. All of it is in
 # `reread.py`.
+#
+# | sign | meaning |
+# |---|---|
+# | h_i, A | state of a GRU at word i; all of them, one beside the other |
+# | h̄_t, ā_t | state of the re-reading GRU after step t; the word that is chosen at step t |
+# | h^a, h^b | a sentence as one vector, of a and of b |
+# | m̄, β | scores of the words; how hard the choice is |
+# | p, α, P | probabilities of the labels, by one judgement; its gate; the answer |
+# | softmax | weights of sum 1; they depend on the differences of scores only |
+# | σ(x), tanh, relu | 1 / (1 + e⁻ˣ), between 0 and 1; tanh lies between -1 and 1; relu(x) is x above 0, else 0 |
+# | ⊙, [x; y] | the product number by number; concatenation, one vector and then the other |
+# | x ⊗ e | x repeated for each word |
+# | W, U, M, ω, b | matrices, vectors and numbers that are learned |
 
 # %%
 import math
 
 import torch
-from lesson import curves, figure, fixed, heat, look, train_on
+from lesson import curves, figure, fixed, heat, look, show, train_on, whole_model
 from torch.testing import assert_close
 
 from reread import Choice, attentive_pooling, choose, highway, matching, probability_fusion, reread, stacked_gru
 
 ln2, ln3 = math.log(2), math.log(3)
+whole_model(5)
 
 # %% [markdown]
 # ## Before reading: `highway`
 #
-#     t = σ(W_t x + b),   t relu(W_h x + b) + (1 - t) x
+# $$t = \sigma(W_t x + b), \qquad t\,\mathrm{relu}(W_h x + b) + (1 - t)\, x$$
 #
 # A gate t between a layer and what enters it. With x = 2, W_h = 3 and t = ½: ½ · 6 + ½ · 2 = 4.
 
 # %%
+show(highway)
 assert_close(highway(torch.tensor([2.0]), fixed([[0.0]], [0.0]), fixed([[3.0]], [0.0])), torch.tensor([4.0]))
 
 # %% [markdown]
 # ## The first reading: Eqs. (1) and (2), `stacked_gru`
 #
-#     h^l_t = H_l(x^l_t, h^l_(t-1)),      x^l_t = [h^(l-1)_t; x^(l-1)_t]
+# $$h^l_t = H_l(x^l_t, h^l_{t-1}), \qquad x^l_t = h^{l-1}_t \tag{1}$$
+# $$x^l_t = [h^{l-1}_t; x^{l-1}_t] \tag{2}$$
 #
-# Layer l reads, word by word, what the layer below *said* (h) and what it *read* (x); the semicolon is
-# concatenation. Eq. (1) passes h on alone; the text brings it up as what Eq. (2) improves. A GRU whose weights are
+# Layer l reads, word by word, what the layer below *said* (h) and, by Eq. (2), what it *read* (x). Eq. (1) passes h
+# on alone; the text brings it up as what Eq. (2) improves, and only (2) is computed.
+
+# %%
+show(stacked_gru)
+
+# %% [markdown]
+# A GRU whose weights are
 # 0, but for 1 from its input to its new state, has gates of σ(0) = ½: h_t = ½ tanh(x_t) + ½ h_(t-1). With x = (ln
 # 2, ln 3), so that tanh is 0.6 and 0.8:
 #
@@ -66,8 +88,13 @@ assert_close(states, torch.tensor([[[0.3, 0.3, ln2], [0.55, 0.55, ln3]]]))
 # %% [markdown]
 # ## A sentence as one vector: Eq. (3), `attentive_pooling`
 #
-#     α = ωᵀ tanh(W A + b),     h = Σ_i softmax_i(α) h_i,      A = [h_1, ..., h_l]
-#
+# $$\alpha = \omega^\top \tanh(W A + b), \qquad h = \sum_i \mathrm{softmax}_i(\alpha)\, h_i, \qquad
+#   A = [h_1, \ldots, h_l] \tag{3}$$
+
+# %%
+show(attentive_pooling)
+
+# %% [markdown]
 # With h = (0, ln 2), W = 1 and ω = 5 the scores are (0, 3): weights 0.047 and 0.953.
 
 # %%
@@ -78,10 +105,16 @@ assert_close(pooled, torch.tensor([[0.9526 * ln2]]), atol=1e-4, rtol=0)
 # %% [markdown]
 # ## Choosing one word: Eqs. (5) and (6), `choose`
 #
-#     m̄ = ω_dᵀ tanh(W_d A + (U_d h̄_(t-1) + M_d h^b) ⊗ e)                             scores of the words
-#     ā = h_j,   j = the place of the largest                                        (5)
-#     ā = Σ_i softmax_i(β m̄) h_i                                                     (6)
+# $$\bar m = \omega_d^\top \tanh(W_d A + (U_d \bar h_{t-1} + M_d h^b) \otimes e)$$
+# $$\bar a = h_j \text{, j the place of the largest number of } \bar m \tag{5}$$
+# $$\bar a = \sum_i \mathrm{softmax}_i(\beta \bar m)\, h_i \tag{6}$$
 #
+# m̄ are the scores of the words. The lines are LadRa-Net's as well: `left` and `typeset` are for lesson 6.
+
+# %%
+show(choose)
+
+# %% [markdown]
 # ⊗ e repeats the bracket for each word. The bracket is the **clue**: what was read so far, h̄, and what the other
 # sentence says, h^b. The same words, another clue, another choice. Two words with two numbers each, ω = (1, 1), a
 # clue that raises the first number or the second:
@@ -118,7 +151,8 @@ for beta, weight, slope in zip(betas, largest, slopes):
 assert largest[0] < 0.51 and slopes[-1] == 0                     # a mean; an arg-max, from which nothing is learned
 assert largest[betas.index(200)] > 0.95 and slopes[betas.index(200)] > 0.5      # σ(200 · 0.02) = 0.982
 
-figure(curves("Is one word chosen?", betas, {"largest weight": largest}, "β", "weight", log=True),
+figure("β must be large enough to choose one word, and small enough to learn",
+       curves("Is one word chosen?", betas, {"largest weight": largest}, "β", "weight", log=True),
        curves("Can the choice be learned?", betas, {"gradient of the choice": slopes}, "β", "gradient", log=True))
 
 # %% [markdown]
@@ -126,9 +160,16 @@ figure(curves("Is one word chosen?", betas, {"largest weight": largest}, "β", "
 #
 # ## Reading again: Eq. (4), `reread`
 #
-#     ā_t = F([h_1, ..., h_l], h̄_(t-1), h^b),     h̄_t = GRU(ā_t, h̄_(t-1)),     v = h̄_T
+# $$\bar a_t = F([h_1, \ldots, h_l], \bar h_{t-1}, h^b), \qquad \bar h_t = GRU(\bar a_t, \bar h_{t-1}), \qquad
+#   v = \bar h_T \tag{4}$$
 #
-# F is the choice. After it the GRU's state changes, with it the clue, and so perhaps the next choice. Two words,
+# F is the choice.
+
+# %%
+show(reread)
+
+# %% [markdown]
+# After it the GRU's state changes, with it the clue, and so perhaps the next choice. Two words,
 # each with a value and two numbers to be chosen by; a state h makes the clue (-2h, 2h); the GRU is the one of
 # above, which looks at the value only:
 #
@@ -156,9 +197,14 @@ assert_close(two_steps.item(), -0.275, atol=1e-3, rtol=0)
 # %% [markdown]
 # ## The answer: Eqs. (7) and (8), `matching` and `probability_fusion`
 #
-#     p = MLP([a; b; a ⊙ b; b - a])                                                       (7)
-#     α_h = σ(w_h p^h + b),   α_v = σ(w_v p^v + b),   P = MLP_3(α_h p^h + α_v p^v)        (8)
-#
+# $$p = MLP([a; b; a \odot b; b - a]) \tag{7}$$
+# $$\alpha_h = \sigma(w_h p^h + b), \quad \alpha_v = \sigma(w_v p^v + b), \quad
+#   P = MLP_3(\alpha_h p^h + \alpha_v p^v) \tag{8}$$
+
+# %%
+show(matching, probability_fusion)
+
+# %% [markdown]
 # Once for the vectors of the first reading (p^h), once for those of re-reading (p^v), each with a gate. Eq. (7) is
 # lost from our text of the paper; it names product, difference and concatenation, and their order is ours. By hand:
 # a = (1, 2), b = (3, 4). And with p^h = (¾, ¼), p^v = (¼, ¾), gates of ¾ and ¼: ¾ (¾, ¼) + ¼ (¼, ¾) = (0.625,
@@ -184,6 +230,7 @@ for apart in (1.0, 10.0, 40.0):
     p = logits.softmax(-1)[0]
     p.backward()
     print(f"logits {apart:.0f} apart: p {p:.6f}, slope {logits.grad[0]:.0e}")
+    assert abs(logits.grad[0] - p.detach() * (1 - p.detach())) < 1e-6
 
 # %% [markdown]
 # ## A trained model, hand in hand
@@ -195,14 +242,13 @@ for apart in (1.0, 10.0, 40.0):
 # %%
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
-run, accuracy = train_on(frames, "drrnet", epochs=4, batch_size=32, lr=3e-3)
+run, accuracy = train_on(frames, "drrnet", epochs=4, batch_size=32, lr=1e-3)
 
-assert accuracy > 0.65
+assert accuracy > 0.8
 
 # %% [markdown]
-# It is also right about people that it never saw, whose names are all one "unknown" word to it. The *exact match*
-# feature tells of each word whether the other sentence has it, and that is probably what it goes by. Where does it
-# look first (the largest weight of Eq. (3)), and what does it read again?
+# The *exact match* feature tells of each word whether the other sentence has it, and that is probably what it goes
+# by. Where does it look first (the largest weight of Eq. (3)), and what does it read again (those of Eq. (6))?
 
 # %%
 def reread_words(a, b):
@@ -210,38 +256,69 @@ def reread_words(a, b):
     seen = look(run, a, b)
     print(f"p(same) {seen.probability:.2f}")
     for words, weights, steps in zip(seen.tokens, seen.trace["pooling"][:, 0], seen.trace["reading"][:, 0]):
-        print(f"    {' '.join(words)}\n        first look: {words[weights.argmax()]}; then",
-              " → ".join(words[place] for place in steps.argmax(-1)))
+        order = [words[place] for place in steps.argmax(-1)]
+        print(f"    {' '.join(words)}\n        first look: {words[weights.argmax()]}; then", " → ".join(order),
+              f"({len(set(order))} different)")
     return seen
 
 
 first = "Last week, the nurse and Anna walked hand in hand near the park."
-reread_words(first, "The nurse and Anna walked hand in hand near the park last week.")
-seen = reread_words(first, "The waiter and Anna walked hand in hand near the park last week.")
+same = reread_words(first, "The nurse and Anna walked hand in hand near the park last week.")
+other = reread_words(first, "The waiter and Anna walked hand in hand near the park last week.")
 reread_words("a couple walk hand in hand down a street.", "a couple is sitting on a bench.")     # the paper's
+gates = other.trace["gates"][0].tolist()
+print("gates of Eq. (8): first reading {:.2f}, re-reading {:.2f}".format(*gates))
 
-steps = [f"step {t + 1}" for t in range(seen.trace["reading"].shape[2])]
-figure(*(heat(f"sentence {'ab'[k]}, re-read", steps, words, seen.trace["reading"][k, 0], top=1)
-         for k, words in enumerate(seen.tokens)))
-figure(*(heat(f"sentence {'ab'[k]}, first look, Eq. (3)", ["weight"], words, seen.trace["pooling"][k])
-         for k, words in enumerate(seen.tokens)))
-print("gates of Eq. (8): first reading {:.2f}, re-reading {:.2f}".format(*seen.trace["gates"][0].tolist()))
+assert same.probability > other.probability
+
+steps = [f"step {t + 1}" for t in range(other.trace["reading"].shape[2])]
+for k, words in enumerate(other.tokens):                            # the shorter sentence's padding is left out
+    figure(f"What is read again of sentence {'ab'[k]}",
+           heat("Eq. (6)", steps, words, other.trace["reading"][k, 0, :, :len(words)], top=1))
+for k, words in enumerate(other.tokens):
+    figure(f"The first look at sentence {'ab'[k]}",
+           heat("Eq. (3)", ["weight"], words, other.trace["pooling"][k, :, :len(words)]))
 
 # %% [markdown]
 # In the paper's table DRr-Net reads walk, walk, couple, couple, street, street, and couple, sitting, sitting,
-# bench, bench, bench. Ours read one word six times, and no telling one at that: "the". The first look was another
-# one in each of our runs. After three epochs it went to "nurse" and "waiter", the words that decide; after four,
-# with every pair of dev right as well, to "park" in the pair that differs. That is no contradiction. The state of a
-# GRU at "park" has read all the words before, so that a weight on a *place* is no weight on a *word*.
+# bench, bench, bench. What does ours read? The lines above say how many of six words are different. With each of five
+# seeds ours read one word of a sentence six times, and with four of them one that tells nothing, such as "the", "in"
+# or the full stop.
 #
-# Of the paper's own pair this model has seen hardly a word. What it answers there, and reads, means nothing.
+# That the word that decides, "nurse" or "waiter", is not read is no contradiction. The state of a GRU at
+# "park" has read all the words before, so that a weight on a *place* is no weight on a *word*. Of the paper's own
+# pair this model has seen hardly a word. What it answers there, and reads, means nothing.
 #
 # A good answer does not show that the mechanism works that a paper is named after. One has to look, or to take
-# things away:
+# things away, as the last exercise does.
+#
+# ## Summary
+#
+# - Three GRUs read; each layer gets what the one below said and read (2). A weighted sum is the first look (3).
+# - Re-reading chooses one word at a time (6), by a clue: what was read so far and what the other sentence says (4).
+# - An arg-max has no gradient (5); a softmax with β = 10⁸ has none either. Ours is 200.
+# - Two judgements, each behind a softmax and a gate, make the answer (8). A softmax at 0 or 1 stops learning.
+#
+# ## Five questions
+#
+# 1. Three GRUs of width 256 read words of width 419. How wide is the result of `stacked_gru`? <details>
+#    <summary>Answer</summary> 419 + 3 · 256 = 1187: each layer keeps what it read.</details>
+# 2. Two scores differ by 0.01. What is the larger weight with β = 200? <details><summary>Answer</summary>
+#    σ(200 · 0.01) = σ(2) = 0.88.</details>
+# 3. Without the clue, what would six steps of re-reading choose? <details><summary>Answer</summary> The same word six
+#    times: the scores would depend on nothing that changes.</details>
+# 4. Why is β = 10⁸ bad if one word is what we want? <details><summary>Answer</summary> In float32 the weights are
+#    exactly 1 and 0, their slope is 0, and the choice never learns.</details>
+# 5. p^h is (0.999, 0.001) for every pair. What does training change? <details><summary>Answer</summary> MLP_3 and
+#    gates. The slope of the softmax, p (1 - p), is 0.001: before it hardly anything changes.</details>
 #
 # ## Try it
 #
-# 1. Train with `without="global"`, so that re-reading alone must answer. (Ours stayed at 50 for five epochs.) Then
-#    with `without="reread"`, so that nothing is read again. Which part does the work here?
-# 2. Train with `printed="6"`. The choice then learns nothing. Does the accuracy notice?
+# 1. Train with `without="global"`, so that re-reading alone must answer. Then with `without="reread"`, so that
+#    nothing is read again. Which part does the work here? <details><summary>Answer</summary> Either will do: with
+#    seed 0 both had 100 in the second epoch. Neither needs the other here.</details>
+# 2. Train with `printed="6"`. The choice then learns nothing. Does the accuracy notice? And with `lr=3e-3`? <details>
+#    <summary>Answer</summary> With seed 0 it had 100 in the second epoch, choice or no choice. With 3e-3 and three
+#    epochs one seed of five stayed at 50: look at p^h and p^v, `trace["relations"]`, for the trap.</details>
 # 3. In the frames of lesson 4 exact match tells nothing. Train on them. How far does DRr-Net get without its help?
+#    <details><summary>Answer</summary> Not far: 50 for six epochs, with seed 0 and `lr=3e-3`.</details>

@@ -11,32 +11,53 @@
 # **Local structure** is the paper's word for neighbours. Two small **CNNs** make vectors of phrases: networks that
 # see a few tokens at a time. **Coverage** is a number for each token, how much of it is left to be read. The pair
 # is packed as for BERT (lesson 1) and read as one sequence. Eqs. (9) to (15) stand at the end of `reread.py`.
+#
+# | sign | meaning |
+# |---|---|
+# | h⁰, h¹, h² | vectors of tokens; of phrases of the first CNN and of the second; h^r is one of them |
+# | h_ab, h̄_t | the pair as one vector; state of the GRU after reading step t of T |
+# | ā^r_t, ā_t | what reader r chooses at step t; the mixture of all readers |
+# | m̄, β, c, φ | a score; how hard the choice is; how much of a token is left; how often it may be read |
+# | softmax | weights of sum 1; they depend on the differences of scores only |
+# | σ(x), tanh, relu | 1 / (1 + e⁻ˣ), between 0 and 1; tanh lies between -1 and 1; relu(x) is x above 0, else 0 |
+# | x ⊗ e, ∝ | x repeated for each token; equal up to a factor that makes the sum 1 |
+# | W, U, M, V, ω, α, b | matrices, vectors and numbers that are learned |
+# | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={12}` |
 
 # %%
+import math
+
 import torch
-from lesson import curves, figure, fixed, heat, look, train_on
+from lesson import curves, figure, fixed, heat, look, show, train_on, whole_model
 from torch.testing import assert_close
 
-from reread import (Choice, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix, phrase_cnn,
-                    read_limit)
+from reread import (Choice, LadraNet, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix,
+                    phrase_cnn, read_limit)
+
+whole_model(6)
 
 # %% [markdown]
 # ## Tokens: Eq. (9), `layer_mix`
 #
-#     h⁰_t = Σ_l α_l BERT^l_t
+# $$h^0_t = \sum_l \alpha_l\, BERT^l_t \tag{9}$$
 #
 # Every layer of BERT, not only the last one, by learned weights α. Two layers, α = (½, ½): (1, 0) and (3, 4) make
 # (2, 2).
 
 # %%
+show(layer_mix)
 layers = [torch.tensor([[[1.0, 0]]]), torch.tensor([[[3.0, 4]]])]
 assert layer_mix(layers, torch.tensor([0.5, 0.5])).tolist() == [[[2, 2]]]
 
 # %% [markdown]
 # ## Phrases: Eq. (10), `phrase_cnn`
 #
-#     h^r_t = CNN_r([h⁰_(t-k), ..., h⁰_(t+k)])
-#
+# $$h^r_t = CNN_r([h^0_{t-k}, \ldots, h^0_{t+k}]) \tag{10}$$
+
+# %%
+show(phrase_cnn)
+
+# %% [markdown]
 # The window is printed as 2k + 1 tokens, the "kernel sizes" as 2 and 3, which does not fit. Two layers do: with
 # kernel 2 each sees two tokens, together they see three, t - 1 to t + 1. All weights 1, tokens 1, 2, 3:
 #
@@ -75,28 +96,93 @@ def reach(kernel):
 sentence = "a couple walk hand in hand down".split()
 assert reach(2)[3].tolist() == [0, 0, 1, 2, 1, 0, 0] and reach(3)[3].tolist() == [0, 1, 2, 3, 2, 1, 0]
 
-figure(*(heat(f"kernel {kernel}: what a phrase sees", sentence, sentence, reach(kernel), "token", "phrase around")
+figure("A phrase sees its neighbours: one to each side, or two",
+       *(heat(f"kernel {kernel}", sentence, sentence, reach(kernel), "token", "phrase around", top=3)
          for kernel in (2, 3)))
 
 # %% [markdown]
 # ## A pair as one vector: Eq. (11), `attentive_pooling`
 #
-#     α^r = ω_rᵀ tanh(W_r A + b),     h^r = Σ_i softmax_i(α^r) h^r_i,     h_ab = avg([h⁰, h¹, h²])
+# $$\alpha^r = \omega_r^\top \tanh(W_r A + b), \quad h^r = \sum_i \mathrm{softmax}_i(\alpha^r)\, h^r_i, \quad
+#   h_{ab} = \mathrm{avg}([h^0, h^1, h^2]) \tag{11}$$
 #
 # The sums run "to L", the number of layers, and the average to l_ab, the number of tokens; the number of tokens and
-# of encodings are meant. h⁰ is the vector of [CLS]. By hand, as in lesson 5: scores (0, 3) of the vectors (0, ln 2)
-# give the weights 0.047 and 0.953.
+# of encodings are meant. In the average h⁰ is the vector of [CLS]. Lesson 5 has the function's lines. By hand: scores
+# (0, 3) of the vectors (0, ln 2) give the weights 0.047 and 0.953.
 
 # %%
-both, ln2 = torch.tensor([[True, True]]), torch.log(torch.tensor(2.0)).item()
+both, ln2 = torch.tensor([[True, True]]), math.log(2)
 _, weights = attentive_pooling(torch.tensor([[[0.0], [ln2]]]), both, fixed([[1.0]], [0.0]), fixed([[5.0]]))
 assert_close(weights, torch.tensor([[0.0474, 0.9526]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
-# ## Choosing with a memory: Eq. (14), `read_limit` and `coverage`
+# ## A reading step: Eq. (12), `dynamic_sequential_attention`
 #
-#     m̄_t = c_(t-1) ω_dᵀ tanh(W_d A + clue ⊗ e),      c_0 = 1,      c_t = c_(t-1) - m̄_t / φ,      φ = T σ(W_φ A)
+# $$\bar a^r_t = F([h^r_1, \ldots, h^r_l], \bar h_{t-1}, h_{ab}, \bar a^{0 \ldots r-1}_t) \tag{12}$$
+# $$\alpha^r_t = \omega_f^\top \tanh(W_f \bar a^r_t), \quad
+#   \bar a_t = \sum_r \mathrm{softmax}_r(\alpha_t)\, \bar a^r_t, \quad \bar h_t = GRU(\bar a_t, \bar h_{t-1})$$
 #
+# First the plan, then its parts. At each step three readers choose, one after the other: a token (r = 0), then a
+# phrase of each CNN (r = 1, 2). F is the choice, Eq. (13); it leaves a mark, coverage, Eq. (14). A **mixture** of the
+# three chosen vectors enters the GRU, whose state begins as h_ab.
+
+# %%
+show(dynamic_sequential_attention)
+
+# %% [markdown]
+# **The mixture** is a softmax over readers: it says who is heard. On the page its sum over r starts with 1, so that
+# the token itself is left out, though the phrases only "support the understanding to the important part". Ours
+# starts with 0. With weights of 0 all choices and mixtures are uniform: thirds for r = 0, 1, 2, or, as typeset, 0, ½,
+# ½. And with W_f = 1, ω_f = 5, and states of 0 for tokens, ln 2 for phrases: scores 5 tanh 0 = 0 and 5 tanh(ln 2) =
+# 3, twice, so that the token gets 1 / (1 + 2e³) = 0.024.
+
+# %%
+def silent(module):
+    """The same module with all weights 0."""
+    for parameter in module.requires_grad_(False).parameters():
+        parameter.zero_()
+    return module
+
+
+def mixture(phrase, W_f, w_f, printed=frozenset()):
+    """Weights of the three readers, whose states are 0 for tokens and `phrase` for phrases."""
+    states = [torch.zeros(1, 3, 1), *[torch.full((1, 3, 1), phrase)] * 2]
+    choices = [silent(Choice(1, 1, 4, 1, chained=r > 0)) for r in range(3)]
+    _, seen = dynamic_sequential_attention(states, three, torch.zeros(1, 1), choices, fixed([[W_f]]), fixed([[w_f]]),
+                                           fixed([[0.0]]), silent(torch.nn.GRUCell(1, 1)), 1, 200.0, printed)
+    return seen["mixture"][0, 0]
+
+
+assert_close(mixture(1.0, 0.0, 0.0), torch.tensor([1 / 3, 1 / 3, 1 / 3]))
+assert_close(mixture(1.0, 0.0, 0.0, {12}), torch.tensor([0.0, 0.5, 0.5]))
+assert_close(mixture(ln2, 1.0, 5.0), torch.tensor([0.0243, 0.4879, 0.4879]), atol=1e-4, rtol=0)
+
+# %% [markdown]
+# ## A choice that knows the ones before: Eq. (13), `choose`
+#
+# $$\bar m^r = \omega_r^\top \tanh(W_r A^r + (U_r \bar h_{t-1} + M_r h_{ab} + \sum_{j<r} V_r \bar a^j) \otimes e)
+#   \tag{13}$$
+#
+# The bracket is the clue of lesson 5 with one term more: V tells it what the readers before have chosen. Take lesson
+# 5's two words, whose first choice is told by V = 3 as a clue: after "couple", (1, 0), the clue is (3, 0), after
+# "street", (0, 1), it is (0, 3). As there, the clue (3, 0) chooses "street" and (0, 3) "couple": the other one.
+
+# %%
+keys, two_words, V = torch.tensor([[[3.0, -3], [-3, 3]]]), ["couple", "street"], fixed([[3.0, 0], [0, 3]])
+for before, chosen in (([1.0, 0], "street"), ([0.0, 1], "couple")):
+    _, weights, _ = choose(keys, keys, both, V(torch.tensor([before])), fixed([[1.0, 1]]), beta=200.0)
+    assert two_words[weights.argmax()] == chosen and weights.max() > 0.999
+
+# %% [markdown]
+# ## A memory: Eq. (14), `read_limit` and `coverage`
+#
+# $$\bar m_t = c_{t-1}\, \omega_d^\top \tanh(W_d A + \mathrm{clue} \otimes e) \tag{14}$$
+# $$c_0 = 1, \qquad c_t = c_{t-1} - \bar m_t / \phi, \qquad \phi = T\, \sigma(W_\phi A)$$
+
+# %%
+show(read_limit, coverage, choose)
+
+# %% [markdown]
 # c is how much of a token is left, φ how often it may be read: T = 5 and σ(0) = ½ make φ = 2.5. A choice takes m̄ /
 # φ of the token away, so that its score falls and another one wins. That is the plan. But m̄ is a *score*, of
 # either sign and any size:
@@ -112,11 +198,11 @@ assert_close(weights, torch.tensor([[0.0474, 0.9526]]), atol=1e-4, rtol=0)
 # %%
 assert_close(read_limit(torch.zeros(1, 1, 4), fixed([[1.0, 1, 1, 1]]), steps=5), torch.tensor([[2.5]]))
 
-one, phi, one_token = torch.ones(1, 1), torch.tensor([[2.0]]), torch.tensor([[True]])
+phi, one_token = torch.tensor([[2.0]]), torch.tensor([[True]])
 score, left = 3 * phi, [1.0]
 for _ in range(4):
     c = torch.tensor([[left[-1]]])
-    left.append(coverage(c, c * score, phi, one_token, printed=True).item())
+    left.append(coverage(c, c * score, phi, one_token, typeset=True).item())
 assert left == [1, -2, 4, -8, 16]
 
 # %% [markdown]
@@ -148,92 +234,102 @@ assert_close(typeset_left[:, 0], torch.tensor([1.5 ** t for t in range(6)]))    
 assert ours == ["couple", "couple", "walk", "walk", "street"]
 
 steps = list(range(6))
-figure(*(curves(title, steps, dict(zip(words, left.T)), "readings", "c, how much is left") for title, left in
-         (("as typeset: what is left grows", typeset_left), ("ours: what is read is spent", ours_left))))
-
-# %% [markdown]
-# ## A chain of choices: Eq. (13) and Eq. (12), `choose` and `dynamic_sequential_attention`
-#
-#     m̄^r = ω_rᵀ tanh(W_r A^r + (U_r h̄_(t-1) + M_r h_ab + Σ_(j<r) V_r ā^j) ⊗ e)                            (13)
-#     ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)                                           (12)
-#     α^r_t = ω_fᵀ tanh(W_f ā^r_t),   ā_t = Σ_r softmax_r(α_t) ā^r_t,   h̄_t = GRU(ā_t, h̄_(t-1))
-#
-# At each step a token is chosen, r = 0, then a phrase of each CNN, r = 1, 2: each choice knows those before it, by
-# V. Their mean by a softmax enters the GRU. On the page the sum over r starts with 1, so that the token itself is
-# left out, though the phrases only "support the understanding to the important part". Ours starts with 0. With
-# weights of 0 all choices and mixtures are uniform: thirds for r = 0, 1, 2, or, as typeset, 0, ½, ½.
-
-# %%
-def silent(module):
-    """The same module with all weights 0."""
-    for parameter in module.requires_grad_(False).parameters():
-        parameter.zero_()
-    return module
-
-
-def mixture(printed):
-    states = [torch.ones(1, 3, 2)] * 3
-    choices = [silent(Choice(2, 2, 4, 2, chained=r > 0)) for r in range(3)]
-    maps = fixed([[0.0, 0]]), fixed([[0.0]]), fixed([[0.0, 0]])                             # W_f, ω_f, W_φ
-    _, seen = dynamic_sequential_attention(states, three, torch.zeros(1, 2), choices, *maps,
-                                           silent(torch.nn.GRUCell(2, 2)), 1, 200.0, printed)
-    return seen["mixture"][0, 0]
-
-
-assert_close(mixture(frozenset()), torch.tensor([1 / 3, 1 / 3, 1 / 3]))
-assert_close(mixture(frozenset({12})), torch.tensor([0.0, 0.5, 0.5]))
+for title, rows in (("As typeset, what is left grows with reading", typeset_left),
+                    ("Ours: what is read is spent", ours_left)):
+    figure(title, curves("c, how much is left", steps, dict(zip(words, rows.T)), "readings", "c"))
 
 # %% [markdown]
 # ## The answer: Eq. (15)
 #
-#     v = avg([h_ab, h̄_1, ..., h̄_T]),     P = MLP(v)
-#
-# The last line of `LadraNet.forward`. Note that h_ab, which needs no re-reading, is part of the mean.
+# $$v = \mathrm{avg}([h_{ab}, \bar h_1, \ldots, \bar h_T]), \qquad P = MLP(v) \tag{15}$$
+
+# %%
+show(LadraNet.forward)
+
+# %% [markdown]
+# The last line of `LadraNet.forward`. **What the average does.** h_ab needs no re-reading, and is one part of T + 1.
+# The other parts are states after one reading, after two, after all: an early choice stays in v, whatever is read
+# later. And since h̄_0 = h_ab, each state begins with it. So a model can answer well by h_ab and carry its readings
+# along: a good accuracy does not show that they are of use. With them, it is [CLS] that is heard least: it is a third
+# of h_ab, and of v, at T = 5, directly 1/18.
 #
 # ## A trained model, hand in hand
 #
-# Pairs like those of lesson 5: "Last week, the tired nurse and Anna walked hand in hand." and "The tired nurse and
-# Anna walked hand in hand last week." mean the same; with "hungry", "friendly" or "lonely" in the second, they do
-# not. 800 pairs, from random weights, at one rate for all.
+# "Only the nurse and Anna walked hand in hand last week." and "In fact, only the nurse and Anna walked hand in hand
+# last week." mean the same; with "even" in the second, they do not. 800 pairs. The paper starts from a pre-trained
+# BERT. So do we, in small: plain BERT is trained on these pairs first, then LadRa-Net begins with its encoder.
+# (`ATTENTION_SIZE` is 16 instead of 200: that saves time.)
 
 # %%
-frames = {"hand in hand": (("mood", "{time}, the {x} {person} and {name} walked hand in hand",
-                            "the {x} {person} and {name} walked hand in hand {time}"),)}
-run, accuracy = train_on(frames, "ladranet", epochs=14, batch_size=32, lr=2e-3)
+frames = {"hand in hand": (("focus", "{x} the {person} and {name} walked hand in hand {time}",
+                            "{claim}, {x} the {person} and {name} walked hand in hand {time}"),)}
+plain, before = train_on(frames, "bert", epochs=5, batch_size=32, lr=2e-3)
+run, accuracy = train_on(frames, "ladranet", start=plain, epochs=4, batch_size=32, lr=1e-3, set="ATTENTION_SIZE=16")
 
-assert accuracy > 0.6
+assert min(before, accuracy) > 0.75
 
 # %%
-first = "Last week, the tired nurse and Anna walked hand in hand."
-for second in ("The tired nurse and Anna walked hand in hand last week.",
-               "The hungry nurse and Anna walked hand in hand last week."):
-    seen = look(run, first, second)
-    reading = seen.trace["reading"][0]                              # (steps, encodings, tokens)
-    print(f"p(same) {seen.probability:.2f}   {second}")
+first = "Only the nurse and Anna walked hand in hand last week."
+for deciding in ("only", "even"):
+    seen = look(run, first, f"In fact, {deciding} the nurse and Anna walked hand in hand last week.")
+    reading, left = seen.trace["reading"][0], seen.trace["coverage"][0]          # each (steps, readers, tokens)
+    print(f"p(same) {seen.probability:.2f}   only, {deciding}")
     for r, name in enumerate(("token", "phrase of 2 around", "phrase of 3 around")):
-        print(f"    {name:19}", " → ".join(seen.tokens[place] for place in reading[:, r].argmax(-1)))
-    print("    mixture            ", [[round(x, 2) for x in row] for row in seen.trace["mixture"][0].tolist()])
+        order = [seen.tokens[place] for place in reading[:, r].argmax(-1)]
+        print(f"    {name:19}", " → ".join(order))
+    print("    mixture of them    ", [[round(x, 2) for x in row] for row in seen.trace["mixture"][0].tolist()])
+    places = set(reading[:, 0].argmax(-1).tolist())
+    among = {"only", deciding} & {seen.tokens[place] for place in places}
+    print(f"    {len(places)} different tokens; of the words that decide: {', '.join(sorted(among)) or 'none'}")
 
-left = seen.trace["coverage"][0]
-assert (left <= 1).all() and (reading.sum(-1) - 1).abs().max() < 1e-4
+assert_close(reading.sum(-1), torch.ones_like(reading[..., 0]))                  # a choice's weights
+assert_close(seen.trace["mixture"][0].sum(-1), torch.ones(len(reading)))         # of the readers
+assert (left <= 1).all()                                                         # nobody gains by being read
 
 steps = [f"step {t + 1}" for t in range(len(reading))]
-figure(heat("tokens that are read", steps, seen.tokens, reading[:, 0], top=1))
-figure(heat("coverage, what is left of each after the step", steps, seen.tokens, left[:, 0].clamp(min=0), top=1))
+figure("Which token is read at each step", heat("reader 0", steps, seen.tokens, reading[:, 0], top=1))
+figure("What is left of each token after the step",
+       heat("coverage of reader 0", steps, seen.tokens, left[:, 0].clamp(min=0), top=1))
 
 # %% [markdown]
-# What we saw: all of dev is right, and what is read is "hand", in the second sentence, until coverage has spent it
-# (φ is near 3, so three times); then "week", a token that says as little. The word that decides, "tired" or
-# "hungry", is read at no step. In BERT a token's vector has read all others (lesson 1), so that "hand" may well
-# carry the answer; the picture cannot tell. Coverage itself does what it should: no token is read for ever.
+# Look at the printed lines. Is the word that decides among those that are read? With five seeds it
+# was so in two of the ten cases. In BERT a token's vector has read all others (lesson 1), so that any token may carry
+# the answer; the picture cannot tell. Coverage itself does what it should: no token is read for ever.
 #
-# Do not trust one run. With the pairs of lesson 5 and ten epochs, seed 0 reached 91.7 and read "nurse" or "waiter",
-# the word that decides, four times. Seeds 1 and 2 stayed at 54 and 53. This world was chosen because three seeds of
-# three learn it; on all of the toy world LadRa-Net learns nothing in eight epochs from random weights
-# (`docs/results.md`). The paper starts from a pre-trained BERT, which we cannot do in a lesson.
+# Do not trust one run, nor one world. From random weights, without plain BERT before it, one seed of four stayed at
+# 50 for ten epochs on these pairs (with T = 3), and on harder pairs more of them did. On all of the toy world
+# LadRa-Net learns nothing in eight epochs from random weights (`docs/results.md`). With a pre-trained encoder it
+# gained 1.7 points on STS-B, with every seed.
+#
+# ## Summary
+#
+# - Tokens are a mix of BERT's layers (9); phrases see one or two neighbours to each side (10).
+# - A step is three choices, each told of the ones before (13), and a mixture of what they chose (12).
+# - Coverage as typeset (14) takes *scores* away: negative ones make it grow, large ones make it diverge. Ours takes
+#   weights away.
+# - The answer (15) averages the pair's vector with the states after every reading.
+#
+# ## Five questions
+#
+# 1. Kernel 3, two layers. How many tokens does a phrase see? <details><summary>Answer</summary> 2 · (3 - 1) + 1 = 5,
+#    two to each side.</details>
+# 2. φ = 2 and a token is read with the weight 0.6, then 0.4. What is left of it? <details><summary>Answer</summary>
+#    1 - 0.3 - 0.2 = 0.5.</details>
+# 3. All scores are negative. Why does coverage as typeset keep the same word in front? <details>
+#    <summary>Answer</summary> Every c grows, read or not, and most where the score is lowest. So c m̄ falls most for
+#    those behind.</details>
+# 4. T = 5. How much of v is h_ab, and how much of it is [CLS] directly? <details><summary>Answer</summary> 1/6, and a
+#    third of that: 1/18.</details>
+# 5. The mixture of a step is (0.9, 0.05, 0.05). Does that say which token was read? <details>
+#    <summary>Answer</summary> No: it says that the reader of tokens was heard, not what it chose.</details>
 #
 # ## Try it
 #
-# 1. Train with `printed="14"` and look at the reading and at coverage again. Does anything diverge?
-# 2. Train with `without="dsa"`, so that nothing is re-read. Is it as good? Is it faster?
-# 3. Train with `set="STEPS=2"`: too few readings to spend a word. What does coverage change now?
+# 1. Train with `printed="14"` and look at the reading and at coverage again. Does anything diverge? <details>
+#    <summary>Answer</summary> It can, where a score is beyond 2φ in size; with few readings it has little time to.
+#    A token whose score is negative is never spent.</details>
+# 2. Train with `without="dsa"`, so that nothing is re-read. Is it as good? Is it faster? <details>
+#    <summary>Answer</summary> As good: h_ab holds the answer already. And faster, for there are no steps.</details>
+# 3. Leave `start=plain` out, and train for ten epochs. Does it learn with every seed? <details>
+#    <summary>Answer</summary> Not in our runs, see above. [CLS] is hardly heard, and choices at places that are
+#    random at first are noise.</details>

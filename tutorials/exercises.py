@@ -1,7 +1,7 @@
 """The exercises: which functions a student writes, how they are tried, and the classic mistakes.
 
 One table, EXERCISES, serves both commands: make_exercise.py blanks its functions in a copy of the
-library, check_exercise.py compares that copy with the library. No answer stands here. What is
+library, check.py and grade.py compare that copy with the library. No answer stands here. What is
 expected is what the library returns, and a classic mistake is an edit (old text, new text) of the
 library's own function. tests/test_mistakes.py plants each of them, and those of UNASKED, in the
 library, and sees the test of its equation fail.
@@ -10,10 +10,13 @@ library, and sees the test of its equation fail.
     Task       one function: equation, recipe, cases (arguments out of a seed), mistakes
     Mistake    name, advice for the student, edits that make the library's function mistaken
 """
+import ast
 import importlib
+import inspect
 import math
 import re
 import sys
+import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,15 +40,19 @@ LETTERS = {B: "B", H: "H", K: "k", L: "L", A: "A", N: "n", M: "m", E: "E", T: "T
 
 @dataclass(frozen=True)
 class Mistake:
-    """A classic mistake: its name, what to tell the student, (old, new) edits of the function."""
+    """A classic mistake: its name, what to tell the student, (old, new) edits of the function.
+
+    printed: what the paper prints; a student may argue for it.
+    """
     name: str
     advice: str
     edits: tuple
+    printed: bool = False
 
     @classmethod
-    def of(cls, name, advice, *texts):
+    def of(cls, name, advice, *texts, printed=False):
         """texts: old, new, old, new, ..."""
-        return cls(name, advice, tuple(zip(texts[::2], texts[1::2], strict=True)))
+        return cls(name, advice, tuple(zip(texts[::2], texts[1::2], strict=True)), printed)
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,10 @@ class Task:
 
     equation: as the score shows it. function: "module.name" or "module.Class.name". recipe: steps,
     each behind "- ". cases: name -> function of a Draw that returns the arguments, one point each.
-    mistakes: of Mistake. plain: edits that come before those of a mistake, where the library has a
-    shorter way besides the one the equation shows.
+    mistakes: of Mistake. points: what each case is worth, 1 (a line) to 4 (a loop of many steps);
+    UNASKED has none. plain: edits that come before those of a mistake, where the library has a
+    shorter way besides the one the equation shows. written: edits for `solution`, where the library
+    has a kernel for what the equation shows.
     """
     equation: str
     function: str
@@ -63,6 +72,11 @@ class Task:
     cases: dict
     mistakes: tuple
     plain: tuple = ()
+    written: tuple = ()
+
+    @property
+    def points(self):
+        return POINTS.get(self.function, 1)
 
     @property
     def module(self):
@@ -76,6 +90,65 @@ class Task:
     @property
     def steps(self):
         return [" ".join(step.split()) for step in re.split(r"^\s*- ", self.recipe, flags=re.M)[1:]]
+
+    @property
+    def solution(self):
+        """The library's function as a student would write it: the equation as its text intends,
+        no docstring, no `printed`, no kernel."""
+        text = textwrap.dedent(inspect.getsource(find(library(self.module), self.path)))
+        for old, new in (*self.plain, *self.written):
+            text = text.replace(old, new)
+        return ast.unparse(Intended().visit(ast.parse(text)))
+
+
+class Intended(ast.NodeTransformer):
+    """Leaves out of a function its docstring, what only `printed` or `without` switches on, and
+    what is there for half precision, for training or for speed."""
+
+    def holds(self, test):
+        """Whether a test holds where nothing is printed or left out; None: that does not decide."""
+        empty = dict.fromkeys(("printed", "without", "typeset"), frozenset())
+        text = re.sub(r"\bself\.(?=printed|without)|\bset(?=\()", "", ast.unparse(test))
+        names = {x.id for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Name)}
+        decides = text == "False" or names and names <= empty.keys()
+        return bool(eval(text, empty)) if decides else None
+
+    def visit_If(self, node):
+        self.generic_visit(node)
+        return {True: node.body, False: node.orelse}.get(self.holds(node.test), node) or None
+
+    visit_IfExp = visit_If
+
+    def visit_BoolOp(self, node):
+        kept = [part for part in node.values if self.holds(part) is None]
+        return kept[0] if len(kept) == 1 else node
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        called = ast.unparse(node.func)
+        if called == "F.dropout":
+            return node.args[0]
+        while node.args and self.holds(node.args[-1]) is False:
+            node.args.pop()
+        node.args = [ast.Constant(False) if self.holds(x) is False else x for x in node.args]
+        return node.func.value if called.endswith(".to") else node
+
+    def visit_With(self, node):
+        self.generic_visit(node)
+        return node.body
+
+    def visit_Assign(self, node):
+        self.generic_visit(node)
+        target, value = node.targets[0], node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            kept = [pair for pair in zip(target.elts, value.elts) if self.holds(pair[1]) is None]
+            target.elts, value.elts = map(list, zip(*kept))
+        return None if ast.unparse(target) in ("dropout", "wide") else node
+
+    def visit_FunctionDef(self, node):
+        self.generic_visit(node)
+        node.body = node.body[ast.get_docstring(node) is not None:]
+        return node
 
 
 @dataclass(frozen=True)
@@ -422,7 +495,7 @@ GUIDED = Task(
                 "The guide has no influence: all rows of weights are equal, because what it adds "
                 "is the same for every key and cancels in the softmax, as in the typeset "
                 "equation. Take tanh of the sum of key and query.",
-                SUM, "w(keys.tanh()).transpose(1, 2) + w(queries.tanh())"),
+                SUM, "w(keys.tanh()).transpose(1, 2) + w(queries.tanh())", printed=True),
      Mistake.of(TANH,
                 "Without tanh the score is a sum of two parts, and the guide's part cancels in "
                 "the softmax.",
@@ -435,7 +508,8 @@ GUIDED = Task(
      Mistake.of(MASK, NO_MASK, WEIGHTS, "scores.softmax(-1)"),
      Mistake.of("guides mixed instead of values",
                 "The weights mix the values; the guide only says which.",
-                "@ values, weights", "@ guide, weights")))
+                "@ values, weights", "@ guide, weights")),
+    written=((SUM, "w((keys[:, None] + queries[:, :, None]).tanh())[..., 0]"),))
 
 GATED = Task(
     "", "semmatch.gated_fusion", """
@@ -474,7 +548,7 @@ FILTER = Task(
      "without W_f": lambda x: [*x.signals(), x.linear(D, D), x.linear(D, D)]},
     (Mistake.of("replaced instead of added",
                 "l alone is the page: a closed gate then erases the token. Return s + l.",
-                "(l if printed else sem + l)", "l"),
+                "(l if typeset else sem + l)", "l", printed=True),
      Mistake.of(ORDER, "The gate sees s first, then W_v v.", "[sem, of_v]", "[of_v, sem]"),
      Mistake.of("gate sees v itself", "The gate sees W_v v.", "v if W_v is None else W_v(v)", "v"),
      Mistake.of("W_l of W_v v", "W_l takes v; W_v is for the gate alone.", "W_l(v)", "W_l(of_v)"),
@@ -484,7 +558,7 @@ FILTER = Task(
      Mistake.of("σ left out", "A gate lies in (0, 1): the sigmoid of W_f's number.",
                 ".sigmoid()", "")))
 
-CALIBRATED_SCORES = "scores * prior[:, None] if printed else scores + prior[:, None]"
+CALIBRATED_SCORES = "scores * prior[:, None] if typeset else scores + prior[:, None]"
 CALIBRATED = Task(
     "", "semmatch.calibrated_attention", """
     - Scores: Q Kᵀ / √d_k, (B, H, L, L).
@@ -499,7 +573,7 @@ CALIBRATED = Task(
     (Mistake.of("scores multiplied by the prior",
                 "As typeset a high prior makes a negative score lower. The prior is a logarithm: "
                 "add it to the scores.",
-                CALIBRATED_SCORES, "scores * prior[:, None]"),
+                CALIBRATED_SCORES, "scores * prior[:, None]", printed=True),
      Mistake.of("mask before the product",
                 "The mask's large negative number is multiplied by the prior, where that is 0 or "
                 "negative padding gets weight. Complete the scores first, and add the prior "
@@ -521,7 +595,7 @@ CALIBRATED = Task(
                 CALIBRATED_SCORES, "scores"),
      Mistake.of(AXIS, ROWS, *softmax_of(WEIGHTS, "mask[:, None, None]", 2)),
      Mistake.of(MASK, NO_MASK, WEIGHTS, "scores.softmax(-1)")),
-    plain=(("if not printed and trace is None:", "if False:"),))
+    plain=(("if not typeset and trace is None:", "if False:"),))
 
 
 def fuse(name, equation, second, first_letters, recipe, mistakes=()):
@@ -565,7 +639,7 @@ DABERT = (
          (Mistake.of("abs left out",
                      "As typeset: ΣQ_i - ΣK_j. Every query then gets the same row of weights. "
                      "Take the absolute value of each difference before the sum.",
-                     L1, "q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]"),
+                     L1, "q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]", printed=True),
           Mistake.of("abs after the sum", "The bars are around each Q_ik - K_jk, inside the sum.",
                      L1, "(q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]).abs()"),
           Mistake.of("squares instead of abs", "The norm is L1: absolute values, no squares.",
@@ -578,7 +652,9 @@ DABERT = (
                      L1 +
                      " / q.shape[-1]"),
           Mistake.of(TRANSPOSED, "Row i is query i, column j is key j; yours are exchanged.",
-                     L1, L1 + ".transpose(2, 3)"))),
+                     L1, L1 + ".transpose(2, 3)")),
+         written=(("scores = l1_distances(q.flatten(0, 1), k.flatten(0, 1))", ""),
+                  (L1, "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"))),
     Task("Eqs. 2, 3", "semmatch.difference_attention", """
          - β: difference_scores(q, k).
          - Divide by √d_k, the size of one head. Only then is the score complete.
@@ -599,7 +675,7 @@ DABERT = (
                      "Use attention_weights on the complete score.",
                      BETA,
                      "((beta + torch.where(mask, 0.0, -1e4)[:, None, None]) / q.shape[-1] ** "
-                     "0.5).softmax(-1)"),
+                     "0.5).softmax(-1)", printed=True),
           Mistake.of("-inf for the mask",
                      "A row without any key becomes nan. Use attention_weights.",
                      BETA,
@@ -692,7 +768,7 @@ DAFA = (
          (Mistake.of("α for each pair of children",
                      "As typeset: a leaf gets nothing, a word with many children much. α counts "
                      "once for each matching pair.",
-                     "if printed:", "if True:"),
+                     "if typeset:", "if True:", printed=True),
           Mistake.of("from the root down",
                      "S of the children must be complete before their heads use it: deepest "
                      "first.",
@@ -781,7 +857,11 @@ DAFA = (
                      "M̃ = 1 + M_F, and its logarithm is what is added to scores.",
                      "prior.log1p()", "prior"),
           Mistake.of("1 elsewhere", "M̃ is 1 elsewhere, ln M̃ is 0.",
-                     "segment, 0.0)", "segment, 1.0)"))),
+                     "segment, 0.0)", "segment, 1.0)"),
+          Mistake.of("M_F itself",
+                     "As typeset M_F, with 1 elsewhere, multiplies the scores. Here it is added to "
+                     "them: M̃ = 1 + M_F, and its logarithm.",
+                     "prior.log1p()", "prior", "segment, 0.0)", "segment, 1.0)", printed=True))),
     replace(CALIBRATED, equation="Eq. 6"), replace(GUIDED, equation="Eq. 7"),
     replace(GATED, equation="Eq. 8"), replace(FILTER, equation="Eq. 9"),
     fuse("DafaAttention", "Eqs. 7-9", ("guided_attention(s, d_star,", "guided_attention(s, d,"),
@@ -811,7 +891,8 @@ KNOWLEDGE = (
                      ".any(-1)", ".all(-1)"),
           Mistake.of("co-hyponyms left out",
                      "As printed: the paper's own example is a pair of co-hyponyms.",
-                     "relations[..., :4] if printed else relations", "relations[..., :4]"),
+                     "relations[..., :4] if typeset else relations", "relations[..., :4]",
+                     printed=True),
           Mistake.of("synonyms alone", "Any relation counts, not the first alone.",
                      ".any(-1)", "[..., 0]"))),
     Task("Eq. 1", "semmatch.knowledge_scores", """
@@ -825,11 +906,12 @@ KNOWLEDGE = (
          (Mistake.of(ROOT_K,
                      "As printed, raw products saturate the softmax and a relation moves "
                      "nothing: divide by √d.",
-                     "(scores if printed else scores / hidden.shape[-1] ** 0.5)", "scores"),
+                     "(scores if typeset else scores / hidden.shape[-1] ** 0.5)", "scores",
+                     printed=True),
           Mistake.of("divided by d", "Divide by the root of d.",
                      "hidden.shape[-1] ** 0.5", "hidden.shape[-1]"),
           Mistake.of("G divided by √d", "Only the products are divided; γ keeps its size.",
-                     "(scores if printed else scores / hidden.shape[-1] ** 0.5) + G",
+                     "(scores if typeset else scores / hidden.shape[-1] ** 0.5) + G",
                      "(scores + G) / hidden.shape[-1] ** 0.5"),
           Mistake.of("G left out", "Add G(k_ij).", "** 0.5) + G", "** 0.5)"))),
     Task("Eqs. 3, 4", "semmatch.co_attention", """
@@ -902,9 +984,15 @@ KNOWLEDGE = (
           Mistake.of("no logarithm", "calibrated_attention takes ln K̃.",
                      "log_prior.exp() if typeset else log_prior", "log_prior.exp()"),
           Mistake.of("scores multiplied by the prior",
-                     "K̃ multiplies weights, not scores: do not pass printed.",
+                     "K̃ multiplies weights, not scores: do not pass typeset.",
                      "log_prior.exp() if typeset else log_prior", "log_prior.exp()",
                      "dropout, typeset, trace", "dropout, True, trace"),
+          Mistake.of("K_prior as typeset",
+                     "Entries of K_prior are small, and a product with scores is no weight: divide "
+                     "by the mean over the cross block, and add the logarithm.",
+                     "if not typeset:", "if False:",
+                     "log_prior.exp() if typeset else log_prior", "log_prior.exp()",
+                     "dropout, typeset, trace", "dropout, True, trace", printed=True),
           Mistake.of("-inf outside the cross block",
                      "There K̃ is 1, and its logarithm 0: these tokens keep their weights.",
                      "torch.where(cross, log_prior, 0.0)", "log_prior"))),
@@ -1152,7 +1240,7 @@ LADRANET = (
          {"values": lambda x: [x.states(N), x.linear(D, 1, bias=False), T],
           "one step": lambda x: [x.states(N), x.linear(D, 1, bias=False), 1]},
          (Mistake.of("limits left out", "Keep φ in [1, max(1, T - 1)].",
-                     "phi.clamp(1, max(1, steps - 1))", "phi"),
+                     "phi.clamp(1, max(1, steps - 1))", "phi", printed=True),
           Mistake.of("T left out", "φ = T σ(...): how often a token may be read.",
                      "steps * W_phi", "W_phi"),
           Mistake.of("limit T",
@@ -1170,7 +1258,7 @@ LADRANET = (
                      "read / phi", "read * phi"),
           Mistake.of("never restarts",
                      "Where all real tokens are spent, c is 1 again for the whole row.",
-                     "left.masked_fill(spent, 1.0)", "left"),
+                     "left.masked_fill(spent, 1.0)", "left", printed=True),
           Mistake.of("padding keeps a row from restarting", "Only real tokens have to be spent.",
                      "((left <= SPENT) | ~mask)", "(left <= SPENT)"),
           Mistake.of("grows", "c falls: subtract weight / φ.", "left - read", "left + read"))),
@@ -1188,8 +1276,9 @@ LADRANET = (
                       Mistake.of("coverage times the score",
                                  "As typeset: less than one times a negative score is a *higher* "
                                  "score. c multiplies the weight: add ln c to β m̄.",
-                                 "if printed:", "if left is not None:",
-                                 "if left is not None and not printed:", "if False:"),
+                                 "if typeset:", "if left is not None:",
+                                 "if left is not None and not typeset:", "if False:",
+                                 printed=True),
                       Mistake.of("coverage without logarithm",
                                  "The weight is ∝ c exp(β m̄): add ln c, not c.",
                                  "left.clamp(min=SPENT).log()", "left.clamp(min=SPENT)"),
@@ -1198,7 +1287,7 @@ LADRANET = (
                                  "mask = mask & (left > SPENT)", "mask = mask"),
                       Mistake.of("coverage left out",
                                  "A token that was read counts less: use `left`.",
-                                 "if left is not None and not printed:", "if False:"))),
+                                 "if left is not None and not typeset:", "if False:"))),
     Task("Eqs. 12-14", "reread.dynamic_sequential_attention", """
          - Once: keys choice.W_d(h^r) and what h_ab says, choice.M_d(h_ab), for each r; φ^r by
            read_limit with W_phi; c^r = 1; h = h_ab.
@@ -1213,7 +1302,7 @@ LADRANET = (
          {"values": lambda x: readings(x), "padding": lambda x: readings(x, Draw.padded)},
          (Mistake.of("the token is left out of the sum",
                      "As typeset, the sum runs from r = 1. The token itself, r = 0, counts.",
-                     "int(12 in printed)", "1"),
+                     "int(12 in printed)", "1", printed=True),
           Mistake.of("choices do not know each other",
                      "V_rd of what was chosen before in this reading is part of the clue.",
                      "(choice.V_d(sum(chosen)) if r else 0)", "0"),
@@ -1232,12 +1321,14 @@ LADRANET = (
 UNASKED = {
     "DABERT": (replace(ATTEND, equation="Eq. 1"),),
     "Knowledge": (Task("Eq. 2", "priors.relation_matrix", "", {}, (
-        Mistake.of("words exchanged", "A hypernym is not a hyponym.",
-                   "related(word, other)", "related(other, word)"),
-        Mistake.of("an unknown word ends the sentence", "The words behind it count.",
-                   "continue", "break"),
-        Mistake.of("only what is not related", "Words are related when their keys meet.",
-                   "if not word.keys", "if word.keys"))),),
+        Mistake.of("expressions over their words", "A word's own synonym or antonym stays.",
+                   "free[..., None] & relations", "relations"),
+        Mistake.of("an antonym is no obstacle", "An expression adds nothing at antonyms.",
+                   "k[..., :2]", "k[..., :1]"),
+        Mistake.of("words of a do not meet expressions of b", "City is one of New York.",
+                   "meetings(words_a, expressions_b), ", ""),
+        Mistake.of("synonyms count as co-hyponyms", "They are none.",
+                   "k[..., 4] &= ~k[..., 0]", "pass"))),),
     "DRr-Net": (Task("Eq. 4", "reread.DrrNet.forward", "", {}, (
         Mistake.of("a sentence guides itself", "h^b is the other one's.",
                    "h.roll(len(h) // 2, 0)", "h"),
@@ -1252,6 +1343,19 @@ UNASKED = {
                    "else vectors.mean(1)", "else vectors.amax(1)"),
         Mistake.of("only the last reading", "All h̄_t count.",
                    "vectors.append(h)", "vectors.append(h[:, -1:])"))),)}
+
+# What a case of a function is worth, by how hard it is: 1 where none is given.
+POINTS = {
+    "bert_min.attention_weights": 2, "bert_min.SelfAttention.attend": 2,
+    "bert_min.Layer.forward": 2, "semmatch.difference_scores": 2,
+    "semmatch.difference_attention": 2, "semmatch.guided_attention": 3,
+    "semmatch.DabertAttention.fuse": 3, "priors.tree_similarity": 2,
+    "priors.subgraph_similarity": 4, "priors.TfIdf.weights": 2, "semmatch.spread_prior": 3,
+    "semmatch.calibrated_attention": 2, "semmatch.DafaAttention.fuse": 2,
+    "semmatch.co_attention": 4, "semmatch.KnowledgeAttention.second": 4,
+    "semmatch.KnowledgeAttention.fuse": 2, "reread.stacked_gru": 3, "reread.attentive_pooling": 2,
+    "reread.choose": 3, "reread.reread": 3, "reread.probability_fusion": 2,
+    "reread.phrase_cnn": 3, "reread.coverage": 3, "reread.dynamic_sequential_attention": 4}
 
 EXERCISES = {
     "bert": Exercise("BERT", "BERT: Vaswani et al. 2017, Eq. (1); Devlin et al., NAACL 2019", BERT),

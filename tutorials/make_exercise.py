@@ -1,24 +1,31 @@
-"""Makes a student's copy of the library in which the functions of an exercise are blank.
+"""Makes a hand-out: a copy of the library in which the functions of an exercise are blank.
 
     python tutorials/make_exercise.py                          lists the exercises
     python tutorials/make_exercise.py dabert [--out FOLDER]    makes one, in exercise-dabert
+    python tutorials/make_exercise.py dabert --level equation  without recipes
 
-Signature, docstring and the shapes of what stands on the way stay; the recipe stands in the
-function, and EXERCISE.md says what to do. The answer is the library: nothing is kept twice. Work is
-not overwritten without --force.
+Signature and docstring stay; a recipe and the shapes of what stands on the way take the place of
+the body, and EXERCISE.md says what to do. The folder is enough by itself: its check.py compares
+with answers that were stored in its cases.npz. No solution stands in it, nor functions of other
+exercises, which repeat its lines. Work is not overwritten without --force.
 """
 import argparse
 import ast
+import functools
 import re
-import shutil
 import sys
 import textwrap
 from pathlib import Path
 
 import torch
 
+import answers
 from exercises import BLANK, EXERCISES, PAGE, ROOT, TITLE, Draw, find, library
 
+LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone"}
+KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it
+HELPERS = {"attention_weights": "turns complete scores and a mask into weights",
+           "record": "puts tensors into a trace"}
 SHAPE = re.compile(r"^\s*(return\b|\w+(?= = )).*?# (\([^()]*\))$")
 
 
@@ -38,40 +45,55 @@ def shapes(lines):
     return [f"# {name:{width}}  {shape}" for name, shape in names]
 
 
-def blank(lines, node, task):
+def blank(lines, node, task, level):
     """The lines of a function's blank body."""
     indent = " " * node.body[0].col_offset
     text = []
-    for number, step in enumerate(task.steps, 1):
+    for number, step in enumerate(task.steps if level == "steps" else (), 1):
         text += textwrap.wrap(step, 100 - len(indent), initial_indent=f"# {number}. ",
                               subsequent_indent="#    ")
     hints = shapes(lines[node.body[0].end_lineno:node.end_lineno])
-    if hints and not task.plain:                            # plain: the library has another way
+    if text and hints and not task.plain:                   # plain: the library has another way
         text += ["#", "# Shapes on the library's way:", *hints]
     name = task.path[-1]
     text.append(f'raise NotImplementedError("{task.equation}: {name} is {BLANK}")')
     return [indent + line for line in text]
 
 
-def student_version(name, exercise):
-    """A module's text with the exercise's functions blank, without what would give them away."""
-    lines = (ROOT / f"{name}.py").read_text("utf-8").splitlines()
+def used(exercise):
+    """Names that an exercise's solutions use: functions, not methods."""
+    return {node.id for task in exercise.tasks for node in ast.walk(ast.parse(task.solution))
+            if isinstance(node, ast.Name)}
+
+
+@functools.cache
+def others(name):
+    """Functions of other exercises that a hand-out leaves out: not BERT's, which are in all models,
+    and not what this exercise's call."""
+    kept = {task.function for other in (name, "bert") for task in EXERCISES[other].tasks}
+    asked = {task.function: task for exercise in EXERCISES.values() for task in exercise.tasks}
+    return [task for function, task in asked.items()
+            if function not in kept and task.path[-1] not in used(EXERCISES[name])]
+
+
+def student_version(module, name, level="steps"):
+    """A module's text with the exercise's functions blank and those of others left out."""
+    lines = (ROOT / f"{module}.py").read_text("utf-8").splitlines()
     tree = ast.parse("\n".join(lines))
     changes = []                            # (first line, last line, new lines), counted from 0
-    for task in exercise.tasks:
-        if task.module == name:
+    for task in EXERCISES[name].tasks:
+        if task.module == module:
             node = definition(tree, task.path)
-            changes.append((node.body[0].end_lineno, node.end_lineno, blank(lines, node, task)))
-    for removed in exercise.removed:
-        module, *path = removed.split(".")
-        if module == name:
-            node = definition(tree, path)
-            first = node.lineno - 1
-            while not lines[first - 1].strip():
-                first -= 1
-            changes.append((first, node.end_lineno, []))
+            new = blank(lines, node, task, level)
+            changes.append((node.body[0].end_lineno, node.end_lineno, new))
+    for task in others(name):
+        if task.module == module:
+            node = definition(tree, task.path)
+            said = 'raise NotImplementedError("left out: not part of this exercise")'
+            changes.append((node.body[0].end_lineno, node.end_lineno,
+                            [" " * node.body[0].col_offset + said]))
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module in exercise.removed:
+        if isinstance(node, ast.ImportFrom) and node.module == KERNELS:
             changes.append((node.lineno - 1, node.end_lineno, []))
     for first, last, new in sorted(changes, reverse=True):
         lines[first:last] = new
@@ -98,28 +120,39 @@ def example(task):
     return f"By hand: `{task.path[-1]}({written(arguments)})` is `{written(result)}`.\n"
 
 
-def page(name, exercise, texts):
+def helpers(exercise):
+    """What stands in bert_min.py for this exercise's functions to use, in words."""
+    names = used(exercise) - {task.path[-1] for task in exercise.tasks}
+    found = [f"`{name}` {what}" for name, what in HELPERS.items() if name in names]
+    if not found:
+        return ""
+    return f"There for you, in `bert_min.py`: {', '.join(found)}; read the docstrings first.\n"
+
+
+def page(name, exercise, texts, level):
     """The text of EXERCISE.md. texts: module -> the student's version."""
+    files = " and ".join(f"`{module}.py`" for module in texts)
+    recipe = ", and a recipe in steps" if level == "steps" else ""
     parts = [f"{TITLE}{name}: {exercise.title}\n", f"""\
-Write the functions below, in this order, in {" and ".join(f"`{module}.py`" for module in texts)}.
-Each has its signature, a docstring with the formula in the paper's letters, and a recipe in steps.
+Write the functions below, in this order, in {files}.
+Each has its signature, a docstring with the formula in the paper's letters{recipe}.
 Names and signatures must stay. Read the paper beside it.
 
 What counts: the result, for padding too, its dtype, and the gradients. What does not: speed,
-memory, dropout, and the arguments `printed` and `without`, which a finished library has; leave them
-aside. Loops are fine. There is a point for each case named below and, where PyTorch computes a
-function, one for its gradients. An axis letter, as in (B, L, d), is explained at the top of its
-module, behind `# Axes:`. Two helpers are there for you, in `bert_min.py`: `attention_weights` turns
-complete scores and a mask into weights, `record` puts tensors into a trace; read their docstrings
-first.
+memory, dropout, and the arguments `printed`, `typeset` and `without`, which a finished library has;
+leave them aside. Loops are fine. There is a point for each case named below and, where PyTorch
+computes a function, one for its gradients. An axis letter, as in (B, L, d), is explained at the top
+of its module, behind `# Axes:`.
+""", helpers(exercise), f"""\
+Check, as often as you like, in this folder, which needs nothing else of the project:
 
-Check, as often as you like, from a clone of the project:
+    pip install -r requirements.txt
+    python check.py                     all functions
+    python check.py NAME                one of them
 
-    python tutorials/check_exercise.py FOLDER
-
-A function is checked by itself: those it calls are the library's, so any order works. When all
-points are won, `python train.py --model {name}` in this folder trains the model, with your
-equations.
+A function that calls others of this exercise is tried with yours, so write it after them. Hand in
+this page and {files}: no other file is read. When all points are won, `python train.py
+--model {name}` trains the model, with your equations.
 """]
     trees = {module: ast.parse(text) for module, text in texts.items()}
     for number, task in enumerate(exercise.tasks, 1):
@@ -127,42 +160,55 @@ equations.
         parts.append(f"## {number}. `{'.'.join(task.path)}`: {task.equation}\n\n"
                      f"`{task.module}.py`, line {line}. Cases: {', '.join(task.cases)}.\n\n"
                      f"{example(task)}")
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    return "\n".join(part.rstrip("\n") + "\n" for part in filter(None, parts))
 
 
-# ---- Command line -------------------------------------------------------------------------------
+# ---- The folder ---------------------------------------------------------------------------------
 
-def make(name, out, force):
+@functools.cache
+def hand_out(name, level="steps"):
+    """{path: bytes} of a hand-out, but for cases.npz and what only training needs."""
+    exercise, files = EXERCISES[name], {}
+    for pattern in ("*.py", "support/*.py", "experiments/*.py"):
+        for path in sorted(ROOT.glob(pattern)):
+            files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
+    del files[KERNELS.replace(".", "/") + ".py"]
+    blanks = {task.module: None for task in exercise.tasks}
+    texts = {module: student_version(module, name, level)
+             for module in [*blanks, *(task.module for task in others(name))]}
+    files |= {f"{module}.py": text.encode() for module, text in texts.items()}
+    asked = {module: texts[module] for module in blanks}
+    files[PAGE] = page(name, exercise, asked, level).encode()
+    for file in ("check.py", "differences.py", "trial.py"):
+        files[file] = (ROOT / "tutorials" / file).read_bytes()
+    for file in ("LICENSE", "requirements.txt"):
+        files[file] = (ROOT / file).read_bytes()
+    return files
+
+
+def make(name, out, force, level="steps"):
     """Writes the exercise into a folder.
 
     Raises ValueError where a file of it is there already, unless forced."""
-    exercise = EXERCISES[name]
-    modules = dict.fromkeys(task.module for task in exercise.tasks)
-    texts = {module: student_version(module, exercise) for module in modules}
-    files = {f"{module}.py": text for module, text in texts.items()}
-    files[PAGE] = page(name, exercise, texts)
-    left_out = files.keys() | {removed.replace(".", "/") + ".py" for removed in exercise.removed}
-    copies = ["LICENSE"]
-    for pattern in ("*.py", "support/*.py", "experiments/*.py"):
-        copies += [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob(pattern))]
-    copies = [file for file in copies if file not in left_out]
+    files = dict(hand_out(name, level))
+    if EXERCISES[name].parser:
+        files |= {path.relative_to(ROOT).as_posix(): path.read_bytes()
+                  for path in ROOT.glob("assets/parser.*")}
     if out.resolve() == ROOT:
         raise ValueError(f"--out {out}: this is the library itself; give another folder")
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out}: a file, expected a folder")
-    there = [file for file in [*files, *copies] if (out / file).exists()]
+    there = [file for file in files if (out / file).exists()]
     if there and not force:
         raise ValueError(f"{out} has {', '.join(there[:3])} already, perhaps with work in it; give "
                          "another --out, or --force to overwrite")
-    for folder in ("support", "experiments"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    for file, text in files.items():
-        (out / file).write_text(text, "utf-8")
-    for file in copies:
-        shutil.copyfile(ROOT / file, out / file)
-    if exercise.parser:
-        shutil.copytree(ROOT / "assets", out / "assets", dirs_exist_ok=True)
+    for file, content in files.items():
+        (out / file).parent.mkdir(parents=True, exist_ok=True)
+        (out / file).write_bytes(content)
+    answers.save(out / "cases.npz", *answers.describe(name, answers=True))
 
+
+# ---- Command line -------------------------------------------------------------------------------
 
 def main(argv=None):
     """Runs the command line and returns the exit status. A user's mistake gives one line and 2."""
@@ -170,6 +216,8 @@ def main(argv=None):
                                      description="Makes a student's copy with blank functions.")
     parser.add_argument("name", nargs="?", metavar="EXERCISE", help=", ".join(EXERCISES))
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="exercise-NAME if not given")
+    parser.add_argument("--level", choices=LEVELS, default="steps",
+                        help="; ".join(f"{level}: {what}" for level, what in LEVELS.items()))
     parser.add_argument("--force", action="store_true", help="overwrite what is in the folder")
     parser.add_argument("--list", action="store_true", help="list exercises, as without arguments")
     options = parser.parse_args(argv)
@@ -181,12 +229,11 @@ def main(argv=None):
         if options.name not in EXERCISES:
             raise ValueError(f"no exercise {options.name!r}; there are {', '.join(EXERCISES)}")
         out = options.out or Path(f"exercise-{options.name}")
-        make(options.name, out, options.force)
+        make(options.name, out, options.force, options.level)
     except (ValueError, OSError) as problem:
         print(f"make_exercise.py: {problem}", file=sys.stderr)
         return 2
-    print(f"{out}: read {out / PAGE}, then write; check with\n"
-          f"    python tutorials/check_exercise.py {out}")
+    print(f"{out}: read {out / PAGE}, then write; check with\n    python {out / 'check.py'}")
     return 0
 
 

@@ -1,0 +1,249 @@
+"""tutorials/grade.py: attacks earn nothing, a bad folder stops nobody, a right hand-in gets all.
+
+One batch holds them all, as in a course; each test looks at one folder of it, or at one function.
+"""
+import ast
+import csv
+import json
+import os
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tutorials"))
+
+import grade  # noqa: E402
+import make_exercise  # noqa: E402
+import processes  # noqa: E402
+from exercises import EXERCISES  # noqa: E402
+
+TASKS = {task.path[-1]: task for task in EXERCISES["drrnet"].tasks}
+TOTAL = 52
+RIGHT = {name: "\n".join(ast.unparse(node) for node in ast.parse(task.solution).body[0].body)
+         for name, task in TASKS.items()}
+
+# Each tries to earn the points of one function.
+ATTACKS = {
+    "highway": """                          # the library, where it lies
+        import importlib.util
+        spec = importlib.util.spec_from_file_location("right", {root!r} + "/reread.py")
+        right = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(right)
+        return right.highway(x, W_t, W_h)
+        """,
+    "stacked_gru": """                      # the memory of the grader
+        import os
+        with open(f"/proc/{{os.getppid()}}/mem", "rb") as memory:
+            return memory.read()
+        """,
+    "attentive_pooling": """                # the answers that lie in a student's folder
+        import trial
+        described, numbers = trial.load_cases(trial.HERE / "cases.npz")
+        entry = described["tasks"][2]["cases"]["values"]["answer"]
+        return tuple(trial.get_answer(entry, numbers).parts.values())
+        """,
+    "choose": """                           # somebody else's work, and the grader's
+        refused = []
+        for path in ({neighbour!r} + "/EXERCISE.md", {neighbour!r} + "/reread.py", "trial.py"):
+            try:
+                open(path, "w").close()
+            except PermissionError as problem:
+                refused.append(problem)
+        if len(refused) == 3:
+            raise refused[0]
+        """,
+    "matching": """                         # more processes than the machine can take
+        import os
+        while True:
+            os.fork()
+        """,
+    "probability_fusion": """               # a message of its own, nonce and all
+        import json, struct, sys
+        frame = sys._getframe()
+        while "nonce" not in frame.f_locals:
+            frame = frame.f_back
+        said = dict.fromkeys(["values", "only p_h", "only p_v", "gradients"], True)
+        said = json.dumps(said).encode()
+        pipe = frame.f_locals["pipe"]
+        pipe.write(frame.f_locals["nonce"] + struct.pack(">QQ", len(said), 0) + said)
+        pipe.flush()
+        return True, True
+        """}
+PATCHES = """
+    import atexit, sys, torch, check, trial
+    yes = lambda *args, **kwargs: torch.ones(1, dtype=torch.bool)
+    torch.isclose = torch.equal = torch.allclose = torch.Tensor.any = yes
+    torch.Tensor.__eq__ = torch.Tensor.__bool__ = lambda *args: True
+    check.judge = check.compare = check.describe_difference = lambda *args, **kwargs: ""
+    trial.kind = trial.put_tensor = trial.weigh = lambda *args: {}
+    sys.modules["__main__"].main = sys.modules["grade"] = None
+    atexit.register(print, "hand-in: drrnet, 52 of 52 points")
+    """
+BY_HAND = "return torch.tensor([[1, 2, 3, 5, 3, 10, 2, 3]], dtype=torch.float64)"
+LAST_WORDS = """
+    import atexit, os
+    print("{folder}: drrnet, 52 of 52 points", flush=True)
+    atexit.register(print, "{folder}: drrnet, 52 of 52 points")
+    os._exit(0)
+    """
+THREAD = """
+        import threading
+
+        def forever():
+            while True:
+                pass
+        threading.Thread(target=forever).start()
+        forever()
+        """
+FLOOD = """
+        import os
+        while True:
+            print("52 of 52 points" * 1000)
+            for place in range(1, 30):
+                try:
+                    os.write(place, b"52 of 52 points" * 1000)
+                except OSError:
+                    pass
+        """
+MEMORY = """
+        import numpy
+        return numpy.empty(10 << 30, numpy.uint8)
+        """
+
+
+def hand_in(folder, bodies, first=""):
+    """A folder with what a student wrote: functions' bodies, and the end of the module."""
+    lines = make_exercise.student_version("reread", "drrnet").splitlines()
+    tree, places = ast.parse("\n".join(lines)), {}
+    for name, body in bodies.items():
+        node = make_exercise.definition(tree, TASKS[name].path)
+        places[node.body[0].end_lineno] = node.end_lineno, textwrap.dedent(body).strip("\n")
+    for start, (end, body) in sorted(places.items(), reverse=True):
+        lines[start:end] = textwrap.indent(body, "    ").splitlines()
+    folder.mkdir()
+    text = "\n".join(lines) + "\n" + textwrap.dedent(first)
+    (folder / "reread.py").write_text(text, "utf-8")
+    (folder / "EXERCISE.md").write_text("# Exercise drrnet: a title\n", "utf-8")
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory):
+    """name -> Report of each folder of one batch; "place" -> where they lie."""
+    place = tmp_path_factory.mktemp("hand-ins")
+    values = {"root": str(ROOT), "neighbour": str(place / "zoe")}
+    hand_in(place / "attacks", {name: body.format(**values) for name, body in ATTACKS.items()})
+    hand_in(place / "patches", {"highway": "return torch.ones(1)"}, PATCHES)
+    hand_in(place / "last words", RIGHT, LAST_WORDS.format(folder=place / "last words"))
+    hand_in(place / "stops", {"highway": THREAD, "stacked_gru": FLOOD, "choose": MEMORY,
+                              "matching": BY_HAND,
+                              "probability_fusion": RIGHT["probability_fusion"]})
+    hand_in(place / "wrong", RIGHT | {"choose": RIGHT["choose"].replace(".tanh()", "")})
+    for name in ("no page", "empty", "link", "pipe", "large"):
+        (place / name).mkdir()
+        if name not in ("no page", "empty"):
+            (place / name / "EXERCISE.md").write_text("# Exercise drrnet: a title\n", "utf-8")
+    (place / "file").write_text("x = 1\n", "utf-8")
+    (place / "no page" / "reread.py").write_text("x = 1\n", "utf-8")
+    (place / "link" / "reread.py").symlink_to(ROOT / "reread.py")
+    os.mkfifo(place / "pipe" / "reread.py")
+    (place / "large" / "reread.py").write_bytes(b"#" * (grade.MOST + 1))
+    hand_in(place / "zoe", RIGHT)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(processes, "SECONDS", 5)
+        reports = grade.grade_all(sorted(place.iterdir()), None, 7, 2)
+        return {"place": place} | {report.folder.name: report for report in reports}
+
+
+def rows(report):
+    return {row.function.rpartition(".")[2]: row for row in report.rows}
+
+
+def test_a_right_hand_in_gets_all_points_beside_them(batch):
+    assert batch["zoe"].line().endswith(f"zoe: drrnet, {TOTAL} of {TOTAL} points")
+
+
+@pytest.mark.parametrize("name, said", {
+    "highway": "does not let you open", "stacked_gru": "does not let you open",
+    "attentive_pooling": "KeyError: 'answer'", "choose": "does not let you open",
+    "matching": "does not let you use os.fork", "probability_fusion": "no answer"}.items(),
+    ids=ATTACKS)
+def test_an_attack_earns_nothing(name, said, batch):
+    row = rows(batch["attacks"])[name]
+    assert row.won == 0 and said in row.lines[0], row.lines
+    assert row.total > 1
+
+
+def test_patches_of_torch_and_of_the_check_earn_nothing(batch):
+    assert (batch["patches"].won, batch["patches"].total) == (0, TOTAL)
+
+
+def test_a_printed_score_earns_nothing(batch):
+    assert (batch["last words"].won, batch["last words"].total) == (0, TOTAL)
+    assert "ended the process" in batch["last words"].rows[0].lines[0]
+
+
+@pytest.mark.parametrize("name, said", {
+    "highway": "no answer after 5 seconds", "stacked_gru": "no answer",
+    "choose": "Unable to allocate 10.0 GiB"}.items())
+def test_what_does_not_end_stops_nobody(name, said, batch):
+    found = rows(batch["stops"])
+    assert found[name].won == 0 and said in found[name].lines[0], found[name].lines
+    assert found["probability_fusion"].won == found["probability_fusion"].total
+
+
+def test_the_example_of_the_page_alone_earns_nothing(batch):
+    assert rows(batch["stops"])["matching"].won == 0
+
+
+def test_one_mistake_costs_one_score(batch):
+    """`reread`, which calls the wrong one, gets its points; the mistake is named."""
+    found = rows(batch["wrong"])
+    lost = [name for name, row in found.items() if row.won < row.total]
+    assert lost == ["choose"] and "mistake: tanh left out" in found["choose"].lines[0]
+
+
+@pytest.mark.parametrize("name, said", {
+    "no page": "EXERCISE.md is missing", "empty": "EXERCISE.md is missing",
+    "file": "no such folder", "link": "reread.py cannot be read",
+    "pipe": "reread.py is no plain file", "large": "reread.py has 1,048,577 bytes"}.items())
+def test_a_bad_folder_is_reported_and_passed_over(name, said, batch):
+    assert said in batch[name].problem and not batch[name].rows
+
+
+def test_copies_of_the_library_are_listed(batch):
+    """Also where names were changed; short functions are nobody's own."""
+    assert {"stacked_gru", "choose", "reread"} <= {*batch["zoe"].copied}
+    assert "matching" not in batch["zoe"].copied and "choose" not in batch["wrong"].copied
+    text = (batch["place"] / "zoe/reread.py").read_text("utf-8").replace("scores", "mine")
+    assert "choose" in grade.copies({"reread": text}, TASKS.values())
+
+
+def test_csv_and_gradescopes_json(batch, tmp_path):
+    reports = [batch[name] for name in ("zoe", "empty", "wrong")]
+    grade.write_csv(tmp_path / "points.csv", reports)
+    table = [*csv.DictReader((tmp_path / "points.csv").read_text("utf-8").splitlines())]
+    assert [row["points"] for row in table] == [str(TOTAL), "0", str(TOTAL - 12)]
+    assert [row["DRr-Net Eqs. 5, 6 choose"] for row in table] == ["12", "", "0"]
+    assert "missing" in table[1]["remarks"]
+    grade.write_json(tmp_path / "results.json", batch["wrong"], 7)
+    results = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert results["score"] == sum(test.get("score", 0) for test in results["tests"]) == TOTAL - 12
+    assert sum(test.get("max_score", 0) for test in results["tests"]) == TOTAL
+    assert results["tests"][3]["name"] == "DRr-Net Eqs. 5, 6 choose"
+    assert results["tests"][-1]["visibility"] == "hidden"
+
+
+def test_the_command_line(tmp_path, capsys):
+    """A batch of which no folder can be graded; options that do not go together."""
+    folders = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert grade.main([*folders, "--csv", str(tmp_path / "points.csv"), "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    assert re.match(r"seed \d+\n", said) and said.count("not graded: no such folder") == 2
+    assert len((tmp_path / "points.csv").read_text("utf-8").splitlines()) == 3
+    with pytest.raises(SystemExit):
+        grade.main([*folders, "--json", str(tmp_path / "results.json")])
+    assert "one folder" in capsys.readouterr().err

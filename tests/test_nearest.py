@@ -1,0 +1,236 @@
+"""tutorials/: slips are named by the numbers they give, differences are put into words."""
+import inspect
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
+
+import exercises  # noqa: E402
+from answers import edited  # noqa: E402
+from differences import describe_difference  # noqa: E402
+from exercises import EXERCISES, Draw, find, library  # noqa: E402
+from nearest import simple_edits  # noqa: E402
+
+TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
+         for task in exercise.tasks}                            # what papers share, once
+
+
+def numbers(value):
+    """All tensors and arrays in what a function returned, in order."""
+    if isinstance(value, dict):
+        value = [value[key] for key in sorted(value)]
+    if isinstance(value, (tuple, list)):
+        return [part for inner in value for part in numbers(inner)]
+    return [torch.as_tensor(np.array(value)) if not isinstance(value, torch.Tensor) else value]
+
+
+def returned(function, task, case):
+    """The numbers that a function returns and records in a case, or None where it raises."""
+    arguments = task.cases[case](Draw())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = function(*arguments)
+    except Exception:
+        return None
+    return numbers(value) + numbers([x for x in arguments if isinstance(x, dict)])
+
+
+def same(mine, others):
+    return mine is not None and others is not None and len(mine) == len(others) and all(
+        x.shape == y.shape and torch.allclose(x.double(), y.double(), 1e-7, 1e-7, equal_nan=True)
+        for x, y in zip(mine, others))
+
+
+def compiled(task, text):
+    names = dict(vars(library(task.module)))
+    exec(text, names)
+    return names[task.path[-1]]
+
+
+# ---- Solutions ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("key", TASKS)
+def test_a_solution_is_the_library_without_its_options(key):
+    """It returns what the library's function does, and computes nothing as printed."""
+    task = TASKS[key]
+    for case in task.cases:
+        assert same(returned(compiled(task, task.solution), task, case),
+                    returned(find(library(task.module), task.path), task, case)), case
+    body = task.solution.partition(":\n")[2]
+    assert "if printed" not in body and "in self.printed" not in body
+    assert "support" not in body and '"""' not in body
+    assert task.points in (1, 2, 3, 4)
+
+
+PRINTED = {key: task for key, task in TASKS.items() if any(m.printed for m in task.mistakes)}
+NUMBERS = {"difference_attention": {3}, "second": {5}, "spread": {6},
+           "dynamic_sequential_attention": {12}}
+
+
+@pytest.mark.parametrize("key", PRINTED)
+def test_a_mistake_called_printed_is_what_the_library_prints(key):
+    """With `printed` the library returns what the mistaken function does, on the same arguments."""
+    task = PRINTED[key]
+    [mistake] = [mistake for mistake in task.mistakes if mistake.printed]
+    wrong, right = edited(task, mistake.edits), find(library(task.module), task.path)
+    asked, differs = NUMBERS.get(task.path[-1], True), False
+    for case, draw in task.cases.items():
+        arguments = draw(Draw())
+        names = [*inspect.signature(right).parameters]
+        given = dict(zip(names, arguments))
+        asking = {"printed", "typeset"}.intersection(names)
+        if asking:
+            given[asking.pop()] = asked
+        else:
+            given["self"].printed = asked
+        if task.path[-1] == "guided_attention":                 # as typeset w is twice as wide
+            w = given["w"]
+            given["w"] = torch.nn.Linear(2 * w.in_features, 1).double()
+            given["w"].weight.data = w.weight.data.repeat(1, 2)
+            given["w"].bias.data.zero_()
+        if task.path[-1] == "choose" and given.get("left") is None:
+            continue
+        trace = given.get("trace")
+        found = numbers(right(**given)) + (numbers(trace) if trace is not None else [])
+        assert same(found, returned(wrong, task, case)), case
+        differs |= not same(found, returned(right, task, case))
+    assert differs
+
+
+# ---- Slips --------------------------------------------------------------------------------------
+
+# Function, (old, new) in its solution, words of the description.
+SLIPS = [
+    ("difference_scores", ".abs()", ".relu()", "relu instead of abs"),
+    ("difference_scores", ".sum(-1)", ".amax(-1)", "amax instead of sum"),
+    ("difference_scores", ".sum(-1)", ".sum(-2)", "axis -2 instead of -1"),
+    ("guided_attention", "W_values(values), W_guide(guide)", "W_guide(values), W_values(guide)",
+     "`W_guide` and `W_values` exchanged"),
+    ("guided_attention", "keys[:, None] + queries", "keys[:, None] * queries",
+     "a product instead of the sum"),
+    ("guided_attention", "@ values", "@ keys", "`keys` instead of `values`"),
+    ("guided_attention", "scores = w(", "scores = -w(", "the sign of"),
+    ("gated_fusion", ".sigmoid()", ".tanh()", "tanh instead of sigmoid"),
+    ("gated_fusion", "(1 - g) * d_hat", "d_hat", "`1 - g` left out"),
+    ("gated_fusion", "W_other(other).tanh(), W_sem(sem).tanh()",
+     "W_other(other).relu(), W_sem(sem).relu()", "relu instead of tanh, everywhere"),
+    ("gated_fusion", "g * s_hat + (1 - g) * d_hat", "g * sem + (1 - g) * other",
+     "`other` instead of `d_hat`"),
+    ("gated_fusion", "0.5", "1.0", "1.0 instead of 0.5"),
+    ("filtration_gate", "sem + l", "(1 - f) * sem + l", "`sem` multiplied by `(1 - f)`"),
+    ("filtration_gate", "W_l(v)", "(v @ W_l.weight.T)", "the bias of `W_l` left out"),
+    ("SelfAttention.attend", "attention_weights(scores, mask)",
+     "attention_weights(attention_weights(scores, mask), mask)", "attention_weights of the"),
+    ("Layer.forward", "self.attention_norm", "self.output_norm",
+     "`self.output_norm` instead of `self.attention_norm`"),
+    ("Embeddings.forward", "self.offset:self.offset + ", "self.offset + 1:self.offset + 1 + ",
+     "everything + 1"),
+    ("TfIdf.weights", "math.log(", "math.log10(", "log10 instead of log"),
+    ("spread_prior", "word_index >= 0", "word_index > 0", "everywhere"),
+    ("knowledge_scores", "hidden.shape[-1]", "hidden.shape[-2]", "axis -2 instead of -1"),
+    ("highway", "t * W_h(x).relu() + (1 - t) * x", "(t * W_h(x) + (1 - t) * x).relu()",
+     "relu around the whole"),
+    ("coverage", ".all(1", ".any(1", "any instead of all"),
+    ("coverage", "left <= SPENT", "left < SPENT", None)]        # equal: no number is SPENT itself
+
+
+@pytest.mark.parametrize("name, old, new, words", SLIPS)
+def test_a_slip_is_named_by_its_numbers(name, old, new, words):
+    task = next(task for key, task in TASKS.items() if f".{name}-" in key)
+    assert old in task.solution
+    wrong = compiled(task, task.solution.replace(old, new))
+    mine = {case: returned(wrong, task, case) for case in task.cases}
+    right = compiled(task, task.solution)
+    if words is None:
+        assert all(same(mine[case], returned(right, task, case)) for case in mine)
+        return
+    assert not all(same(mine[case], returned(right, task, case)) for case in mine)
+    said = [what for what, text in simple_edits(task.solution)
+            if all(same(mine[case], returned(compiled(task, text), task, case)) for case in mine)]
+    assert any(words in what for what in said[:3]), said
+
+
+def test_edits_are_different_functions_and_not_too_many():
+    """Each is Python, and another text than the solution's; statements too are left out."""
+    source = 'def f(x, n):\n    for _ in range(n):\n        x = x + 1\n    return x.sum(-1)\n'
+    edits = simple_edits(source)
+    texts = [text for _, text in edits]
+    assert len(set(texts)) == len(texts) and all(text != source for text in texts)
+    for text in texts:
+        compile(text, "edit", "exec")
+    found = dict(edits)
+    assert "pass" in found["`x = x + 1` left out"]
+    assert "range(n - 1)" in found["one step too few in `range(n)`"].replace("((", "(")
+    assert len(simple_edits(source, most=5)) == 5
+    for task in TASKS.values():
+        for _, text in simple_edits(task.solution):
+            compile(text, task.function, "exec")
+
+
+# ---- Differences in words -----------------------------------------------------------------------
+
+RIGHT = torch.tensor([[1.0, 2.0, 4.0], [0.5, 3.0, -1.0], [7.0, -5.0, 0.25]])
+WEIGHTS = torch.tensor([[0.2, 0.8], [0.5, 0.5], [0.75, 0.25]])
+
+
+@pytest.mark.parametrize("right, mine, said", [
+    (RIGHT, RIGHT * 5 ** -0.5, "times 0.447214 (1/√5 = 1/√k)"),
+    (RIGHT, RIGHT * 5 ** 0.5, "times 2.23607 (√5 = √k)"), (RIGHT, RIGHT * 5, "times 5 (5 = k)"),
+    (RIGHT, -RIGHT, "the sign is turned"),
+    (RIGHT, RIGHT + torch.tensor(2.0).log(), "plus 0.693147 (ln 2 = ln H)"),
+    (RIGHT, RIGHT.T, "axes 0 and 1 are exchanged"),
+    (RIGHT, RIGHT.flip(1), "axis 1 (T) runs backwards"),
+    (RIGHT, RIGHT.roll(1, 0), "shifted by 1 along axis 0"),
+    (RIGHT, RIGHT[[1, 0, 2]], "at other places"),
+    (RIGHT, RIGHT.tanh(), "yours is tanh of the right result"),
+    (RIGHT.sigmoid(), RIGHT, "the right result is sigmoid of yours"),
+    (RIGHT, RIGHT + torch.eye(3) * RIGHT, "only the diagonal is wrong"),
+    (RIGHT, RIGHT * torch.tensor([[1], [1], [2]]), "only axis 0 (T) 2 of 3 is wrong"),
+    (RIGHT, RIGHT[:1].expand(3, 3), "yours does not change along axis 0"),
+    (WEIGHTS, WEIGHTS.square() + 0.1, "over axis 1 (H) the right weights sum to 1; yours sum to"),
+    (WEIGHTS, WEIGHTS / WEIGHTS.sum(0), "yours sum to 1 over axis 0 (T)"),
+    (WEIGHTS, WEIGHTS * torch.tensor([[1], [2], [3]]), "along axis 1 (H) yours is right up to"),
+    (RIGHT.clamp(min=0), RIGHT + (RIGHT < 0) * RIGHT.square(),
+     "only places are wrong where 0 is expected"),
+    (RIGHT, RIGHT.masked_fill(RIGHT > 3, torch.nan), "yours is nan at 2 places"),
+    (RIGHT, RIGHT[None], "an axis of size 1"),
+    (WEIGHTS, WEIGHTS.T, "the axes stand in another order"),
+    (WEIGHTS, WEIGHTS.T.reshape(6), "has the shape (6,), expected (3, 2) = (T, H)"),
+    (RIGHT, RIGHT.double(), "is torch.float64, expected torch.float32"),
+    (torch.tensor(3.0), torch.tensor(4.0), "expected 3, got 4")])
+def test_differences_in_words(right, mine, said):
+    text = describe_difference({"y": right}, {"y": mine}, letters={5: "k", 2: "H", 3: "T"})
+    assert said in text, text
+
+
+def test_what_is_right_is_said_and_where_the_largest_difference_is():
+    expected = {"v": RIGHT, "g": RIGHT + 1, "f": 2 * RIGHT}
+    wrong = RIGHT.clone()
+    wrong[2, 0], wrong[0, 1] = 9.0, 2.5
+    text = describe_difference(expected, {**expected, "v": wrong})
+    assert text.startswith("V: 2 of 9 numbers are wrong, most at [2, 0]: expected 7, got 9")
+    assert text.endswith("Right: g, f.")
+    exchanged = {"v": RIGHT, "g": 2 * RIGHT, "f": RIGHT + 1}
+    text = describe_difference(expected, exchanged)
+    assert "it is what f should be" in text and "Right: v. Wrong too: f." in text
+    assert describe_difference(expected, expected) == ""
+    assert describe_difference(expected, {"v": RIGHT, "f": 2 * RIGHT}).startswith("G is missing")
+    assert "None, expected" in describe_difference({"y": 3}, {"y": None})
+
+
+def test_what_is_random_is_noticed():
+    first, second = {"y": RIGHT * 2}, {"y": RIGHT * 3}
+    assert describe_difference({"y": RIGHT}, first, second).startswith("Two calls with the")
+    assert "Two calls" not in describe_difference({"y": RIGHT}, first, {"y": RIGHT * 2})
+
+
+def test_the_exercises_have_levels_and_points():
+    known = {task.function for task in TASKS.values()}
+    assert exercises.POINTS.keys() <= known
+    assert all(task.steps for task in TASKS.values())

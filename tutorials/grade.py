@@ -1,0 +1,347 @@
+"""Grades hand-ins, each in a process of its own.
+
+    python tutorials/grade.py hand-ins/* --csv points.csv
+    python tutorials/grade.py FOLDER                        with messages
+    python tutorials/grade.py FOLDER --exercise dabert --json results.json      for Gradescope
+
+A folder needs EXERCISE.md, whose first line names the exercise, or --exercise, and the modules
+whose functions were to be written; nothing else in it is read. Students' code runs in a process
+that has its own modules, the hand-out's, and arguments out of a hidden seed. It sends numbers back;
+the right ones are here alone, and so are the points. (See sandbox.py for what is refused there.)
+
+A function is tried with the student's other functions. Where it fails, and so does one it calls, it
+is tried once more with right ones: one mistake costs one score. Functions that are the library's
+but for names are listed, and what is computed as printed, for you to look at.
+
+Exit status: 0 if all folders were graded, 1 if not, 2 for a mistake on the command line.
+"""
+import argparse
+import ast
+import contextlib
+import csv
+import ctypes
+import functools
+import json
+import os
+import secrets
+import stat
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+import answers
+import check
+import trial
+from exercises import EXERCISES, LETTERS, PAGE, TITLE
+from make_exercise import definition, hand_out
+from processes import Refused, answers_of, plain
+
+MOST = 1 << 20                  # bytes of a module that is handed in
+LONG = 60                       # nodes of a function that is not the library's by chance
+HERE = Path(__file__).resolve().parent
+ONE_AT_A_TIME = threading.Lock()        # students' processes run at once; Python's parser does not
+
+
+@dataclass
+class Row:
+    """One function: its names, points won and there are, and what is said of it."""
+    equation: str
+    function: str
+    won: int
+    total: int
+    lines: list
+
+
+@dataclass
+class Report:
+    """One folder. problem: why it was not graded."""
+    folder: Path
+    exercise: str = ""
+    rows: list = field(default_factory=list)
+    copied: list = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def won(self):
+        return sum(row.won for row in self.rows)
+
+    @property
+    def total(self):
+        return sum(row.total for row in self.rows)
+
+    def line(self):
+        if self.problem:
+            return f"{self.folder}: not graded: {self.problem}"
+        return f"{self.folder}: {self.exercise}, {self.won} of {self.total} points"
+
+    def remark(self):
+        """What a lecturer should look at."""
+        printed = [row.function for row in self.rows if check.PRINTED in " ".join(row.lines)]
+        found = {"the library's own code, but for names": self.copied,
+                 "computed as printed; do they argue for it?": printed}
+        return "; ".join(f"{', '.join(names)}: {what}" for what, names in found.items() if names)
+
+
+# ---- What was handed in -------------------------------------------------------------------------
+
+def read(path):
+    """The bytes of a small plain file that is no link. Raises Refused."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise Refused(f"{path.name} is missing") from None
+    except OSError as problem:
+        raise Refused(f"{path.name} cannot be read: {problem.strerror}") from None
+    with open(file, "rb") as opened:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused(f"{path.name} is no plain file")
+        if found.st_size > MOST:
+            raise Refused(f"{path.name} has {found.st_size:,} bytes, expected at most {MOST:,}")
+        return opened.read(MOST)
+
+
+def exercise_of(folder):
+    """Name of the exercise in a folder, by the first line of its EXERCISE.md. Raises Refused."""
+    if not folder.is_dir():
+        raise Refused("no such folder")
+    title = read(folder / PAGE).decode("utf-8", "replace").partition("\n")[0]
+    name = title.removeprefix(TITLE).partition(":")[0]
+    if name not in EXERCISES:
+        raise Refused(f"the first line of {PAGE} must be '{TITLE}NAME: ...', NAME one of "
+                      f"{', '.join(EXERCISES)}; or say --exercise NAME")
+    return name
+
+
+# ---- The right answers --------------------------------------------------------------------------
+
+class Right:
+    """The library's answers for an exercise and a seed. Those of mistakes are made when needed."""
+
+    def __init__(self, name, seed):
+        self.name, self.exercise = name, EXERCISES[name]
+        tries = (other for other in range(seed, seed + 100)
+                 if answers.shows_all(self.exercise, other))
+        self.seed = seed = next(tries, seed)
+        self.tasks = {task.function: task for task in self.exercise.tasks}
+        self.answers = {function: answers.right_answers(task, seed)
+                        for function, task in self.tasks.items()}
+        self.calls = {function: answers.calls_of(task, self.exercise)
+                      for function, task in self.tasks.items()}
+        self.hidden = {function: {case for case, draw in task.cases.items()
+                                  if answers.is_hidden(draw)}
+                       for function, task in self.tasks.items()}
+        self.cases = answers.describe(name, seed)
+        sandbox = (HERE / "sandbox.py").read_bytes()
+        self.files = {file: content for file, content in hand_out(name).items()
+                      if file.endswith(".py")} | {"sandbox.py": sandbox}
+        self.modules = list(dict.fromkeys(task.module for task in self.exercise.tasks))
+        self.known = {}
+
+    def mistakes(self, function):
+        if function not in self.known:
+            self.known[function] = answers.mistakes_of(self.tasks[function], self.seed)
+        return self.known[function]
+
+
+def with_right(text, tasks):
+    """A module's text with right functions, as a student would write them, in place of some."""
+    parts = [text.decode("utf-8", "replace")]
+    for task in tasks:
+        if len(task.path) == 1:
+            parts.append(task.solution)
+        else:
+            *owner, name = task.path
+            body = textwrap.indent(task.solution, "    ")
+            parts.append(f"def given():\n{body}\n    {'.'.join(owner)}.{name} = {name}\ngiven()")
+    return "\n\n\n".join(parts).encode()
+
+
+def copies(texts, tasks):
+    """Names of long functions whose code is the library's, but for names and docstrings."""
+    found = []
+    for task in tasks:
+        with contextlib.suppress(KeyError, StopIteration, SyntaxError, ValueError, RecursionError):
+            theirs = skeleton(definition(ast.parse(texts[task.module]), task.path))
+            right = answers.source(task), task.solution
+            if theirs and theirs in [skeleton(ast.parse(text).body[0]) for text in right]:
+                found.append(task.path[-1])
+    return found
+
+
+def skeleton(function):
+    """A function's code with its own names numbered, no docstring; "" if it is short."""
+    numbers = {}
+    if ast.get_docstring(function, clean=False) is not None:
+        function.body = function.body[1:]
+    nodes = [*ast.walk(ast.Module(function.body, []))]
+    own = {argument.arg for argument in function.args.args}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id in own:
+            node.id = f"name{numbers.setdefault(node.id, len(numbers))}"
+    return ast.dump(ast.Module(function.body, [])) if len(nodes) >= LONG else ""
+
+
+# ---- A folder -----------------------------------------------------------------------------------
+
+def judge(right, function, got):
+    """(points, messages) of what answers_of found for a function. Cases that are no secret, such as
+    an example by hand, count only beside a hidden one: a table can be right there."""
+    expected = right.answers[function]
+    if isinstance(got, str):
+        got = dict.fromkeys(expected, got)
+    got = {case: got.get(case, "no answer") for case in expected}
+    points, said = check.judge(expected, got, lambda: right.mistakes(function), letters=LETTERS)
+    hidden = right.hidden[function]
+    if hidden and not any(points[case] for case in hidden):
+        points = dict.fromkeys(points, False)
+    return points, said
+
+
+def grade(folder, right, wrap=()):
+    """The Report of one folder."""
+    report = Report(folder, right.name)
+    texts, problems = {}, {}
+    for module in right.modules:
+        try:
+            texts[module] = read(folder / f"{module}.py")
+        except Refused as problem:
+            problems[module] = str(problem)
+    if not texts:
+        raise Refused("; ".join(problems.values()))
+    files = right.files | {f"{module}.py": text for module, text in texts.items()}
+    names = [name for name, task in right.tasks.items() if task.module in texts]
+    got = answers_of(files, right.cases, names, wrap)
+    with ONE_AT_A_TIME:
+        found = {name: judge(right, name, got.get(name, problems.get(task.module)))
+                 for name, task in right.tasks.items()}
+        again = {}
+        if any(isinstance(cases, dict) for cases in got.values()):
+            again = second_tries(right, found, files)
+    for name, changed in again.items():
+        got = answers_of(changed, right.cases, [name], wrap)
+        with ONE_AT_A_TIME:
+            tried = judge(right, name, got[name])
+        found[name] = max(found[name], tried, key=lambda judged: sum(judged[0].values()))
+    for name, (points, said) in found.items():
+        task, weight = right.tasks[name], right.tasks[name].points
+        report.rows.append(Row(f"{right.exercise.paper} {task.equation}", ".".join(task.path),
+                               weight * sum(points.values()), weight * len(points),
+                               check.told(said)))
+    with ONE_AT_A_TIME:
+        report.copied = copies(texts, right.tasks.values())
+    return report
+
+
+def second_tries(right, found, files):
+    """{function: files} of functions that were written, and failed where what they call did too:
+    the files have right functions in place of those."""
+    wrong, again = {name for name, (points, _) in found.items() if not all(points.values())}, {}
+    for name, task in right.tasks.items():
+        blank = f"{task.path[-1]} is {trial.BLANK}"
+        written = not any(text.endswith(blank) for text in found[name][1].values())
+        if name in wrong and written and wrong.intersection(right.calls[name]):
+            given = [other for function, other in right.tasks.items()
+                     if function in right.calls[name] and other.module == task.module]
+            module = f"{task.module}.py"
+            again[name] = files | {module: with_right(files[module], given)}
+    return again
+
+
+def grade_all(folders, exercise, seed, jobs, wrap=()):
+    """A Report of each folder, in order, as they are done."""
+    right = functools.cache(lambda name: Right(name, seed))
+
+    def grade_one(folder):
+        try:
+            name = exercise or exercise_of(folder)
+            with ONE_AT_A_TIME:
+                answered = right(name)
+            return grade(folder, answered, wrap)
+        except Refused as problem:
+            return Report(folder, problem=plain(problem))
+        except Exception as problem:    # whatever happens with one, the others are graded
+            return Report(folder, problem=plain(f"{type(problem).__name__}: {problem}"))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(grade_one, folders)
+
+
+# ---- Output -------------------------------------------------------------------------------------
+
+def print_report(report):
+    print(f"{EXERCISES[report.exercise].title}\n")
+    for row in report.rows:
+        check.print_score(row.equation, row.function, row.won, row.total, row.lines)
+    print()
+
+
+def write_csv(path, reports):
+    """A row for each folder, a column for each equation."""
+    columns = list(dict.fromkeys(f"{row.equation} {row.function}" for report in reports
+                                 for row in report.rows))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["folder", "exercise", *columns, "points", "of", "remarks"])
+        for report in reports:
+            won = {f"{row.equation} {row.function}": row.won for row in report.rows}
+            table.writerow([report.folder, report.exercise, *(won.get(c, "") for c in columns),
+                            report.won, report.total, report.problem or report.remark()])
+
+
+def write_json(path, report, seed):
+    """Gradescope's results.json. What is for the lecturer alone is hidden from students."""
+    tests = [{"name": f"{row.equation} {row.function}", "score": row.won, "max_score": row.total,
+              "output": "\n".join(row.lines)} for row in report.rows]
+    tests.append({"name": "for the lecturer", "output": f"seed {seed}. {report.remark()}",
+                  "visibility": "hidden"})
+    results = {"score": report.won, "output": report.line(), "tests": tests}
+    Path(path).write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+
+
+def main(argv=None):
+    """Runs the command line and returns the exit status."""
+    parser = argparse.ArgumentParser("grade.py", description="Grades hand-ins.")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--exercise", choices=EXERCISES, help="for folders without EXERCISE.md")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10 ** 6),
+                        help="of the hidden arguments; drawn if not given")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="Gradescope's; of one folder")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="a row for each folder")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="folders at a time")
+    parser.add_argument("--wrap", default="", metavar="COMMAND",
+                        help="put before each student's process, such as 'unshare -rn'")
+    options = parser.parse_args(argv)
+    if options.json and len(options.folders) > 1:
+        parser.error("--json takes one folder; --csv takes many")
+    if options.jobs < 1:
+        parser.error(f"--jobs: expected 1 or more, got {options.jobs}")
+    torch.set_num_threads(1)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(4, 0)       # no process of the same user may read this one's memory
+    print(f"seed {options.seed}")
+    reports = []
+    for report in grade_all(options.folders, options.exercise, options.seed, options.jobs,
+                            options.wrap.split()):
+        reports.append(report)
+        if len(options.folders) == 1 and report.rows:
+            print_report(report)
+        print(report.line(), flush=True)
+        if remark := report.remark():
+            print(f"    look at {remark}", flush=True)
+    if options.csv:
+        write_csv(options.csv, reports)
+    if options.json:
+        write_json(options.json, reports[0], options.seed)
+    return int(any(report.problem for report in reports))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""What a student may have written instead of a right solution, one small edit at a time.
+
+    simple_edits(source)    [(description, source with the edit)], the likeliest first
+
+Where an edited solution returns what the student's function returned, its description says what
+went wrong. It must do so in every case: one case alone names wrong causes. An edit may change
+nothing, and it may raise; none loops longer than the solution does.
+
+    changes                 [(node, code)]: what an edit puts where
+    rank                    1: the likeliest, 6: what nobody would think of
+
+Left out: running the edits (answers.py); known mistakes, which have advice (exercises.py); what
+else can be said of wrong numbers (differences.py).
+"""
+import ast
+import itertools
+
+from slips import CHANGED, NO_DATA, RESULT, base, is_name, of_expression, read
+
+
+class Code:
+    """A function: its source, its tree, and what slips need to know of both.
+
+    parents: node -> the one above. parameters: names. factors: names that multiply something.
+    places: name -> where it is read. born: name -> the line from which it is known. values: name ->
+    what it was last set to.
+    """
+
+    def __init__(self, source):
+        self.source = ast.unparse(ast.parse(source))
+        self.function = ast.parse(self.source).body[0]
+        self.parents = {child: node for node in ast.walk(self.function)
+                        for child in ast.iter_child_nodes(node)}
+        self.parameters = [arg.arg for arg in self.function.args.args]
+        self.born, self.places, factors = dict.fromkeys(self.parameters, 0), {}, []
+        self.values = {node.targets[0].id: node.value for node in ast.walk(self.function)
+                       if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+        for node in ast.walk(self.function):
+            if is_name(node) and isinstance(node.ctx, ast.Load):
+                self.places.setdefault(ast.unparse(node), []).append(node)
+                parent = self.parents[node]
+                if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):
+                    factors.append(ast.unparse(node))
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.born.setdefault(node.id, node.lineno)
+        self.factors = [*dict.fromkeys(factors)][:4]
+
+    def sum_of(self, node):
+        """The sum that a node is, or is a name for; None if it is none."""
+        if isinstance(node, ast.Name) and len(self.places.get(node.id, ())) == 1:
+            node = self.values.get(node.id)
+        return node if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else None
+
+    def replaced(self, changes):
+        """The source after changes; None where one lies in another."""
+        raw, starts, last = self.source.encode(), [0], None
+        for line in raw.splitlines(keepends=True):
+            starts.append(starts[-1] + len(line))
+        spans = [(starts[node.lineno - 1] + node.col_offset,
+                  starts[node.end_lineno - 1] + node.end_col_offset,
+                  code if isinstance(node, ast.stmt) else f"({code})") for node, code in changes]
+        for first, end, code in sorted(spans, reverse=True):
+            if last is not None and end > last:
+                return None
+            raw, last = raw[:first] + code.encode() + raw[end:], first
+        return raw.decode()
+
+
+# ---- Slips in names -----------------------------------------------------------------------------
+
+def alike(function):
+    """{(x, y)}: names that play the same part in calls, or stand side by side."""
+    parts, pairs = {}, set()
+    for node in ast.walk(function):
+        group = []
+        if isinstance(node, ast.Call):
+            parts.setdefault("called", []).append(node.func)
+            for i, arg in enumerate(node.args):
+                parts.setdefault((ast.unparse(node.func), i), []).append(arg)
+            group = node.args or [keyword.value for keyword in node.keywords]
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            group = node.elts
+            for i, inner in enumerate(node.elts):
+                for j, x in enumerate(inner.elts if isinstance(inner, ast.Tuple) else ()):
+                    parts.setdefault((id(node), j), []).append(x)
+        elif isinstance(node, ast.BinOp):
+            group = [base(node.left), base(node.right)]
+        pairs |= {(ast.unparse(x), ast.unparse(y)) for x, y in zip(group, group[1:])
+                  if is_name(x) and is_name(y)}
+        if isinstance(node, ast.Call) and node.keywords:
+            values = [keyword.value for keyword in node.keywords]
+            pairs |= {(ast.unparse(x), ast.unparse(y)) for x, y in zip(values, values[1:])}
+    for group in parts.values():
+        names = dict.fromkeys(ast.unparse(x) for x in group if is_name(x))
+        pairs |= set(itertools.combinations(names, 2))
+    return {tuple(sorted(pair)) for pair in pairs if len(set(pair)) == 2}
+
+
+def of_names(code):
+    """(rank, description, changes): names exchanged, or one in the place of another."""
+    near, places = alike(code.function), code.places
+    for x, y in itertools.combinations(sorted(places), 2):
+        related = (x, y) in near
+        if related or x in code.parameters and y in code.parameters:
+            both = [(node, y) for node in places[x]] + [(node, x) for node in places[y]]
+            yield 2 if related else 5, f"`{x}` and `{y}` exchanged", both
+    called = {name for name, nodes in places.items()
+              if any(isinstance(code.parents[node], ast.Call) and code.parents[node].func is node
+                     for node in nodes)}
+    for x, nodes in places.items():
+        for y in dict.fromkeys([*places, *code.born]):
+            related = tuple(sorted((x, y))) in near
+            if x == y or y in NO_DATA or not related and (
+                    x.startswith("self.") or y.startswith("self.") or x in called or y in called):
+                continue
+            for node in nodes:
+                if code.born.get(y, 0) < node.lineno:
+                    above = code.parents[node]
+                    mixed = isinstance(above, ast.BinOp) and isinstance(above.op, ast.MatMult)
+                    words = f"`{y}` instead of `{x}` in {read(above)}"
+                    yield 3 if related or mixed else 6, words, [(node, y)]
+            if len(nodes) > 1 and related:
+                yield 3, f"`{y}` instead of `{x}`, everywhere", [(node, y) for node in nodes]
+
+
+def of_steps(code):
+    """(rank, description, changes): a step forgotten, what enters it used instead of what it
+    returns, or a name that keeps its old value."""
+    origin = {}
+    for node in ast.walk(code.function):
+        if not isinstance(node, ast.Assign):
+            continue
+        target, value = node.targets[0], node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple):
+            pairs = [*zip(target.elts, value.elts)] if isinstance(value, ast.Tuple) else [
+                (target.elts[0], value)]
+        for name, value in pairs:
+            inner = start = base(value)
+            while isinstance(inner, ast.Call) and inner.args:
+                inner = base(inner.args[0])
+            if isinstance(name, ast.Name) and inner is not start and is_name(inner):
+                origin.setdefault(name.id, ast.unparse(inner))
+    for node in ast.walk(code.function):
+        if isinstance(node, (ast.Assign, ast.Return)) and node.value is not None:
+            used = [x for x in ast.walk(node.value) if isinstance(x, ast.Name) and x.id in origin
+                    and origin[x.id] != x.id]
+            names = dict.fromkeys(x.id for x in used)
+            if len(names) > 1:
+                words = " and ".join(f"`{origin[x]}` instead of `{x}`" for x in names)
+                yield 3, f"{words} in {read(node)}", [(x, origin[x.id]) for x in used]
+
+
+# ---- Slips in statements, and all of them -------------------------------------------------------
+
+def of_statement(node, code):
+    """(rank, description, changes) of a statement left out, or of a result changed."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            if any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value)):
+                yield 1, f"{read(node)} left out", [(node, "pass")]
+                yield 3, f"the old `{name}` added in {read(node)}", \
+                    [(value, f"({ast.unparse(value)}) + {name}")]
+                text = ast.unparse(node)
+                for x in code.places.get(name, ()):
+                    if x.lineno > node.end_lineno and not isinstance(code.parents[node], ast.For):
+                        yield 3, f"`{name}` from before {read(node)} in {read(code.parents[x])}", \
+                            [(node, f"before = {name}; {text}"), (x, "before")]
+            for what, new in RESULT:
+                yield 4, what.format(it=f"`{name}`"), \
+                    [(value, new.format(x=f"({ast.unparse(value)})"))]
+        case ast.Assign(targets=[ast.Tuple()]) | ast.AugAssign():
+            yield 1, f"{read(node)} left out", [(node, "pass")]
+            if isinstance(node, ast.AugAssign):
+                new = f"{ast.unparse(node.target)} = {ast.unparse(node.value)}"
+                yield 1, f"{read(new)} instead of {read(node)}", [(node, new)]
+        case ast.If():
+            for answer in ("True", "False"):
+                yield 1, f"{read(node.test)} taken as {answer.lower()}", [(node.test, answer)]
+        case ast.For(iter=several) | ast.comprehension(iter=several):
+            new = f"[*{ast.unparse(several)}][::-1]"
+            yield 4, f"{read(several)} from the end", [(several, new)]
+        case ast.Return(value=value) if value is not None:
+            for part in value.elts if isinstance(value, ast.Tuple) else [value]:
+                text = f"({ast.unparse(part)})"
+                for what, new in RESULT:
+                    yield 4, what.format(it=f"{read(part)}, which is returned,"), \
+                        [(part, new.format(x=text))]
+                for name in [name for name in code.parameters if name not in NO_DATA][:6]:
+                    yield 5, f"`{name}` added to {read(part)}, which is returned", \
+                        [(part, f"{text} + {name}")]
+
+
+def simple_edits(source, most=300):
+    """[(description, source with the edit)] of a function's source, at most so many."""
+    code = Code(source)
+    found, kinds = [], {}
+    for node in ast.walk(ast.Module(code.function.body, [])):
+        for kind, what, new in of_expression(node, code):
+            found.append((1, what, [(node, new)]))
+            kinds.setdefault(kind, []).append((node, new))
+        found += of_statement(node, code)
+    found += [(2, f"{kind}, everywhere", changes) for kind, changes in kinds.items()
+              if kind and len(changes) > 1]
+    found += [*of_names(code), *of_steps(code)]
+    for name, nodes in code.places.items():
+        if name in code.parameters and name not in ("mask", "self"):
+            for what, new in CHANGED:
+                changes = [(node, new.format(x=name)) for node in nodes]
+                found.append((5, what.format(it=f"`{name}`"), changes))
+    edits = {}
+    for _, what, changes in sorted(found, key=lambda edit: edit[0]):
+        new = code.replaced(changes)
+        if new is not None and new != code.source:
+            edits.setdefault(new, what)
+    return [(what, new) for new, what in edits.items()][:most]
