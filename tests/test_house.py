@@ -376,7 +376,7 @@ def percent(x):
     return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
 
 
-@pytest.mark.parametrize("name", ["toy", "mrpc", "rte", "stsb"])
+@pytest.mark.parametrize("name", ["toy", "mrpc", "rte", "stsb", "sick"])
 def test_tables_of_results_are_those_of_the_files(name):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote."""
     runs = json.loads(source(f"tests/results/{name}.json"))["runs"]
@@ -384,6 +384,7 @@ def test_tables_of_results_are_those_of_the_files(name):
     rows = table("docs/results.md", f"| {name} dev, seeds {seeds} |" if name != "toy"
                  else "| | all |")[1:]
     short = table("README.md", "| | MRPC accuracy | RTE accuracy | STS-B Pearson |")[1:]
+    short = short if name != "sick" else [None] * len(runs)      # README has no column for it
     for row, brief, run in zip(rows, short, runs, strict=True):
         model, scores = run["values"]["model"], run["metrics"]["dev"]
         metric, *others = scores
@@ -400,7 +401,8 @@ def test_tables_of_results_are_those_of_the_files(name):
             change = run["difference"]["dev"][metric]
             by, low, high = (100 * change[end] for end in ("mean", "low", "high"))
             assert row[3] == f"{by:+.1f} ({low:+.1f} to {high:+.1f})"
-        assert brief[["mrpc", "rte", "stsb"].index(name) + 1] == row[1]
+        if brief:
+            assert brief[["mrpc", "rte", "stsb"].index(name) + 1] == row[1]
 
 
 def test_requirements():

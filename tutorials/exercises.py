@@ -154,12 +154,10 @@ class Intended(ast.NodeTransformer):
 @dataclass(frozen=True)
 class Exercise:
     """paper: as the score shows it. title: paper and equations. tasks: in the order of work.
-    removed: definitions, and modules of support, that a copy lacks, for they give an answer away.
     parser: whether training the model needs assets/."""
     paper: str
     title: str
     tasks: tuple
-    removed: tuple = ()
     parser: bool = False
 
 
@@ -331,7 +329,7 @@ ATTENTION_WEIGHTS = Task(
                            tensor([[1, 1, 0], [0, 0, 0]], torch.bool)],
      "values": lambda x: [x.normal(B, H, L, L), x.full()],
      "padding": lambda x: [x.normal(B, H, L, L), x.padded()],
-     "large scores": lambda x: [x.normal(B, H, L, L, scale=1e5), x.padded()],
+     "large scores": lambda x: [x.normal(B, H, L, L, scale=1e5) - 1e5, x.padded()],
      "a mask for each query": lambda x: [x.normal(B, L, N), x.integer(2, B, L, N).bool()]},
     (Mistake.of(AXIS, ROWS, ".softmax(-1)", ".softmax(-2)"),
      Mistake.of(MASK,
@@ -472,7 +470,6 @@ BERT = (
                      "self.word(input_ids) * self.word.weight.shape[1] ** 0.5"))))
 
 
-KERNELS = "support.kernels"         # computes two equations in blocks; a loop does, too
 
 # ---- What the fusion papers share ---------------------------------------------------------------
 
@@ -788,6 +785,8 @@ DAFA = (
          """,
          {"values": lambda x: [priors.TfIdf([["a", "b"], ["A", "c"], ["a"]]),
                                ["A", "b", "zebra", "a", "c"]],
+          "drawn": lambda x: [priors.TfIdf([["abcd"[i] for i in x.integer(4, 5)]
+                                            for _ in range(3)]), ["D", "b", "zebra", "d", "a"]],
           "no words": lambda x: [priors.TfIdf([["a", "b"]]), []]},
          (Mistake.of("unit length",
                      "Divide by the mean, not by the length of the vector: a typical word weighs "
@@ -1017,7 +1016,7 @@ KNOWLEDGE = (
          - σ of that, times the full ratio. Far from the middle math.exp overflows: keep its
            argument within ±700.
          """,
-         {"middle": lambda x: [50_000], "values": lambda x: [30, 100, 4.0],
+         {"middle": lambda x: [50_000], "values": lambda x: [int(x.integer(40)), 100, 4.0],
           "far": lambda x: [10 ** 9, 100, 4.0]},
          (Mistake.of("not centred",
                      "Subtract L2FullStep/2: the ratio is half of the full one there.",
@@ -1360,17 +1359,12 @@ POINTS = {
 EXERCISES = {
     "bert": Exercise("BERT", "BERT: Vaswani et al. 2017, Eq. (1); Devlin et al., NAACL 2019", BERT),
     "dabert": Exercise(
-        "DABERT", "DABERT, COLING 2022, Eqs. (2)-(7)", DABERT,
-        (KERNELS, "semmatch.DafaAttention.fuse", "semmatch.KnowledgeAttention.fuse")),
+        "DABERT", "DABERT, COLING 2022, Eqs. (2)-(7)", DABERT),
     "dafa": Exercise(
-        "DAFA", "DAFA, Findings of EMNLP 2022, Eqs. (1)-(9)", DAFA,
-        (KERNELS, "semmatch.DabertAttention.fuse", "semmatch.KnowledgeAttention.fuse"),
-        parser=True),
+        "DAFA", "DAFA, Findings of EMNLP 2022, Eqs. (1)-(9)", DAFA, parser=True),
     "knowledge": Exercise(
-        "Knowledge", "Using External Knowledge to Enhanced PLM, Eqs. (1)-(9)", KNOWLEDGE,
-        (KERNELS, "semmatch.DabertAttention.fuse", "semmatch.DafaAttention.fuse")),
+        "Knowledge", "Using External Knowledge to Enhanced PLM, Eqs. (1)-(9)", KNOWLEDGE),
     "drrnet": Exercise(
-        "DRr-Net", "DRr-Net, AAAI 2019, Eqs. (1)-(8)", DRRNET,
-        ("reread.dynamic_sequential_attention",), parser=True),
+        "DRr-Net", "DRr-Net, AAAI 2019, Eqs. (1)-(8)", DRRNET, parser=True),
     "ladranet": Exercise(
-        "LadRa-Net", "LadRa-Net, TNNLS 2021, Eqs. (9)-(14)", LADRANET, ("reread.reread",))}
+        "LadRa-Net", "LadRa-Net, TNNLS 2021, Eqs. (9)-(14)", LADRANET)}
