@@ -50,6 +50,7 @@ PLUS = ("linear(A, 1, False)", "linear(2 * A, 1)",
 
 @pytest.mark.parametrize("edits, argued, lost, said", [
     ((), (), (0, 0, 0, 0, 0), "as the text intends"),
+    (("linear(A, 1, False)", "linear(A, 1)"), (), (0, 0, 0, 0, 0), "as the text intends"),   # b_d
     (("return s + f * self", "return f * self"), (), (0, 0, 0, 0, 1), "(9) as printed"),
     (PLUS, (), (0, 0, 0, 0, 1), "(7) as printed"), (PLUS, (7,), (0, 0, 0, 0, 0), "(7) as printed"),
     (PRODUCT, (), (0, 0, 0, 0, 1), "(6) as printed"),
