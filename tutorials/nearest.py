@@ -14,16 +14,18 @@ else can be said of wrong numbers (differences.py).
 """
 import ast
 import itertools
+import re
 
-from slips import CHANGED, NO_DATA, RESULT, base, is_name, of_expression, read
+from slips import (ACTIVATIONS, CHANGED, NO_DATA, RESULT, base, is_name, of_expression,
+                   read)
 
 
 class Code:
     """A function: its source, its tree, and what slips need to know of both.
 
-    parents: node -> the one above. parameters: names. factors: names that multiply something.
-    places: name -> where it is read. born: name -> the line from which it is known. values: name ->
-    what it was last set to.
+    parents: node -> the one above. parameters: names. data: those that are no layers and no mask.
+    factors: names that multiply something. places: name -> where it is read. born: name -> the line
+    from which it is known. values: name -> what it was last set to.
     """
 
     def __init__(self, source):
@@ -35,7 +37,7 @@ class Code:
         self.born, self.places, factors = dict.fromkeys(self.parameters, 0), {}, []
         self.values = {node.targets[0].id: node.value for node in ast.walk(self.function)
                        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
-        for node in ast.walk(self.function):
+        for node in ast.walk(ast.Module(self.function.body, [])):
             if is_name(node) and isinstance(node.ctx, ast.Load):
                 self.places.setdefault(ast.unparse(node), []).append(node)
                 parent = self.parents[node]
@@ -44,11 +46,19 @@ class Code:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.born.setdefault(node.id, node.lineno)
         self.factors = [*dict.fromkeys(factors)][:4]
+        called = {ast.unparse(node.func) for node in ast.walk(self.function)
+                  if isinstance(node, ast.Call)}
+        no_data = NO_DATA | called | {"mask"}
+        self.data = [name for name in self.parameters if name not in no_data][:6]
+
+    def value_of(self, node):
+        """What a name that is read once stands for; any other node as it is."""
+        once = isinstance(node, ast.Name) and len(self.places.get(node.id, ())) == 1
+        return self.values.get(node.id, node) if once else node
 
     def sum_of(self, node):
         """The sum that a node is, or is a name for; None if it is none."""
-        if isinstance(node, ast.Name) and len(self.places.get(node.id, ())) == 1:
-            node = self.values.get(node.id)
+        node = self.value_of(node)
         return node if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else None
 
     def replaced(self, changes):
@@ -96,14 +106,26 @@ def alike(function):
     return {tuple(sorted(pair)) for pair in pairs if len(set(pair)) == 2}
 
 
+def skipped(function):
+    """{(name, x)}: what a step starts from, x, could stand for what it returns, name."""
+    pairs = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            target = node.targets[0]
+            target = target.elts[0] if isinstance(target, ast.Tuple) else target
+            pairs |= {(ast.unparse(target), x.id) for x in ast.walk(node.value)
+                      if isinstance(x, ast.Name) and is_name(x)}
+    return pairs
+
+
 def of_names(code):
     """(rank, description, changes): names exchanged, or one in the place of another."""
-    near, places = alike(code.function), code.places
+    near, places, steps = alike(code.function), code.places, skipped(code.function)
     for x, y in itertools.combinations(sorted(places), 2):
         related = (x, y) in near
         if related or x in code.parameters and y in code.parameters:
             both = [(node, y) for node in places[x]] + [(node, x) for node in places[y]]
-            yield 2 if related else 5, f"`{x}` and `{y}` exchanged", both
+            yield 3 if related else 5, f"`{x}` and `{y}` exchanged", both
     called = {name for name, nodes in places.items()
               if any(isinstance(code.parents[node], ast.Call) and code.parents[node].func is node
                      for node in nodes)}
@@ -118,7 +140,8 @@ def of_names(code):
                     above = code.parents[node]
                     mixed = isinstance(above, ast.BinOp) and isinstance(above.op, ast.MatMult)
                     words = f"`{y}` instead of `{x}` in {read(above)}"
-                    yield 3 if related or mixed else 6, words, [(node, y)]
+                    likely = related or mixed or (x, y) in steps
+                    yield 2 if likely else 6, words, [(node, y)]
             if len(nodes) > 1 and related:
                 yield 3, f"`{y}` instead of `{x}`, everywhere", [(node, y) for node in nodes]
 
@@ -126,7 +149,7 @@ def of_names(code):
 def of_steps(code):
     """(rank, description, changes): a step forgotten, what enters it used instead of what it
     returns, or a name that keeps its old value."""
-    origin = {}
+    origin, plain = {}, {}
     for node in ast.walk(code.function):
         if not isinstance(node, ast.Assign):
             continue
@@ -139,6 +162,10 @@ def of_steps(code):
             inner = start = base(value)
             while isinstance(inner, ast.Call) and inner.args:
                 inner = base(inner.args[0])
+            function = value.func if isinstance(value, ast.Call) else None
+            if isinstance(function, ast.Attribute) and function.attr in ACTIVATIONS:
+                plain.setdefault(function.attr, {})[ast.unparse(name)] = \
+                    ast.unparse(function.value)
             if isinstance(name, ast.Name) and inner is not start and is_name(inner):
                 origin.setdefault(name.id, ast.unparse(inner))
     for node in ast.walk(code.function):
@@ -149,6 +176,42 @@ def of_steps(code):
             if len(names) > 1:
                 words = " and ".join(f"`{origin[x]}` instead of `{x}`" for x in names)
                 yield 3, f"{words} in {read(node)}", [(x, origin[x.id]) for x in used]
+            for name, inside in plain.items():
+                used = [x for x in ast.walk(node.value) if is_name(x) and ast.unparse(x) in inside]
+                if used:
+                    names = " and ".join(dict.fromkeys(map(read, used)))
+                    yield 3, f"{names} before {name}, in {read(node)}", \
+                        [(x, inside[ast.unparse(x)]) for x in used]
+
+
+def of_factors(code):
+    """(rank, description, changes): c * m, where m comes from x.tanh(): (c * x).tanh() and m."""
+    for node in ast.walk(code.function):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for c, m in ((node.left, node.right), (node.right, node.left)):
+                value = code.values.get(m.id) if isinstance(m, ast.Name) else None
+                for x in ast.walk(value) if value and ast.unparse(c) in code.parameters else ():
+                    if isinstance(x, ast.Call) and getattr(x.func, "attr", "") in ACTIVATIONS:
+                        words = f"`{ast.unparse(c)}` inside {read(x)}, not outside"
+                        inside = f"{ast.unparse(c)} * ({ast.unparse(x.func.value)})"
+                        yield 3, words, [(node, m.id), (x.func.value, inside)]
+
+
+def of_order(code):
+    """(rank, description, changes): two steps X = f(x, y) and Y = f(y, X) in the other order, each
+    with what is known then: Y = f(y, x) and X = f(x, Y)."""
+    steps = []
+    for node in code.function.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
+            target = node.targets[0]
+            name = target.elts[0] if isinstance(target, ast.Tuple) else target
+            steps.append((node, ast.unparse(name), ast.unparse(node.value.args[0])))
+    for (first, X, x), (second, Y, y) in zip(steps, steps[1:]):
+        old = ast.unparse(first), ast.unparse(second)
+        later = re.sub(rf"(?<![.\w]){X}\b", x, old[1])
+        if later != old[1] and x.isidentifier() and y.isidentifier():
+            earlier = re.sub(rf"(?<![.\w]){y}\b", Y, old[0])
+            yield 3, f"`{Y}` computed before `{X}`", [(first, later), (second, earlier)]
 
 
 # ---- Slips in statements, and all of them -------------------------------------------------------
@@ -169,6 +232,9 @@ def of_statement(node, code):
             for what, new in RESULT:
                 yield 4, what.format(it=f"`{name}`"), \
                     [(value, new.format(x=f"({ast.unparse(value)})"))]
+            for other in code.data:
+                yield 6, f"`{other}` added to `{name}`", \
+                    [(value, f"({ast.unparse(value)}) + {other}")]
         case ast.Assign(targets=[ast.Tuple()]) | ast.AugAssign():
             yield 1, f"{read(node)} left out", [(node, "pass")]
             if isinstance(node, ast.AugAssign):
@@ -180,15 +246,27 @@ def of_statement(node, code):
         case ast.For(iter=several) | ast.comprehension(iter=several):
             new = f"[*{ast.unparse(several)}][::-1]"
             yield 4, f"{read(several)} from the end", [(several, new)]
+            if isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
+                x, y = map(ast.unparse, node.target.elts)
+                words = f"each `{x}` of {read(several)} with the `{y}` of the other end"
+                yield 4, words, [(several, f"[(x, y) for (x, _), (_, y) in zip("
+                                  f"{ast.unparse(several)}, {new})]")]
         case ast.Return(value=value) if value is not None:
             for part in value.elts if isinstance(value, ast.Tuple) else [value]:
                 text = f"({ast.unparse(part)})"
                 for what, new in RESULT:
                     yield 4, what.format(it=f"{read(part)}, which is returned,"), \
                         [(part, new.format(x=text))]
-                for name in [name for name in code.parameters if name not in NO_DATA][:6]:
-                    yield 5, f"`{name}` added to {read(part)}, which is returned", \
+                for name in code.data:
+                    yield 2, f"`{name}` added to {read(part)}, which is returned", \
                         [(part, f"{text} + {name}")]
+
+
+def left_out(code):
+    """[(description, source)]: something in one expression left out."""
+    found = [(what, [(node, new)]) for node in ast.walk(ast.Module(code.function.body, []))
+             for _, what, new in of_expression(node, code) if "left out" in what]
+    return [(what, new) for what, changes in found if (new := code.replaced(changes))]
 
 
 def simple_edits(source, most=300):
@@ -202,7 +280,7 @@ def simple_edits(source, most=300):
         found += of_statement(node, code)
     found += [(2, f"{kind}, everywhere", changes) for kind, changes in kinds.items()
               if kind and len(changes) > 1]
-    found += [*of_names(code), *of_steps(code)]
+    found += [*of_names(code), *of_steps(code), *of_factors(code), *of_order(code)]
     for name, nodes in code.places.items():
         if name in code.parameters and name not in ("mask", "self"):
             for what, new in CHANGED:
@@ -213,4 +291,8 @@ def simple_edits(source, most=300):
         new = code.replaced(changes)
         if new is not None and new != code.source:
             edits.setdefault(new, what)
+    for new, what in [*edits.items()] if len(edits) < most else ():
+        if "left out" in what:
+            for second, both in left_out(Code(new)):
+                edits.setdefault(both, f"{what}, and with {second}")
     return [(what, new) for new, what in edits.items()][:most]

@@ -33,7 +33,10 @@ OPERATORS = {           # l, r: what stands left and right, as code; L, R, it: t
     ast.Pow: [("the power left out of {it}", "{l}")],
     ast.MatMult: [("{L} transposed in {it}", "{l}.transpose(-1, -2) @ {r}"),
                   ("{R} transposed in {it}", "{l} @ {r}.transpose(-1, -2)"),
-                  ("{R} added to {it}", "{l} @ {r} + {r}")],
+                  ("{R} added to {it}", "{l} @ {r} + {r}"),
+                  ("the last row of {R} instead of {it}", "{r}[..., -1:, :]"),
+                  ("the sum of all rows of {R} instead of {it}", "{r}.sum(-2, keepdim=True)"),
+                  ("the mean of all rows of {R} instead of {it}", "{r}.mean(-2, keepdim=True)")],
     ast.BitAnd: [("or instead of and in {it}", "{l} | {r}"), LEFT_OUT[0],
                  ("{L} left out of {it}", "{r}")],
     ast.BitOr: [("and instead of or in {it}", "{l} & {r}"), LEFT_OUT[0],
@@ -45,6 +48,7 @@ FAMILIES = [ACTIVATIONS, {"softmax", "log_softmax", "sigmoid"}, {"abs", "relu", 
             {"log", "log1p", "log2", "log10", "exp"}, {"sum", "mean", "amax", "max", "prod"},
             {"any", "all"}, {"transpose"}, {"masked_fill"}, {"clamp"}, {"flip"}, {"casefold"},
             {"sqrt"}, {"exp", "sigmoid"}]
+REDUCTIONS = {"sum", "mean", "amax", "any", "all"}
 AXES = {"softmax", "log_softmax", "sum", "mean", "amax", "any", "all", "cat", "stack", "flip"}
 MODULES = {"math", "np", "torch", "F"}
 NO_DATA = MODULES | {"self", "trace", "printed", "without", "typeset", "dropout"}
@@ -102,7 +106,13 @@ def of_operation(node, code):
         a, b = (f"({ast.unparse(part)})" for part in (total.left, total.right))
         yield None, f"{read(total.left)} without {words['R']}", f"{a} + {b} {sign} {words['r']}"
         yield None, f"{read(total.right)} without {words['R']}", f"{a} {sign} {words['r']} + {b}"
+    yield from of_activated(node)
     if isinstance(node.op, ast.Add):                    # c * x.tanh() + y: the tanh of the sum
+        yield from of_moved_factor(node, code)
+        total = code.sum_of(node.left)
+        for x, y in ((total.left, total.right), (total.right, total.left)) if total else ():
+            yield None, f"{read(x)} multiplied by {words['R']}, not added", \
+                f"({ast.unparse(x)}) * {words['r']} + ({ast.unparse(y)})"
         parts = [node.left, node.right]
         parts += [x for y in parts if isinstance(y, ast.BinOp) for x in (y.left, y.right)]
         for part in parts:
@@ -110,6 +120,25 @@ def of_operation(node, code):
                 name, inside = part.func.attr, ast.unparse(part.func.value)
                 new = ast.unparse(node).replace(ast.unparse(part), inside)
                 yield None, f"{name} around the whole of {read(node)}", f"({new}).{name}()"
+
+
+def of_moved_factor(node, code):
+    """Slips of x + c * y: c * x + y."""
+    for x, y in ((node.left, node.right), (node.right, node.left)):
+        product = code.value_of(y)
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
+            for c, rest in ((product.left, product.right), (product.right, product.left)):
+                yield None, f"{read(c)} multiplied with {read(x)}, not with {read(rest)}", \
+                    f"({ast.unparse(c)}) * ({ast.unparse(x)}) + ({ast.unparse(rest)})"
+
+
+def of_activated(node):
+    """Slips of x.tanh() @ y, c * x.tanh(): (x @ y).tanh(), (c * x).tanh()."""
+    for part in (node.left, node.right) if isinstance(node.op, (ast.Mult, ast.MatMult)) else ():
+        if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in ACTIVATIONS:
+            name, inside = part.func.attr, f"({ast.unparse(part.func.value)})"
+            new = ast.unparse(node).replace(ast.unparse(part), inside)
+            yield None, f"{name} behind the product {read(node)}", f"({new}).{name}()"
 
 
 def of_function(node):
@@ -121,7 +150,8 @@ def of_function(node):
         if name in family:
             yield f"{name} left out", f"{name} left out of {it}", inside
             for other in sorted(family - {name}):
-                new = f"({owner}).{other}({'' if other == 'sigmoid' else given})"
+                axis = given or "-1" * other.endswith("softmax")
+                new = f"({owner}).{other}({'' if other == 'sigmoid' else axis})"
                 new = f"F.gelu({inside})" if other == "gelu" else new
                 yield f"{other} instead of {name}", f"{other} instead of {name} in {it}", new
     if name in ACTIVATIONS and isinstance(node.func, ast.Attribute):
@@ -129,6 +159,13 @@ def of_function(node):
         if isinstance(before, ast.Call) and len(before.args) == 1 and is_name(before.func):
             new = f"{ast.unparse(before.func)}(({ast.unparse(before.args[0])}).{name}())"
             yield None, f"{name} before `{ast.unparse(before.func)}`, not behind it", new
+    if name in REDUCTIONS and node.args and owner not in MODULES:
+        more = f"{name} over the first axis too"
+        yield more, f"{more} in {it}", f"({ast.unparse(node)}).{name}(0, keepdim=True)"
+        for part, which in (":-1", "last"), ("1:", "first"):
+            if args[0] == "-1":
+                new = f"({owner})[..., {part}].{name}({given})"
+                yield None, f"the {which} of the last axis left out of {it}", new
     if name == "log1p":
         for other in ("log2", "log10"):
             yield None, f"{other} instead of ln in {it}", f"(1 + {inside}).{other}()"
@@ -158,7 +195,7 @@ def of_builtin(node):
         yield None, f"one step too many in {it}", f"range({given} + 1)"
 
 
-def of_softmax(node):
+def of_softmax(node, code):
     """Slips of x.softmax(-1), attention_weights(x, mask): other scores, softmax twice."""
     owner, _, name = ast.unparse(node.func).rpartition(".")
     if "softmax" not in name and name != "attention_weights":
@@ -172,6 +209,12 @@ def of_softmax(node):
         x = ast.unparse(node) if what == again[0] else new.format(x=f"({scores})")
         words = what if what == again[0] else f"{what.format(it=read(scores))}, before {name}"
         yield None, words, f"({x}).{name}({more})" if owner else f"{name}({x}, {more})"
+    scaled = code.value_of(node.func.value if owner else node.args[0])
+    if isinstance(scaled, ast.BinOp) and isinstance(scaled.op, (ast.Mult, ast.Div)):
+        sign = "*" if isinstance(scaled.op, ast.Mult) else "/"
+        x, by = f"({ast.unparse(scaled.left)})", f"{sign} ({ast.unparse(scaled.right)})"
+        new = f"{x}.{name}({more})" if owner else f"{name}({x}, {more})"
+        yield None, f"`{by}` behind {name}, not before it", f"{new} {by}"
 
 
 def of_map(node, code):
@@ -183,6 +226,11 @@ def of_map(node, code):
         f"torch.nn.functional.linear({given}, {called}.weight)"
     for what, new in AFTER:
         yield None, what.format(it=it), new.format(x=f"({ast.unparse(node)})")
+    inner = node.args[0]
+    if isinstance(inner, ast.Call) and getattr(inner.func, "attr", "") in ACTIVATIONS:
+        name = inner.func.attr
+        yield None, f"{name} behind `{called}`, not before it", \
+            f"{called}({ast.unparse(inner.func.value)}).{name}()"
     rest, total = "", code.sum_of(node.args[0])
     while total:                                        # W(a + b + c): W(a) + b + c
         rest = f" + {ast.unparse(total.right)}{rest}"
@@ -193,8 +241,9 @@ def of_map(node, code):
 def of_call(node, code):
     """Slips of a call."""
     args, called = [ast.unparse(arg) for arg in node.args], ast.unparse(node.func)
-    for rule in (of_function, of_builtin, of_softmax):
+    for rule in (of_function, of_builtin):
         yield from rule(node)
+    yield from of_softmax(node, code)
     layer = is_name(node.func) or called.rpartition(".")[2][1:2] == "_"         # W, mlp, choice.U_d
     starred = any(isinstance(arg, ast.Starred) for arg in node.args)
     if len(args) == 1 and not node.keywords and layer and not starred:
