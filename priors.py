@@ -211,7 +211,8 @@ def relation_matrix(facts_a, facts_b):
         itself. What is known of an expression is then added at all its words (New York, city: at
         New and York), but for words that are synonyms or antonyms of a word of the other part: in
         little girl, big girl these are little, big and girl, girl; turn on, turn off are antonyms
-        at on, off. Equal words that the lexicon knows are synonyms; others are not related.
+        at on, off. Equal words that the lexicon knows are synonyms and nothing else, and so are
+        words of which one has all senses of the other; other equal words are not related.
     Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
         example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms.
 

@@ -195,6 +195,13 @@ def test_a_word_keeps_its_relations_within_an_expression(source):
         assert cells(lexicon, x, y) == set(expected.split(", ")), (x, y)
 
 
+def test_a_word_with_all_senses_of_another_is_its_synonym_alone():
+    """Eats may mean less than eat, and one sense of eat be a hypernym of another."""
+    eat = priors.Facts({"dine", "corrode"}, set(), {"corrode"}, {"act"})
+    eats = priors.Facts({"dine"}, set(), {"corrode"}, {"act"})
+    assert priors.related(eats, eat) == priors.related(eat, eats) == (True, *[False] * 4)
+
+
 def test_equal_words_are_synonyms_and_nothing_else():
     """In WordNet, force is a verb that is the antonym of another verb force, and eat of eat."""
     assert cells(Table(TABLE), "on zzyzx", "on zzyzx") == {"on-on synonym"}

@@ -229,7 +229,7 @@ def describe(name, seed=0, answers=False):
                 described["cases"][case]["answer"] = trial.put_answer(right[case], numbers)
         if answers:
             described |= {"equation": f"{exercise.paper} {task.equation}",
-                          "points": getattr(task, "points", 1), "calls": calls_of(task, exercise),
+                          "points": task.points, "calls": calls_of(task, exercise),
                           "mistakes": mistakes_of(task, seed)}
         tasks.append(described)
     return {"exercise": name, "title": exercise.title, "letters": LETTERS, "tasks": tasks}, numbers
