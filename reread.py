@@ -188,8 +188,10 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
 
         α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
 
-    Beware: p^h and p^v have been through a softmax. Where a rate of learning too high makes them 0
-    and 1, alike for all pairs, nothing before MLP_3 learns again.
+    Departs: the page prints no loss. With that of P alone nothing tells p^h and p^v what they are
+    meant to be, "probability distributions of the semantic relations": through two softmaxes
+    the GRUs get a hundredth of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
+    DrrNet's loss is that of P plus those of p^h and p^v; `printed` {8} leaves P's alone.
     Args: p_h, p_v: (B, C), or None: that side is left out. w_h, w_v: Linear C → 1. mlp: of C → C.
     Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of the sides there are.
     """
@@ -209,7 +211,8 @@ class DrrNet(nn.Module):
     again, without a gradient. Ours is 200: on 64 MRPC pairs at the initial weights the largest
     weight is then above 0.9 in 63 % of the choices, and its slope, β w (1 - w), above 0.01 in 92 %
     (31 and 100 % with 100; 93 and 35 % with 1000). Training makes the choices harder.
-    The loss has the softmax of P; where C = 1, a score, all three ends are linear.
+    The loss has the softmax of P; where C = 1, a score, all three ends are linear. {8}: see
+    probability_fusion.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
     over the word's own characters. MLPs are 256 wide. "All the model parameters" are uniform in
@@ -226,7 +229,7 @@ class DrrNet(nn.Module):
     """
 
     PRIOR = READS = "words"
-    PRINTED = frozenset({6})
+    PRINTED = frozenset({6, 8})
     ABLATIONS = frozenset({"initial-vector", "guide-vector", "global", "reread"})
     TRACE = {
         "pooling": Shown("First look", "sentence pair word", LOOK, 1.0),
@@ -249,6 +252,7 @@ class DrrNet(nn.Module):
         self.axis_names = {"judge": judges}
         if classes == 1:                                            # scores have no largest value
             self.TRACE = self.TRACE | {"relations": self.TRACE["relations"]._replace(top=None)}
+        self.deep = 8 not in printed
         self.steps, self.beta = steps, 1e8 if 6 in printed else beta
         self.dropout = nn.Dropout(dropout)
         d_w = self.add_words(vocabulary, word_size, character_size, kernel, highways)
@@ -311,13 +315,14 @@ class DrrNet(nn.Module):
         return self.dropout(x)
 
     def relation(self, mlp, vectors):
-        """p of one side (B, C): MLP_1 or MLP_2. vectors: (2B, d), a's and then b's."""
+        """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
         logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return logits if logits.shape[1] == 1 else logits.softmax(-1)
+        return logits, logits if logits.shape[1] == 1 else logits.softmax(-1)
 
     def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
-        """Logits (B, C). Sentence a stands first, then b.
+        """Logits (B, C); in training (J, B, C), P's and those of the sides there are, whose losses
+        add up, unless `printed` has 8. Sentence a stands first, then b.
 
         Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 behind a word's
             end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding on the
@@ -331,25 +336,27 @@ class DrrNet(nn.Module):
                              f"{mask.dtype} of {tuple(mask.shape)}; pass word_ids != 0")
         parts = (word_ids, character_ids, tags, match, antonym)
         x = self.embed(*(part.flatten(0, 1) for part in parts))
-        rows, p_h, p_v = mask.flatten(0, 1), None, None
+        rows, p_h, p_v, sides = mask.flatten(0, 1), None, None, []
         states = stacked_gru(x, rows, self.grus)
         h, pooling = attentive_pooling(states, rows, self.W, self.w)
         record(trace, pooling=pooling.view(mask.shape))
         if self.mlp_h is not None:
-            p_h = self.relation(self.mlp_h, h)  # (B, C)
+            side, p_h = self.relation(self.mlp_h, h)  # (B, C)
+            sides.append(side)
         if self.mlp_v is not None:
             first = h.new_zeros(len(h), self.gru.hidden_size) if self.W_0 is None else self.W_0(h)
             guide = h.roll(len(h) // 2, 0)                # a's rows get b's vector, b's rows a's
             v, reading = reread(states, rows, first, guide, self.choice, self.gru, self.steps,
                                 self.beta)
             record(trace, reading=reading.unflatten(0, mask.shape[:2]))
-            p_v = self.relation(self.mlp_v, v)  # (B, C)
+            side, p_v = self.relation(self.mlp_v, v)  # (B, C)
+            sides.append(side)
         # bfloat16 would round probabilities that are nearly the same to the same number.
         with torch.autocast(mask.device.type, enabled=False):
             logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
         relations = torch.stack([p for p in (p_h, p_v) if p is not None], 1)
         record(trace, relations=relations, gates=gates)
-        return logits
+        return torch.stack([logits, *sides]) if self.training and self.deep else logits
 
 
 # ---- LadRa-Net ----------------------------------------------------------------------------------

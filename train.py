@@ -123,6 +123,7 @@ class Settings:
     weight_decay: float | None = option(None, limits=FROM_ZERO)  # not on biases and norms
     clip: float | None = option(None, limits=POSITIVE)
     patience: int | None = option(None, limits=FROM_ZERO)  # steps without a lower dev loss; 0: all
+    held_out: float | None = option(None, limits=SHARE)  # share of train in place of dev
     positive: str | None = option(None)  # the class of own files whose F1 is measured
     device: str | None = option(None, "cpu, cuda, ... (default: cuda where there is one)")
     precision: str | None = option(None, "of the forward pass (default: bf16 if fast, else fp32)",
@@ -161,8 +162,8 @@ class Settings:
 
     def given_by_set(self):
         """dict name -> value of --set: sizes of the method, and settings that have no option."""
-        known = {f.name: FINE_TUNE.get(f.name, "a_class") for f in fields(self)
-                 if not f.metadata["help"]}
+        such = FINE_TUNE | {"held_out": 0.1, "positive": "a_class"}
+        known = {f.name: such[f.name] for f in fields(self) if not f.metadata["help"]}
         with named("--set "):
             return read_values(self.set, known | keywords_of(self.method))
 

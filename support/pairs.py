@@ -31,9 +31,28 @@ def load_pairs(settings, limited=True):
         task, splits = tasks.own_task(*files, columns, settings.positive or "")
     else:
         task, splits = tasks.load_task(settings.task, settings.data_dir, main_process())
+    if settings.held_out:
+        splits = hold_out(task, splits, settings.held_out, settings.seed)
     if settings.limit and limited:
         splits = limit_pairs(task, splits, settings.limit, settings.seed)
     return task, splits
+
+
+def blocks_of(task, pairs):
+    """The pairs in blocks of the task, which stay together."""
+    return [pairs[i:i + task.block] for i in range(0, len(pairs), task.block)]
+
+
+def hold_out(task, splits, share, seed):
+    """A share of train, drawn by the seed in blocks of the task, stands where dev stood, so that
+    a recipe can be chosen and dev stays unread.
+    """
+    blocks = blocks_of(task, splits["train"])
+    random.Random(seed).shuffle(blocks)
+    held = max(1, round(share * len(blocks)))
+    train, dev = ([pair for block in part for pair in block]
+                  for part in (blocks[held:], blocks[:held]))
+    return splits | {"train": train, task.selection: dev}
 
 
 def limit_pairs(task, splits, limit, seed):
@@ -42,8 +61,7 @@ def limit_pairs(task, splits, limit, seed):
     """
     if limit >= 1:
         return {name: pairs[:int(limit)] for name, pairs in splits.items()}
-    train = splits["train"]
-    blocks = [train[i:i + task.block] for i in range(0, len(train), task.block)]
+    blocks = blocks_of(task, splits["train"])
     blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
     return splits | {"train": [pair for block in blocks for pair in block]}
 

@@ -594,8 +594,11 @@ class Run:
 def loss_sum(logits, labels, task, class_weights=None):
     """Cross-entropy, or squared error of scores, in float32, summed over the batch.
 
-    class_weights: (C,), what a pair of each class counts, or None: 1.
+    Args: logits: (B, C), or (J, B, C), J judgements of a model that trains, whose losses add up.
+        class_weights: (C,), what a pair of each class counts, or None: 1.
     """
+    if logits.dim() == 3:
+        return sum(loss_sum(judgement, labels, task, class_weights) for judgement in logits)
     if task.regression:
         return F.mse_loss(logits.float()[:, 0], labels.float(), reduction="sum")
     return F.cross_entropy(logits.float(), labels, class_weights, reduction="sum")

@@ -1,12 +1,13 @@
 """support/pairs.py: cutting, describing, labelling pairs; files of predictions."""
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
 from small_runs import rows_of
 from support import tasks
-from support.pairs import (add_predictions, as_pair, describe_labels, glue_rows,
-                           limit_pairs, load_test_splits, pair_rows, write_table)
+from support.pairs import (add_predictions, as_pair, describe_labels, glue_rows, hold_out,
+                           limit_pairs, load_pairs, load_test_splits, pair_rows, write_table)
 from support.runs import Prediction
 from support.tasks import Pair, Task
 
@@ -51,7 +52,7 @@ def test_what_is_to_be_told_apart():
 
 
 def test_test_splits_have_labels(monkeypatch):
-    settings = SimpleNamespace(task="x", data_dir="", limit=1)
+    settings = SimpleNamespace(task="x", data_dir="", limit=1, held_out=None)
     splits = {"train": pairs(2), "test": pairs(3), "test_unseen": pairs(2)}
     monkeypatch.setattr(tasks, "load_task", lambda *args: (TWO, splits))
     found = load_test_splits(settings)  # --limit is of training
@@ -60,6 +61,22 @@ def test_test_splits_have_labels(monkeypatch):
         monkeypatch.setattr(tasks, "load_task", lambda *args: (TWO, wrong))
         with pytest.raises(ValueError, match="test.* labelled"):
             load_test_splits(settings)
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_training_pairs_stand_for_dev(block, monkeypatch):
+    task = Task("toy", ("0", "1"), ("accuracy",), block=block)
+    splits = {"train": pairs(40), "dev": pairs(9), "test": pairs(3)}
+    held, again, other = (hold_out(task, splits, 0.2, seed) for seed in (0, 0, 1))
+    assert held == again != other and held["test"] == splits["test"]
+    assert (len(held["train"]), len(held["dev"])) == (32, 8)
+    assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
+    for first in range(0, 8, block):
+        start = splits["train"].index(held["dev"][first])
+        assert held["dev"][first:first + block] == splits["train"][start:start + block]
+    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
+    settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
+    assert load_pairs(settings)[1] == other
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv"])

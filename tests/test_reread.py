@@ -287,6 +287,19 @@ def test_choose_computes_scores_wide():
     same(m, (keys.float() + clue.float()[:, None]).tanh() @ w_d.weight[0], 1e-6)
 
 
+@pytest.mark.parametrize("classes", [C, 1])
+@pytest.mark.parametrize("without, judges", [((), 2), ({"global"}, 1), ({"reread"}, 1)])
+def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
+    """DRr-Net Eq. (8): in training P stands first, then what p^h and p^v are the softmax of."""
+    net, x, trace = drr(classes=classes, without=without), sentences(), {}
+    P = net(*x, trace)
+    judged = net.train()(*x)
+    assert judged.shape == (1 + judges, B, classes) and torch.equal(judged[0], P)
+    sides = judged[1:] if classes == 1 else judged[1:].softmax(-1)
+    assert torch.equal(sides.transpose(0, 1), trace["relations"])
+    assert torch.equal(drr(classes=classes, without=without, printed={8}).train()(*x), P)
+
+
 def test_nothing_is_as_typeset_by_default():
     for function in (choose, read_limit, coverage, dynamic_sequential_attention):
         parameters = signature(function).parameters
@@ -319,7 +332,8 @@ def test_default_beta_chooses_one_word_and_learns(make, arguments):
         net = LadraNet(config(hidden_size=256, num_heads=4, num_layers=2), 3)
         x = pairs([21, 30, 38], 38)
     trace = {}
-    nn.functional.cross_entropy(net(*x, trace=trace), torch.tensor([2, 0, 1])).backward()
+    logits = net.eval()(*x, trace=trace)
+    nn.functional.cross_entropy(logits, torch.tensor([2, 0, 1])).backward()
     parts = [part for name, part in net.named_parameters() if "choice" in name]
     assert trace["reading"].amax(-1).median() > 0.9
     assert min(part.grad.abs().max() for part in parts) > 1e-7

@@ -307,3 +307,6 @@ def test_losses_and_answers():
     by_hand = sum(math.log(sum(map(math.exp, row))) - row[k] for row, k in rows)
     assert found.dtype == torch.float32 and found.item() == pytest.approx(by_hand)
     assert runs.answers(logits, classes) == [1, 2]
+    other = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # one more judgement: ln 3 a pair
+    found = runs.loss_sum(torch.stack([logits, other]), torch.tensor([2, 0]), classes)
+    assert found.item() == pytest.approx(by_hand + 2 * math.log(3))
