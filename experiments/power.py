@@ -1,0 +1,162 @@
+"""Do methods differ from plain BERT, and could we have seen it? `python -m experiments.power RUNS`.
+
+Reads every finished run below the folders, lets each answer the split on which its best epoch was
+chosen, and compares it with the run of --against that has the same task and seed. For each task
+and model, for each model over its tasks, and for all:
+
+    difference   in points of the task's first metric, the mean over seeds (and tasks, and models)
+    by seeds     its 95 % interval by Student's t over the seeds: would other seeds say the same?
+    by both      its 95 % interval by a paired bootstrap, which draws seeds and pairs of sentences
+                 anew, the same for both models: would other seeds and sentences?
+    p            how often a drawn difference lies on the other side of 0, times two
+    seeds for .5 how many seeds show half a point in four of five tries (t test, 5 %), if they
+                 spread as these do
+
+The test over all rows asks one question once; of twenty rows one has p < 0.05 by chance.
+"""
+import math
+import statistics
+import sys
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+import train
+from experiments.report import mean_and_interval
+from support import runs, tasks
+from support.machine import say
+from support.options import Arguments, guarded, named
+from support.pairs import load_pairs
+
+POINTS = 0.005          # what one would like to see
+SURE = 1.960 + 0.842    # quantiles of the normal distribution: 5 % in two tails, power of 80 %
+
+
+# ---- What the runs say --------------------------------------------------------------------------
+
+def find_runs(folders):
+    """dict task -> model -> seed -> folder of each finished run. Raises ValueError for two of one.
+    """
+    found = {}
+    for path in sorted(path for folder in folders for path in Path(folder).rglob("result.json")):
+        result = runs.read_result(path.parent)
+        seeds = found.setdefault(result["task"], {}).setdefault(result["model"], {})
+        if result["seed"] in seeds:
+            raise ValueError(f"{path.parent}: {seeds[result['seed']]} is another run of "
+                             f"{result['model']} on {result['task']}, seed {result['seed']}")
+        seeds[result["seed"]] = path.parent
+    if not found:
+        raise ValueError(f"{', '.join(folders)}: expected folders with finished runs below them")
+    return found
+
+
+def read_answers(folder, changes):
+    """(metric, labels (N,), answers (N,)) of a run on the split that its best epoch was chosen on.
+    """
+    run = train.open_run(folder, **changes)
+    pairs = load_pairs(run.settings)[1][run.task.selection]
+    labels = np.array([pair.label for pair in pairs])
+    return run.task.metrics[0], labels, np.array(runs.answers(run.logits(pairs), run.task))
+
+
+def read_cells(found, against, changes):
+    """[((task, model), metric, labels (N,), theirs (S, N), ours (S, N))], S seeds that both have.
+    """
+    cells = []
+    for task, models in found.items():
+        known = {}
+        for model in sorted(models, key=lambda name: name != against):
+            seeds = sorted(models[model].keys() & models.get(against, {}).keys())
+            for seed in tqdm(seeds, f"{task} {model}", leave=False):
+                known[model, seed] = read_answers(models[model][seed], changes)
+            if model != against and seeds:
+                metric, labels, _ = known[model, seeds[0]]
+                theirs, ours = (np.array([known[name, seed][2] for seed in seeds])
+                                for name in (against, model))
+                cells.append(((task, model), metric, labels, theirs, ours))
+    if not cells:
+        raise ValueError(f"--against {against}: no other model has a run of the same task and seed")
+    return cells
+
+
+# ---- Numbers ------------------------------------------------------------------------------------
+
+def differences(metric, labels, theirs, ours):
+    """(S,) what the metric gains from theirs to ours, seed by seed."""
+    score = tasks.METRICS[metric]
+    return np.array([score(labels, b) - score(labels, a) for a, b in zip(theirs, ours)])
+
+
+def bootstrap(cells, resamples, seed=0):
+    """(resamples, cells) differences with seeds and pairs drawn anew, with replacement. One draw
+    of pairs and of seeds holds for all models of a task.
+    """
+    random, drawn = np.random.default_rng(seed), np.zeros((resamples, len(cells)))
+    for r in tqdm(range(resamples), "bootstrap", leave=False):
+        places = {}
+        for i, ((task, _), metric, labels, theirs, ours) in enumerate(cells):
+            size = len(theirs), len(labels)
+            if (task, size) not in places:
+                places[task, size] = [random.integers(0, n, n) for n in size]
+            seeds, pairs = places[task, size]
+            some = theirs[seeds][:, pairs], ours[seeds][:, pairs]
+            drawn[r, i] = differences(metric, labels[pairs], *some).mean()
+    return drawn
+
+
+def seeds_needed(values):
+    """How many seeds show POINTS, by the spread of these differences; None of a single one."""
+    if len(values) < 2:
+        return None
+    return max(2, math.ceil((SURE * statistics.stdev(values) / POINTS) ** 2))
+
+
+def rows_of(cells, drawn):
+    """[(what, per seed, drawn)]: each cell, each model over its tasks, and all."""
+    found = [differences(*cell[1:]) for cell in cells]
+    rows = [(key, values, drawn[:, i]) for i, ((key, *_), values) in enumerate(zip(cells, found))]
+    models = [model for (_, model), *_ in cells]
+    for name in [name for name in dict.fromkeys(models) if models.count(name) > 1] + ["all models"]:
+        chosen = [i for i, model in enumerate(models) if name in (model, "all models")]
+        shared = min(len(found[i]) for i in chosen)
+        values = np.mean([found[i][:shared] for i in chosen], axis=0)
+        rows.append((("all tasks", name), values, drawn[:, chosen].mean(1)))
+    return rows if len(cells) > 1 else rows[:1]
+
+
+def format_rows(rows):
+    """The table of rows_of."""
+    lines = [["task", "model", "seeds", "difference", "by seeds", "by both", "p", "seeds for .5"]]
+    for key, values, drawn in rows:
+        change = mean_and_interval([float(x) for x in values])
+        ends = [change["low"], change["high"]], np.quantile(drawn, [0.025, 0.975])
+        shown = ["" if None in pair else "{:+.1f} to {:+.1f}".format(*(100 * x for x in pair))
+                 for pair in (ends[0], list(ends[1]))]
+        tail = min((drawn <= 0).mean(), (drawn >= 0).mean())
+        p = max(2 * tail, 1 / len(drawn))
+        lines.append([*key, str(len(values)), f"{100 * change['mean']:+.1f}", *shown,
+                      f"{min(p, 1.0):.3f}", str(seeds_needed(values.tolist()) or "")])
+    return runs.align(lines)
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+def main(argv=None):
+    """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
+    parser = Arguments("experiments.power", __doc__)
+    parser.add_argument("folders", nargs="+", metavar="RUNS", help="folders with runs below them")
+    parser.add_argument("--against", default="bert", help="the model compared with")
+    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap")
+    parser.add_argument("--data-dir", help="where the data sets are now (default: as trained)")
+    given = parser.parse(argv)
+    with named("--resamples "):
+        if given["resamples"] < 1:
+            raise ValueError(f"{given['resamples']}: expected a number above 0")
+    changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
+    cells = read_cells(find_runs(given["folders"]), given["against"], changes)
+    say(format_rows(rows_of(cells, bootstrap(cells, given["resamples"]))))
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "experiments.power"))

@@ -1,0 +1,77 @@
+"""experiments.power: paired differences over seeds and pairs, and how many seeds are needed."""
+import numpy as np
+import pytest
+
+from experiments import power
+from small_runs import of, result, run
+from support.options import guarded
+
+pytestmark = pytest.mark.usefixtures("workplace")
+N = 40
+LABELS = np.arange(N) % 2
+WRONG = np.where(np.arange(N) < 10, 1 - LABELS, LABELS)     # a quarter of the answers
+
+
+def cell(task, model, theirs, ours):
+    return (task, model), "accuracy", LABELS, np.array(theirs), np.array(ours)
+
+
+def test_differences_by_seed():
+    one = cell("x", "m", [WRONG, LABELS], [LABELS, LABELS])
+    assert power.differences(*one[1:]).tolist() == [0.25, 0.0]
+
+
+def test_the_bootstrap_draws_seeds_and_pairs():
+    """Half of the spread is that of a share of pairs, half that of two seeds; nothing is nothing.
+    """
+    same, better = cell("x", "same", [WRONG] * 2, [WRONG] * 2), cell("x", "m", [WRONG] * 2,
+                                                                     [LABELS] * 2)
+    seeds = cell("x", "seeds", [LABELS] * 2, [WRONG, LABELS])
+    drawn = power.bootstrap([same, better, seeds], 4000)
+    assert drawn.shape == (4000, 3) and (drawn[:, 0] == 0).all()
+    assert abs(drawn[:, 1].mean() - 0.25) < 0.005
+    assert abs(drawn[:, 1].std() - (0.25 * 0.75 / N) ** 0.5) < 0.005        # of a binomial share
+    assert abs((drawn[:, 2] == 0).mean() - 0.25) < 0.03                     # twice the better seed
+    # One draw of pairs for a task: the first seed's share twice is what `better` lost.
+    twice = drawn[:, 2] == -drawn[:, 1]
+    assert abs(twice.mean() - 0.25) < 0.03
+    other = power.bootstrap([better, cell("y", "m", [WRONG] * 2, [LABELS] * 2)], 50)
+    assert (other[:, 0] != other[:, 1]).any()                               # another task, anew
+
+
+def test_how_many_seeds_show_half_a_point():
+    """((1.960 + 0.842) s / 0.005)²: s = 0.01 asks for 31.4."""
+    assert power.seeds_needed([0.01, 0.02, 0.03]) == 32
+    assert power.seeds_needed([0.02, 0.02]) == 2 and power.seeds_needed([0.1]) is None
+
+
+def test_rows_of_models_and_of_all():
+    cells = [cell("x", "m", [WRONG], [LABELS]), cell("y", "m", [LABELS], [WRONG]),
+             cell("y", "k", [WRONG], [LABELS])]
+    rows = power.rows_of(cells, np.arange(6.0).reshape(2, 3))
+    assert [row[0] for row in rows] == [("x", "m"), ("y", "m"), ("y", "k"), ("all tasks", "m"),
+                                        ("all tasks", "all models")]
+    assert [row[1].tolist() for row in rows[2:]] == [[0.25], [0.0], [0.25 / 3]]
+    assert [row[2].tolist() for row in rows[2:]] == [[2.0, 5.0], [0.5, 3.5], [1.0, 4.0]]
+
+
+def test_runs_of_two_models(capsys):
+    def command(*args):
+        code = guarded(power.main, "power", [*args, "--resamples", "200"])
+        return code, *capsys.readouterr()
+
+    for model in ("bert", "dabert"):
+        for seed in (0, 1):
+            assert run(*of(model), "--seed", seed, "--epochs", 1, out=f"runs/{model}{seed}") == 0
+    capsys.readouterr()
+    code, out, _ = command("runs")
+    scores = [[result(f"runs/{model}{seed}")["metrics"]["dev"]["accuracy"] for seed in (0, 1)]
+              for model in ("bert", "dabert")]
+    change = 100 * sum(b - a for a, b in zip(*scores)) / 2
+    assert code == 0 and out.splitlines()[1].split()[:4] == ["own", "dabert", "2", f"{change:+.1f}"]
+    code, _, error = command("runs", "runs/bert0")
+    assert code == 2 and "another run of bert on own, seed 0" in error
+    code, _, error = command("runs", "--against", "dafa")
+    assert code == 2 and "--against dafa" in error
+    code, _, error = command("nowhere")
+    assert code == 2 and "nowhere" in error
