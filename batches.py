@@ -33,13 +33,31 @@ ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than what is
 FEW = 256  # texts that are parsed faster than a file of the cache is worth
 
 
+def needs_of(method):
+    """What a method's prior is made of, some of "parses", "facts" of a lexicon, "words".
+
+    A function in the place of PRIOR is given each of them of a, then of b, in the order of the
+    class's NEEDS: ("words", "facts") makes PRIOR(words_a, words_b, facts_a, facts_b). Without NEEDS
+    it is PRIOR(parse_a, parse_b). Raises ValueError for something else in NEEDS.
+    """
+    if not callable(method.PRIOR):
+        own = {"dependency": ("parses",), "relations": ("facts",), "words": ("parses", "facts")}
+        return own.get(method.PRIOR, ())
+    needs = getattr(method, "NEEDS", ("parses",))
+    if not needs or set(needs) - {"parses", "facts", "words"}:
+        raise ValueError(f"{method.__name__}: NEEDS takes a tuple of parses, facts, words, got "
+                         f"{needs!r}")
+    return needs
+
+
 class Reader:
     """Reads pairs for one method.
 
     Args:
         method: a class of semmatch or reread, or your own. Its PRIOR is what is known of a pair's
-            words: "dependency", DAFA's M_F; "relations", k_ij of a lexicon; a function of two
-            Parses that returns an array (n, m, ...); or None. READS: "pieces" of words or "words".
+            words: "dependency", DAFA's M_F; "relations", k_ij of a lexicon; a function that returns
+            an array (n, m, ...), of what its NEEDS names (see needs_of); or None. READS: "pieces"
+            of words or "words".
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary. tfidf: TfIdf of the training sentences.
@@ -52,8 +70,8 @@ class Reader:
         self.method, self.max_length, self.options = method, max_length, options or {}
         self.tokenizer, self.tfidf, self.own_parses, self.toy = tokenizer, tfidf, own_parses, toy
         self.workers, self.progress = workers, progress
-        self.needs_facts = method.PRIOR in ("relations", "words")
-        self.needs_parses = method.PRIOR in ("dependency", "words") or callable(method.PRIOR)
+        self.needs = needs_of(method)
+        self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
         self.parses, self.spans, self.facts = {}, {}, {}  # of each text that was looked at
         self.parser = self.lexicon = None
 
@@ -66,7 +84,7 @@ class Reader:
             cache = CACHE if len(texts) > FEW else None
             self.parses = parse_texts(texts, self.parser, cache, self.own_parses, self.progress,
                                       self.workers)
-        elif self.needs_facts:
+        elif self.needs:
             # A word beyond these is none that the model sees.
             self.spans = {text: split_words(text)[:self.max_length] for text in texts}
         if self.needs_facts:
@@ -102,11 +120,12 @@ class Reader:
         kind = self.method.PRIOR
         if kind == "relations":
             return priors.relation_matrix(self.facts[pair.a], self.facts[pair.b])  # (n, m, R)
-        if not self.needs_parses or kind == "words":
+        if callable(kind):
+            known = {"parses": self.parses.get, "facts": self.facts.get, "words": self.words}
+            return kind(*(known[need](text) for need in self.needs for text in (pair.a, pair.b)))
+        if kind != "dependency":
             return None
         a, b = self.parses[pair.a], self.parses[pair.b]
-        if callable(kind):
-            return kind(a, b)
         parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf"}
         return priors.dependency_matrix(
             a, b, self.tfidf.weights(a.words), self.tfidf.weights(b.words),

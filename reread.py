@@ -341,7 +341,7 @@ class DrrNet(nn.Module):
         h, pooling = attentive_pooling(states, rows, self.W, self.w)
         record(trace, pooling=pooling.view(mask.shape))
         if self.mlp_h is not None:
-            side, p_h = self.relation(self.mlp_h, h)  # (B, C)
+            side, p_h = self.relation(self.mlp_h, h)
             sides.append(side)
         if self.mlp_v is not None:
             first = h.new_zeros(len(h), self.gru.hidden_size) if self.W_0 is None else self.W_0(h)
@@ -349,7 +349,7 @@ class DrrNet(nn.Module):
             v, reading = reread(states, rows, first, guide, self.choice, self.gru, self.steps,
                                 self.beta)
             record(trace, reading=reading.unflatten(0, mask.shape[:2]))
-            side, p_v = self.relation(self.mlp_v, v)  # (B, C)
+            side, p_v = self.relation(self.mlp_v, v)
             sides.append(side)
         # bfloat16 would round probabilities that are nearly the same to the same number.
         with torch.autocast(mask.device.type, enabled=False):

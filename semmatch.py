@@ -578,6 +578,6 @@ class Matcher(nn.Module):
             raise ValueError(f"Matcher: this model needs {needed}")
         if prior is not None:
             carrier = self.bert.layers[self.carrier].attention
-            prior = carrier.spread(prior, word_index, segment)  # (B, L, L)
+            prior = carrier.spread(prior, word_index, segment)
         _, pooled = self.bert(input_ids, segment, mask, prior, trace)
         return self.classifier(self.dropout(pooled))  # (B, C)

@@ -26,9 +26,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+import batches
 import priors
 import train
 from bert_min import BertConfig, SelfAttention
@@ -37,7 +39,7 @@ from support.checkpoints import CONFIGS, find_file
 from support.files import find_bert
 from support.options import Arguments, guarded, named
 from support.parser import load_parser
-from support.parses import parse_texts, split_words
+from support.parses import Parse, parse_texts, split_words
 from support.runs import align, loss_sum
 from support.toy import LEXICON
 
@@ -155,10 +157,22 @@ def random_batch(method, vocabulary, size, length):
     if method.PRIOR == "relations":
         shape = size, n, m, len(priors.RELATIONS)
         batch["prior"] = torch.rand(shape, generator=rng) < RELATED
+    elif callable(method.PRIOR):
+        batch["prior"] = torch.stack([own_prior(method, n, m)] * size)
     elif method.PRIOR:
         values, kept = torch.rand(2, size, n, m, generator=rng)
         batch["prior"] = 4 * values * (kept < DENSITY)
     return batch, torch.randint(0, 2, (size,), generator=rng)
+
+
+def own_prior(method, *sizes):
+    """What a function in PRIOR makes of two sentences of n and m unknown words in chains."""
+    parses = [Parse("x " * n, np.arange(n)[:, None] * 2 + [0, 1], ("X",) * n, np.arange(n),
+                    ("dep",) * n) for n in sizes]
+    known = {"parses": parses, "words": [parse.words for parse in parses],
+             "facts": [[None] * n for n in sizes]}
+    needs = batches.needs_of(method)
+    return torch.as_tensor(method.PRIOR(*(part for need in needs for part in known[need])))
 
 
 def read_sizes(bert, options):

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
+import batches
 import priors
 import train
 from bert_min import BertConfig
@@ -167,7 +168,7 @@ def check_data(settings, test):
         if files not in seen:
             (load_test_splits if test else load_pairs)(one)
         seen.add(files)
-        if one.method.PRIOR in ("relations", "words") and one.task != "toy":
+        if "facts" in batches.needs_of(one.method) and one.task != "toy":
             priors.load_wordnet()
         for name in ("glove", "parses"):
             file = getattr(one, name)

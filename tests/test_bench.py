@@ -10,7 +10,8 @@ from small_runs import TINY
 from support.options import guarded
 
 pytestmark = pytest.mark.usefixtures("workplace")
-METHODS = ["bert", "dabert", "dafa", "knowledge", "ladranet"]
+METHODS = ["bert", "dabert", "dafa", "knowledge", "ladranet", "uerbert", "syntaxbert",
+           "comateformer"]
 
 
 def command(args):

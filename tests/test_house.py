@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import batches
+import comparators
 import priors
 import reread
 import semmatch
@@ -28,7 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 # What the files at the top import of ours. support imports support alone, experiments anything.
 TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
-       "semmatch": {"bert_min", "support.kernels"}, "batches": {"priors", "support"},
+       "semmatch": {"bert_min", "support.kernels"},
+       "comparators": {"bert_min", "priors", "semmatch"}, "batches": {"priors", "support"},
        "train": {"batches", "bert_min", "priors", "semmatch", "support"}}
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
@@ -124,6 +126,7 @@ def run_methods():
         for given, trace in itertools.product(forms, (None, {})):
             model = semmatch.Matcher(method, config, 23, **given)
             model(ids, segment, ids != 13, place, known.get(method.PRIOR), trace).sum().backward()
+    run_neighbours(config, (ids, segment, ids != 13, place))
     for printed, without in itertools.product(((), (12, 13, 14)), ((), ("bert",))):
         model = reread.LadraNet(config, 23, printed, without)
         model(ids, segment, ids != 13, place, {}).sum().backward()
@@ -133,6 +136,23 @@ def run_methods():
     for classes in (1, 23):
         model = reread.DrrNet(vocabulary, classes, word_size=13, hidden_size=11, layers=1)
         model(numbers, spelled, numbers % 17, flags, flags, numbers != 29, {}).sum().backward()
+
+
+def run_neighbours(config, batch):
+    """The methods of comparators.py and what they make of words and trees."""
+    tree, chain = (SimpleNamespace(heads=np.array(heads)) for heads in ([2, 0, 2], [0, 1, 2, 3, 4]))
+    steps = torch.from_numpy(comparators.tree_steps(tree, chain))
+    S = comparators.similarity_matrix(list("pqr"), list("pqrst"), [None] * 3, [None] * 5)
+    cases = [(comparators.UerbertAttention, torch.from_numpy(S), {}),
+             (comparators.UerbertAttention, torch.from_numpy(S), {"printed": {"product"}}),
+             (comparators.SyntaxbertAttention, steps, {}),
+             (comparators.SyntaxbertAttention, steps, {"without": {"topical"}}),
+             (comparators.ComateformerAttention, None, {}),
+             (comparators.ComateformerAttention, None, {"share": 1.0})]
+    for (method, prior, given), trace in itertools.product(cases, (None, {})):
+        model = semmatch.Matcher(method, config, 23, **given)
+        prior = None if prior is None else prior.expand(2, *prior.shape)
+        model(*batch, prior, trace).sum().backward()
 
 
 def run_words(monkeypatch):

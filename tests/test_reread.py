@@ -339,6 +339,19 @@ def test_default_beta_chooses_one_word_and_learns(make, arguments):
     assert min(part.grad.abs().max() for part in parts) > 1e-7
 
 
+def test_grus_hardly_learn_from_the_loss_of_P_alone():
+    """DRr-Net Eq. (8): at initial weights and in whole sizes; {8} has that loss."""
+    vectors, norms = (torch.randn(60, 300) * 0.4).numpy(), []
+    x, labels = sentences([[9, 11, 13]] * 2, 19), torch.tensor([1, 0, 1])
+    for printed in (set(), {8}):
+        torch.manual_seed(1)
+        net = DrrNet(vocabulary(60, 40, vectors), 2, printed)
+        judged = net(*x).view(-1, len(labels), 2)
+        sum(nn.functional.cross_entropy(logits, labels) for logits in judged).backward()
+        norms.append(sum(float(p.grad.square().sum()) for p in net.grus.parameters()) ** 0.5)
+    assert norms[0] > 10 * norms[1] > 0
+
+
 def test_coverage_as_typeset_reads_one_word_for_ever():
     """LadRa-Net Eq. (14): with all scores negative, the word chosen first is chosen always, and
     |c m̄| grows. Intended, each is read as often as it may."""

@@ -48,7 +48,7 @@ def test_recipes():
             scratch = complete(model, bert="scratch")
             assert s.batch_size in (16, 32, 64) and (scratch.dropout, scratch.patience) == (0.0, 0)
             assert (scratch.lr, scratch.lr_new) == (1e-3, 1e-3), model
-    assert (complete("drrnet").lr, complete("drrnet").bert) == (1e-4, "none")
+    assert (complete("drrnet").lr, complete("drrnet").bert) == (3e-4, "none")
     assert (complete("drrnet", "toy").lr, complete("drrnet", "toy").optimizer) == (1e-3, "adam")
     dafa = complete("dafa", lr_new=3e-4)
     assert (dafa.bert, dafa.weight_decay, dafa.lr, dafa.lr_new) == ("base", 1e-8, 2e-5, 3e-4)

@@ -227,9 +227,9 @@ def trees(parses):
 
 # (column, row), what it is, the lessons that it is for
 BOXES = [((0, 0), "sentences a and b", ()), ((1, 0), "pieces: [CLS] a [SEP] b [SEP]", (1,)),
-         ((2, 0), "attention", (1,)), ((3, 1), "attention to differences", (2,)),
-         ((2, 2), "dependency trees", (3,)), ((3, 2), "attention led by trees", (3,)),
-         ((2, 3), "relations of words", (4,)), ((3, 3), "attention led by relations", (4,)),
+         ((2, 0), "attention", (1, 7)), ((3, 1), "attention to differences", (2,)),
+         ((2, 2), "dependency trees", (3,)), ((3, 2), "attention led by trees", (3, 7)),
+         ((2, 3), "relations of words", (4, 7)), ((3, 3), "attention led by relations", (4, 7)),
          ((4, 0), "fusion: guided attention, gates", (2, 3, 4)),
          ((5, 0), "rest of the layer, more layers", (1,)), ((6, 0), "vector of [CLS]: label", (1,)),
          ((4, 4), "mix of layers, phrases", (6,)), ((5, 4), "reading again, coverage", (6,)),
@@ -247,7 +247,7 @@ PAGE = 840                                        # pixels: a notebook's column
 
 
 def whole_model(lesson):
-    """Draws the six methods as one model, the lesson's part marked; a script prints that part."""
+    """Draws the methods as one model, the lesson's part marked; a script prints that part."""
     if in_notebook():
         show_svg(model_svg(lesson))
     else:

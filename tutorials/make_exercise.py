@@ -24,6 +24,7 @@ from exercises import BLANK, EXERCISES, PAGE, ROOT, TITLE, Draw, find, library
 
 LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone"}
 KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it
+NEIGHBOURS = "comparators"           # its attentions are those of the exercises, in other words
 HELPERS = {"attention_weights": "turns complete scores and a mask into weights",
            "record": "puts tensors into a trace"}
 SHAPE = re.compile(r"^\s*(return\b|\w+(?= = )).*?# (\([^()]*\))$")
@@ -172,7 +173,8 @@ def hand_out(name, level="steps"):
     for pattern in ("*.py", "support/*.py", "experiments/*.py"):
         for path in sorted(ROOT.glob(pattern)):
             files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
-    del files[KERNELS.replace(".", "/") + ".py"]
+    for module in (KERNELS, NEIGHBOURS):
+        del files[module.replace(".", "/") + ".py"]
     blanks = {task.module: None for task in exercise.tasks}
     texts = {module: student_version(module, name, level)
              for module in [*blanks, *(task.module for task in others(name))]}

@@ -1,0 +1,594 @@
+"""comparators.py against its formulas: oracles in plain loops, properties, options, mistakes.
+
+Sizes are distinct primes (d is H times k). What holds for all methods is one test over METHODS.
+"""
+import itertools
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import batches
+import comparators
+import train
+from bert_min import PairTokenizer, SelfAttention
+from comparators import (ComateformerAttention, SyntaxbertAttention, UerbertAttention,
+                         combined_attention, masked_attention, similarity_matrix, syntax_masks,
+                         topical_attention, tree_steps, wu_palmer)
+from experiments import explain
+from oracles import comparators as loops
+from priors import FUNCTION_WORDS, Facts, Table, WordNet
+from semmatch import Matcher, spread_prior
+from small_runs import ChainParser, of, run
+from support.tasks import Pair
+from tensors import (against, check_error, check_finite, config, far, large, linear, lists, normal,
+                     quick, same, silent, weights_of)
+from test_mistakes import call
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
+
+from answers import edited  # noqa: E402
+from exercises import Mistake, Task, find  # noqa: E402
+
+B, H, K, L, N, M = 3, 2, 5, 7, 11, 13
+D = H * K
+KINDS = "parent child sibling pairwise full".split()
+METHODS = {"uerbert": UerbertAttention, "syntaxbert": SyntaxbertAttention,
+           "comateformer": ComateformerAttention}
+CASES = [("uerbert", {}), ("uerbert", {"floor": 0.2}), ("uerbert", {"printed": {"product"}}),
+         ("syntaxbert", {}), ("syntaxbert", {"distance": 1}),
+         ("syntaxbert", {"without": {"topical"}}),
+         *(("syntaxbert", {"without": {kind}}) for kind in KINDS),
+         ("comateformer", {}), ("comateformer", {"share": 1.0}),
+         ("comateformer", {"without": {"affinity"}}), ("comateformer", {"without": {"difference"}})]
+each_case = pytest.mark.parametrize("name, options", CASES)
+each_method = pytest.mark.parametrize("name", METHODS)
+
+
+# ---- Material -----------------------------------------------------------------------------------
+
+def masks():
+    """A whole pair, one with padding, one of padding only."""
+    mask = torch.ones(B, L, dtype=torch.bool)
+    mask[1, 5:] = mask[2] = False
+    return mask
+
+
+def words():
+    """word_index, segment of `masks`: words of one and two pieces, specials, a pair of padding."""
+    return (torch.tensor([[-1, 0, 4, 4, -1, 2, 3], [-1, 1, -1, 0, -1, -1, -1], [-1] * L]),
+            torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0], [0] * L]))
+
+
+def tree(draw, n):
+    """Heads of a tree of n words: each word hangs from one before it in a random order."""
+    order = draw(st.permutations(range(1, n + 1)))
+    heads = [0] * n
+    for k, word in enumerate(order[1:], 1):
+        heads[word - 1] = order[draw(st.integers(0, k - 1))]
+    return heads
+
+
+def parse(heads):
+    return SimpleNamespace(heads=np.array(heads, int))
+
+
+TREES = ([2, 0, 2, 3, 4], [0, 1, 4, 1, 3])      # of a and of b, for the words above
+
+
+def similarities(*size, seed=0):
+    return torch.rand(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def known(name, trees=TREES):
+    """The prior of a method over words: of `words`, the same trees in all pairs."""
+    if name == "uerbert":
+        return similarities(B, N, M)
+    if name == "syntaxbert":
+        return torch.from_numpy(tree_steps(*map(parse, trees))).repeat(B, 1, 1, 1)
+    return None
+
+
+def method(name, seed=1, **options):
+    return large(METHODS[name](config(), **options), seed)
+
+
+def prior_of(name, layer):
+    prior = known(name)
+    return None if prior is None else layer.spread(prior, *words())
+
+
+# ---- Formulas against their loops ---------------------------------------------------------------
+
+PAIRS = {"synonym": [("Big", "large")], "antonym": [("big", "small")],
+         "hypernym": [("dog", "animal"), ("cat", "animal")], "cohyponym": [("red", "blue")]}
+RULES = {("big", "large"): 1.0, ("big", "small"): 1.0, ("dog", "animal"): 2 / 3,
+         ("cat", "animal"): 2 / 3, ("cat", "dog"): 1 / 2, ("red", "blue"): 1 / 2}
+VOCABULARY = "Big large small dog animal cat red Blue Zork zork blip the The and , ?!".split()
+
+
+@quick
+@given(*[st.lists(st.sampled_from(VOCABULARY), max_size=9)] * 2)
+def test_similarity_matrix_oracle(a, b):
+    """Wu and Palmer's by hand: a word is one step below its root, 2·1/(1+0+2); two such words
+    2·1/(1+1+2)."""
+    table, want = Table(PAIRS), np.zeros((len(a), len(b)))
+    in_table = {word.casefold() for rows in PAIRS.values() for row in rows for word in row}
+    for i, j in itertools.product(range(len(a)), range(len(b))):
+        x, y = a[i].casefold(), b[j].casefold()
+        if {x, y} & (FUNCTION_WORDS | {",", "?!"}):
+            continue
+        if x == y:
+            want[i, j] = 1
+        elif {x, y} <= in_table:
+            want[i, j] = RULES.get((x, y), RULES.get((y, x), 0))
+    got = similarity_matrix(a, b, table.facts(a), table.facts(b))
+    assert got.dtype == np.float32 and got.shape == (len(a), len(b))
+    np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+def test_a_stop_word_within_an_expression_is_one():
+    a, b = ["switch", "off"], ["stop"]
+    table = Table({"synonym": [("switch off", "stop")]})
+    assert similarity_matrix(a, b, table.facts(a), table.facts(b)).tolist() == [[1], [0]]
+    assert similarity_matrix(b, a, table.facts(b), table.facts(a)).tolist() == [[1, 0]]
+
+
+PARENTS = {"thing": None, "animal": "thing", "dog": "animal", "cat": "animal", "car": "thing",
+           "puppy": "dog", "alone": None}
+
+
+def test_wu_palmer_oracle():
+    """Of two first senses the nearer one counts; nothing is above the roots of two trees."""
+    def lineage(word):
+        chain = loops.line_up([0, 1, 2, 2, 1, 3, 0], [*PARENTS].index(word) + 1)
+        names = [[*PARENTS][i - 1] for i in chain]
+        return {above: (i, len(chain) - i) for i, above in enumerate(names)}
+
+    facts = {word: Facts({word}, set(), set(), set(), (lineage(word),)) for word in PARENTS}
+    for one, other in itertools.product(PARENTS, repeat=2):
+        assert wu_palmer(facts[one], facts[other]) == pytest.approx(
+            loops.wu_palmer(PARENTS, one, other))
+    both = Facts({"car", "puppy"}, set(), set(), set(), (lineage("car"), lineage("puppy")))
+    assert wu_palmer(both, facts["cat"]) == pytest.approx(4 / 7)        # puppy's 4/(2+1+4), not 2/5
+    assert wu_palmer(facts["puppy"], facts["thing"]) == pytest.approx(2 / 5)
+
+
+def test_wu_palmer_is_nltks():
+    """Of nouns with one way up, or several. (nltk's paths may turn downwards on their way to the
+    common hypernym: of a physician and a city it has 6/20, we 6/21.)"""
+    try:
+        lexicon = WordNet()
+    except ValueError as missing:
+        pytest.skip(str(missing))
+    from nltk.corpus import wordnet
+    nouns = "dogs cat car vehicle sofa idea city tree seattle".split()
+    for one, other in itertools.combinations(nouns, 2):
+        x, y = (wordnet.synsets(word, "n")[0] for word in (one, other))
+        facts = (Facts(*[set()] * 4, (lexicon.lineage(s),)) for s in (x, y))
+        assert wu_palmer(*facts) == pytest.approx(x.wup_similarity(y)), (one, other)
+
+
+@quick
+@given(st.data(), st.integers(0, 6), st.integers(0, 6))
+def test_tree_steps_oracle(data, n, m):
+    trees = tree(data.draw, n), tree(data.draw, m)
+    got = tree_steps(*map(parse, trees))
+    assert got.shape == (max(n, m), max(n, m), 2)
+    for place, heads in enumerate(trees):
+        for i, j in itertools.product(range(max(n, m)), repeat=2):
+            want = -1
+            if max(i, j) < len(heads):
+                up, other = (loops.line_up(heads, k + 1) for k in (i, j))
+                want = next(step for step, word in enumerate(up) if word in other)
+            assert got[i, j, place] == want
+
+
+def test_trees_without_a_common_root_are_not_related():
+    got = tree_steps(parse([0, 1, 0]), parse([0, 0]))
+    assert got[..., 0].tolist() == [[0, 0, comparators.FAR], [1, 0, comparators.FAR],
+                                    [comparators.FAR, comparators.FAR, 0]]
+    found = syntax_masks(torch.from_numpy(got)[None], torch.tensor([[0, 1, 2, 0, 1]]),
+                         torch.tensor([[0, 0, 0, 1, 1]]), 40, {"pairwise", "full"})
+    assert found.nonzero().tolist() == [[0, 0, 1, 0], [0, 40, 0, 1]]    # parent 1 and child 1
+
+
+@quick
+@given(st.data(), st.integers(1, 6), st.integers(1, 6), st.integers(1, 4),
+       st.sets(st.sampled_from(KINDS), max_size=4))
+def test_syntax_masks_oracle(data, n, m, distance, without):
+    trees = tree(data.draw, n), tree(data.draw, m)
+    a, b = (data.draw(st.lists(st.integers(-1, top - 1), max_size=6)) for top in (n, m))
+    index = [-1, *a, -1, *b, -1, -1]
+    segment = [0] * (len(a) + 2) + [1] * (len(b) + 1) + [0]
+    prior = torch.from_numpy(tree_steps(*map(parse, trees)))[None]
+    got = syntax_masks(prior, torch.tensor([index]), torch.tensor([segment]), distance, without)
+    assert got[0].tolist() == loops.masks(trees, index, segment, distance, without)
+
+
+Q, KEYS, V = (normal(B, 1, L, K, seed=i) for i in range(3))             # of one head
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_masked_attention_oracle(traced):
+    allowed, trace = similarities(B, 3, L, L) > 0.6, {} if traced else None
+    got = masked_attention(Q, KEYS, V, allowed, trace=trace)
+    for r in range(3):
+        against(got[:, :, r], lambda *one: loops.masked_attention(*one)[0],
+                Q[:, 0], KEYS[:, 0], V[:, 0], allowed[:, r])
+        if trace:
+            against(trace["masked"][:, r], lambda *one: loops.masked_attention(*one)[1],
+                    Q[:, 0], KEYS[:, 0], V[:, 0], allowed[:, r])
+    assert not allowed.any(-1).all() and (got[~allowed.any(-1).transpose(1, 2)] == 0).all()
+
+
+def test_topical_attention_oracle():
+    maps = linear(D, 1, 3, bias=False), linear(D, D, 4, bias=False), linear(D, D, 5)
+    results, there = normal(L, 1, 4, D), similarities(L, 1, 4) > 0.4
+    there[0] = False
+    assert (there.sum(-1) == 0).any() and (there.sum(-1) > 1).any()
+    got = topical_attention(results, there, *maps)
+    against([x[:, 0] for x in got], lambda *one: loops.topical_attention(*one, *map(lists, maps)),
+            results[:, 0], there[:, 0])
+
+
+@pytest.mark.parametrize("without", [set(), {"affinity"}, {"difference"}], ids=str)
+def test_combined_attention_oracle(without):
+    trace = {}
+    got = combined_attention(Q, KEYS, V, masks(), without=without, trace=trace)
+    same(combined_attention(Q, KEYS, V, masks(), without=without), got)
+    against((got[:, 0], *(trace[part][:, 0] for part in ("added", "subtracted", "near"))),
+            lambda *one: loops.combined_attention(*one, without),
+            Q[:, 0], KEYS[:, 0], V[:, 0], masks())
+    assert "affinity" in without or trace["subtracted"].max() > 0.01
+
+
+@each_case
+def test_layer_oracle(name, options):
+    """A whole attention, with and without a trace, and what the trace holds. Every parameter
+    learns but a key's bias, which cancels in a softmax."""
+    layer, hidden, trace = method(name, **options), normal(B, L, D, seed=8), {}
+    P, without = weights_of(layer), options.get("without", set())
+    prior = prior_of(name, layer)
+    got = layer(hidden, masks(), prior, trace)
+    same(layer(hidden, masks(), prior), got)
+    rest = hidden, masks()
+    if name == "uerbert":
+        def loop(*one):
+            return loops.uerbert(P, *one, H, layer.floor, layer.typeset)
+        rest += known(name), *words()
+    elif name == "syntaxbert":
+        def loop(states, mask, index, segment):
+            allowed = loops.masks(TREES, index, segment, layer.distance, without)
+            return loops.syntaxbert(P, states, mask, allowed, H, without)
+        rest += words()
+    else:
+        def loop(*one):
+            return loops.comateformer(P, *one, H, layer.combined, without)
+
+    def traced(*one):
+        tokens, seen = loop(*one)
+        assert seen.keys() == trace.keys() <= layer.TRACE.keys()
+        return tokens, *(seen[part] for part in trace)
+
+    against((got, *trace.values()), traced, *rest)
+    assert not any(x.requires_grad for x in trace.values())
+    for part, x in trace.items():
+        assert len(layer.TRACE[part].axes.split()) == x.ndim
+    assert silent(layer, got) <= {"key.bias"}
+
+
+# ---- Properties of every method -----------------------------------------------------------------
+
+@each_case
+@quick
+@given(st.integers(0, 999), st.sampled_from([0.0, 1.0, 30.0]))
+def test_weights_padding_and_neighbours(name, options, seed, scale):
+    """Masked keys get exactly 0; rows of a softmax sum to 1, or to 0 without a key; combined
+    weights lie in [-1, 1]. A pair alone, without its padding, has the same tokens as in its batch.
+    """
+    layer, trace = method(name, seed, **options), {}
+    hidden, prior, mask = normal(B, L, D, seed=seed, scale=scale), prior_of(name, layer), masks()
+    whole = layer(hidden, mask, prior, trace)
+    for part, x in trace.items():
+        assert (x >= 0).all() and (x <= 1 + 1e-9).all()
+        if part == "topical":
+            continue
+        keys = mask.reshape(B, *[1] * (x.ndim - 2), L)
+        assert (x * ~keys).eq(0).all()
+        if part in ("attention", "calibrated", "masked"):
+            sums = x.sum(-1)
+            assert (((sums - 1).abs() < 1e-9) | (sums == 0)).all()
+            assert part == "masked" or (sums[mask.any(1)] > 0).all()
+    for b, real in enumerate(mask.sum(1).tolist()):
+        if real:
+            cut = None if prior is None else prior[b:b + 1, ..., :real, :real]
+            alone = layer(hidden[b:b + 1, :real], mask[b:b + 1, :real], cut)
+            same(alone[0], whole[b, :real], 1e-9)
+
+
+@pytest.mark.parametrize("name, options", [
+    ("uerbert", {}), ("uerbert", {"printed": {"product"}}), ("uerbert", {"floor": 1.0}),
+    ("syntaxbert", {"without": {*KINDS[:4], "topical"}}),
+    ("syntaxbert", {"without": {*KINDS[:4]}})])
+def test_neutral_prior_is_plain_attention(name, options):
+    """S = 1 everywhere, or S without effect; the full sub-network alone, W_V as it starts."""
+    layer, plain = method(name, **options), large(SelfAttention(config()))
+    if name == "syntaxbert" and hasattr(layer, "W_V"):
+        fresh = SyntaxbertAttention(config(), **options).W_V.double()
+        layer.W_V.load_state_dict(fresh.state_dict())
+    prior = known(name)
+    if name == "uerbert" and "floor" not in options:
+        prior = torch.ones_like(prior)
+    hidden = normal(B, L, D)
+    same(layer(hidden, masks(), layer.spread(prior, *words())), plain(hidden, masks()))
+
+
+def test_heads_beside_combined_ones_are_plain():
+    layer, hidden = method("comateformer"), normal(B, L, D)
+    out, plain = (x(hidden, masks()) for x in (layer, large(SelfAttention(config()))))
+    same(out[..., K:], plain[..., K:])
+    assert far(out[:2, :, :K], plain[:2, :, :K])
+
+
+@quick
+@given(st.integers(0, 999), st.floats(0, 1), st.floats(0, 1))
+def test_larger_similarity_never_lowers_its_own_weight(seed, share, more):
+    """Nor does S = 0 forbid: it leaves at least `floor` of the weight, before rows sum to 1."""
+    layer, hidden, S = method("uerbert", seed), normal(B, L, D, seed=seed), known("uerbert")
+    S[:, 0, 2], before, after = share, {}, {}
+    layer(hidden, masks(), layer.spread(S, *words()), before)
+    S[:, 0, 2] = share + (1 - share) * more
+    layer(hidden, masks(), layer.spread(S, *words()), after)
+    gain = after["calibrated"] - before["calibrated"]
+    assert (gain[0, :, 1, 5] >= -1e-9).all() and (gain[0, :, 5, 1] >= -1e-9).all()
+    layer(hidden, masks(), layer.spread(torch.zeros_like(S), *words()), after)
+    assert (after["calibrated"] >= layer.floor * after["attention"] - 1e-9).all()
+
+
+@pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
+def test_similarity_as_typeset_strengthens_the_unlike(printed):
+    """With a negative q·k the page gives an unlike word more of the weight than a synonym."""
+    layer, trace = method("uerbert", printed={"product"} if printed else ()), {}
+    q = torch.ones(1, 1, 2, K, dtype=torch.float64)
+    k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
+    found = []
+    for S in (0.0, 1.0):
+        prior = torch.tensor([[[1.0, 1.0], [S, 1.0]]], dtype=torch.float64)
+        index, segment = torch.tensor([[0, 0]]), torch.tensor([[1, 0]])
+        prior = layer.spread(torch.full((1, 1, 1), S, dtype=torch.float64), index, segment)
+        comparators.calibrated_attention(q, k, k, prior, mask, typeset=layer.typeset, trace=trace)
+        found.append(trace["calibrated"][0, 0, 1, 0].item())
+    unlike, like = found
+    assert unlike > 5 * like if printed else like > 1.5 * unlike
+
+
+def test_a_floor_of_zero_forbids():
+    layer, trace, S = method("uerbert", floor=0.0), {}, known("uerbert")
+    S[:, 0, 2] = 0
+    layer(normal(B, L, D), masks(), layer.spread(S, *words()), trace)
+    weights = trace["calibrated"][0]
+    assert (weights[:, 1, 5] == 0).all() and (weights[:, 1, 6] > 0).all()
+
+
+def test_equal_query_and_key_count_fully_and_far_ones_not():
+    trace, q = {}, torch.ones(1, 1, 3, K, dtype=torch.float64)
+    k = torch.stack([q[0, 0, 0], -q[0, 0, 0], 1e4 * q[0, 0, 0]])[None, None]
+    combined_attention(q, k, k, torch.ones(1, 3).bool(), trace=trace)
+    assert trace["near"][0, 0, 0, 0] == 1 and trace["near"][0, 0, 0, 2] == 0
+    assert trace["added"][0, 0, 0, 1] == 0 and trace["subtracted"][0, 0, 0, 1] > 0.01
+
+
+@each_case
+@pytest.mark.parametrize("scale, dtype, autocast", [
+    (1e5, torch.float32, False), (1e5, torch.bfloat16, False), (1e3, torch.float32, True),
+    (0.0, torch.float32, True)])
+def test_no_nan(name, options, scale, dtype, autocast):
+    """Scores of 1e5 and more, or all alike; padding only, tokens without a key; bfloat16."""
+    hidden = (normal(B, L, D) * scale).to(dtype).requires_grad_()
+    for trace in (None, {}):
+        layer = method(name, **options).to(dtype)
+        prior = prior_of(name, layer)
+        prior = prior.float() if name == "uerbert" else prior
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            out = layer(hidden, masks(), prior, trace)
+        check_finite(out, [hidden, *layer.parameters()])
+        assert all(x.isfinite().all() for x in (trace or {}).values())
+
+
+def test_gradients_of_combined_attention():
+    q, k, v = (normal(1, 1, 3, 2, seed=i).requires_grad_() for i in range(3))
+    mask = torch.tensor([[True, True, False]])
+    assert torch.autograd.gradcheck(lambda *x: combined_attention(*x, mask), (q, k, v))
+
+
+# ---- The methods in the encoder, and the way in -------------------------------------------------
+
+@each_method
+def test_matcher(name):
+    """Chosen layers carry the method; each takes its own prior only."""
+    matcher, trace = large(Matcher(METHODS[name], config(), 3, (0, 2))), {}
+    index, segment = words()
+    ids = torch.arange(B * L).view(B, L)
+    matcher(ids, segment, masks(), index, known(name), trace)
+    plain = [i for i in range(3) if trace[f"layer{i}"].keys() == {"attention"}]
+    assert plain == [1]
+    assert train.METHODS[name] == f"comparators:{METHODS[name].__name__}"
+
+
+@each_method
+def test_dropout_in_training_only(name, monkeypatch):
+    layer = METHODS[name](config(attention_dropout=0.5)).double()
+    hidden, prior = normal(B, L, D), prior_of(name, layer)
+    for training, trace in itertools.product((False, True), (None, {})):
+        layer.train(training)
+        first, second = (layer(hidden, masks(), prior, trace) for _ in range(2))
+        assert far(first, second) == training
+
+
+@pytest.mark.parametrize("name, options, said", [
+    ("uerbert", {"printed": {6}}, "printed 6: UerbertAttention.*product"),
+    ("uerbert", {"floor": 1.5}, "UerbertAttention: floor .*0 to 1.*1.5"),
+    ("syntaxbert", {"without": {"tree"}}, "without tree: SyntaxbertAttention.*sibling"),
+    ("syntaxbert", {"distance": 0}, "SyntaxbertAttention: distance .*above 0.*0"),
+    ("syntaxbert", {"without": {*KINDS}}, "one of them must stay"),
+    ("comateformer", {"share": 0.0}, "ComateformerAttention: share .*above 0.*0.0"),
+    ("comateformer", {"without": {"affinity", "difference"}}, "one of them must stay")])
+def test_wrong_options(name, options, said):
+    with pytest.raises(ValueError, match=said) as error:
+        METHODS[name](config(), **options)
+    check_error(error)
+
+
+@pytest.mark.parametrize("share, heads", [(0.5, 1), (0.1, 1), (1.0, 2)])
+def test_share_of_the_heads(share, heads):
+    assert ComateformerAttention(config(), share=share).combined == heads
+
+
+@pytest.mark.usefixtures("workplace")
+@each_method
+def test_a_run_and_its_page(name):
+    """Trains on own pairs from weights of a file; the page of a pair shows what was recorded."""
+    assert run(*of(name), "--epochs", "1", "--limit", "8") == 0
+    found = train.open_run("run")
+    assert found.reader.needs_parses == (name == "syntaxbert")
+    lines, page, sections = explain.explain_pair(found, "the good dog", "a cat is bad")
+    titles = [figure.title for figures in sections for figure in figures]
+    expected = {"uerbert": ["Prior over words", "Attention after calibration"],
+                "syntaxbert": ["Dependency tree of sentence a",
+                               "Attention of a sub-network, mean over heads: sibling 3",
+                               "Attention over sub-networks"],
+                "comateformer": ["Combined attention: what is subtracted"]}
+    assert set(expected[name]) <= set(titles)
+    if name == "uerbert":                       # good, bad; dog, cat: the tests' lexicon has them
+        S = found.reader.prior(Pair("the good dog", "a cat is bad"))
+        assert S.nonzero()[0].tolist() == [1, 2] and S.nonzero()[1].tolist() == [3, 1]
+
+
+@pytest.mark.usefixtures("workplace")
+def test_a_prior_is_given_what_its_class_needs():
+    seen = []
+
+    def prior(*given):
+        seen.append(given)
+        return np.zeros((2, 1))
+
+    for needs in (("words", "facts"), ("facts",), ("parses", "words")):
+        own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
+        reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+        reader.look_at([Pair("the dog", "cat")])
+        reader.examples([Pair("the dog", "cat")]).collate([0])
+        kinds = {"words": (["the", "dog"], ["cat"]),
+                 "facts": tuple(reader.facts.get(text) for text in ("the dog", "cat")),
+                 "parses": tuple(reader.parses.get(text) for text in ("the dog", "cat"))}
+        assert seen.pop() == tuple(part for need in needs for part in kinds[need])
+        assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == (
+            "facts" in needs)
+    wrong = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": "facts"})
+    with pytest.raises(ValueError, match="Own: NEEDS takes a tuple of parses, facts, words, got"):
+        batches.needs_of(wrong)
+
+
+def test_nothing_is_parsed_for_words_and_facts(monkeypatch):
+    monkeypatch.setattr(batches, "load_parser", lambda: pytest.fail("parsed"))
+    monkeypatch.setattr(ChainParser, "parse", lambda sentences: pytest.fail("parsed"))
+    reader = batches.Reader(UerbertAttention, 48, toy=True)
+    reader.look_at([Pair("Anna bought a sofa.", "Anna purchased a couch.")])
+    S = reader.prior(Pair("Anna bought a sofa.", "Anna purchased a couch."))
+    assert [S[i].tolist() for i in (0, 1, 3)] == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0],
+                                                  [0, 0, 0, 1, 0]]
+    assert not S[2].any() and not S[4].any()                # a stop word, a mark
+
+
+# ---- Classic mistakes ---------------------------------------------------------------------------
+
+BASE = "super().attend(", "SelfAttention.attend(self, "      # an edited method has no super()
+MISTAKES = {
+    "similarity_matrix": ("test_similarity_matrix_oracle", [
+        ("synonyms only", "[..., :2]", "[..., :1]"),
+        ("hypernyms as synonyms", "[..., :2]", "[..., :3]"),
+        ("case counts", "words_a[i].casefold() == words_b[j].casefold()",
+         "words_a[i] == words_b[j]"),
+        ("antonyms get Wu-Palmer's", "(S == 0)", "(S >= 0)")]),
+    "is_stop_word": ("test_similarity_matrix_oracle", [
+        ("marks are words", " or not any(map(str.isalnum, word))", ""),
+        ("case counts", "word.casefold() in", "word in")]),
+    "UerbertAttention.spread": ("test_layer_oracle", [
+        ("S alone", "self.floor + (1 - self.floor) * prior", "prior"),
+        ("floor on top", "(1 - self.floor) * prior", "prior"),
+        ("no logarithm", "share.log()", "share"),
+        ("special tokens are unlike", "prior, word_index, segment, 1.0",
+         "prior, word_index, segment, 0.0")]),
+    "steps_up": ("test_tree_steps_oracle", [
+        ("the farthest word above", "meets.min(-1, initial=FAR)", "up.max(-1, initial=-1)"),
+        ("steps of the other word", "up[:, None], FAR)", "up[None], FAR)"),
+        ("a word is above itself", "above] = steps", "above] = steps + 1")]),
+    "syntax_masks": ("test_syntax_masks_oracle", [
+        ("parent and child changed", '("parent", 1, 0), ("child", 0, 1)',
+         '("parent", 0, 1), ("child", 1, 0)'),
+        ("siblings one step early", "d + one * other", "d"),
+        ("a's tree for both", "segment[:, :, None]].long()", "0 * segment[:, :, None]].long()"),
+        ("words across meet", ">= 0)[:, None, :] & same", ">= 0)[:, None, :]"),
+        ("no token sees itself", " | torch.eye(same.shape[1], dtype=torch.bool, "
+                                 "device=same.device)", "")]),
+    "masked_attention": ("test_masked_attention_oracle", [
+        ("no root", " / q.shape[-1] ** 0.5", ""),
+        ("queries are masked", "attention_weights(scores, allowed[:, None])",
+         "attention_weights(scores, allowed[:, None].transpose(2, 3))"),
+        ("masked scores are zero", "attention_weights(scores, allowed[:, None])",
+         "(scores * allowed[:, None]).softmax(-1)")]),
+    "topical_attention": ("test_topical_attention_oracle", [
+        ("empty sub-networks count", "attention_weights(results @ query, there)",
+         "(results @ query).softmax(-1)"),
+        ("no W_K", "w.weight[0] @ W_K.weight", "w.weight[0]"),
+        ("W_K transposed", "w.weight[0] @ W_K.weight", "W_K.weight @ w.weight[0]"),
+        ("no W_V", "return W_V(mixed)", "return (mixed)"),
+        ("the mean", "(weights.to(results.dtype)[..., None] * results).sum(2)",
+         "results.mean(2)")]),
+    "combined_attention": ("test_combined_attention_oracle", [
+        ("no 2", "2 * torch.sigmoid", "torch.sigmoid"),
+        ("far counts", "(-difference_scores", "(difference_scores"),
+        ("a sigmoid for tanh", "torch.tanh(", "torch.sigmoid("),
+        ("a sum for the product", "affinity * near)", "affinity + near)"),
+        ("N without root", "difference_scores(q, k) / size", "difference_scores(q, k)"),
+        ("padding counts", "affinity * near).masked_fill(~mask[:, None, None], 0.0)",
+         "affinity * near)")]),
+    "ComateformerAttention.attend": ("test_layer_oracle", [
+        ("the last heads", *BASE, "q[:, :h], k[:, :h], v[:, :h]",
+         "q[:, -h:], k[:, -h:], v[:, -h:]"),
+        ("plain heads in front", *BASE, "[merge_heads(mixed), plain]",
+         "[plain, merge_heads(mixed)]")]),
+    "SyntaxbertAttention.attend": ("test_layer_oracle", [
+        ("padding is seen", "prior & mask[:, None, None]", "prior"),
+        ("padding asks in vain", "prior & mask[:, None, None]", "prior & mask[:, None, :, None]"),
+        ("the mean of the released code's sum", "results.shape[2] ** 0.5", "results.shape[2]")]),
+    "wu_palmer": ("test_wu_palmer_oracle", [
+        ("depth once", "(i + j + 2 * d)", "(i + j + d)"),
+        ("the first common word", "max(found, 2 * d / (i + j + 2 * d))",
+         "found or 2 * d / (i + j + 2 * d)"),
+        ("the smallest", "max(found,", "min(found or 1,")])}
+PLANTED = {f"{function}, {name}": (function, oracle, edit)
+           for function, (oracle, edits) in MISTAKES.items() for name, *edit in edits}
+
+
+@pytest.mark.parametrize("function, oracle, edit", PLANTED.values(), ids=PLANTED)
+def test_a_classic_mistake_makes_an_oracle_fail(function, oracle, edit, monkeypatch):
+    task = Task("", f"comparators.{function}", "", {}, (Mistake.of("", "", *edit),))
+    wrong = edited(task, task.mistakes[0].edits)
+    assert wrong, "the text does not stand exactly once in the function"
+    *owner, name = task.path
+    right = find(comparators, task.path)
+    if owner:
+        monkeypatch.setattr(find(comparators, owner), name, wrong)
+    else:
+        right = getattr(right, "__wrapped__", right)            # without a cache before it
+        monkeypatch.setattr(right, "__code__", getattr(wrong, "__wrapped__", wrong).__code__)
+    wu_palmer.cache_clear()
+    with pytest.raises(AssertionError):
+        call(f"test_comparators.py::{oracle}", monkeypatch)
+    wu_palmer.cache_clear()
