@@ -1,8 +1,9 @@
 """Do methods differ from plain BERT, and could we have seen it? `python -m experiments.power RUNS`.
 
 Reads every finished run below the folders, lets each answer the split on which its best epoch was
-chosen, and compares it with the run of --against that has the same task and seed. For each task
-and model, for each model over its tasks, and for all:
+chosen, and compares it with the run of --against that has the same task and seed. Files of groups,
+such as comparison.json, have scores alone, so that "by both" and p are left out. For each task and
+model, for each model over its tasks, and for all:
 
     difference   in points of the task's first metric, the mean over seeds (and tasks, and models)
     by seeds     its 95 % interval by Student's t over the seeds: would other seeds say the same?
@@ -23,10 +24,12 @@ import numpy as np
 from tqdm import tqdm
 
 import train
+from experiments.compare import read_group
 from experiments.report import mean_and_interval
 from support import runs, tasks
+from support.checkpoints import listed
 from support.machine import say
-from support.options import Arguments, guarded, named
+from support.options import Arguments, guarded
 from support.pairs import load_pairs
 
 POINTS = 0.005          # what one would like to see
@@ -35,12 +38,16 @@ SURE = 1.960 + 0.842    # quantiles of the normal distribution: 5 % in two tails
 
 # ---- What the runs say --------------------------------------------------------------------------
 
-def find_runs(folders):
-    """dict task -> model -> seed -> folder of each finished run. Raises ValueError for two of one.
+def find_runs(folders, models):
+    """dict task -> model -> seed -> folder of each finished run. models: those asked for, or None.
+
+    Raises ValueError for two runs of one.
     """
     found = {}
     for path in sorted(path for folder in folders for path in Path(folder).rglob("result.json")):
         result = runs.read_result(path.parent)
+        if models and result["model"] not in models:
+            continue
         seeds = found.setdefault(result["task"], {}).setdefault(result["model"], {})
         if result["seed"] in seeds:
             raise ValueError(f"{path.parent}: {seeds[result['seed']]} is another run of "
@@ -80,6 +87,26 @@ def read_cells(found, against, changes):
     return cells
 
 
+def read_scores(files, against, models):
+    """([(task, model)], [(S,) differences]) of files of groups that vary the model, that of
+    `against` first. models: those asked for, or None.
+    """
+    keys, found = [], []
+    for path in map(Path, files):
+        first, *others = read_group(path)["runs"]
+        if first["values"].get("model") != against:
+            raise ValueError(f"{path}: its differences are not from --against {against}")
+        for run in others:
+            model, change = run["values"]["model"], run["difference"][run["selection_split"]]
+            if not models or model in models:
+                keys.append((run.get("task", path.stem), model))
+                found.append(np.array(next(iter(change.values()))["values"]))
+    if not keys:
+        raise ValueError(f"{', '.join(files)}: expected groups of several models"
+                         f"{f', some of {listed(models)}' if models else ''}")
+    return keys, found
+
+
 # ---- Numbers ------------------------------------------------------------------------------------
 
 def differences(metric, labels, theirs, ours):
@@ -112,32 +139,40 @@ def seeds_needed(values):
     return max(2, math.ceil((SURE * statistics.stdev(values) / POINTS) ** 2))
 
 
-def rows_of(cells, drawn):
-    """[(what, per seed, drawn)]: each cell, each model over its tasks, and all."""
-    found = [differences(*cell[1:]) for cell in cells]
-    rows = [(key, values, drawn[:, i]) for i, ((key, *_), values) in enumerate(zip(cells, found))]
-    models = [model for (_, model), *_ in cells]
+def rows_of(keys, found, drawn):
+    """[(what, differences by seed, drawn)]: each task and model, each model over its tasks, and
+    all models. found: (S,) of each of keys. drawn: (resamples, keys), perhaps no resamples.
+    """
+    rows = [(key, values, drawn[:, i]) for i, (key, values) in enumerate(zip(keys, found))]
+    models = [model for _, model in keys]
     for name in [name for name in dict.fromkeys(models) if models.count(name) > 1] + ["all models"]:
         chosen = [i for i, model in enumerate(models) if name in (model, "all models")]
         shared = min(len(found[i]) for i in chosen)
         values = np.mean([found[i][:shared] for i in chosen], axis=0)
         rows.append((("all tasks", name), values, drawn[:, chosen].mean(1)))
-    return rows if len(cells) > 1 else rows[:1]
+    return rows if len(keys) > 1 else rows[:1]
 
 
 def format_rows(rows):
     """The table of rows_of."""
     lines = [["task", "model", "seeds", "difference", "by seeds", "by both", "p", "seeds for .5"]]
     for key, values, drawn in rows:
-        change = mean_and_interval([float(x) for x in values])
-        ends = [change["low"], change["high"]], np.quantile(drawn, [0.025, 0.975])
-        shown = ["" if None in pair else "{:+.1f} to {:+.1f}".format(*(100 * x for x in pair))
-                 for pair in (ends[0], list(ends[1]))]
-        tail = min((drawn <= 0).mean(), (drawn >= 0).mean())
-        p = max(2 * tail, 1 / len(drawn))
-        lines.append([*key, str(len(values)), f"{100 * change['mean']:+.1f}", *shown,
-                      f"{min(p, 1.0):.3f}", str(seeds_needed(values.tolist()) or "")])
+        change = mean_and_interval(values.tolist())
+        by_seeds, by_both, p = "", "", ""
+        if change["low"] is not None:
+            by_seeds = as_interval(change["low"], change["high"])
+        if len(drawn):
+            by_both = as_interval(*np.quantile(drawn, [0.025, 0.975]))
+            tail = min((drawn <= 0).mean(), (drawn >= 0).mean())
+            p = f"{min(1.0, max(2 * tail, 1 / len(drawn))):.3f}"
+        lines.append([*key, str(len(values)), f"{100 * change['mean']:+.1f}", by_seeds, by_both, p,
+                      str(seeds_needed(values.tolist()) or "")])
     return runs.align(lines)
+
+
+def as_interval(low, high):
+    """Its ends in points."""
+    return f"{100 * low:+.1f} to {100 * high:+.1f}"
 
 
 # ---- The command line ---------------------------------------------------------------------------
@@ -145,17 +180,26 @@ def format_rows(rows):
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
     parser = Arguments("experiments.power", __doc__)
-    parser.add_argument("folders", nargs="+", metavar="RUNS", help="folders with runs below them")
+    parser.add_argument("places", nargs="+", metavar="RUNS",
+                        help="folders with runs below them, or files of groups")
     parser.add_argument("--against", default="bert", help="the model compared with")
+    parser.add_argument("--models", nargs="+", help="these alone (default: all that are there)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap")
     parser.add_argument("--data-dir", help="where the data sets are now (default: as trained)")
     given = parser.parse(argv)
-    with named("--resamples "):
-        if given["resamples"] < 1:
-            raise ValueError(f"{given['resamples']}: expected a number above 0")
-    changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
-    cells = read_cells(find_runs(given["folders"]), given["against"], changes)
-    say(format_rows(rows_of(cells, bootstrap(cells, given["resamples"]))))
+    if given["resamples"] < 1:
+        raise ValueError(f"--resamples {given['resamples']}: expected a number above 0")
+    places, against, models = given["places"], given["against"], given.get("models")
+    if all(Path(place).is_file() for place in places):
+        keys, found = read_scores(places, against, models)
+        drawn = np.zeros((0, len(keys)))
+    else:
+        changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
+        models = models and [against, *models]
+        cells = read_cells(find_runs(places, models), against, changes)
+        keys, found = [cell[0] for cell in cells], [differences(*cell[1:]) for cell in cells]
+        drawn = bootstrap(cells, given["resamples"])
+    say(format_rows(rows_of(keys, found, drawn)))
 
 
 if __name__ == "__main__":

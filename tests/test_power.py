@@ -4,6 +4,7 @@ import pytest
 
 from experiments import power
 from small_runs import of, result, run
+from support.files import write_json
 from support.options import guarded
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -46,9 +47,8 @@ def test_how_many_seeds_show_half_a_point():
 
 
 def test_rows_of_models_and_of_all():
-    cells = [cell("x", "m", [WRONG], [LABELS]), cell("y", "m", [LABELS], [WRONG]),
-             cell("y", "k", [WRONG], [LABELS])]
-    rows = power.rows_of(cells, np.arange(6.0).reshape(2, 3))
+    keys, found = [("x", "m"), ("y", "m"), ("y", "k")], np.array([[0.25], [-0.25], [0.25]])
+    rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
     assert [row[0] for row in rows] == [("x", "m"), ("y", "m"), ("y", "k"), ("all tasks", "m"),
                                         ("all tasks", "all models")]
     assert [row[1].tolist() for row in rows[2:]] == [[0.25], [0.0], [0.25 / 3]]
@@ -75,3 +75,25 @@ def test_runs_of_two_models(capsys):
     assert code == 2 and "--against dafa" in error
     code, _, error = command("nowhere")
     assert code == 2 and "nowhere" in error
+
+
+def test_files_of_groups_have_rows_by_seed_alone(capsys):
+    """0.1 and 0.3 points of DAFA and 0.3, 0.5 of DABERT are 0.2 and 0.4 of both."""
+    def group(first, *changes):
+        rows = [{"values": {"model": model}, "selection_split": "dev", "seeds": [0, 1],
+                 "metrics": {}, "difference": {"dev": {"accuracy": {
+                     "mean": 0.0, "low": None, "high": None, "values": list(values)}}}}
+                for model, values in ((first, (0.0, 0.0)), *changes)]
+        return {"vary": [["model", "bert", "dafa"]], "runs": rows}
+
+    write_json("x.json", group("bert", ("dafa", (0.001, 0.003)), ("dabert", (0.003, 0.005))))
+    assert power.main(["x.json"]) is None
+    *_, last = capsys.readouterr().out.splitlines()
+    # ± 12.706 times 0.1 points; (2.802 · 0.1414 / 0.5)² = 0.63, and of one seed nothing is known
+    assert last.split() == "all tasks all models 2 +0.3 -1.0 to +1.6 2".split()
+    power.main(["x.json", "--models", "dabert"])
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.4"]
+    write_json("y.json", group("dafa", ("bert", (0.1, 0.2))))
+    for args, said in ((["y.json"], "y.json"), (["x.json", "--models", "knowledge"], "knowledge")):
+        with pytest.raises(ValueError, match=said):
+            power.main(args)
