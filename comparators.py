@@ -30,7 +30,7 @@ from torch import nn
 
 from bert_min import (SelfAttention, Shown, attention_weights, check_options, linear, merge_heads,
                       record)
-from priors import FUNCTION_WORDS, relation_matrix
+from priors import FUNCTION_WORDS, load_wordnet, relation_matrix
 from semmatch import CALIBRATED, calibrated_attention, difference_scores, spread_prior
 
 # Axes: B batch, L tokens of the packed pair, d width of a state, H heads, k head size, n words of
@@ -39,15 +39,37 @@ from semmatch import CALIBRATED, calibrated_attention, difference_scores, spread
 
 # ---- UERBERT ------------------------------------------------------------------------------------
 
+@functools.cache
+def way_up(name):
+    """{synset: (steps up to it, senses from it to the root)} of all above a synset, and itself.
+
+    name: in WordNet, such as dog.n.01. Of several ways the nearest one up, the longest to the root.
+    """
+    synset, found, depth = load_wordnet().synset(name), {}, 0
+    for parent in synset.hypernyms() + synset.instance_hypernyms():
+        above = way_up(parent.name())
+        depth = max(depth, above[parent.name()][1])
+        for other, (steps, deep) in above.items():
+            known = found.get(other, (steps + 1, deep))
+            found[other] = min(known, (steps + 1, deep))
+    return {name: (0, depth + 1)} | found
+
+
 @functools.lru_cache(2 ** 18)
 def wu_palmer(word, other):
-    """How near two Facts are in the lexicon's tree, 0 to 1: 2d / (i + j + 2d), Wu and Palmer 1994.
+    """How near two words are in the lexicon's tree, 0 to 1: 2d / (i + j + 2d), Wu and Palmer 1994.
 
     i and j steps lead up to a common hypernym, which is d senses deep, the root 1. The largest
-    counts, over common hypernyms and first senses; 0 where there is none.
+    counts, over common hypernyms and first senses; 0 where there is none. In a table of relations
+    what is above a word is a root.
+
+    Args: word, other: priors.Facts.
     """
+    ways = [[way_up(name) for name in facts.first] or
+            [dict.fromkeys(facts.parents | facts.ancestors, (1, 1)) |
+             dict.fromkeys(facts.senses, (0, 1))] for facts in (word, other)]
     found = 0.0
-    for above, beyond in itertools.product(word.lineages, other.lineages):
+    for above, beyond in itertools.product(*ways):
         for key in above.keys() & beyond.keys():
             (i, d), (j, _) = above[key], beyond[key]
             found = max(found, 2 * d / (i + j + 2 * d))

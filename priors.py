@@ -188,14 +188,13 @@ class Facts:
     """What a lexicon knows of a word or expression, as sets of keys; related if they meet.
 
     senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms.
-    parents: keys that it shares with its co-hyponyms. lineages: of each first sense a dict, what is
-    above it, and itself -> (steps up to there, the longest way from there to the root, counted in
-    senses).
+    parents: keys that it shares with its co-hyponyms. first: its most frequent senses in WordNet,
+    one of each part of speech.
     """
 
-    def __init__(self, senses, opposites, ancestors, parents, lineages=()):
+    def __init__(self, senses, opposites, ancestors, parents, first=()):
         self.senses, self.opposites = senses, opposites
-        self.ancestors, self.parents, self.lineages = ancestors, parents, lineages
+        self.ancestors, self.parents, self.first = ancestors, parents, first
 
     @functools.cached_property
     def keys(self):
@@ -344,18 +343,15 @@ class Table(Lexicon):
             for x, y in rows:
                 x, y = x.casefold(), y.casefold()
                 for word, other in ((x, y), (y, x)):
-                    own = Facts({word}, set(), set(), set(), ({word: (0, 1)},))
-                    facts = self.table.setdefault(word, own)
+                    facts = self.table.setdefault(word, Facts({word}, set(), set(), set()))
                     if relation == "synonym":
                         facts.senses.add((x, y))
                     elif relation == "antonym":
                         facts.opposites.add(other)
                     elif relation == "cohyponym":
                         facts.parents.add((x, y))
-                        facts.lineages[0][x, y] = 1, 1
                     elif word == x:
                         facts.ancestors.add(y)
-                        facts.lineages[0][y] = 1, 1
         super().__init__(self.table)
 
     def base_forms(self, word):
@@ -384,7 +380,6 @@ class WordNet(Lexicon):
         if depth < 1:
             raise ValueError(f"WordNet: depth must be 1 or more, got {depth}")
         self.depth, self.wordnet, self.bases, self.known = depth, load_wordnet(), {}, {}
-        self.lineages = {}
         names = (name.replace("_", " ") for name in self.wordnet.all_lemma_names())
         super().__init__(name for name in names if not set(name.split()) <= FUNCTION_WORDS)
 
@@ -418,22 +413,8 @@ class WordNet(Lexicon):
             levels.append({above for s in levels[-1]
                            for above in s.hypernyms() + s.instance_hypernyms()})
         parents = {s for s in levels[1] if len(s.hyponyms()) <= MANY}
-        sets = senses, opposites, set().union(*levels[1:]), parents
-        lineages = tuple(self.lineage(s) for s in sorted(first))
-        return Facts(*({s.name() for s in synsets} for synsets in sets), lineages)
-
-    def lineage(self, synset):
-        """One of Facts.lineages: the nearest way up to each hypernym. Each synset is read once."""
-        if synset not in self.lineages:
-            found, depth = {}, 0
-            for parent in synset.hypernyms() + synset.instance_hypernyms():
-                above = self.lineage(parent)
-                depth = max(depth, above[parent.name()][1])
-                for name, (steps, deep) in above.items():
-                    known = found.get(name, (steps + 1, deep))
-                    found[name] = min(known, (steps + 1, deep))
-            self.lineages[synset] = {synset.name(): (0, depth + 1)} | found
-        return self.lineages[synset]
+        sets = senses, opposites, set().union(*levels[1:]), parents, first
+        return Facts(*({s.name() for s in synsets} for synsets in sets))
 
 
 def load_wordnet():
