@@ -20,7 +20,7 @@ import train
 from bert_min import PairTokenizer, SelfAttention
 from comparators import (ComateformerAttention, SyntaxbertAttention, UerbertAttention,
                          combined_attention, masked_attention, similarity_matrix, syntax_masks,
-                         topical_attention, tree_steps, wu_palmer)
+                         topical_attention, tree_steps, way_up, wu_palmer)
 from experiments import explain
 from oracles import comparators as loops
 from priors import FUNCTION_WORDS, Facts, Table, load_wordnet
@@ -159,6 +159,22 @@ def test_wu_palmer_oracle():
         both = Facts(*[set()] * 4, {"car", "puppy"})
         assert wu_palmer(both, facts["cat"]) == pytest.approx(4 / 7)    # puppy's 4/(2+1+4), not 2/5
         assert wu_palmer(facts["puppy"], facts["thing"]) == pytest.approx(2 / 5)
+
+
+def test_the_nearest_way_up_and_the_longest_to_the_root():
+    above = {"entity": [], "animal": ["entity"], "carnivore": ["animal"], "canine": ["carnivore"],
+             "pet": ["animal"], "dog": ["canine", "pet"]}
+
+    def synset(name):
+        ways = [synset(other) for other in above[name]]
+        return SimpleNamespace(name=lambda: name, hypernyms=lambda: ways[:1],
+                               instance_hypernyms=lambda: ways[1:])
+
+    way_up.cache_clear()
+    with mock.patch.object(comparators, "load_wordnet", lambda: SimpleNamespace(synset=synset)):
+        assert way_up("dog") == {"dog": (0, 5), "canine": (1, 4), "pet": (1, 3),
+                                 "carnivore": (2, 3), "animal": (2, 2), "entity": (3, 1)}
+    way_up.cache_clear()
 
 
 def test_wu_palmer_is_nltks():
@@ -491,9 +507,10 @@ def test_a_prior_is_given_what_its_class_needs():
         assert seen.pop() == tuple(part for need in needs for part in kinds[need])
         assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == (
             "facts" in needs)
-    wrong = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": "facts"})
-    with pytest.raises(ValueError, match="Own: NEEDS takes a tuple of parses, facts, words, got"):
-        batches.needs_of(wrong)
+    for needs in ("facts", ()):
+        wrong = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
+        with pytest.raises(ValueError, match="Own: NEEDS takes a tuple of parses, facts, words"):
+            batches.needs_of(wrong)
 
 
 def test_nothing_is_parsed_for_words_and_facts(monkeypatch):
