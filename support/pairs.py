@@ -21,7 +21,7 @@ def as_pair(task, a, b, label=None):
 
 
 def load_pairs(settings, limited=True):
-    """The task of train.Settings and its splits, cut as `limit` says.
+    """The task of train.Settings and its splits, cut as `held_out` and `limit` say if `limited`.
 
     -> (Task, dict split -> list of Pair)
     """
@@ -31,7 +31,7 @@ def load_pairs(settings, limited=True):
         task, splits = tasks.own_task(*files, columns, settings.positive or "")
     else:
         task, splits = tasks.load_task(settings.task, settings.data_dir, main_process())
-    if settings.held_out:
+    if settings.held_out and limited:
         splits = hold_out(task, splits, settings.held_out, settings.seed)
     if settings.limit and limited:
         splits = limit_pairs(task, splits, settings.limit, settings.seed)
@@ -45,11 +45,13 @@ def blocks_of(task, pairs):
 
 def hold_out(task, splits, share, seed):
     """A share of train, drawn by the seed in blocks of the task, stands where dev stood, so that
-    a recipe can be chosen and dev stays unread.
+    a recipe can be chosen and dev stays unread. Raises ValueError where no training pair is left.
     """
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
     held = max(1, round(share * len(blocks)))
+    if held == len(blocks):
+        raise ValueError(f"HELD_OUT={share:g}: takes all {len(splits['train'])} training pairs")
     train, dev = ([pair for block in part for pair in block]
                   for part in (blocks[held:], blocks[:held]))
     return splits | {"train": train, task.selection: dev}

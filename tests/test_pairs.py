@@ -77,6 +77,9 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
     monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
     settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
     assert load_pairs(settings)[1] == other
+    assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
+    with pytest.raises(ValueError, match="HELD_OUT=0.99: takes all 40"):
+        hold_out(task, splits, 0.99, 0)
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv"])
