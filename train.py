@@ -38,6 +38,7 @@ from support.options import (Arguments, check_values, find_class, guarded, keywo
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.words import Vocabulary
 
+LOOK = 10             # steps after which losses are looked at: then a GPU is waited for
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
 
 # A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
@@ -342,7 +343,7 @@ def train_model(settings, folder, resume=False):
     checkpoint = runs.read_checkpoint(folder, settings) if resume else None
     progress = checkpoint["progress"] if resume else runs.Progress(settings.optimizer)
     run, examples, new = set_up(settings, folder, progress, resume)
-    model, train_set, processes = run.model, examples["train"], machine.world()[1]
+    model, train_set = run.model, examples["train"]
     optimizer = make_optimizer(progress.optimizer, model, set(new), settings)
     scaler = machine.loss_scaler(settings.device, settings.precision)
     class_weights = run.class_weights(train_set.pairs)
@@ -370,24 +371,21 @@ def train_model(settings, folder, resume=False):
             begun = time.perf_counter()
             loss = add_gradients(run, forward, scaler, loader, len(share), len(batch),
                                  class_weights)
-            due = main_process() and time.monotonic() - saved > SAVE_SECONDS
             scaler.unscale_(optimizer)
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            loss, due, norm = machine.sum_over_processes(loss, due, norm / processes)
             overflow = scaler.is_enabled() and scaler.get_scale() > 1  # it skips this step
-            if not (math.isfinite(loss) and (math.isfinite(norm) or overflow)):
-                raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step "
-                                 f"{progress.step + 1}: lower --lr or --lr-new, or try "
-                                 f"--precision fp32")
             set_rates(optimizer, settings, progress.step, settings.epochs * steps)
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
             progress.step += 1
             progress.pairs += len(batch)
+            log.take(progress.step, loss, norm, optimizer.param_groups[0]["lr"], overflow)
+            due = False
+            if progress.step % LOOK == 0 or progress.step % steps == 0:
+                due = log.look(main_process() and time.monotonic() - saved > SAVE_SECONDS)
+                bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
             progress.train_seconds += time.perf_counter() - begun
-            log(step=progress.step, loss=loss, norm=norm, lr=optimizer.param_groups[0]["lr"])
-            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             if due:
                 runs.save_checkpoint(folder, model, optimizer, scaler, progress, settings.device)
                 saved = time.monotonic()

@@ -2,8 +2,8 @@
 
 `additive_scores` and `l1_distances` compare each query with each key number by number: L·L·A
 numbers for L tokens, which autograd would keep for the backward pass. Here both passes walk over
-the pairs block by block, and the backward pass computes its blocks again. Memory: B·L·L scores and
-one block, so it grows with L², never with L²·A.
+the pairs block by block, and the backward pass computes its blocks again; torch.cdist does that
+for distances. Memory: B·L·L scores and one block, so it grows with L², never with L²·A.
 
 Under torch.compile each score is one line, whose pairs the compiler never writes down.
 
@@ -18,21 +18,6 @@ from torch.autograd.function import once_differentiable
 # which wait for each other after each, do not wait often; 256 MB.
 BLOCK = {"cpu": 2 ** 19, "cuda": 2 ** 26}
 LIMIT = {torch.float32: 43.0, torch.float64: 350.0}  # of x, that e^(2x) may be a normal number
-
-
-def pair_blocks(keys, queries):
-    """Walks over all pairs of a query and a key in blocks of at most BLOCK numbers.
-
-    One query's row is a block where it alone is more than that.
-
-    Args: keys, queries: (B, L, A). Returns: one after the other, slices of sentences and of query
-    rows, and views whose sum, product or difference is the block (sentences, rows, L, A).
-    """
-    size, row = BLOCK.get(keys.device.type, 2 ** 22), max(1, keys.shape[1] * keys.shape[2])
-    many, rows = max(1, size // (row * max(1, queries.shape[1]))), max(1, size // row)
-    for b in (slice(i, i + many) for i in range(0, len(keys), many)):
-        for i in (slice(i, i + rows) for i in range(0, queries.shape[1], rows)):
-            yield b, i, keys[b, None], queries[b, i, None]
 
 
 class AdditiveScores(torch.autograd.Function):
@@ -51,12 +36,20 @@ class AdditiveScores(torch.autograd.Function):
 
     @staticmethod
     def blocks(keys, queries, split):
-        """pair_blocks with r for the views. split: keys, queries are the exponentials already."""
-        for b, i, k, q in pair_blocks(keys, queries):
-            if split:
-                yield b, i, torch.addcmul(k.new_ones(()), k, q).reciprocal_()
-            else:
-                yield b, i, (k + q).mul_(-2).sigmoid_()
+        """Slices of sentences and of query rows, and their r (sentences, rows, L, A), block by
+        block. One row is a block where it alone has more numbers than BLOCK.
+
+        split: keys, queries are the exponentials already.
+        """
+        size, row = BLOCK.get(keys.device.type, 2 ** 22), max(1, keys.shape[1] * keys.shape[2])
+        many, rows = max(1, size // (row * max(1, queries.shape[1]))), max(1, size // row)
+        for b in (slice(i, i + many) for i in range(0, len(keys), many)):
+            for i in (slice(i, i + rows) for i in range(0, queries.shape[1], rows)):
+                k, q = keys[b, None], queries[b, i, None]
+                if split:
+                    yield b, i, torch.addcmul(k.new_ones(()), k, q).reciprocal_()
+                else:
+                    yield b, i, (k + q).mul_(-2).sigmoid_()
 
     @staticmethod
     def forward(ctx, keys, queries, w):
@@ -102,38 +95,18 @@ def additive_scores(keys, queries, w):
     return w.sum() - 2 * (r * w).sum(-1)  # (B, L, L)
 
 
-class DifferenceScores(torch.autograd.Function):
-    """See l1_distances."""
-
-    @staticmethod
-    def forward(ctx, q, k):
-        ctx.save_for_backward(q, k)
-        scores = k.new_empty(*q.shape[:2], k.shape[1])  # (B, L, L)
-        for b, i, key, query in pair_blocks(k, q):
-            scores[b, i] = (query - key).abs_().sum(-1)
-        return scores  # (B, L, L)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, e):
-        q, k = ctx.saved_tensors
-        d_q, d_k = torch.empty_like(q), torch.zeros_like(k)
-        for b, i, key, query in pair_blocks(k, q):
-            slope = (query - key).sign_().mul_(e[b, i, :, None])
-            d_q[b, i] = slope.sum(2)
-            d_k[b] -= slope.sum(1)
-        return d_q, d_k
-
-
 def l1_distances(q, k):
     """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key.
 
-    torch.cdist is no faster on an AMD EPYC and keeps more for its backward pass, on a GPU L²·A
-    numbers.
+    torch.cdist gets a block of sentences at a time, because its backward pass on a GPU writes all
+    their pairs down.
 
     Args: q, k: (B, L, A), both float32 or both float64.
     Returns: (B, L, L), row i is q_i's.
     """
     if torch.compiler.is_compiling():
         return (q[:, :, None] - k[:, None]).abs().sum(-1)  # (B, L, L)
-    return DifferenceScores.apply(q, k)  # (B, L, L)
+    pairs = max(1, q.shape[1] * k.shape[1] * k.shape[2])
+    many = max(1, BLOCK.get(k.device.type, 2 ** 22) // pairs)
+    blocks = zip(q.split(many), k.split(many), strict=True)
+    return torch.cat([torch.cdist(query, key, p=1) for query, key in blocks])  # (B, L, L)

@@ -395,11 +395,11 @@ def load_weights(model, state, path):
 
 class Log:
     """log.jsonl, one event a line, of the main process. What came after a cut run's checkpoint is
-    dropped.
+    dropped. `loss` is that of the last step looked at.
     """
 
     def __init__(self, path, progress):
-        self.path, kept = Path(path), b""
+        self.path, self.taken, self.loss, kept = Path(path), [], math.nan, b""
         if not main_process():
             return
         if progress.step and self.path.exists():
@@ -417,6 +417,31 @@ class Log:
         if main_process():
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")
+
+    def take(self, step, loss, norm, lr, overflow):
+        """Keeps a training step's numbers where they are until `look`: a GPU goes on meanwhile.
+
+        loss: this process's share. norm: the gradient's. overflow: a norm that is not finite only
+        makes the scaler leave the step out.
+        """
+        self.taken.append((step, loss, norm, lr, overflow))
+
+    def look(self, due):
+        """Logs the steps taken since the last look. -> whether a process has something `due`
+
+        Raises ValueError where training has failed; what was saved before is sound.
+        """
+        shares = [x for _, loss, norm, _, _ in self.taken
+                  for x in (loss, norm / machine.world()[1])]
+        due, *sums = machine.sum_over_processes(due, *shares)
+        found = zip(self.taken, sums[::2], sums[1::2], strict=True)
+        for (step, _, _, lr, overflow), self.loss, norm in found:
+            if not (math.isfinite(self.loss) and (math.isfinite(norm) or overflow)):
+                raise ValueError(f"the loss is {self.loss}, the gradient's norm {norm} at step "
+                                 f"{step}: lower --lr or --lr-new, or try --precision fp32")
+            self(step=step, loss=self.loss, norm=norm, lr=lr)
+        self.taken = []
+        return bool(due)
 
 
 def judge_epoch(run, examples, progress, log):

@@ -158,7 +158,7 @@ def test_wu_palmer_oracle():
                 loops.wu_palmer(PARENTS, one, other))
         both = Facts(*[set()] * 4, {"car", "puppy"})
         assert wu_palmer(both, facts["cat"]) == pytest.approx(4 / 7)    # puppy's 4/(2+1+4), not 2/5
-        assert wu_palmer(both, facts["car"]) == 1                       # car's, whichever comes first
+        assert wu_palmer(both, facts["car"]) == 1                    # car's, whichever is first
         assert wu_palmer(facts["puppy"], facts["thing"]) == pytest.approx(2 / 5)
 
 

@@ -72,6 +72,7 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     assert_same_run("alone", "whole/model=dafa,limit=0.5,seed=1")
 
     monkeypatch.setattr(train, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(train, "LOOK", 1)
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 9, interrupt)
         assert command(*GRID, *test, "--out", "cut") == 130

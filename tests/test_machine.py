@@ -99,7 +99,7 @@ def step(*args):
 torch.nn.utils.clip_grad_norm_, runs.new_folder, runs.loss_sum = step, late, counted
 for name, args in {commands!r}.items():
     steps.clear(), pairs.clear(), dist.barrier()
-    train.SAVE_SECONDS = -1
+    train.SAVE_SECONDS, train.LOOK = -1, 1
     codes[name] = guarded(train.main, "train.py", args), sum(pairs), torch.initial_seed()
     here = [name for name in written if name.startswith(os.getcwd())]
     with open(f"../codes{{rank}}", "w") as file:

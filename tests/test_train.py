@@ -257,6 +257,7 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
 
     monkeypatch.setattr(runs, "save_checkpoint", save)
     monkeypatch.setattr(train, "SAVE_SECONDS", -1)
+    monkeypatch.setattr(train, "LOOK", 1)
     large = functools.partial(torch.amp.GradScaler, "cpu", 2.0 ** 20)
     monkeypatch.setattr(machine, "loss_scaler", lambda *args: large())
     start = next(beginning()[2].parameters()).clone()
@@ -563,7 +564,7 @@ def save(state, path):
         os.kill(os.getpid(), signal.SIGKILL)
     real(state, path)
 
-torch.save, train.SAVE_SECONDS = save, -1
+torch.save, train.SAVE_SECONDS, train.LOOK = save, -1, 1
 train.main({args!r})
 """
 
