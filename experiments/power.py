@@ -1,9 +1,9 @@
 """Do methods differ from plain BERT, and could we have seen it? `python -m experiments.power RUNS`.
 
 Reads every finished run below the folders, lets each answer the split on which its best epoch was
-chosen, and compares it with the run of --against that has the same task and seed. Files of groups,
-such as comparison.json, have scores alone, so that "by both" and p are left out. For each task and
-model, for each model over its tasks, and for all:
+chosen, or --split, and compares it with the run of --against that has the same task and seed. Files
+of groups, such as comparison.json, have scores alone, so that "by both" and p are left out. For
+each task and model, for each model over its tasks, and for all:
 
     difference   in points of the task's first metric, the mean over seeds (and tasks, and models)
     by seeds     its 95 % interval by Student's t over the seeds: would other seeds say the same?
@@ -58,16 +58,17 @@ def find_runs(folders, models):
     return found
 
 
-def read_answers(folder, changes):
-    """(metric, labels (N,), answers (N,)) of a run on the split that its best epoch was chosen on.
-    """
+def read_answers(folder, split, changes):
+    """(metric, labels (N,), answers (N,)) of a run on a split; None: that of its best epoch."""
     run = train.open_run(folder, **changes)
-    pairs = load_pairs(run.settings)[1][run.task.selection]
+    pairs = load_pairs(run.settings)[1].get(split or run.task.selection, [])
     labels = np.array([pair.label for pair in pairs])
+    if not pairs or None in labels:
+        raise ValueError(f"--split {split}: {run.task.name} has no labels there")
     return run.task.metrics[0], labels, np.array(runs.answers(run.logits(pairs), run.task))
 
 
-def read_cells(found, against, changes):
+def read_cells(found, against, split, changes):
     """[((task, model), metric, labels (N,), theirs (S, N), ours (S, N))], S seeds that both have.
     """
     cells = []
@@ -76,7 +77,7 @@ def read_cells(found, against, changes):
         for model in sorted(models, key=lambda name: name != against):
             seeds = sorted(models[model].keys() & models.get(against, {}).keys())
             for seed in tqdm(seeds, f"{task} {model}", leave=False):
-                known[model, seed] = read_answers(models[model][seed], changes)
+                known[model, seed] = read_answers(models[model][seed], split, changes)
             if model != against and seeds:
                 metric, labels, _ = known[model, seeds[0]]
                 theirs, ours = (np.array([known[name, seed][2] for seed in seeds])
@@ -87,9 +88,9 @@ def read_cells(found, against, changes):
     return cells
 
 
-def read_scores(files, against, models):
+def read_scores(files, against, models, split):
     """([(task, model)], [(S,) differences]) of files of groups that vary the model, that of
-    `against` first. models: those asked for, or None.
+    `against` first. models: those asked for, or None. split: None: that of the best epochs.
     """
     keys, found = [], []
     for path in map(Path, files):
@@ -97,13 +98,15 @@ def read_scores(files, against, models):
         if first["values"].get("model") != against:
             raise ValueError(f"{path}: its differences are not from --against {against}")
         for run in others:
-            model, change = run["values"]["model"], run["difference"][run["selection_split"]]
-            if not models or model in models:
+            model, change = run["values"]["model"], run["difference"]
+            change = change.get(split or run["selection_split"])
+            if change and (not models or model in models):
                 keys.append((run.get("task", path.stem), model))
                 found.append(np.array(next(iter(change.values()))["values"]))
     if not keys:
         raise ValueError(f"{', '.join(files)}: expected groups of several models"
-                         f"{f', some of {listed(models)}' if models else ''}")
+                         f"{f', some of {listed(models)}' if models else ''}"
+                         f"{f', with scores of --split {split}' if split else ''}")
     return keys, found
 
 
@@ -184,19 +187,21 @@ def main(argv=None):
                         help="folders with runs below them, or files of groups")
     parser.add_argument("--against", default="bert", help="the model compared with")
     parser.add_argument("--models", nargs="+", help="these alone (default: all that are there)")
+    parser.add_argument("--split", help="that is answered (default: as the best epoch was chosen)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap")
     parser.add_argument("--data-dir", help="where the data sets are now (default: as trained)")
     given = parser.parse(argv)
     if given["resamples"] < 1:
         raise ValueError(f"--resamples {given['resamples']}: expected a number above 0")
     places, against, models = given["places"], given["against"], given.get("models")
+    split = given.get("split")
     if all(Path(place).is_file() for place in places):
-        keys, found = read_scores(places, against, models)
+        keys, found = read_scores(places, against, models, split)
         drawn = np.zeros((0, len(keys)))
     else:
         changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
         models = models and [against, *models]
-        cells = read_cells(find_runs(places, models), against, changes)
+        cells = read_cells(find_runs(places, models), against, split, changes)
         keys, found = [cell[0] for cell in cells], [differences(*cell[1:]) for cell in cells]
         drawn = bootstrap(cells, given["resamples"])
     say(format_rows(rows_of(keys, found, drawn)))

@@ -62,13 +62,19 @@ def test_runs_of_two_models(capsys):
 
     for model in ("bert", "dabert"):
         for seed in (0, 1):
-            assert run(*of(model), "--seed", seed, "--epochs", 1, out=f"runs/{model}{seed}") == 0
+            assert run(*of(model), "--seed", seed, "--epochs", 1, "--test-file", "train.tsv",
+                       "--test", out=f"runs/{model}{seed}") == 0
     capsys.readouterr()
     code, out, _ = command("runs")
-    scores = [[result(f"runs/{model}{seed}")["metrics"]["dev"]["accuracy"] for seed in (0, 1)]
-              for model in ("bert", "dabert")]
-    change = 100 * sum(b - a for a, b in zip(*scores)) / 2
-    assert code == 0 and out.splitlines()[1].split()[:4] == ["own", "dabert", "2", f"{change:+.1f}"]
+    on_test = command("runs", "--split", "test")[1]
+    for split, file, out in (("dev", "result.json", out), ("test", "test.json", on_test)):
+        a, b = ([result(f"runs/{model}{seed}", file)["metrics"][split]["accuracy"]
+                 for seed in (0, 1)] for model in ("bert", "dabert"))
+        change = 50 * (sum(b) - sum(a))
+        assert out.splitlines()[1].split()[:4] == ["own", "dabert", "2", f"{change:+.1f}"]
+    assert code == 0
+    code, _, error = command("runs", "--split", "exam")
+    assert code == 2 and "--split exam: own has no labels" in error
     code, _, error = command("runs", "runs/bert0")
     assert code == 2 and "another run of bert on own, seed 0" in error
     code, _, error = command("runs", "--against", "dafa")
@@ -94,6 +100,7 @@ def test_files_of_groups_have_rows_by_seed_alone(capsys):
     power.main(["x.json", "--models", "dabert"])
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.4"]
     write_json("y.json", group("dafa", ("bert", (0.1, 0.2))))
-    for args, said in ((["y.json"], "y.json"), (["x.json", "--models", "knowledge"], "knowledge")):
+    for args, said in ((["y.json"], "y.json"), (["x.json", "--models", "knowledge"], "knowledge"),
+                       (["x.json", "--split", "test"], "--split test")):
         with pytest.raises(ValueError, match=said):
             power.main(args)
