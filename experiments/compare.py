@@ -292,7 +292,7 @@ def draw_groups(file, *places):
     """Draws the groups of folders, or of files such as comparison.json, into an SVG file."""
     panels = []
     for path in map(group_file, places):
-        panels += make_panels(read_group(path), path.stem)
+        panels += make_panels(read_group(path), path.stem if path.name != FILE else "")
     if not panels:
         raise ValueError(f"--picture {file}: expected FILE.svg and groups of several settings")
     write_picture(file, panels)

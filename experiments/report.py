@@ -161,13 +161,14 @@ def make_panels(group, name=""):
     """[(title, [(row, difference), ...])]: a panel for each task and for each combination of what
     varies behind the first setting; a row for each value of that but the first.
 
-    name: of the task where the group's file does not tell it.
+    name: of the group, shown where it is not the task's; the task's where the file has none.
     """
     (option, first, *_), found = group["vary"][0], {}
     for run in group["runs"]:
         split, metric = main_score(run)
         more = [f"{x} {as_text(y)}" for x, y in run["values"].items() if x not in (option, "task")]
-        task = ", ".join([run.get("task", name), *more])
+        task = run.get("task", name)
+        task = ", ".join([task if name in ("", task) else f"{task} ({name})", *more])
         if run["values"][option] == first:
             score = percent(run["metrics"][split][metric])
             title = f"{task}, {split} {metric}: difference from {as_text(first)}, {score}"

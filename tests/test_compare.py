@@ -2,6 +2,7 @@
 import json
 import math
 import re
+import shutil
 import statistics
 from pathlib import Path
 from xml.etree import ElementTree
@@ -206,6 +207,17 @@ def test_the_picture_of_real_results():
         assert places == pytest.approx(expected, abs=1)
         assert ("open" in dot.get("class")) == (change["low"] <= 0 <= change["high"])
         assert {row["values"]["model"], report.percent(change, "+")} <= {x.text for _, x in parts}
+
+
+def test_two_groups_of_a_task_have_two_names():
+    """A file's name stands beside its task's where they differ; older files have theirs alone."""
+    places = [RESULTS / f"{name}.json" for name in ("mrpc", "mrpc-6")]
+    Path("group").mkdir()
+    shutil.copy(places[1], "group/comparison.json")
+    assert command("--picture", "x.svg", *places, "group") == 0
+    svg = Path("x.svg").read_text("utf-8")
+    titles = re.findall(r">(.*), dev accuracy: difference from bert", svg)
+    assert titles == ["mrpc", "mrpc (mrpc-6)", "mrpc"]
 
 
 def test_runs_below_a_folder_are_listed(trained, capsys):
