@@ -99,7 +99,7 @@ def l1_distances(q, k):
     """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key.
 
     torch.cdist gets a block of sentences at a time, because its backward pass on a GPU writes all
-    their pairs down.
+    their pairs down. (On a CPU that pass takes one thread.)
 
     Args: q, k: (B, L, A), both float32 or both float64.
     Returns: (B, L, L), row i is q_i's.
