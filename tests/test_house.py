@@ -396,17 +396,21 @@ def percent(x):
     return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
 
 
-@pytest.mark.parametrize("name", ["toy", "mrpc", "mrpc-6", "rte", "stsb", "sick"])
-def test_tables_of_results_are_those_of_the_files(name):
+@pytest.mark.parametrize("name, split", [
+    ("toy", "dev"), ("mrpc", "dev"), ("mrpc-6", "dev"), ("rte", "dev"), ("stsb", "dev"),
+    ("sick", "dev"), ("sick", "test")])
+def test_tables_of_results_are_those_of_the_files(name, split):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote."""
     runs = json.loads(source(f"tests/results/{name}.json"))["runs"]
     seeds = ", ".join(map(str, runs[0]["seeds"]))
-    rows = table("docs/results.md", f"| {name} dev, seeds {seeds} |" if name != "toy"
+    rows = table("docs/results.md", f"| {name} {split}, seeds {seeds} |" if name != "toy"
                  else "| | all |")[1:]
-    short = table("README.md", "| | MRPC accuracy | RTE accuracy | STS-B Pearson |")[1:]
-    short = short if name not in ("sick", "mrpc-6") else [None] * len(runs)  # README: no column
+    _, *short = table("README.md", "| | MRPC accuracy | RTE accuracy | STS-B Pearson |")
+    column = {"mrpc dev": 1, "rte dev": 2, "stsb dev": 3, "sick test": 4}.get(f"{name} {split}")
+    short = short if column else []
+    short += [None] * (len(runs) - len(short))  # README leaves the neighbours out
     for row, brief, run in zip(rows, short, runs, strict=True):
-        model, scores = run["values"]["model"], run["metrics"]["dev"]
+        model, scores = run["values"]["model"], run["metrics"][split]
         metric, *others = scores
         if name == "toy":
             unseen = run["metrics"]["dev_unseen"][metric]
@@ -415,14 +419,16 @@ def test_tables_of_results_are_those_of_the_files(name):
             continue
         values = ", ".join(f"{100 * value:.1f}" for value in scores[metric]["values"])
         assert row[0].endswith(f"(`--model {model}`)")
+        assert (f", seeds {', '.join(map(str, run['seeds']))} " in row[0]) == (
+            run["seeds"] != runs[0]["seeds"])
         assert row[1:3] == [percent(scores[metric]), values]
         assert row[4:-1] == [percent(scores[other]) for other in others]
         if model != "bert":
-            change = run["difference"]["dev"][metric]
+            change = run["difference"][split][metric]
             by, low, high = (100 * change[end] for end in ("mean", "low", "high"))
             assert row[3] == f"{by:+.1f} ({low:+.1f} to {high:+.1f})"
         if brief:
-            assert brief[["mrpc", "rte", "stsb"].index(name) + 1] == row[1]
+            assert brief[column] == row[1]
 
 
 def test_requirements():
