@@ -435,11 +435,12 @@ class Log:
                   for x in (loss, norm / machine.world()[1])]
         due, *sums = machine.sum_over_processes(due, *shares)
         found = zip(self.taken, sums[::2], sums[1::2], strict=True)
-        for (step, _, _, lr, overflow), self.loss, norm in found:
-            if not (math.isfinite(self.loss) and (math.isfinite(norm) or overflow)):
-                raise ValueError(f"the loss is {self.loss}, the gradient's norm {norm} at step "
-                                 f"{step}: lower --lr or --lr-new, or try --precision fp32")
-            self(step=step, loss=self.loss, norm=norm, lr=lr)
+        for (step, _, _, lr, overflow), loss, norm in found:
+            if not (math.isfinite(loss) and (math.isfinite(norm) or overflow)):
+                raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step {step}: "
+                                 f"lower --lr or --lr-new, or try --precision fp32")
+            self(step=step, loss=loss, norm=norm, lr=lr)
+            self.loss = loss
         self.taken = []
         return bool(due)
 
