@@ -1,7 +1,8 @@
 """Several settings and seeds through the loop, and their table: `python -m experiments.compare`.
 
     --vary model bert dafa --vary task mrpc rte --seeds 5     every combination, five runs of each
-    --resume FOLDER [--test]                  goes on where a group of runs was cut off
+    --resume FOLDER [--test]                  goes on where a group of runs was cut off, or takes
+                                              runs off a process that is at it, side by side
     --show FOLDER                             its table again, or a line for each run below FOLDER
     --picture FILE.svg FOLDER_OR_JSON ...     the differences that groups found, drawn
 
@@ -12,6 +13,7 @@ A group's folder holds the folder of each run, which train.py can use, compariso
 comparison.json, the group: vary and runs, see experiments.report; seeds; shared, what all runs
 were given; test, whether test was scored.
 """
+import contextlib
 import itertools
 import math
 import os
@@ -195,7 +197,7 @@ def check_model(settings):
 # ---- Running ------------------------------------------------------------------------------------
 
 def run_group(folder, group):
-    """Trains what is not finished yet, writes what came out after each setting, and shows it."""
+    """Trains what is not finished and no other process trains, then shows what came out."""
     variants = plan(group["vary"], group["shared"])
     with machine.main_process_first():
         check_data([settings for _, settings in variants], group["test"])
@@ -203,23 +205,18 @@ def run_group(folder, group):
             check_model(settings)
         if main_process():
             folder.mkdir(parents=True, exist_ok=True)
-            write_json(folder / FILE, group)
-    total, number, first = len(variants) * len(group["seeds"]), 0, {}
-    group["runs"] = []
-    for values, settings in variants:
-        results = []
-        for seed in group["seeds"]:
-            number += 1
-            name = ",".join(f"{key}={as_text(x)}" for key, x in (values | {"seed": seed}).items())
-            say(f"\nrun {number} of {total}: {name}")
-            place = folder / quote(name, safe=",=+: ")
-            results.append(run_one(replace(settings, seed=seed, out=str(place)), group["test"]))
-        option, *others = values
-        compared = first.setdefault(tuple(values[name] for name in others), results)
-        tasks_differ = option == "task"  # then there is nothing to subtract
-        group["runs"].append(summarize(values, results, None if tasks_differ else compared))
+            gather_results(folder, group, variants)
+    todo = [(one, seed) for one in variants for seed in group["seeds"]]
+    for number, ((values, settings), seed) in enumerate(todo, 1):
+        place = folder / name_of(values, seed)
+        say(f"\nrun {number} of {len(todo)}: {place.name}")
+        with taken(place) as ours:
+            if ours:
+                run_one(replace(settings, seed=seed, out=str(place)), group["test"])
+            else:
+                say("another process trains it")
         if main_process():
-            write_json(folder / FILE, group)
+            gather_results(folder, group, variants)
     panels = make_panels(group)
     if main_process() and panels:
         write_picture(folder / "comparison.svg", panels)
@@ -227,19 +224,51 @@ def run_group(folder, group):
     say(f"{folder} has the runs, {FILE}{' and comparison.svg' if panels else ''}")
 
 
+def name_of(values, seed):
+    """The name of a run's folder in its group's."""
+    name = ",".join(f"{key}={as_text(x)}" for key, x in (values | {"seed": seed}).items())
+    return quote(name, safe=",=+: ")
+
+
+@contextlib.contextmanager
+def taken(folder):
+    """Around the work in a run's folder. -> False where a process of another command is at it"""
+    with contextlib.ExitStack() as stack:
+        def take():
+            with contextlib.suppress(runs.Held):
+                stack.enter_context(runs.held(folder))
+                return True
+            return False
+        yield machine.from_main_process(take)
+
+
 def run_one(settings, test):
-    """Trains one run unless that is done, scores test where that is asked for. -> its result"""
+    """Trains one run and scores test where that is asked for, unless it is done."""
     folder = Path(settings.out)
-    if (folder / "result.json").exists():
-        result = read_json(folder / "result.json")
-    else:
-        result = train.train_model(settings, folder, (folder / "last.pt").exists())
-    if test and (folder / "test.json").exists():
-        result["metrics"] |= read_json(folder / "test.json")["metrics"]
-    elif test:
+    if not (folder / "result.json").exists():
+        train.train_model(settings, folder, (folder / "last.pt").exists())
+    if test and not (folder / "test.json").exists():
         run = train.open_run(folder, device=settings.device)
-        result["metrics"] |= runs.score_test(run, load_test_splits(settings))
-    return result
+        runs.score_test(run, load_test_splits(settings))
+
+
+def gather_results(folder, group, variants):
+    """The group's "runs", and its file: every setting up to the first that is not finished."""
+    group["runs"], first = [], {}
+    for values, _ in variants:
+        places = [folder / name_of(values, seed) for seed in group["seeds"]]
+        files = [place / "result.json" for place in places]
+        tests = [place / "test.json" for place in places if group["test"]]
+        if not all(file.exists() for file in files + tests):
+            break
+        results = [read_json(file) for file in files]
+        for result, file in zip(results, tests):
+            result["metrics"] |= read_json(file)["metrics"]
+        option, *others = values
+        compared = first.setdefault(tuple(values[name] for name in others), results)
+        tasks_differ = option == "task"  # then there is nothing to subtract
+        group["runs"].append(summarize(values, results, None if tasks_differ else compared))
+    write_json(folder / FILE, group)
 
 
 # ---- Showing ------------------------------------------------------------------------------------
@@ -258,7 +287,8 @@ def show_group(folder, group):
     """Prints a group's tables."""
     settings = math.prod(len(values) for _, *values in group["vary"])
     if len(group["runs"]) < settings:
-        say(f"{len(group['runs'])} of {settings} settings are finished; --resume {folder} goes on")
+        say(f"{len(group['runs'])} of {settings} settings are finished; --resume {folder} goes on "
+            f"with what no process trains")
     if group["runs"]:
         say(f"\n{format_tables(group)}\n")
         chosen = dict.fromkeys(run["selection_split"] for run in group["runs"])
@@ -315,7 +345,7 @@ def command_line():
                        help="an option of training and its values; twice: every combination")
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
-    group.add_argument("--resume", metavar="FOLDER", help="go on with a group that was cut off")
+    group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
     group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
     group.add_argument("--picture", nargs="+", metavar="FILE",
                        help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")

@@ -50,12 +50,16 @@ def new_folder(out, name, below="runs", make=False):
                 return folder
 
 
+class Held(ValueError):
+    """Another process works in a run's folder."""
+
+
 @contextlib.contextmanager
 def held(folder):
     """Around all that writes into a run's folder: no other process does so meanwhile.
 
     Makes the folder, and removes it where no run was begun in it. Ctrl-C says what goes on. Raises
-    ValueError where another process holds it.
+    Held where another process has it.
     """
     if not main_process():
         yield
@@ -66,8 +70,8 @@ def held(folder):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             Path(lock.name).stat()  # who held it may have removed it just now
         except (BlockingIOError, FileNotFoundError):
-            raise ValueError(f"{folder}: another process trains there; wait for it, or name "
-                             f"another folder") from None
+            raise Held(f"{folder}: another process trains there; wait for it, or name another "
+                       f"folder") from None
         try:
             yield
         except KeyboardInterrupt:

@@ -14,6 +14,7 @@ import priors
 import train
 from experiments import compare, report
 from small_runs import OWN, ROOT, TINY, assert_same_run, at_call, interrupt, result, run
+from support import runs
 from support.files import write_json
 from support.options import guarded
 
@@ -40,7 +41,6 @@ def faked(monkeypatch):
         found = {"task": settings.task, "model": settings.model, "seed": settings.seed,
                  "best_epoch": 1, "selection_split": "dev",
                  "metrics": {"dev": {"accuracy": score, "voice": 0.5}}}
-        folder.mkdir(parents=True)
         (folder / "log.jsonl").write_text("")
         write_json(folder / "result.json", found)
         return found
@@ -96,6 +96,20 @@ def test_without_options_it_is_bert_beside_dafa(faked, capsys):
     assert command("--resume", "runs/compare-model", "--lr", "1") == 2 and len(faked) == 6
     assert command("--vary", "without", "none", "tree,gates", "--out", "parts") == 0
     assert [s.without for s in faked[6:]] == ["none", "tree,gates"]
+
+
+def test_processes_share_the_runs_of_a_group(faked, capsys):
+    """A second one takes what the first does not hold; the last to finish shows all."""
+    with runs.held(Path("group/model=bert,seed=1")):
+        assert command("--seeds", "2", "--out", "group") == 0
+        assert [(s.model, s.seed) for s in faked] == [("bert", 0), ("dafa", 0), ("dafa", 1)]
+        printed = capsys.readouterr().out
+        assert re.findall("(.*)\nanother process", printed) == [
+            "run 2 of 4: model=bert,seed=1"]
+        assert "0 of 2 settings" in printed and not result("group", "comparison.json")["runs"]
+    assert command("--resume", "group") == 0 and len(faked) == 4
+    assert len(result("group", "comparison.json")["runs"]) == 2
+    assert "difference from bert, 2 seeds" in capsys.readouterr().out
 
 
 def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
