@@ -243,7 +243,7 @@ def training_batches(lengths, batch_size, seed, block=1):
     """All places in a random order decided by seed, in batches of like lengths.
 
     Places are sorted by length within pools of 50 batches, then batches are shuffled. Runs of
-    `block` neighbours stay together (see support.tasks.Task).
+    `block` neighbours stay together (see support.tasks.Task) if batch_size is a multiple of it.
     """
     rng, whole = random.Random(seed), len(lengths) // block * block
     blocks = [range(i, i + block) for i in range(0, whole, block)]

@@ -362,7 +362,9 @@ class PairTokenizer:
 
     @classmethod
     def train(cls, texts, vocab_size=8000):
-        """Learn lower-case WordPiece from texts: at most vocab_size pieces, and always the same."""
+        """Learn lower-case WordPiece from texts, always the same: vocab_size pieces at most, though
+        two for each letter in any case.
+        """
         tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(texts)
         # The trainer numbers inner letters in a random order and breaks ties by number: name them.
         normal = "".join(tokenizer.normalizer.normalize_str(text) for text in texts)

@@ -11,8 +11,8 @@ Papers
 The five papers' tables compare with the first two; the third is later. Each is a subclass of
 bert_min.SelfAttention, as in semmatch.py.
 
-Assumes: we read the released code of the first two, and of all three pages only what others tell.
-So formulas have no numbers here, and what is from the code is said to be.
+Assumes: we read the released code of the first two, and of all three papers only what others tell.
+So formulas have no numbers here; what is from the code is said to be; what "the paper" has is told.
 
 Names (ours | UERBERT | Syntax-BERT | Comateformer)
     q, k, v | Q, K, V | Q, K, V | Q, K, V         prior | S | trees | -
@@ -62,6 +62,9 @@ def wu_palmer(word, other):
     i and j steps lead up to a common hypernym, which is d senses deep, the root 1. The largest
     counts, over common hypernyms and first senses; 0 where there is none. In a table of relations
     what is above a word is a root.
+    Departs: nltk, which the released code asks, puts one more root above all verbs, adjectives and
+        adverbs, and compares them with nouns: any two adjectives have ½, eat and buy ⅓. Here words
+        without a common hypernym have 0.
 
     Args: word, other: priors.Facts.
     """
@@ -86,8 +89,9 @@ def similarity_matrix(words_a, words_b, facts_a, facts_b):
         senses make chance pairs similar and like ones unlike. Ours is that of the first senses, the
         most frequent ones (wu_palmer). It also finds no synonym in an inflected word, so
         that dogs and dogs are less than 1; ours are synonyms (priors.relation_matrix).
-    Assumes: stop words are priors.FUNCTION_WORDS, and marks without a letter or digit, which the
-        released code deletes; its own list has 33 words.
+    Assumes: antonyms are a word's own and their synonyms. Stop words are priors.FUNCTION_WORDS, and
+        marks without a letter or digit, which the released code deletes. Of its scripts one has a
+        list of 34 stop words, and antonyms; that which makes its matrices has neither.
     """
     S = relation_matrix(facts_a, facts_b)[..., :2].any(-1).astype(np.float32)  # (n, m)
     known_a, known_b = ([(known or {}).get(1) for known in facts] for facts in (facts_a, facts_b))
@@ -115,10 +119,12 @@ class UerbertAttention(SelfAttention):
         multiply the weights, not the scores. A weight times 0 would be forbidden, where the page
         has the score 0 (all stop words of the other sentence), so that S = 0 leaves a share of it:
         weight_ij ∝ (floor + (1 - floor) S_ij) exp(q_i·k_j / √d_k). S = 1 everywhere is plain
-        attention; a larger S never lowers its own weight. `printed` {"product"} is the page.
+        attention; a larger S never lowers its own weight. `printed` {"product"} multiplies scores,
+        as the formula and the released code do, which until 2022 left S unused.
     Assumes: floor = ½, the factor (1 + S) / 2; a version of the released code has it in a comment,
-        on scores. S is 1 within a sentence and at special tokens, which in the released code are 0
-        towards the other sentence. That code masks padding in the first layer alone; we, in all.
+        on scores. S is 1 within a sentence and at special tokens. In the released code [CLS] and
+        the last [SEP] have 0 towards the other sentence, and the middle [SEP] towards everything;
+        it masks padding in the first layer alone; we, in all.
     """
 
     PRIOR, NEEDS = similarity_matrix, ("words", "facts")
@@ -189,8 +195,8 @@ def syntax_masks(prior, word_index, segment, distance, without=frozenset()):
 
     Assumes: all pieces of a word have its relations; special tokens have none, and belong to the
         sentence before them. Siblings are all words with a common word above, as in the released
-        code, which counts their distance alike; its last version leaves the tree's masks out and
-        makes copies of the full one.
+        code, which counts their distance alike; the version we saw leaves the tree's masks out
+        and makes copies of the full one.
 
     Args: prior: int (B, w, w, 2) of tree_steps. word_index, segment: int64 (B, L). distance: k.
     Returns: bool (B, R, L, L), R = 3k + 2 or fewer, in this order.
@@ -260,8 +266,11 @@ class SyntaxbertAttention(SelfAttention):
     """One attention for each kind of relation in the trees, and one over what these found.
 
     without: "parent", "child", "sibling", "pairwise", "full", one kind of mask; "topical": the sum
-    of the R results, divided by √R, which is what the released code does.
-    Departs: the released code has it in every layer; `layers` says which, the first by default.
+    of the R results, divided by √R, as in the released code. But there a token without a key
+    attends to everything; here it gets 0, so that [CLS], with keys in 2 of 11, shrinks.
+    Departs: the paper attends over what whole sub-networks found; here, as in the released code,
+        each layer does so over its attentions. That code has it in every layer; `layers` says
+        which, the first by default.
     Assumes: distance = 3 (in the released code an option, 1 by default); one more costs three more
         attentions. No sub-network has weights of its own.
     """
@@ -346,7 +355,7 @@ class ComateformerAttention(SelfAttention):
 
     without, ours: "affinity" or "difference", one of its two factors.
     Departs: the paper has it in 50, 40 and 30 % of the heads of its first three layers. All layers
-        that carry it have one `share` here.
+        that carry it have one `share` here, and by default the first alone does.
     Assumes: the first heads are those; share · H is rounded, and at least one.
     """
 

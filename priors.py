@@ -5,8 +5,8 @@ b: are they equal, and their heads, and the relations to these (M), do the subtr
 (S), are they rare (tf-idf)? The result, M_F (n, m), calibrates attention in semmatch.
 
 "Using External knowledge to Enhanced PLM for Semantic Matching" (Li and Yuan; cited as Knowledge),
-section 3.2, asks a lexicon about both words: is one a synonym of the other, an antonym, a hypernym
-(k_ij)?
+sections 3.1 and 3.2, asks a lexicon about both words: is one a synonym of the other, an antonym, a
+hypernym (k_ij)?
 
     the paper            here                           the paper    here
     𝒟_A^i  trigram       word i, its head, its type     θ            theta = 2 (appendix)
@@ -116,7 +116,7 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
     Departs: α counts once, for a leaf as well. The text calls it "a fixed score to the child nodes
         of matching trigram pair"; we give it to the matching pair itself, and that of matching
         children reaches their heads as ν α.
-    Raises ValueError when the heads of a are no tree.
+    The heads must be trees, which is not looked at here: support.parses.Parse looks at its own.
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = float(alpha) * match  # (n+1, m+1)
@@ -149,8 +149,8 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
     if set(without) - {"tree", "subgraph", "tfidf"}:
         raise ValueError(f"dependency_matrix: without takes tree, subgraph, tfidf; "
                          f"got {sorted(without)}")
-    alone = {"tree", "subgraph"} <= set(without) and "tfidf" not in without
-    M = float(alone) if "tree" in without else tree_similarity(a, b)
+    only_tfidf = set(without) == {"tree", "subgraph"}
+    M = float(only_tfidf) if "tree" in without else tree_similarity(a, b)
     S = 0 if "subgraph" in without else subgraph_similarity(a, b, typeset=4 in printed)
     size = len(a.heads), len(b.heads)
     tf = np.ones(size) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
@@ -165,7 +165,7 @@ MANY = 100    # a hypernym with more direct hyponyms (person, travel) is too gen
 
 # Words of the closed classes, which WordNet lacks or mistakes (in: indium, it: information
 # technology): articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions but
-# for those of place that have opposites (up, down, above, below, inside, outside, near); pieces of
+# for up, down, above, below, inside, outside and near, kept for their opposites; pieces of
 # contractions, and whole ones without apostrophe that are no other word (cant, jargon, and wont, a
 # habit, are rare; ill, id, lets, well, shell, hell, shed, wed are not); single letters.
 FUNCTION_WORDS = frozenset("""
@@ -188,8 +188,8 @@ class Facts:
     """What a lexicon knows of a word or expression, as sets of keys; related if they meet.
 
     senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms.
-    parents: keys that it shares with its co-hyponyms. first: its most frequent senses in WordNet,
-    one of each part of speech.
+    parents: keys that it shares with its co-hyponyms. first: in WordNet, the most frequent
+    sense of each of its lemmas as each part of speech.
     """
 
     def __init__(self, senses, opposites, ancestors, parents, first=()):
@@ -208,11 +208,12 @@ def relation_matrix(facts_a, facts_b):
     facts_a, facts_b: Lexicon.facts of n and m words. "hypernym" holds where word j is one of word
     i, as animal is of dog; "hyponym" where word i is one of j.
 
-    Assumes: words and expressions, which the paper does not tell apart. Each word is compared by
-        itself. What is known of an expression is then added at all its words (New York, city: at
-        New and York), but for words that are synonyms or antonyms of a word of the other part: in
-        little girl, big girl these are little, big and girl, girl; turn on, turn off are antonyms
-        at on, off. Equal words that the lexicon knows are synonyms and nothing else, and so are
+    Assumes: words and expressions, which the paper does not tell apart. First each word
+        is compared with each. Then a relation of an expression holds at each of its words (New
+        York, city: at New and at York), but for words that already have a synonym or an antonym in
+        what it is related to. In little girl, big girl all have one: little and big, girl and girl.
+        turn on, turn off are antonyms; turn and turn are synonyms, so it holds at on, off alone.
+        Equal words that the lexicon knows are synonyms and nothing else, and so are
         words of which one has all senses of the other; other equal words are not related.
     Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
         example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms.

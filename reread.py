@@ -104,7 +104,7 @@ def choose(states, keys, mask, clue, w_d, beta, left=None, typeset=False):
     Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
         `typeset` c m̄.
     """
-    # Multiplied by β, bfloat16's steps of m̄ are ties or landslides.
+    # β is several hundred: rounded to bfloat16's 8 bits, m̄ would choose another word or a tie.
     wide = torch.promote_types(keys.dtype, torch.float32)
     with torch.autocast(keys.device.type, enabled=False):
         m = (keys.to(wide) + clue.to(wide)[:, None]).tanh() @ w_d.weight[0].to(wide)  # (B, n)
@@ -511,6 +511,8 @@ class LadraNet(nn.Module):
         check_sizes(type(self), beta, attention_size=attention_size, kernels=kernels, steps=steps)
         if {"dsa", "global"} <= set(without):
             raise ValueError("without dsa, global: one of them must stay for LadraNet to judge by")
+        if 12 in printed and "phrase-cnn" in without and "dsa" not in without:
+            raise ValueError("printed 12 sums over phrases alone: without phrase-cnn there is none")
         self.printed, self.without = frozenset(printed), frozenset(without)
         self.steps, self.beta = steps, 1e8 if 13 in printed else beta
         kernels = () if "phrase-cnn" in without else tuple(kernels)

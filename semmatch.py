@@ -150,14 +150,14 @@ def spread_prior(prior, word_index, segment, elsewhere):
     j = word_index.clamp(0, prior.shape[2] - 1)
     in_a, in_b = (word_index >= 0) & (segment == 0), (word_index >= 0) & (segment == 1)
     values = prior[batch, i[:, :, None], j[:, None, :]]  # (B, L, L)
-    block = torch.where(in_a[:, :, None] & in_b[:, None, :], values, elsewhere)  # (B, L, L)
-    transposed = in_b[:, :, None] & in_a[:, None, :]
-    return torch.where(transposed, values.transpose(1, 2), block)  # (B, L, L)
+    cross = in_a[:, :, None] & in_b[:, None, :]  # (B, L, L)
+    block = torch.where(cross, values, elsewhere)
+    return torch.where(cross.transpose(1, 2), values.transpose(1, 2), block)  # (B, L, L)
 
 
 def calibrated_attention(q, k, v, prior, mask, dropout=0.0, typeset=False, trace=None):
     """Attention whose weights are calibrated by a prior.
-    DAFA Eq. (6) and Knowledge Eq. (5), last line of each.
+    DAFA Eq. (6), its last line, and Knowledge Eq. (5), its last two.
 
         Dep = softmax((QKᵀ ⊙ M_F) / √d_k) V,    O_knw = softmax((QKᵀ ⊙ K_prior) / √d_k) V
 
@@ -211,8 +211,12 @@ class FusionAttention(SelfAttention):
     before the output projection, once instead of H times. scope "head" is the page.
     Assumes: with it, all heads share one set of weights.
 
-    A subclass has `add_weights`, `second`, the other attention, `fuse`, and with a prior `spread`.
-    With scope "head" what `fuse` records has one axis more than TRACE names: the head.
+    A subclass writes
+        add_weights(d, A)    makes its weights, for signals d wide
+        second(hidden, q, k, v, mask, prior, dropout, trace)    the other attention, (B, H, L, k)
+        fuse(sem, other, mask, trace)    one signal out of two; with scope "head" what it records
+                                         has one axis more than TRACE names: the head
+        spread(prior, word_index, segment)    with a PRIOR: from words to pieces, (B, L, L)
 
     Args: config: BertConfig. printed: of PRINTED. without: of ABLATIONS. scope: "hidden" or "head".
         attention_size: A, the width of guided attention.

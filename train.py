@@ -61,11 +61,11 @@ FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="
 # trains its encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 3e-4 for five
 # epochs, chosen on training pairs held out (docs/results.md). Batch, epochs and clip are not
 # printed.
-REREAD = FINE_TUNE | dict(optimizer="adam", lr_new=1e-3, schedule="cosine", warmup=0.05,
-                          weight_decay=0.0, patience=1000)
+REREAD = FINE_TUNE | dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0,
+                          patience=1000)
 # The others have FINE_TUNE.
 RECIPES = {"dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight_decay=1e-8),
-           "ladranet": REREAD, "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
+           "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are
 # not printed: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond
 # its first percents, need more --epochs. Left out: its cut-offs (--max-length 48, 32, 24), dropout
@@ -169,8 +169,11 @@ class Settings:
         """dict name -> value of --set: sizes of the method, and settings that have no option."""
         such = FINE_TUNE | {"held_out": 0.1, "positive": "a_class"}
         known = {f.name: such[f.name] for f in fields(self) if not f.metadata["help"]}
+        sizes = keywords_of(self.method)
+        if self.method.READS == "words":
+            sizes.pop("dropout", None)  # that is --dropout
         with named("--set "):
-            return read_values(self.set, known | keywords_of(self.method))
+            return read_values(self.set, known | sizes)
 
     def options(self):
         """What the method's constructor takes beside its input: printed, without, sizes."""
@@ -255,7 +258,10 @@ def make_reader(settings, task):
 
 
 def build_model(settings, task, reader, config, arrays=None):
-    """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)"""
+    """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)
+
+    new: what the method adds to an encoder, which has a rate of its own; not Matcher's classifier.
+    """
     method, classes, options = settings.method, len(task.labels) or 1, settings.options()
     if config and settings.max_length > config.max_length:
         raise ValueError(f"--max-length {settings.max_length}: this encoder has "
@@ -265,6 +271,7 @@ def build_model(settings, task, reader, config, arrays=None):
     torch.manual_seed(settings.seed)
     if config is None:
         sizes = {"dropout": settings.dropout or 0.0} | (TOY_SIZES if task.name == "toy" else {})
+        sizes = {name: x for name, x in sizes.items() if name in keywords_of(method)}
         return method(reader.tokenizer, classes, **(sizes | options)), []
     whole = not issubclass(method, SelfAttention)
     if whole:
@@ -315,12 +322,16 @@ def rate(step, total, warmup, schedule="linear"):
 
 
 def set_rates(optimizer, settings, step, total):
-    """The rates of a step, and as the knowledge paper prints it the decay, Eq. (9)."""
+    """The rates of a step. -> the highest
+
+    As the knowledge paper prints it, also the decay, Eq. (9), of all weights, biases and norms too.
+    """
     factor = rate(step, total, settings.warmup, settings.schedule)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
         if settings.recipe == "printed":
             group["weight_decay"] = l2_ratio(step)
+    return max(group["lr"] for group in optimizer.param_groups)
 
 
 def l2_ratio(step, full_step=100_000, full_ratio=0.9e-5):
@@ -373,14 +384,14 @@ def train_model(settings, folder, resume=False):
                                  class_weights)
             scaler.unscale_(optimizer)
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            overflow = scaler.is_enabled() and scaler.get_scale() > 1  # it skips this step
-            set_rates(optimizer, settings, progress.step, settings.epochs * steps)
+            overflow = scaler.is_enabled() and scaler.get_scale() > 1  # may be one: a skipped step
+            highest = set_rates(optimizer, settings, progress.step, settings.epochs * steps)
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
             progress.step += 1
             progress.pairs += len(batch)
-            log.take(progress.step, loss, norm, optimizer.param_groups[0]["lr"], overflow)
+            log.take(progress.step, loss, norm, highest, overflow)
             due = False
             if progress.step % LOOK == 0 or progress.step % steps == 0:
                 due = log.look(main_process() and time.monotonic() - saved > SAVE_SECONDS)

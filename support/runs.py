@@ -425,8 +425,8 @@ class Log:
     def take(self, step, loss, norm, lr, overflow):
         """Keeps a training step's numbers where they are until `look`: a GPU goes on meanwhile.
 
-        loss: this process's share. norm: the gradient's. overflow: a norm that is not finite only
-        makes the scaler leave the step out.
+        loss: this process's share. norm: the gradient's. lr: the highest rate. overflow: may the
+        norm be infinite? Then the scaler leaves the step out.
         """
         self.taken.append((step, loss, norm, lr, overflow))
 
@@ -479,6 +479,8 @@ def describe(run, examples, new, steps):
         f"{run.folder}\n{pair_files.describe_labels(run.task, pairs)}")
     if run.task.columns:
         say(f"columns {', '.join(run.task.columns)}")
+    if not new and settings.lr_new != settings.lr:
+        say(f"--lr-new {settings.lr_new:g} is not used: the method adds nothing to an encoder")
     if new:
         say(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json lists them")
 

@@ -178,9 +178,10 @@ def test_the_nearest_way_up_and_the_longest_to_the_root():
     way_up.cache_clear()
 
 
-def test_wu_palmer_is_nltks():
-    """Of nouns with one way up, or several. (nltk's paths may turn downwards on their way to the
-    common hypernym: of a physician and a city it has 6/20, we 6/21.)"""
+def test_wu_palmer_of_nouns_is_nltks():
+    """With one way up, or several. (nltk's paths may turn downwards on their way to the common
+    hypernym: of a physician and a city it has 6/20, we 6/21.) Other words have a root more there.
+    """
     try:
         load_wordnet()
     except ValueError as missing:
@@ -191,6 +192,9 @@ def test_wu_palmer_is_nltks():
         x, y = (wordnet.synsets(word, "n")[0] for word in (one, other))
         facts = (Facts(*[set()] * 4, {synset.name()}) for synset in (x, y))
         assert wu_palmer(*facts) == pytest.approx(x.wup_similarity(y)), (one, other)
+    eat, buy = (wordnet.synset(f"{word}.v.01") for word in ("eat", "buy"))
+    assert eat.wup_similarity(buy) == pytest.approx(1 / 3)
+    assert wu_palmer(*(Facts(*[set()] * 4, {synset.name()}) for synset in (eat, buy))) == 0
 
 
 @quick

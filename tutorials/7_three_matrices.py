@@ -158,7 +158,8 @@ print(f"{100 * negative:.0f} % of {scores.numel()} scores between the sentences 
 assert 0.2 < negative < 0.8
 
 # %% [markdown]
-# So the page's formula turns the matrix around for a large share of all pairs of tokens. It is no rare case.
+# So for a large share of the pairs of tokens here the formula, as typeset, turns the matrix around. This is one
+# pair and a small model; count it in your own run.
 #
 # ## Side by side
 #
@@ -208,8 +209,8 @@ figure("Words, structure, relations: three matrices of one pair",
 # 3. K_prior of sentences of ten words averages 0.1. Why does that weaken all scores on the page, and not in ours?
 #    <details><summary>Answer</summary> A score of 2 becomes 0.2. We divide K by its mean, and 1 leaves a weight as
 #    it is.</details>
-# 4. Why is S = 0 for *not* and *never*, and what follows? <details><summary>Answer</summary> *not* is a stop word:
-#    UERBERT cannot point at a negation. *never* is none of them; WordNet decides.</details>
+# 4. Why is S = 0 for *not*, and 1 for *never* and *ever*? <details><summary>Answer</summary> *not* is a stop word:
+#    UERBERT cannot point at it. *never* is none of them; in WordNet it is the antonym of *ever*.</details>
 # 5. Which of the three changes when the model learns? <details><summary>Answer</summary> K alone: it is made of
 #    hidden states. S and M_F are computed once.</details>
 #
