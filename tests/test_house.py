@@ -398,7 +398,7 @@ def percent(x):
 
 @pytest.mark.parametrize("name, split", [
     ("toy", "dev"), ("mrpc", "dev"), ("mrpc-6", "dev"), ("rte", "dev"), ("stsb", "dev"),
-    ("sick", "dev"), ("sick", "test")])
+    ("sick", "dev"), ("sick", "test"), ("sick-drrnet", "test"), ("sick-ladranet", "test")])
 def test_tables_of_results_are_those_of_the_files(name, split):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote."""
     runs = json.loads(source(f"tests/results/{name}.json"))["runs"]
@@ -410,20 +410,20 @@ def test_tables_of_results_are_those_of_the_files(name, split):
     short = short if column else []
     short += [None] * (len(runs) - len(short))  # README leaves the neighbours out
     for row, brief, run in zip(rows, short, runs, strict=True):
-        model, scores = run["values"]["model"], run["metrics"][split]
+        (option, value), scores = *run["values"].items(), run["metrics"][split]
         metric, *others = scores
         if name == "toy":
             unseen = run["metrics"]["dev_unseen"][metric]
-            assert row[:3] == [model, percent(scores[metric]), percent(unseen)]
+            assert row[:3] == [value, percent(scores[metric]), percent(unseen)]
             assert row[3:] == [f"{100 * scores[group]['mean']:.1f}" for group in others]
             continue
         values = ", ".join(f"{100 * value:.1f}" for value in scores[metric]["values"])
-        assert row[0].endswith(f"(`--model {model}`)")
+        assert row[0].endswith(f"(`--{option} {value}`)")
         assert (f", seeds {', '.join(map(str, run['seeds']))} " in row[0]) == (
             run["seeds"] != runs[0]["seeds"])
         assert row[1:3] == [percent(scores[metric]), values]
         assert row[4:-1] == [percent(scores[other]) for other in others]
-        if model != "bert":
+        if run is not runs[0]:
             change = run["difference"][split][metric]
             by, low, high = (100 * change[end] for end in ("mean", "low", "high"))
             assert row[3] == f"{by:+.1f} ({low:+.1f} to {high:+.1f})"
