@@ -362,8 +362,8 @@ class PairTokenizer:
 
     @classmethod
     def train(cls, texts, vocab_size=8000):
-        """Learn lower-case WordPiece from texts, always the same: vocab_size pieces at most, though
-        two for each letter in any case.
+        """Learn lower-case WordPiece from texts, always the same: at most vocab_size pieces, but no
+        fewer than two for each letter and five more.
         """
         tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(texts)
         # The trainer numbers inner letters in a random order and breaks ties by number: name them.

@@ -210,11 +210,11 @@ def relation_matrix(facts_a, facts_b):
 
     Assumes: words and expressions, which the paper does not tell apart. First each word
         is compared with each. Then a relation of an expression holds at each of its words (New
-        York, city: at New and at York), but for words that already have a synonym or an antonym in
-        what it is related to. In little girl, big girl all have one: little and big, girl and girl.
-        turn on, turn off are antonyms; turn and turn are synonyms, so it holds at on, off alone.
-        Equal words that the lexicon knows are synonyms and nothing else, and so are
-        words of which one has all senses of the other; other equal words are not related.
+        York, city: at New and at York) that has no synonym or antonym in the other expression. In
+        little girl, big girl all words have one: little and big, girl and girl. turn on, turn off
+        are antonyms; turn and turn are synonyms, so that it holds at on, off alone.
+        Equal words that the lexicon knows are synonyms and nothing else, and so are words of which
+        one has all senses of the other; other equal words are not related.
     Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
         example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms.
 

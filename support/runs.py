@@ -480,7 +480,7 @@ def describe(run, examples, new, steps):
     if run.task.columns:
         say(f"columns {', '.join(run.task.columns)}")
     if not new and settings.lr_new != settings.lr:
-        say(f"--lr-new {settings.lr_new:g} is not used: the method adds nothing to an encoder")
+        say(f"--lr-new {settings.lr_new:g} is not used: nothing is added to a trained encoder")
     if new:
         say(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json lists them")
 
