@@ -11,7 +11,6 @@ and trees are found (support.parses), how priors are computed (priors).
 """
 import random
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,14 +20,13 @@ from tqdm import tqdm
 
 import priors
 from support.parser import load_parser
-from support.parses import parse_texts, split_words, words_at
+from support.parses import CACHE, parse_texts, split_words, words_at
 from support.toy import LEXICON
 from support.words import TAGS, learn_vocabulary
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
 # c characters of a word, R relations
 
-CACHE = Path("runs/cache")  # parses; data sets may lie in a folder that cannot be written
 ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than what is kept of it
 FEW = 256  # texts that are parsed faster than a file of the cache is worth
 

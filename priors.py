@@ -68,7 +68,7 @@ class TfIdf:
 
     def save(self, path):
         """Writes the counts as JSON."""
-        text = json.dumps({"sentences": self.N, "df": self.df}, indent=1, ensure_ascii=False)
+        text = json.dumps({"sentences": self.N, "df": self.df}, indent=1)
         Path(path).write_text(text + "\n", "utf-8")
 
     @classmethod

@@ -215,9 +215,10 @@ class DrrNet(nn.Module):
     probability_fusion.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
-    over the word's own characters. MLPs are 256 wide. "All the model parameters" are uniform in
-    ±√(6 / (n_in + n_out)), gate by gate; n_in = 1 in tables, where one row is looked up. No dropout
-    is mentioned: ours is on the words that enter the GRUs and both matchings.
+    over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the model
+    parameters" are uniform in ±√(6 / (n_in + n_out)), gate by gate; n_in = 1 in tables, where one
+    row is looked up. No dropout is mentioned: ours is on the words that enter the GRUs and both
+    matchings.
     without, the paper's Table VI: "initial-vector": h̄_0 = 0; "guide-vector": no M_d h^b; "global":
     P = MLP_3(α_v p^v); "reread": P = MLP_3(α_h p^h).
 
@@ -383,9 +384,10 @@ def phrase_cnn(hidden, mask, first, second):
 
         h^r_t = CNN_r([h⁰_(t-k), ..., h⁰_(t+k)]),   CNN_r = two layers, ReLU between them
 
-    Assumes: the window of 2k + 1 tokens does not fit "kernel sizes" 2 and 3. Two layers of kernel K
-    see it together, with k = K - 1, if the odd padding goes right in the first layer and left in
-    the second. What is beyond the ends, or padding of the batch, is 0 in both layers.
+    Departs: "k denotes the kernel size", 2 or 3, but two layers of kernels 2 see no 5 tokens, of
+    kernels 3 no 7. Two layers of kernel K see 2k + 1 with k = K - 1, if the odd padding goes right
+    in the first layer and left in the second.
+    Assumes: what is beyond the ends, or padding of the batch, is 0 in both layers.
 
         K = 2   first layer    t-1  t    →  t-1        K = 3   first layer    t-2  t-1  t    →  t-1
                                t    t+1  →  t                                 ...
@@ -482,12 +484,12 @@ class LadraNet(nn.Module):
     {12}, {14} as in the functions. The loss has the softmax of Eq. (15).
     Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the
     MLP. α starts as the mean of the blocks; CNNs start so that phrases are as large as tokens, and
-    one β fits all. Their middle is 500/768 of BERT's width. No dropout outside BERT. Special tokens
-    may be chosen.
+    one β fits all. Their middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside
+    BERT. Special tokens may be chosen.
     without, the paper's Table VII: "phrase-cnn", BERT + DSA; "dsa", BERT + PCNN: v = h_ab;
     "global": no h_ab in Eq. (15); "bert", Stack-GRU + PCNN + DSA: three GRUs on BERT's embeddings,
     a linear map to h⁰, its mean for [CLS]; "average-pooling", max-pooling fusion: the maximum in
-    Eq. (15).
+    Eq. (15), while Eq. (11) keeps its mean.
 
     Args: config: BertConfig. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
         attention_size: A. kernels: K of each phrase CNN. steps: T. beta: β.

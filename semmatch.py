@@ -53,10 +53,10 @@ def guided_attention(values, guide, mask, W_values, W_guide, w, typeset=False):
 
     Departs: with ⊕ for concatenation the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
     + b). The bracket is the same for every j and cancels in the softmax: the guide has no influence
-    and all rows of d* are equal. Knowledge's note, "concatenation then linear layer", is this sum,
-    too; its w ∈ R^d_attn has half the size that the page's stack needs. We compute the additive
-    score wᵀ tanh(W_D d_j + W_s s_i + b_s), in which guide and value meet before tanh; b, which
-    cancels as well, is dropped. `typeset` computes the page.
+    and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in
+    which guide and value meet before tanh; b, which cancels as well, is dropped. Knowledge's note
+    on its formula, "⊕ implies concatenation then linear layer", can mean the same: its w ∈ R^d_attn
+    fits a linear layer inside tanh, not a stack. `typeset` computes the formulas.
     Assumes: the page ties the attention's width to the sequence length; ours is `attention_size`.
     The weights' index i does not mean weights of their own for every token. No dropout here.
 
@@ -106,10 +106,10 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, typeset=False):
         f_i = σ(W_f (s_i ⊕ (W_v v_i + b_v))),   l_i = f_i tanh(W_l v_i + b_l)
 
     Knowledge has no W_v, a bias in f, and writes u for v, y for l.
-    Departs: on the page l_i replaces s_i, so that f near 0 filters out everything. But the gate
-    "will incorporate the fusion features and the original features" (DABERT, DAFA), and lets "the
-    base PLM's semantic understanding" prevail, "although Equation 8 only shows scaling"
-    (Knowledge). We return s_i + l_i; `typeset` returns l_i alone.
+    Departs: on the page l_i replaces s_i, so that f near 0 filters out all that attention found.
+    But the gate "will incorporate the fusion features and the original features" (DABERT, DAFA),
+    and lets "the base PLM's semantic understanding" prevail, "although Equation 8 only shows
+    scaling" (Knowledge). We return s_i + l_i; `typeset` returns l_i alone.
     Assumes: no token i has weights of its own. Without W_f the gate is one.
 
     Args: sem, v: (B, L, d). W_v: Linear d → d or None, v itself. W_l: Linear d → d. W_f: Linear
@@ -264,8 +264,8 @@ def difference_scores(q, k, typeset=False):
 
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
     every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
-    |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, for "the model to pay
-    attention to dissimilar parts". `typeset` computes the page.
+    |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, as the layer is to "pay
+    attention to dissimilar parts". `typeset` computes the page, but for its k = 0, one too many.
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
@@ -366,8 +366,9 @@ class DabertAttention(FusionAttention):
 class DafaAttention(FusionAttention):
     """Dependency-enhanced adaptive fusion attention: DAFA Eqs. (6)-(9).
 
-    Assumes: "adding 1" to the dimension of M_F is read as M̃ = 1 + M_F, so that a pair of words
-    without any agreement is left as it is; as typeset its score would become 0.
+    Assumes: "adding 1" to the dimension of M_F, which could mean one more axis, too, is read as
+    M̃ = 1 + M_F, so that words without any agreement are left as they are; as typeset their score
+    would become 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
     Fig. 4, one of the gates: "gate-fusion", "gate-filter".

@@ -59,8 +59,8 @@ FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="
                  weight_decay=0.01, clip=10.0, patience=0)
 # Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net
 # trains its encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 3e-4 for five
-# epochs, chosen on training pairs held out (docs/results.md). Batch, epochs and clip are not
-# printed.
+# epochs, chosen on training pairs held out (docs/results.md). Batch, epochs, clip and the share of
+# warm-up are not printed.
 REREAD = FINE_TUNE | dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0,
                           patience=1000)
 # The others have FINE_TUNE.
@@ -69,7 +69,8 @@ RECIPES = {"dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are
 # not printed: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond
 # its first percents, need more --epochs. Left out: its cut-offs (--max-length 48, 32, 24), dropout
-# before every linear layer, SNLI's pairs in MNLI's training.
+# before every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of two
+# encoders' weights, and a dense block, which this model has no place for.
 PRINTED_RECIPES = {"knowledge": FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5,
                                                  schedule="flat", weight_decay=0.0)}
 SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked at after each epoch
@@ -434,20 +435,18 @@ def set_up(settings, folder, progress, resume):
     begun = time.perf_counter()
     with machine.main_process_first():
         task, splits = load_pairs(settings)
-        seen = seen_in_training(splits)
+        seen = {name: splits[name] for name in seen_in_training(splits)}
         if resume:
             reader, config = saved_reader(settings, task, folder)
-            reader.look_at([pair for name in seen for pair in splits[name]])
+            reader.look_at([pair for pairs in seen.values() for pair in pairs])
             model, _ = build_model(settings, task, reader, config)
-            made = runs.read_config(folder, Settings)
-            runs.check_files("", made.get("sha256"), "start another run")
-            new = made["new_parameters"]
+            new = runs.check_inputs(folder, Settings, seen)["new_parameters"]
         else:
             reader, config, arrays = new_reader(settings, task, splits)
             model, new = build_model(settings, task, reader, config, arrays)
-        examples = {name: reader.examples(splits[name]) for name in seen}
+        examples = {name: reader.examples(pairs) for name, pairs in seen.items()}
     if main_process() and not resume:
-        runs.write_inputs(folder, settings, task, new, reader, config)
+        runs.write_inputs(folder, settings, task, new, reader, config, seen)
     torch.manual_seed(settings.seed + machine.world()[0])
     progress.load_seconds += time.perf_counter() - begun
     run = runs.Run(settings, folder, task, model.to(settings.device), reader)

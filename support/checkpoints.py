@@ -5,7 +5,7 @@
     read_arrays(folder)         one of the following, with our names
     read_safetensors(path)      Hugging Face's model.safetensors
     read_pickle(path)           Hugging Face's older pytorch_model.bin; nothing in it is run
-    read_tf_checkpoint(prefix)  Google's prefix.index and prefix.data-00000-of-00001
+    read_tf_checkpoint(index)   Google's prefix.index and prefix.data-00000-of-00001
 
 The last three return a dict of name -> array, the names those of the file; half precision becomes
 float32. What is returned is typed and complete: nobody behind these functions checks it again. What
@@ -131,9 +131,9 @@ def find_file(folder, *patterns):
                      "file, or remove the folder to download it again")
 
 
-def read_json(path):
-    """Read a JSON object -> dict. Raises ValueError naming the file."""
-    raw = read_bytes(path, TEXT_BYTES)
+def read_json(path, most=TEXT_BYTES):
+    """Read a JSON object of at most so many bytes -> dict. Raises ValueError naming the file."""
+    raw = read_bytes(path, most)
     try:
         return _json_object(raw)
     except (ValueError, RecursionError) as error:
@@ -422,19 +422,23 @@ def read_safetensors(path):
     return arrays
 
 
+def load_torch(path):
+    """What torch.save wrote, on the CPU, nothing in it run. Raises many kinds of errors."""
+    with open(path, "rb") as file:
+        if file.read(2) == b"PK":  # torch before 1.6 wrote no zip
+            archive = zipfile.ZipFile(file)
+            check_zip(archive.infolist(), file_size(path))
+            if damaged := archive.testzip():  # torch does not look at the CRCs
+                raise ValueError(f"another CRC of {brief(damaged)}")
+    with warnings.catch_warnings():  # what they warn of is refused where it is used
+        warnings.simplefilter("ignore")
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
 def read_pickle(path):
     """Read pytorch_model.bin -> dict of name -> array. weights_only=True: nothing in it is run."""
     try:
-        size = file_size(path)
-        with open(path, "rb") as file:
-            if file.read(2) == b"PK":  # torch before 1.6 wrote no zip
-                archive = zipfile.ZipFile(file)
-                check_zip(archive.infolist(), size)
-                if damaged := archive.testzip():  # torch does not look at the CRCs
-                    raise ValueError(f"another CRC of {brief(damaged)}")
-        with warnings.catch_warnings():  # what they warn of is refused below
-            warnings.simplefilter("ignore")
-            state = torch.load(path, map_location="cpu", weights_only=True)
+        size, state = file_size(path), load_torch(path)
         if not isinstance(state, dict):
             raise ValueError(f"a {type(state).__name__}")
         for name, value in state.items():

@@ -15,6 +15,7 @@ import urllib.request
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 from tqdm import tqdm
 
 from support.checkpoints import CONFIGS, WEIGHTS, brief, check_zip, find_file
@@ -58,13 +59,22 @@ def write_whole(path, save):
         with _whole(Path(path)) as part:
             save(part)
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
-        raise OSError(f"cannot write {path}: {brief(error)}; what was written before is whole, "
-                      "make room and go on") from error
+        raise OSError(f"cannot write {path}: {brief(error)}; what was written before is whole; "
+                      "make room, or name a folder that can be written, and go on") from error
+
+
+def write_arrays(path, arrays):
+    """Write a dict of name -> array as .npz, whole or not at all. Raises OSError naming it."""
+    def save(part):
+        with open(part, "wb") as file:      # np.savez would put .npz behind another name
+            np.savez_compressed(file, **arrays)
+
+    write_whole(path, save)
 
 
 def write_json(path, content):
     """Write JSON, whole or not at all. Raises OSError naming the file."""
-    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(content, indent=1) + "\n"  # half a surrogate pair stays one
     write_whole(path, lambda part: part.write_text(text, "utf-8"))
 
 
@@ -123,12 +133,17 @@ def extract(archive, folder, names=None):
         new = Path(temp).resolve() / "new"
         new.mkdir()
         try:
-            most = min(UNPACKED * os.path.getsize(archive), shutil.disk_usage(new).free)
             with zipfile.ZipFile(archive) as source:
                 wanted = _wanted(source, names)
-                check_zip([member for _, member in wanted], most)
+                members = [member for _, member in wanted]
+                check_zip(members, UNPACKED * os.path.getsize(archive))
+                if sum(x.file_size for x in members) > shutil.disk_usage(new).free:
+                    raise OSError("a disk too full for what is in it")
                 for place, member in wanted:
                     _copy(source, member, new, place)
+        except OSError as error:
+            raise ValueError(f"{archive}: cannot extract it into {folder}, found {brief(error)}; "
+                             "make room, or download it again") from error
         except Exception as error:  # a damaged zip raises almost anything
             raise ValueError(f"{archive}: expected a sound zip, found {brief(error)}; download it "
                              "again") from error

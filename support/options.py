@@ -2,6 +2,7 @@
 import argparse
 import contextlib
 import difflib
+import errno
 import functools
 import importlib.util
 import math
@@ -101,6 +102,8 @@ def guarded(main, name, argv=None):
         said = error
         if getattr(error, "filename", None):
             said = f"{error.filename}: {error.strerror}"
+        elif getattr(error, "errno", None) == errno.ENOSPC:  # of a file without a name
+            said = f"{error}; make room, or let TMPDIR name another folder"
         print(f"{name}: {one_line(said)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:

@@ -3,7 +3,6 @@ import csv
 import io
 import random
 from collections import Counter
-from pathlib import Path
 
 from support import tasks
 from support.files import write_whole
@@ -45,7 +44,8 @@ def blocks_of(task, pairs):
 
 def hold_out(task, splits, share, seed):
     """A share of train, drawn by the seed in blocks of the task, stands where dev stood, so that
-    a recipe can be chosen and dev stays unread. Raises ValueError where no training pair is left.
+    a recipe can be chosen and all of dev stays unread. Raises ValueError where no training pair is
+    left.
     """
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
@@ -54,7 +54,8 @@ def hold_out(task, splits, share, seed):
         raise ValueError(f"HELD_OUT={share:g}: takes all {len(splits['train'])} training pairs")
     train, dev = ([pair for block in part for pair in block]
                   for part in (blocks[held:], blocks[:held]))
-    return splits | {"train": train, task.selection: dev}
+    others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}
+    return others | {"train": train, task.selection: dev}
 
 
 def limit_pairs(task, splits, limit, seed):
@@ -97,9 +98,10 @@ def describe_labels(task, splits):
 def write_table(path, rows):
     """Rows of cells as .csv (commas) or anything else (tabs), quoted where a cell asks for it."""
     text = io.StringIO()
-    mark = "," if Path(path).suffix.lower() == ".csv" else "\t"
+    mark = "," if tasks.is_csv(path) else "\t"
     csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
-    write_whole(path, lambda temporary: temporary.write_text(text.getvalue(), "utf-8", newline=""))
+    content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
+    write_whole(path, lambda temporary: temporary.write_bytes(content))
 
 
 def pair_rows(task, pairs):
@@ -130,9 +132,10 @@ def add_predictions(task, rows, predictions, sentences=()):
 
 
 # GLUE's name of the file that it takes for a test split
-GLUE = {("mrpc", "test"): "MRPC", ("rte", "test"): "RTE", ("qqp", "test"): "QQP",
-        ("qnli", "test"): "QNLI", ("stsb", "test"): "STS-B", ("mnli", "test_matched"): "MNLI-m",
-        ("mnli", "test_mismatched"): "MNLI-mm"}
+GLUE_FILES = {
+    ("mrpc", "test"): "MRPC", ("rte", "test"): "RTE", ("qqp", "test"): "QQP",
+    ("qnli", "test"): "QNLI", ("stsb", "test"): "STS-B", ("mnli", "test_matched"): "MNLI-m",
+    ("mnli", "test_mismatched"): "MNLI-mm"}
 
 
 def glue_rows(task, predictions):

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from support.checkpoints import are_distinct, brief, check_zip, file_size
 from support.conllu import tree_depths
-from support.files import write_whole
+from support.files import write_arrays
 
 # Axes: S sentences, T words of the longest sentence and ROOT
 
@@ -275,12 +275,7 @@ def save_parser(parser, path):
     """Writes the parser as one .npz: half-precision weights, and the vocabulary as JSON."""
     arrays = {name: value.half().numpy() for name, value in parser.state_dict().items()}
     arrays["vocabulary"] = np.array(json.dumps(parser.vocabulary, ensure_ascii=False))
-
-    def save(temporary):
-        with open(temporary, "wb") as file:      # np.savez would put .npz behind another name
-            np.savez_compressed(file, **arrays)
-
-    write_whole(path, save)
+    write_arrays(path, arrays)
 
 
 def load_parser(path=PARSER):

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, format_conllu,
                             read_conllu, text_lines, tree_depths)
-from support.files import write_whole
+from support.files import write_arrays
 from support.options import Arguments, guarded, named
 from support.parser import BATCH_WORDS, PARSER, load_parser
 
@@ -37,7 +37,7 @@ MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can
 LONGEST = 1024       # words of a sentence that the command parses: half a second; 4,000: a minute
 SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
 KEPT = 2 ** 15       # Parses that stay made
-CACHE = Path("runs/cache")   # where batches keeps parses
+CACHE = Path("runs/cache")   # of parses; data sets may lie in a folder that cannot be written
 CACHE_FORMAT = 4     # raise it when the cache file, the words, sentences or joined trees change
 
 
@@ -400,14 +400,9 @@ class _Shards(torch.utils.data.Dataset):
         arrays = _pack(_parse_in_batches(self.texts(k), self.parser))
         if not self.folder:
             return Shard.of_arrays(arrays)
-
-        def save(temporary):
-            with open(temporary, "wb") as file:      # np.savez would put .npz behind another name
-                np.savez_compressed(file, **arrays)
-
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            return write_whole(self.path(k), save)
+            return write_arrays(self.path(k), arrays)
         except OSError as problem:     # raised in a worker, it would come with pages of traceback
             return problem
 

@@ -8,10 +8,9 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import sys
 import time
-import warnings
-import zipfile
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -21,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from support import curves, machine, pairs as pair_files, tasks
-from support.checkpoints import brief, check_zip, listed
+from support.checkpoints import brief, listed, load_torch
 from support.files import read_json, write_json, write_whole
 from support.machine import main_process, say
 from support.options import named, read_places
@@ -68,7 +67,9 @@ def held(folder):
     with open(folder / ".lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            Path(lock.name).stat()  # who held it may have removed it just now
+            # Who held it may have removed it just now, and another one made a new one.
+            if not os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
+                raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
             raise Held(f"{folder}: another process trains there; wait for it, or name another "
                        f"folder") from None
@@ -126,11 +127,12 @@ def typed(kind, value, place=""):
                      f"{brief(value) if plain else found}; correct or restore it")
 
 
-def write_inputs(folder, settings, task, new, reader, encoder):
+def write_inputs(folder, settings, task, new, reader, encoder, splits):
     """Writes config.json, and what a run reads pairs with.
 
     Args: settings: a dataclass. new: names of the parameters that are new. reader: a
-        batches.Reader. encoder: a BertConfig, or None.
+        batches.Reader. encoder: a BertConfig, or None. splits: dict split -> list of Pair, those
+        that training reads.
     """
     reader.tokenizer.save(folder / "encoder")
     if encoder:
@@ -138,9 +140,36 @@ def write_inputs(folder, settings, task, new, reader, encoder):
     if reader.tfidf:
         write_whole(folder / "words.json", reader.tfidf.save)
     own = filter(None, (settings.train_file, settings.dev_file, settings.parses))
-    write_json(folder / "config.json", {"settings": asdict(settings), "task": asdict(task),
-                                        "new_parameters": new, "sha256": sha256_of("", own),
-                                        "files": sha256_of(folder, used_files(folder))})
+    written = [name for name in used_files(folder) if name not in ("config.json", "best.pt")]
+    write_json(folder / "config.json", {
+        "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
+        "sha256": sha256_of("", own), "pairs": sha256_of_pairs(splits),
+        "files": sha256_of(folder, written)})
+
+
+def check_inputs(folder, kind, splits):
+    """read_config's dict of a run that goes on. Raises ValueError where own files, or the pairs of
+    `splits`, are not those that it was begun with.
+    """
+    config = read_config(folder, kind)
+    check_files("", config.get("sha256"), "start another run")
+    found, begun = sha256_of_pairs(splits), config.get("pairs") or {}
+    for split in begun:
+        if found.get(split) != begun[split]:
+            raise ValueError(f"{split}: not the pairs that the run in {folder} was begun with; "
+                             f"restore the data set, or start another run")
+    return config
+
+
+def sha256_of_pairs(splits):
+    """dict split -> sha256 of its pairs, in their order."""
+    sums = {}
+    for split, pairs in splits.items():
+        digest = hashlib.sha256()
+        for pair in pairs:
+            digest.update(ascii(pair).encode())
+        sums[split] = digest.hexdigest()
+    return sums
 
 
 def used_files(folder):
@@ -165,7 +194,7 @@ def resumed(folder, kind, given):
 
 def read_config(folder, kind):
     """config.json of a run, a dict: settings, a dataclass of this kind; task; new_parameters;
-    sha256 of own files and `files`, that of its own, or None.
+    sha256 of own files, of `pairs`, and of `files`, its own, or None.
 
     Raises ValueError where there is no run, or one that other code made, or it is damaged, or a
     file beside it is another one than the run was made with.
@@ -180,7 +209,8 @@ def read_config(folder, kind):
     content = read_json(path)
     with named(f"{path}: "):
         config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
-                        "sha256": dict[str, str] | None, "files": dict[str, str] | None}, content)
+                        "sha256": dict[str, str] | None, "pairs": dict[str, str] | None,
+                        "files": dict[str, str] | None}, content)
         task = config["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
         known = {"", *task.labels}
@@ -197,6 +227,8 @@ def read_config(folder, kind):
 def read_result(folder, name="result.json"):
     """The dict of result.json, or of test.json. Raises ValueError naming the file."""
     path = Path(folder) / name
+    if name == "result.json" and not path.exists():
+        raise ValueError(f"{path} is not there: --resume {folder} finishes the run")
     content = read_json(path)
     with named(f"{path}: "):
         result = typed(TESTED if name == "test.json" else RESULT, content)
@@ -271,14 +303,7 @@ def load_state(path):
     if not Path(path).is_file():
         raise ValueError(f"{path}: no file is there; resume the run, or train again")
     try:
-        with zipfile.ZipFile(path) as file:
-            check_zip(file.infolist(), Path(path).stat().st_size)
-            damaged = file.testzip()  # torch does not look at the checksums
-        if damaged:
-            raise ValueError(f"{damaged} is damaged")
-        with warnings.catch_warnings():  # what they warn of is refused where it is used
-            warnings.simplefilter("ignore")
-            return torch.load(path, map_location="cpu", weights_only=True)
+        return load_torch(path)
     except Exception as error:  # torch raises many kinds
         raise ValueError(f"{path}: expected a checkpoint, found {brief(error)}; train "
                          f"again") from None
@@ -419,8 +444,12 @@ class Log:
 
     def __call__(self, **event):
         if main_process():
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(event) + "\n")
+            try:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(event) + "\n")
+            except OSError as error:
+                raise OSError(f"cannot write {self.path}: {brief(error)}; make room, and --resume "
+                              f"{self.path.parent}") from None
 
     def take(self, step, loss, norm, lr, overflow):
         """Keeps a training step's numbers where they are until `look`: a GPU goes on meanwhile.
@@ -680,8 +709,8 @@ def predict_file(run, file, splits):
     ending = ".csv" if tasks.is_csv(file) else ".tsv"
     tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
               pair_files.add_predictions(run.task, rows, found, two)}
-    if (run.task.name, file) in pair_files.GLUE:
-        name = pair_files.GLUE[run.task.name, file]
+    if (run.task.name, file) in pair_files.GLUE_FILES:
+        name = pair_files.GLUE_FILES[run.task.name, file]
         tables[run.folder / f"{name}.tsv"] = pair_files.glue_rows(run.task, found)
     for path, rows in tables.items() if main_process() else ():
         pair_files.write_table(path, rows)

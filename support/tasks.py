@@ -16,7 +16,6 @@ order, which is the `index` it asks for), and repairs: a row that does not fit i
 
 import contextlib
 import csv
-import difflib
 import io
 import itertools
 import json
@@ -33,6 +32,7 @@ from tqdm import tqdm
 
 from support.checkpoints import brief, file_size, listed
 from support.files import download, extract
+from support.options import nearest
 
 # Axes: N pairs
 
@@ -116,11 +116,11 @@ def evaluate(task, labels, predictions):
     if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
         raise ValueError(f"evaluate: labels and predictions must be two lists of one length >= 1, "
                          f"got shapes {labels.shape} and {predictions.shape}")
-    for name, values in (("labels", labels), ("predictions", predictions)):
+    unlabelled = " (a split without labels cannot be scored)"
+    for name, values, note in (("labels", labels, unlabelled), ("predictions", predictions, "")):
         odd = values[~np.isfinite(values)]
         if odd.size:
-            raise ValueError(f"evaluate: {name} must be finite numbers, got {odd[0]} (a split "
-                             f"without labels cannot be scored)")
+            raise ValueError(f"evaluate: {name} must be finite numbers, got {odd[0]}{note}")
     positive = task.labels.index(task.positive) if task.positive else 1
     given = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
@@ -309,6 +309,7 @@ def is_number(text):
 # -------------------------------------------------------------------------------- the user's files
 
 SENTENCES = "sentence1", "sentence2", "label"
+NO_SENTENCES = "label", "id", "idx", "index", "pair_id", ""  # in small letters
 
 
 def read_own(path, columns=(), need_label=True, likely=()):
@@ -339,13 +340,14 @@ def read_own(path, columns=(), need_label=True, likely=()):
 
 
 def find_sentences(where, names, need_label):
-    """The columns that a header offers: SENTENCES, or the first two but for numbers, and label.
+    """The columns that a header offers: SENTENCES, or the first two that are no label and
+    no number of the pair, and label.
 
     Without a label, the two names are single words: a file without a header keeps its first pair.
     """
     if {*SENTENCES[:2]} <= {*names}:
         return SENTENCES
-    two = [name for name in names if name not in ("label", "id", "idx", "index", "")][:2]
+    two = [name for name in names if name.lower() not in NO_SENTENCES][:2]
     bare = not need_label and all(len(name.split()) == 1 for name in two)
     if len(two) < 2 or not bare and "label" not in names:
         raise ValueError(f"{where}: expected a header with sentence1, sentence2, label, or label "
@@ -595,15 +597,15 @@ def load_task(name, data_dir, progress=True):
         progress: show downloads, and say where a split has not as many pairs as were published.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
-        for files that are had on request only.
+        for files that are had on request only, and where a part of an edition is there.
     """
     if name == "toy":
         from support.toy import toy_task     # imported here, as it imports this file
         return toy_task()
     if name not in SOURCES:
-        near = difflib.get_close_matches(name, ["toy", *SOURCES], 1)
-        raise ValueError(f"task {name!r}: no such task; expected one of toy, {', '.join(SOURCES)}"
-                         + (f" (did you mean {near[0]}?)" if near else ""))
+        known = ["toy", *SOURCES]
+        raise ValueError(f"task {name!r}: no such task; expected one of {', '.join(known)}"
+                         f"{nearest(name, known)}")
     folder = Path(data_dir) / name
     source = find_edition(name, folder)
     fetch_tables(name, source, folder, progress)
@@ -725,6 +727,8 @@ def find_dev_rows(source, folder, ids):
         return set(random.Random("dev").sample(range(len(ids)), count))
     path, train = folder / source.dev_ids[0], folder / source.splits["train"]
     held = {tuple(fields) for _, fields in split_rows(path)}
+    if not held:
+        raise ValueError(f"{path}: expected id pairs, found none; fetch it again")
     lost = held - set(ids)
     if lost:
         raise ValueError(f"{path}: {len(lost)} of its {len(held)} id pairs are not in {train}; one "

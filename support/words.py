@@ -1,6 +1,6 @@
 """Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
 
-import json
+import math
 import os
 from collections import Counter
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from support.checkpoints import are_distinct, brief
-from support.files import read_json, write_whole
+from support.files import read_json, write_json
 
 # Axes: n words, c characters of a word
 
@@ -73,9 +73,8 @@ class Vocabulary:
         """Writes vocabulary.json. The vectors are with the model's weights."""
         width = None if self.vectors is None else self.vectors.shape[1]
         content = {"words": self.words, "characters": self.characters, "width": width}
-        text = json.dumps(content)   # half a surrogate pair stays one
         Path(folder).mkdir(parents=True, exist_ok=True)
-        write_whole(Path(folder, "vocabulary.json"), lambda path: path.write_text(text, "utf-8"))
+        write_json(Path(folder, "vocabulary.json"), content)
 
     @classmethod
     def from_folder(cls, folder):
@@ -84,7 +83,7 @@ class Vocabulary:
         Raises ValueError naming the file where there is none, or another one.
         """
         path = Path(folder, "vocabulary.json")
-        saved = read_json(path)
+        saved = read_json(path, math.inf)
         words, characters, width = (saved.get(x, 0) for x in ("words", "characters", "width"))
         sound = width is None or type(width) is int and 0 < width <= 10_000
         letters = are_distinct(characters, 1) and "" not in characters

@@ -94,6 +94,7 @@ def test_values_names_and_places():
 
 @pytest.mark.parametrize("error, status, shown", [
     (ValueError("wrong\n" + "x" * 9999), 2, "wrong x"), (OSError("disk"), 2, "disk"),
+    (OSError(28, "No space"), 2, "TMPDIR"),
     (FileNotFoundError(2, "No such file", "a.tsv"), 2, "a.tsv"),
     (KeyboardInterrupt(), 130, "interrupted"), (None, 0, "")])
 def test_status_and_line_of_an_error(error, status, shown, capsys):

@@ -66,9 +66,10 @@ def test_test_splits_have_labels(monkeypatch):
 @pytest.mark.parametrize("block", [1, 4])
 def test_training_pairs_stand_for_dev(block, monkeypatch):
     task = Task("toy", ("0", "1"), ("accuracy",), block=block)
-    splits = {"train": pairs(40), "dev": pairs(9), "test": pairs(3)}
+    splits = {"train": pairs(40), "dev": pairs(9), "dev_unseen": pairs(9), "test": pairs(3)}
     held, again, other = (hold_out(task, splits, 0.2, seed) for seed in (0, 0, 1))
     assert held == again != other and held["test"] == splits["test"]
+    assert set(held) == {"train", "dev", "test"}  # all of dev stays unread
     assert (len(held["train"]), len(held["dev"])) == (32, 8)
     assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
     for first in range(0, 8, block):
@@ -93,6 +94,8 @@ def test_predictions_survive_a_csv_reader(tmp_path, ending):
     for pair, row in zip(some, rows, strict=True):
         assert tuple(row.values()) == (pair.a, pair.b, "same", "same", "0.2500", "0.7500")
     assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
+    write_table(path, [["half of a pair \ud83d"]])
+    assert path.read_text("utf-8") == "half of a pair ?\n"
     rows = add_predictions(TWO, [["p(same)", "p(x)"], ["1", "2"]], [SAME], ("p(same)", "p(x)"))
     assert rows[1][:2] == ["1", "2"]  # the sentences
     rows = add_predictions(TWO, [["x", "prediction", "y"], ["1", "2", "3"]], [SAME])

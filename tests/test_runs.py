@@ -216,6 +216,16 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
         assert command("--resume", "cut") == 2
         the_line(capsys, f"{name} sha256")
         Path(name).write_text(text)
+    real = train.load_pairs
+    for split in ("train", "dev"):
+        def others(settings):
+            task, splits = real(settings)
+            return task, splits | {split: splits[split][1:]}  # a data set has no sha256 there
+
+        with monkeypatch.context() as patch:
+            patch.setattr(train, "load_pairs", others)
+            assert command("--resume", "cut") == 2
+        the_line(capsys, f"{split} pairs begun")
     last = Path("cut/last.pt")
     sound, moment = last.read_bytes(), torch.tensor(math.nan)
     for place, value in [
@@ -243,6 +253,36 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
     Path("cut/log.jsonl").unlink()
     assert command("--resume", "cut") == 0
     assert "a new one begins at step 5" in capsys.readouterr().out and len(losses("cut")) == 2
+
+
+def test_a_run_that_began_anew_goes_on(monkeypatch, trained_once):
+    """Cut off before its first checkpoint, and behind it."""
+    run_cut(monkeypatch, [], (torch.nn.utils, "clip_grad_norm_", 2), 300)
+    assert not Path("cut/last.pt").exists()
+    with monkeypatch.context() as patch:
+        at_call(patch, torch.nn.utils, "clip_grad_norm_", 5)
+        patch.setattr(train, "SAVE_SECONDS", -1)
+        patch.setattr(train, "LOOK", 1)
+        assert command("--resume", "cut") == 130
+    assert Path("cut/last.pt").exists() and command("--resume", "cut") == 0
+    assert_same_run(trained_once(), "cut")
+
+
+def test_a_lock_that_another_process_made_anew(monkeypatch):
+    def flock(*args):
+        Path("run/.lock").unlink()
+        Path("run/.lock").touch()
+
+    monkeypatch.setattr(runs.fcntl, "flock", flock)
+    with pytest.raises(runs.Held, match="run: another process"), runs.held(Path("run")):
+        pass
+
+
+def test_a_log_that_cannot_be_written_is_named(monkeypatch):
+    log = runs.Log(Path("log.jsonl"), runs.Progress("adamw"))
+    log.path = Path("no/log.jsonl")
+    with pytest.raises(OSError, match="^cannot write no/log.jsonl: .*; make room, .*resume no$"):
+        log(step=1)
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):

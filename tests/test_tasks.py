@@ -160,6 +160,7 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
 
 @pytest.mark.parametrize("task, name, text, message", [
     ("mrpc", "mrpc_dev_ids.tsv", "21\t22\n1\t2\n", ": 1 of its 2 id pairs .*_train.txt"),
+    ("mrpc", "mrpc_dev_ids.tsv", "", ": expected id pairs, found none"),
     ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", ":2: unknown label 'yes'.*not_entailment, ent"),
     ("rte", "test.tsv", "index\tsentence1\n0\tA\n", ":1: .*sentence1, sentence2 once"),
     ("stsb", "stsb-en-dev.csv", "A\tB\t3.2\n", ":1: expected .*3 fields .*commas, found 1"),
@@ -369,7 +370,8 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
 
 @pytest.mark.parametrize("header, taken", [
     ("label,q,id,sentence2,sentence1", ("sentence1", "sentence2", "label")),
-    (",id,question,label,answer,note", ("question", "answer", "label"))])
+    (",id,question,label,answer,note", ("question", "answer", "label")),
+    ("pair_ID,Index,ID,a,b,label", ("a", "b", "label"))])
 def test_columns_of_own_files(tmp_path, header, taken):
     """As run_glue finds them, but for numbers of rows; the task says which were taken."""
     rows = [",".join(name + i for name in header.split(",")) for i in "01"]

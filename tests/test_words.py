@@ -64,6 +64,12 @@ def test_vocabulary_round_trip(found, shape, tmp_path):
     assert getattr(again.vectors, "shape", None) == shape
 
 
+def test_a_large_vocabulary_is_read_again(tmp_path):
+    word = "a" * 2 ** 24  # bytes that a settings file may have
+    Vocabulary([word], ["a"], None).save(tmp_path)
+    assert Vocabulary.from_folder(tmp_path).words == [word]
+
+
 SOUND = {"words": ["a", "é"], "characters": ["a", "\ud83d"], "width": 3}
 
 

@@ -207,9 +207,9 @@ show(filtration_gate)
 
 # %% [markdown]
 # The paper explains: "Otherwise, the fusion information will be filtered out" (§ 2.2). But on the page l_i goes on
-# *in place of* a_i. With a closed gate, f = 0, nothing at all is left, not even what plain BERT knew. Ours is the
-# sum a_i + l_i. Take a = 2, v = ln 2, W_l = 1: with f = ½ the page says 0.3, ours 2.3; with f = 0 the page says 0,
-# ours 2.
+# *in place of* a_i. With a closed gate, f = 0, nothing is left of what attention found, not even what plain BERT's
+# did: the layer's residual alone goes on. Ours is the sum a_i + l_i. Take a = 2, v = ln 2, W_l = 1: with f = ½ the
+# page says 0.3, ours 2.3; with f = 0 the page says 0, ours 2.
 
 # %%
 a_i, v_i, openness = torch.tensor([[[2.0]]]), torch.tensor([[[ln2]]]), [-4, -2, -1, -0.5, 0, 0.5, 1, 2, 4]
@@ -225,7 +225,7 @@ assert_close([outputs[name][4] for name in outputs], [2.3, 0.3])
 assert_close([outputs[name][0] for name in outputs], [2.0, 0.0], atol=1e-3, rtol=0)
 
 figure("A closed gate should leave plain BERT's signal, a = 2",
-       curves("what goes on to the next layer", gates, outputs, "f", "signal"))
+       curves("what attention hands on", gates, outputs, "f", "signal"))
 
 # %% [markdown]
 # ## All of it: `DabertAttention`
@@ -317,7 +317,8 @@ for name, title in (("attention", "By affinity: what each token reads"),
 # - Affinity weighs by products, difference by the L1 distance; both read the same queries, keys and values.
 # - Eq. (4) as typeset has no bars: each query then has the same weights. The mask of (3) leaks if added early.
 # - In Eq. (5) the guide must meet the value *before* the tanh; side by side it cancels in the softmax.
-# - The gate g mixes (6), the gate f lets in (7). As typeset, a closed f leaves nothing; ours leaves plain BERT.
+# - The gate g mixes (6), the gate f lets in (7). As typeset, a closed f leaves nothing of attention; ours leaves
+#   plain BERT's.
 #
 # ## Five questions
 #

@@ -109,7 +109,7 @@ assert S_typeset[1, 1] == 4
 # %% [markdown]
 # Compare the sentence with itself: now all three words match. Intended, the leaves have 1 each, and "exceeded" 1 +
 # ½ (1 + 1) = 2. As typeset the leaves have 0, and "exceeded" 4 again: exactly what it had with its children
-# exchanged!
+# exchanged! (Where they have children of their own, it can differ.)
 
 # %%
 itself, itself_typeset = subgraph_similarity(a, a), subgraph_similarity(a, a, typeset=True)
@@ -144,7 +144,7 @@ assert_close(torch.from_numpy(tf_a), torch.ones(3, dtype=torch.float64))
 assert M_F.tolist() == [[2, 0, 2], [0, 5, 0], [2, 0, 2]]
 
 # %% [markdown]
-# **The paper's own pairs** (Figure 1 and Table 7), with the parser that ships with this project. In the first two,
+# **The paper's own pairs** (Figure 1 and Table 7), with the parser that ships with this project. In the first three,
 # words are alike and trees are not; in the last two meanings are alike and trees are not. A dark cell is a pair of
 # words that the trees bring together.
 
@@ -206,8 +206,9 @@ assert nothing > 0.8
 # ## From words to tokens: `spread_prior`
 #
 # M_F has n × m cells, one for each word of a and word of b. Attention has L × L, one for each pair of tokens of the
-# packed pair. "We change the dimension of M_F by adding 1" is all that § 2.2 says. We read it as M̃ = 1 + M_F
-# between the sentences, a × b and, transposed, b × a, and 1 elsewhere. 1 will mean: as plain attention has it.
+# packed pair. "We change the dimension of M_F by adding 1, and ensure each element is in the corresponding
+# position" is all that § 2.2 says. We read it as M̃ = 1 + M_F between the sentences, a × b and, transposed, b × a,
+# and 1 elsewhere. 1 will mean: as plain attention has it.
 
 # %%
 show(spread_prior)
@@ -236,13 +237,13 @@ show(calibrated_attention)
 
 # %% [markdown]
 # The page multiplies *scores*. That strengthens what is positive. But a score can be negative, and a negative
-# number times 4 is more negative: the word with the largest entry gets the *smallest* weight. Two keys with the
-# scores s and 0, M̃ = 4 and 1. Typeset: the weight of the first is σ(4 s). Ours multiplies *weights*: σ(s + ln 4),
-# which is more than σ(s) for every s. At s = -1: plain 0.269, typeset 0.018, ours 0.595.
+# number times 3 is more negative: the word with the largest entry gets the *smallest* weight. Two keys with the
+# scores s and 0; M_F is 3 for the first, so that M̃ is 4. Typeset: its weight is σ(3 s). Ours multiplies *weights*:
+# σ(s + ln 4), which is more than σ(s) for every s. At s = -1: plain 0.269, typeset 0.047, ours 0.595.
 
 # %%
 def weight(s, entry, printed):
-    """The weight that calibrated_attention gives to the first of two keys, of scores s and 0. entry: its M̃."""
+    """The weight that calibrated_attention gives to the first of two keys, of scores s and 0. entry: M_F or M̃."""
     q, k = torch.tensor([[[[1.0]]]]), torch.tensor([[[[s], [0.0]]]])
     prior, trace = torch.tensor([[[entry, 1.0]]]), {}
     calibrated_attention(q, k, torch.zeros(1, 1, 2, 1), prior if printed else prior.log(),
@@ -250,16 +251,16 @@ def weight(s, entry, printed):
     return trace["calibrated"][0, 0, 0, 0].item()
 
 
-assert_close([weight(-1.0, 1.0, False), weight(-1.0, 4.0, True), weight(-1.0, 4.0, False)], [0.2689, 0.0180, 0.5954],
+assert_close([weight(-1.0, 1.0, False), weight(-1.0, 3.0, True), weight(-1.0, 4.0, False)], [0.2689, 0.0474, 0.5954],
              atol=1e-4, rtol=0)
 scores = [-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0]
 lines = {"plain attention": [weight(s, 1.0, False) for s in scores],
-         "M̃ = 4 as typeset": [weight(s, 4.0, True) for s in scores],
+         "M_F = 3 as typeset": [weight(s, 3.0, True) for s in scores],
          "M̃ = 4, ours": [weight(s, 4.0, False) for s in scores]}
 for s, plain, typeset, ours in zip(scores, *lines.values()):
     assert ours > plain and (typeset < plain) == (s < 0)
 
-figure("An entry of 4 should strengthen a word, whatever its score",
+figure("A large entry should strengthen a word, whatever its score",
        curves("weight of the word", scores, lines, "score before calibration", "weight"))
 
 # %% [markdown]
@@ -308,9 +309,9 @@ show(gated_fusion, filtration_gate, DafaAttention.fuse)
 # %% [markdown]
 # By hand, with s* = ln 2 and d* = ln 3: ŝ = 0.6, d̂ = 0.8. A gate of ¾ gives v = ¾ · 0.6 + ¼ · 0.8 = 0.65. The
 # paper's Table 7 shows f: about 0.9 where the trees help, and 0.15 and 0.11 where they mislead (*got sick*, *Lake
-# Superior*). But Eq. (9) puts l_i in the place of s_i. With f = 0.1 nine tenths of what goes on are gone, and it is
-# not the *semantic* signal that is left. We return s_i + l_i, so that f = 0 is plain BERT. With s = 2, v = 0.65,
-# W_l = 1: tanh(0.65) = 0.572, and f = ½ makes 2.286 of it; the page says 0.286.
+# Superior*). But Eq. (9) puts l_i in the place of s_i. With f = 0.1 nine tenths of what attention hands on are
+# gone, and it is not the *semantic* signal that is left. We return s_i + l_i, so that f = 0 is plain BERT. With
+# s = 2, v = 0.65, W_l = 1: tanh(0.65) = 0.572, and f = ½ makes 2.286 of it; the page says 0.286.
 
 # %%
 same = fixed([[1.0]], [0.0])
@@ -395,7 +396,8 @@ figure("Trees move attention to the words that play the same part",
 # ## Summary
 #
 # - Eqs. (1) to (3) compare words, heads and relations of two trees; (4) adds what hangs below; (5) weighs by rarity.
-# - (4) as typeset counts pairs of children and gives leaves nothing; it cannot tell roles that are exchanged.
+# - (4) as typeset counts pairs of children and gives leaves nothing; leaves that exchange their roles look
+#   the same to it.
 # - (6) as typeset multiplies scores, and a negative score times a large entry is a *smaller* weight. Ours multiplies
 #   weights.
 # - (7) as typeset does not hear its guide; (9) as typeset closes on the semantic signal too.
@@ -412,8 +414,8 @@ figure("Trees move attention to the words that play the same part",
 #    the weight rises.</details>
 # 4. Why must M̃ be 1, not 0, between [CLS] and a word? <details><summary>Answer</summary> Weights are multiplied by
 #    M̃. 1 leaves plain attention; 0 would forbid [CLS] to read any word.</details>
-# 5. f is 0. What goes on to the next layer, ours and as typeset? <details><summary>Answer</summary> s, plain BERT's
-#    signal; as typeset nothing.</details>
+# 5. f is 0. What does attention add to the token, ours and as typeset? <details><summary>Answer</summary> s, as in
+#    plain BERT; as typeset nothing: the residual alone goes on.</details>
 #
 # ## Try it
 #

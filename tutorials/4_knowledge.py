@@ -233,9 +233,8 @@ figure("As typeset, longer sentences hear less of each other",
 show(KnowledgeAttention.fuse)
 
 # %% [markdown]
-# The paper's
-# own note says that (6) "implies concatenation then linear layer" (§ 3.4); then the guide cancels in the softmax.
-# Its case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
+# As written, (6) has the defect of lesson 2: the guide cancels in the softmax. The paper's own note, ⊕ "implies
+# concatenation then linear layer" (§ 3.4), can mend it: guide and value then meet inside tanh, as in ours. Its case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
 # Equation 8 only shows scaling": with f = 0 the page has y = 0 and *no* semantic signal. We return o^sem + y. The
 # numbers of lesson 2, the gates made by biases:
 
@@ -376,8 +375,8 @@ figure("Equal words come first",
 #    <summary>Answer</summary> hypernym, for animal is the more general one; hyponym.</details>
 # 2. Both sentences have ten words. What is the mean of K_prior, and what does Eq. (5) as typeset do to a score of 2?
 #    <details><summary>Answer</summary> (1/10 + 1/10)/2 = 0.1; the typical score becomes 0.2.</details>
-# 3. Scores (s_ij) of one row are (1, 1) for two words of b. One word of them is related, γ = 1. ω^A? <details>
-#    <summary>Answer</summary> (2, 1): 1 / (1 + e⁻¹) = 0.731 and 0.269.</details>
+# 3. Products (h_iᵀ h_j / √d) of one row are (1, 1) for two words of b. The first is related, γ = 1. ω^A? <details>
+#    <summary>Answer</summary> s = (2, 1): 1 / (1 + e⁻¹) = 0.731 and 0.269.</details>
 # 4. Why do [CLS] and [SEP] get the score -∞? <details><summary>Answer</summary> They are no words, so that nothing is
 #    known of them; e to the power of -∞ is 0, and they take no part in ω.</details>
 # 5. Why is "the accuracy is 100" no proof that the lexicon helped? <details><summary>Answer</summary> The model
@@ -388,10 +387,10 @@ figure("Equal words come first",
 # 1. Raise γ: train with `set="GAMMA=5.0"`. What happens to the entry of doctor and physician? <details>
 #    <summary>Answer</summary> e⁵ = 148 is a large factor: words that are related now compete with equal words.
 #    </details>
-# 2. Train with `printed="2"`, without co-hyponyms. In this world "lawyer" and "doctor" are such a pair. Should a
+# 2. Train with `printed="2"`, without co-hyponyms. In this world "nurse" and "teacher" are such a pair. Should a
 #    co-hyponym have its own γ, perhaps a negative one? Where in Eqs. (1) and (2) would you put it? <details>
 #    <summary>Answer</summary> I makes one number of five before γ comes: replace γ I(k_ij) by a sum over relations,
 #    Σ_r γ_r k_ijr, with a learned γ_r. Then a co-hyponym can speak against a match.</details>
-# 3. With WordNet at hand, ask `WordNet().facts` for the words of a pair of your own. Which relations surprise you?
-#    <details><summary>Answer</summary> Rare senses: WordNet does not know which one a word has in its sentence, and
-#    takes all of them.</details>
+# 3. With WordNet at hand, ask `relation_matrix` of `WordNet().facts` for a pair of your own. Which relations surprise
+#    you? <details><summary>Answer</summary> Rare senses: nobody knows which one a word has in its sentence, and for
+#    synonyms and antonyms all count. Above it, the first alone: a bank is a slope, no institution.</details>

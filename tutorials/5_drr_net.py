@@ -294,7 +294,7 @@ for k, words in enumerate(other.tokens):
 # pair this model has seen hardly a word. What it answers there, and reads, means nothing.
 #
 # A good answer does not show that the mechanism works that a paper is named after. One has to look, or to take
-# things away, as the last exercise does.
+# things away, as the first exercise below does.
 #
 # ## Summary
 #

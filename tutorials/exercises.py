@@ -544,7 +544,8 @@ FILTER = Task(
      "without W_v": lambda x: [*x.signals(), None, x.linear(D, D), x.linear(2 * D, 1)],
      "without W_f": lambda x: [*x.signals(), x.linear(D, D), x.linear(D, D)]},
     (Mistake.of("replaced instead of added",
-                "l alone is the page: a closed gate then erases the token. Return s + l.",
+                "l alone is the page: a closed gate then erases what"
+                " attention found. Return s + l.",
                 "(l if typeset else sem + l)", "l", printed=True),
      Mistake.of(ORDER, "The gate sees s first, then W_v v.", "[sem, of_v]", "[of_v, sem]"),
      Mistake.of("gate sees v itself", "The gate sees W_v v.", "v if W_v is None else W_v(v)", "v"),
