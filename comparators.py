@@ -360,7 +360,10 @@ class ComateformerAttention(SelfAttention):
     """
 
     ABLATIONS = frozenset({"affinity", "difference"})
-    TRACE = SelfAttention.TRACE | {
+    TRACE = {
+        "attention": Shown("Attention of the plain heads", "pair piece piece",
+                           "How much a piece (row) takes from each piece (column); head 0 is the "
+                           "first behind the combined ones.", 1.0),
         "added": Shown("Combined attention: what is added", "pair head piece piece",
                        "How much of each piece (column) a piece (row) adds.", 1.0),
         "subtracted": Shown("Combined attention: what is subtracted", "pair head piece piece",

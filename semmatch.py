@@ -192,7 +192,7 @@ def shown_by_fuse(*signals):
             "even rows: it hardly chooses.")
     shown = {f"{signal}_guided": Shown(f"Guided attention, led by the {signal} signal",
                                        "pair piece piece", note, 1.0) for signal in signals}
-    joined = "g of the semantic signal and 1 - g of the other one are joined."
+    joined = f"g of the {signals[0]} signal and 1 - g of the {signals[1]} one are joined."
     return shown | {"g": Shown("Gate g", "pair piece gate", joined, 1.0),
                     "f": Shown("Gate f", "pair piece gate", "f of what is joined is let in.", 1.0)}
 

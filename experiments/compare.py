@@ -86,7 +86,9 @@ def new_group(given, parser):
 
 
 def saved_group(folder, given):
-    """(the folder, its group), to go on with. given: of device, workers, data_dir, test."""
+    """(the folder, its group), to go on with. given: of device, workers, data_dir, which are of
+    this process alone, and test, which is taken out.
+    """
     if not Path(folder, FILE).exists():
         raise ValueError(f"--resume {folder}: no group of runs is there; train.py --resume goes on "
                          f"with a single run")
@@ -100,7 +102,6 @@ def saved_group(folder, given):
             raise ValueError(f"shared: {listed(sorted(unknown))} is no setting of this code")
         runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
     group["test"] = given.pop("test", group["test"])
-    group["shared"] |= given
     return Path(folder), group
 
 
@@ -196,9 +197,12 @@ def check_model(settings):
 
 # ---- Running ------------------------------------------------------------------------------------
 
-def run_group(folder, group):
-    """Trains what is not finished and no other process trains, then shows what came out."""
-    variants = plan(group["vary"], group["shared"])
+def run_group(folder, group, here):
+    """Trains what is not finished and no other process trains, then shows what came out.
+
+    here: settings of this process alone, which the group's file does not get.
+    """
+    variants = plan(group["vary"], group["shared"] | here)
     with machine.main_process_first():
         check_data([settings for _, settings in variants], group["test"])
         for _, settings in variants:
@@ -365,7 +369,7 @@ def main(argv=None):
         resumed = given.pop("resume", None)
         folder, group = saved_group(resumed, given) if resumed else new_group(given, parser)
         try:
-            run_group(folder, group)
+            run_group(folder, group, given if resumed else {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"--resume {folder} goes on") from None
 

@@ -5,10 +5,12 @@ chosen, or --split, and compares it with the run of --against that has the same 
 of groups, such as comparison.json, have scores alone, so that "by both" and p are left out. For
 each task and model, for each model over its tasks, and for all:
 
-    difference   in points of the task's first metric, the mean over seeds (and tasks, and models)
+    difference   in points of the task's first metric, the mean over seeds (and tasks, and models,
+                 over the seeds that all of them have)
     by seeds     its 95 % interval by Student's t over the seeds: would other seeds say the same?
     by both      its 95 % interval by a paired bootstrap, which draws seeds and pairs of sentences
-                 anew, the same for both models: would other seeds and sentences?
+                 anew, the same for both models: would other seeds and sentences? A few seeds
+                 drawn anew spread too little: of two intervals trust the wider one
     p            how often a drawn difference lies on the other side of 0, times two
     seeds for .5 how many seeds show half a point in four of five tries (t test, 5 %), if they
                  spread as these do
@@ -41,9 +43,13 @@ SURE = 1.960 + 0.842    # quantiles of the normal distribution: 5 % in two tails
 def find_runs(folders, models):
     """dict task -> model -> seed -> folder of each finished run. models: those asked for, or None.
 
-    Raises ValueError for two runs of one.
+    Raises ValueError for two runs of one, and where there is none.
     """
     found = {}
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise ValueError(f"{folder}: expected a folder with runs below it; files of groups are "
+                             f"read by themselves")
     for path in sorted(path for folder in folders for path in Path(folder).rglob("result.json")):
         result = runs.read_result(path.parent)
         if models and result["model"] not in models:
@@ -53,8 +59,10 @@ def find_runs(folders, models):
             raise ValueError(f"{path.parent}: {seeds[result['seed']]} is another run of "
                              f"{result['model']} on {result['task']}, seed {result['seed']}")
         seeds[result["seed"]] = path.parent
-    if not found:
-        raise ValueError(f"{', '.join(folders)}: expected folders with finished runs below them")
+    absent = set(models or ()) - {model for seeds in found.values() for model in seeds}
+    if absent or not found:
+        raise ValueError(f"{', '.join(folders)}: expected finished runs below"
+                         f"{f', of {listed(sorted(absent))} too' if absent else ''}")
     return found
 
 
@@ -69,7 +77,8 @@ def read_answers(folder, split, changes):
 
 
 def read_cells(found, against, split, changes):
-    """[((task, model), metric, labels (N,), theirs (S, N), ours (S, N))], S seeds that both have.
+    """[((task, model), metric, labels (N,), theirs (S, N), ours (S, N), seeds)], S seeds that both
+    have. Raises ValueError where there are none, or runs answer different pairs.
     """
     cells = []
     for task, models in found.items():
@@ -80,16 +89,19 @@ def read_cells(found, against, split, changes):
                 known[model, seed] = read_answers(models[model][seed], split, changes)
             if model != against and seeds:
                 metric, labels, _ = known[model, seeds[0]]
+                if any(not np.array_equal(x, labels) for _, x, _ in known.values()):
+                    raise ValueError(f"{task}: its runs answer different pairs, as HELD_OUT draws "
+                                     f"them; give files of groups, which have scores")
                 theirs, ours = (np.array([known[name, seed][2] for seed in seeds])
                                 for name in (against, model))
-                cells.append(((task, model), metric, labels, theirs, ours))
+                cells.append(((task, model), metric, labels, theirs, ours, seeds))
     if not cells:
         raise ValueError(f"--against {against}: no other model has a run of the same task and seed")
     return cells
 
 
 def read_scores(files, against, models, split):
-    """([(task, model)], [(S,) differences]) of files of groups that vary the model, that of
+    """([(task, model)], [{seed: difference}]) of files of groups that vary the model, that of
     `against` first. models: those asked for, or None. split: None: that of the best epochs.
     """
     keys, found = [], []
@@ -102,7 +114,8 @@ def read_scores(files, against, models, split):
             change = change.get(split or run["selection_split"])
             if change and (not models or model in models):
                 keys.append((run.get("task", path.stem), model))
-                found.append(np.array(next(iter(change.values()))["values"]))
+                values = next(iter(change.values()))["values"]
+                found.append(dict(zip(run["seeds"], values, strict=True)))
     if not keys:
         raise ValueError(f"{', '.join(files)}: expected groups of several models"
                          f"{f', some of {listed(models)}' if models else ''}"
@@ -125,7 +138,7 @@ def bootstrap(cells, resamples, seed=0):
     random, drawn = np.random.default_rng(seed), np.zeros((resamples, len(cells)))
     for r in tqdm(range(resamples), "bootstrap", leave=False):
         places = {}
-        for i, ((task, _), metric, labels, theirs, ours) in enumerate(cells):
+        for i, ((task, _), metric, labels, theirs, ours, _) in enumerate(cells):
             size = len(theirs), len(labels)
             if (task, size) not in places:
                 places[task, size] = [random.integers(0, n, n) for n in size]
@@ -136,23 +149,31 @@ def bootstrap(cells, resamples, seed=0):
 
 
 def seeds_needed(values):
-    """How many seeds show POINTS, by the spread of these differences; None of a single one."""
+    """How many seeds show POINTS, by the spread of these differences; None of a single one.
+
+    ((1.960 + 0.842) s / POINTS)² + 1.960² / 2: as many as by the normal distribution, and what
+    Student's t asks for more (Guenther 1981).
+    """
     if len(values) < 2:
         return None
-    return max(2, math.ceil((SURE * statistics.stdev(values) / POINTS) ** 2))
+    return math.ceil((SURE * statistics.stdev(values) / POINTS) ** 2 + 1.960 ** 2 / 2)
 
 
 def rows_of(keys, found, drawn):
     """[(what, differences by seed, drawn)]: each task and model, each model over its tasks, and
-    all models. found: (S,) of each of keys. drawn: (resamples, keys), perhaps no resamples.
+    all models, of seeds that all have. found: {seed: difference} of each of keys. drawn:
+    (resamples, keys), perhaps no resamples; none is taken over tasks and models of other seeds.
     """
-    rows = [(key, values, drawn[:, i]) for i, (key, values) in enumerate(zip(keys, found))]
+    rows = [(key, np.array([*values.values()]), drawn[:, i])
+            for i, (key, values) in enumerate(zip(keys, found))]
     models = [model for _, model in keys]
     for name in [name for name in dict.fromkeys(models) if models.count(name) > 1] + ["all models"]:
         chosen = [i for i, model in enumerate(models) if name in (model, "all models")]
-        shared = min(len(found[i]) for i in chosen)
-        values = np.mean([found[i][:shared] for i in chosen], axis=0)
-        rows.append((("all tasks", name), values, drawn[:, chosen].mean(1)))
+        shared = sorted(set.intersection(*(set(found[i]) for i in chosen)))
+        values = np.array([np.mean([found[i][seed] for i in chosen]) for seed in shared])
+        alike = all(len(found[i]) == len(shared) for i in chosen)
+        if shared:
+            rows.append((("all tasks", name), values, drawn[:len(drawn) * alike, chosen].mean(1)))
     return rows if len(keys) > 1 else rows[:1]
 
 
@@ -202,7 +223,8 @@ def main(argv=None):
         changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
         models = models and [against, *models]
         cells = read_cells(find_runs(places, models), against, split, changes)
-        keys, found = [cell[0] for cell in cells], [differences(*cell[1:]) for cell in cells]
+        keys = [cell[0] for cell in cells]
+        found = [dict(zip(seeds, differences(*cell))) for _, *cell, seeds in cells]
         drawn = bootstrap(cells, given["resamples"])
     say(format_rows(rows_of(keys, found, drawn)))
 

@@ -3,8 +3,8 @@
     python -m experiments.robustness RUN
     python -m experiments.robustness RUN --translations FILE
 
-prints accuracy on the pairs of a labelled split before and after each transformation, on exactly
-those pairs that it changed, and writes RUN/robustness.json.
+prints the task's first metric on the pairs of a labelled split before and after each
+transformation, on exactly those pairs that it changed, and writes RUN/robustness.json.
 
 The tests are those of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint (T.
 Gui et al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word lists
@@ -690,7 +690,8 @@ def table_rows(result, task):
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.robustness",
-                          "Accuracy of a run before and after the papers' transformations.")
+                          "The first metric of a run's task before and after the papers' "
+                          "transformations.")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     arguments.add_argument("--translations", metavar="FILE",
                            help="for BackTrans: .tsv or .csv with the header sentence, translation")

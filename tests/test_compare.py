@@ -107,8 +107,10 @@ def test_processes_share_the_runs_of_a_group(faked, capsys):
         assert re.findall("(.*)\nanother process", printed) == [
             "run 2 of 4: model=bert,seed=1"]
         assert "0 of 2 settings" in printed and not result("group", "comparison.json")["runs"]
-    assert command("--resume", "group") == 0 and len(faked) == 4
-    assert len(result("group", "comparison.json")["runs"]) == 2
+    assert command("--resume", "group", "--workers", "1") == 0 and len(faked) == 4
+    group = result("group", "comparison.json")
+    assert len(group["runs"]) == 2
+    assert faked[-1].workers == 1 and "workers" not in group["shared"]  # of that process alone
     assert "difference from bert, 2 seeds" in capsys.readouterr().out
 
 

@@ -218,6 +218,14 @@ def test_what_is_fused_in_each_head(trained):
     assert "that of layer 1." in said(root)
 
 
+def test_plain_heads_have_no_switch_with_combined_ones(trained):
+    run = train.open_run(trained(*of("comateformer"), *ONCE))
+    sections = [[figure.title for figure in figures] for figures in
+                explain.explain_pair(run, "the dog", "cat")[2]]
+    titles = [shown.title for shown in run.settings.method.TRACE.values()]
+    assert sections == [titles[:1], titles[1:]]
+
+
 def test_a_method_of_ones_own(trained, workplace):
     """A prior that is a function; a map that TRACE does not tell of is shown, other things not."""
     text = (ROOT / "tutorials/mine.py").read_text("utf-8")

@@ -14,12 +14,12 @@ WRONG = np.where(np.arange(N) < 10, 1 - LABELS, LABELS)     # a quarter of the a
 
 
 def cell(task, model, theirs, ours):
-    return (task, model), "accuracy", LABELS, np.array(theirs), np.array(ours)
+    return (task, model), "accuracy", LABELS, np.array(theirs), np.array(ours), range(len(ours))
 
 
 def test_differences_by_seed():
     one = cell("x", "m", [WRONG, LABELS], [LABELS, LABELS])
-    assert power.differences(*one[1:]).tolist() == [0.25, 0.0]
+    assert power.differences(*one[1:-1]).tolist() == [0.25, 0.0]
 
 
 def test_the_bootstrap_draws_seeds_and_pairs():
@@ -41,18 +41,24 @@ def test_the_bootstrap_draws_seeds_and_pairs():
 
 
 def test_how_many_seeds_show_half_a_point():
-    """((1.960 + 0.842) s / 0.005)²: s = 0.01 asks for 31.4."""
-    assert power.seeds_needed([0.01, 0.02, 0.03]) == 32
+    """((1.960 + 0.842) s / 0.005)² + 1.960² / 2: s = 0.01 asks for 31.4 + 1.9."""
+    assert power.seeds_needed([0.01, 0.02, 0.03]) == 34
     assert power.seeds_needed([0.02, 0.02]) == 2 and power.seeds_needed([0.1]) is None
 
 
 def test_rows_of_models_and_of_all():
-    keys, found = [("x", "m"), ("y", "m"), ("y", "k")], np.array([[0.25], [-0.25], [0.25]])
+    keys, found = [("x", "m"), ("y", "m"), ("y", "k")], [{0: 0.25}, {0: -0.25}, {0: 0.25}]
     rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
     assert [row[0] for row in rows] == [("x", "m"), ("y", "m"), ("y", "k"), ("all tasks", "m"),
                                         ("all tasks", "all models")]
     assert [row[1].tolist() for row in rows[2:]] == [[0.25], [0.0], [0.25 / 3]]
     assert [row[2].tolist() for row in rows[2:]] == [[2.0, 5.0], [0.5, 3.5], [1.0, 4.0]]
+    found = [{0: 0.25, 1: 0.75}, {2: 0.5, 1: -0.25}, {1: 0.5}]      # by seed, not by place
+    rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
+    assert [row[1].tolist() for row in rows] == [[0.25, 0.75], [0.5, -0.25], [0.5], [0.25],
+                                                 [1.0 / 3]]
+    assert [len(row[2]) for row in rows] == [2, 2, 2, 0, 0]
+    assert len(power.rows_of(keys, [{0: 1.0}, {1: 1.0}, {2: 1.0}], np.zeros((0, 3)))) == 3
 
 
 def test_runs_of_two_models(capsys):
@@ -79,8 +85,18 @@ def test_runs_of_two_models(capsys):
     assert code == 2 and "another run of bert on own, seed 0" in error
     code, _, error = command("runs", "--against", "dafa")
     assert code == 2 and "--against dafa" in error
-    code, _, error = command("nowhere")
-    assert code == 2 and "nowhere" in error
+    for args, words in [(["nowhere"], "nowhere"), (["runs", "x.json"], "x.json"),
+                        (["runs", "--models", "dabert", "dafa"], "of dafa too")]:
+        code, _, error = command(*args)
+        assert code == 2 and words in error
+    for seed in (2, 3):  # each draws pairs of its own
+        assert run("--seed", seed, "--epochs", 1, "--set", "HELD_OUT=0.2",
+                   out=f"held/bert{seed}") == 0
+        assert run(*of("dabert", "HELD_OUT=0.2"), "--seed", seed, "--epochs", 1,
+                   out=f"held/dabert{seed}") == 0
+    capsys.readouterr()
+    code, _, error = command("held")
+    assert code == 2 and "own: its runs answer different pairs" in error
 
 
 def test_files_of_groups_have_rows_by_seed_alone(capsys):
@@ -95,8 +111,8 @@ def test_files_of_groups_have_rows_by_seed_alone(capsys):
     write_json("x.json", group("bert", ("dafa", (0.001, 0.003)), ("dabert", (0.003, 0.005))))
     assert power.main(["x.json"]) is None
     *_, last = capsys.readouterr().out.splitlines()
-    # ± 12.706 times 0.1 points; (2.802 · 0.1414 / 0.5)² = 0.63, and of one seed nothing is known
-    assert last.split() == "all tasks all models 2 +0.3 -1.0 to +1.6 2".split()
+    # ± 12.706 times 0.1 points; (2.802 · 0.1414 / 0.5)² + 1.92 = 2.55
+    assert last.split() == "all tasks all models 2 +0.3 -1.0 to +1.6 3".split()
     power.main(["x.json", "--models", "dabert"])
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.4"]
     write_json("y.json", group("dafa", ("bert", (0.1, 0.2))))

@@ -234,7 +234,8 @@ show(KnowledgeAttention.fuse)
 
 # %% [markdown]
 # As written, (6) has the defect of lesson 2: the guide cancels in the softmax. The paper's own note, ⊕ "implies
-# concatenation then linear layer" (§ 3.4), can mend it: guide and value then meet inside tanh, as in ours. Its case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
+# concatenation then linear layer" (§ 3.4), can mend it: guide and value then meet inside tanh, as in ours. Its
+# case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
 # Equation 8 only shows scaling": with f = 0 the page has y = 0 and *no* semantic signal. We return o^sem + y. The
 # numbers of lesson 2, the gates made by biases:
 

@@ -2,6 +2,7 @@
 
 Each shows one misprint: the page beside what its text intends, computed by the library.
 """
+import argparse
 import sys
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def prior():
 
 def main(argv=None):
     """Writes the pictures and returns the exit status."""
-    folder = Path((argv or sys.argv[1:] or [HERE / "pictures"])[0])
+    parser = argparse.ArgumentParser("pictures.py", description="Writes the three pictures.")
+    parser.add_argument("folder", nargs="?", type=Path, default=HERE / "pictures")
+    folder = parser.parse_args(argv).folder
     folder.mkdir(parents=True, exist_ok=True)
     for draw in (difference, guide, prior):
         (folder / f"{draw.__name__}.svg").write_text(picture(*draw()), "utf-8")
