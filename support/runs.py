@@ -535,7 +535,8 @@ def finish(run, examples, new, progress):
               "parameters": sum(p.numel() for p in parameters.values()),
               "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
               "settings": asdict(settings), "versions": machine.versions(settings.device),
-              "code": run.code, "sha256": sha256_of(run.folder, used_files(run.folder))}
+              "code": run.code, "parser": getattr(run.reader.parser, "fingerprint", None),
+              "sha256": sha256_of(run.folder, used_files(run.folder))}
     if main_process():
         events = read_log(run.folder / "log.jsonl")
         picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)

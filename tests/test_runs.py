@@ -183,6 +183,7 @@ def test_what_a_run_writes(trained):
     found, weights = result(), loaded("run/best.pt")
     assert found["seconds"].keys() == {"load", "train", "evaluate"} and found["peak_memory_mb"] > 50
     assert found["parameters"] == sum(x.numel() for x in weights.values())
+    assert found["parser"] == "chain"
     new = json.loads((folder / "config.json").read_text())["new_parameters"]
     assert found["new_parameters"] == sum(weights[name].numel() for name in new) > 0
 

@@ -390,8 +390,8 @@ figure("Trees move attention to the words that play the same part",
 # is used: f, how far the fused signal is let in; 1 - g, how much of it is Dep.
 #
 # This world was made for trees. On all of the toy world DAFA stood 13.4 points above plain BERT (three seeds, 95 %
-# interval 3.6 to 23.2). On MRPC, with pre-trained weights, five seeds gave +0.9 points, with an interval from -3.1 to
-# +5.0: no difference that they could show (`docs/results.md`).
+# interval 3.6 to 23.2). On MRPC, with pre-trained weights, five seeds gave XXX points, with an interval from YYY to
+# ZZZ: no difference that they could show (`docs/results.md`).
 #
 # ## Summary
 #
