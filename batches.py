@@ -83,7 +83,7 @@ class Reader:
             self.parses = parse_texts(texts, self.parser, cache, self.own_parses, self.progress,
                                       self.workers)
         elif self.needs:
-            # A word beyond these is none that the model sees.
+            # A word beyond these has no piece that the model sees, but behind words without any.
             self.spans = {text: split_words(text)[:self.max_length] for text in texts}
         if self.needs_facts:
             if self.lexicon is None:

@@ -18,8 +18,10 @@ The way of a pair (BERT; RoBERTa packs `<s> a </s> </s> b </s>` and its embeddin
     mask       T     T    T     T       T     T    T     T      F       True = real token
     word      -1     0    1     1      -1     0    1    -1     -1       index into the word spans
 
-Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece; how
-files are read and checked, and what published weights are called in them (support.checkpoints).
+Departs: gelu is the exact one, as in Hugging Face; Google's code has the tanh form by that name.
+Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece, of
+tokenizer_config.json all but do_lower_case; how files are read and checked, and what published
+weights are called in them (support.checkpoints).
 """
 
 import functools
@@ -108,7 +110,9 @@ def check_options(method, printed, without):
 # ---- The encoder --------------------------------------------------------------------------------
 
 def linear(n_in, n_out, bias=True):
-    """nn.Linear with BERT's initial values: weights from N(0, 0.02²), bias 0."""
+    """nn.Linear with BERT's initial values: weights from N(0, 0.02²), which Google cuts off at two
+    deviations, bias 0.
+    """
     layer = nn.Linear(n_in, n_out, bias)
     nn.init.normal_(layer.weight, std=0.02)
     if bias:
@@ -163,7 +167,8 @@ class SelfAttention(nn.Module):
         self.query, self.key, self.value = linear(d, d), linear(d, d), linear(d, d)
 
     def forward(self, hidden, mask, prior=None, trace=None):
-        """hidden (B, L, d), mask (B, L) bool, prior (B, L, L) or None -> (B, L, d), unprojected."""
+        """hidden (B, L, d), mask (B, L) bool, prior of `spread` or None -> (B, L, d), unprojected.
+        """
         q = split_heads(self.query(hidden), self.heads)  # (B, H, L, k)
         k = split_heads(self.key(hidden), self.heads)  # (B, H, L, k)
         v = split_heads(self.value(hidden), self.heads)  # (B, H, L, k)
@@ -212,7 +217,8 @@ class Embeddings(nn.Module):
     def __init__(self, config):
         super().__init__()
         d = config.hidden_size
-        self.offset, self.segments = config.position_offset, config.segments
+        self.offset = config.position_offset
+        self.alike = config.kind == "roberta" or config.segments == 1
         self.word = nn.Embedding(config.vocab_size, d)
         self.position = nn.Embedding(config.max_length + self.offset, d)
         self.segment = nn.Embedding(config.segments, d)
@@ -223,7 +229,7 @@ class Embeddings(nn.Module):
     def forward(self, input_ids, segment):
         """input_ids, segment: (B, L) int64 -> (B, L, d)."""
         position = self.position.weight[self.offset:self.offset + input_ids.shape[1]]  # (L, d)
-        if self.segments == 1:  # RoBERTa: one row, the same for both sentences
+        if self.alike:  # the first row for both sentences
             segment = torch.zeros_like(segment)
         hidden = self.word(input_ids) + position + self.segment(segment)  # (B, L, d)
         return self.dropout(self.norm(hidden))  # (B, L, d)
@@ -244,8 +250,8 @@ class Bert(nn.Module):
         """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
-        real token. prior: (B, L, L) or None, handed to every layer's attention. trace: dict or
-        None; layer i writes into trace["layer{i}"].
+        real token. prior: (B, L, L), what else the method's `spread` makes, or None; handed to
+        every layer's attention. trace: dict or None; layer i writes into trace["layer{i}"].
         Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
         if input_ids.shape[1] > self.config.max_length:
@@ -326,6 +332,11 @@ def overlapped_words(offsets, spans):
     return np.where(overlap.max(1) > 0, overlap.argmax(1), -1).tolist()
 
 
+def sound(text):
+    """The text without half a surrogate pair, as broken JSON has it."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 class PairTokenizer:
     """Packs two texts into one sequence: Google's WordPiece for BERT, byte-level BPE for RoBERTa.
 
@@ -365,7 +376,7 @@ class PairTokenizer:
         """Learn lower-case WordPiece from texts, always the same: at most vocab_size pieces, but no
         fewer than two for each letter and five more.
         """
-        tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(texts)
+        tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(map(sound, texts))
         # The trainer numbers inner letters in a random order and breaks ties by number: name them.
         normal = "".join(tokenizer.normalizer.normalize_str(text) for text in texts)
         letters = sorted(set(normal) - set(" "))
@@ -412,9 +423,8 @@ class PairTokenizer:
             raise ValueError(f"PairTokenizer.encode: max_length needs at least "
                              f"{max_length - budget}, got {max_length}; raise it")
         texts = list(dict.fromkeys(text for a, _, b, _ in pairs for text in (a, b)))
-        # half a surrogate pair, as broken JSON has it
-        sound = [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in texts]
-        encoded = dict(zip(texts, self.tokenizer.encode_batch(sound, add_special_tokens=False)))
+        found = self.tokenizer.encode_batch(list(map(sound, texts)), add_special_tokens=False)
+        encoded = dict(zip(texts, found))
         return [self._pack(encoded[a], spans_a, encoded[b], spans_b, budget)
                 for a, spans_a, b, spans_b in pairs]
 

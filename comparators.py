@@ -172,8 +172,10 @@ def steps_up(heads):
         up[np.arange(n), above] = steps
         above, steps = np.append(0, heads)[above], steps + 1
     up = up[:, 1:]  # (n, n)
-    meets = np.where(up[None] < FAR, up[:, None], FAR)  # (n, n, n)
-    return meets.min(-1, initial=FAR)  # (n, n)
+    for j in (up < FAR).sum(1).argsort():  # heads first; what j is not above meets it at its head
+        if heads[j]:
+            up[:, j] = np.minimum(up[:, j], up[:, heads[j] - 1])
+    return up  # (n, n)
 
 
 def tree_steps(a, b):

@@ -161,7 +161,7 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
 LONGEST = 4   # words in an expression, at most
-MANY = 100    # a hypernym with more direct hyponyms (person, travel) is too general for co-hyponyms
+MANY = 100    # a hypernym with more direct hyponyms (person) is too general for co-hyponyms
 
 # Words of the closed classes, which WordNet lacks or mistakes (in: indium, it: information
 # technology): articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions but
@@ -372,8 +372,10 @@ class WordNet(Lexicon):
         with an antonym gets none.
         Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense, its
         most frequent: over all senses, most such pairs are chance (to right and to prepare are
-        changes). The hypernym may be meant in any sense. Co-hyponyms share a direct one that has at
-        most MANY hyponyms. An instance counts as a hyponym (Paris of city).
+        changes). The hypernym may be meant in any sense. An instance counts as a hyponym (Paris of
+        city). Co-hyponyms share a direct hypernym that has at most MANY hyponyms without instances.
+        A form that WordNet lists hides its lemma in expressions (giving up, a noun, is not give
+        up). Expressions with an apostrophe (driver's license) are hardly found: 's is a word here.
     """
 
     def __init__(self, depth=3):

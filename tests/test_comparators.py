@@ -304,6 +304,8 @@ def test_layer_oracle(name, options):
     for part, x in trace.items():
         heads = name == "comateformer" and part == "attention"  # others than the combined ones
         assert len(layer.TRACE[part].axes.split()) + heads == x.ndim
+    if name == "syntaxbert":
+        assert len(layer.axis_names["network"]) == trace["masked"].shape[1]
     assert silent(layer, got) <= {"key.bias"}
 
 
@@ -383,7 +385,6 @@ def test_similarity_as_typeset_strengthens_the_unlike(printed):
     k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
     found = []
     for S in (0.0, 1.0):
-        prior = torch.tensor([[[1.0, 1.0], [S, 1.0]]], dtype=torch.float64)
         index, segment = torch.tensor([[0, 0]]), torch.tensor([[1, 0]])
         prior = layer.spread(torch.full((1, 1, 1), S, dtype=torch.float64), index, segment)
         comparators.calibrated_attention(q, k, k, prior, mask, typeset=layer.typeset, trace=trace)
@@ -446,7 +447,7 @@ def test_matcher(name):
 
 
 @each_method
-def test_dropout_in_training_only(name, monkeypatch):
+def test_dropout_in_training_only(name):
     layer = METHODS[name](config(attention_dropout=0.5)).double()
     hidden, prior = normal(B, L, D), prior_of(name, layer)
     for training, trace in itertools.product((False, True), (None, {})):
@@ -458,6 +459,7 @@ def test_dropout_in_training_only(name, monkeypatch):
 @pytest.mark.parametrize("name, options, said", [
     ("uerbert", {"printed": {6}}, "printed 6: UerbertAttention.*product"),
     ("uerbert", {"floor": 1.5}, "UerbertAttention: floor .*0 to 1.*1.5"),
+    ("uerbert", {"floor": -0.1}, "UerbertAttention: floor .*0 to 1.*-0.1"),
     ("syntaxbert", {"without": {"tree"}}, "without tree: SyntaxbertAttention.*sibling"),
     ("syntaxbert", {"distance": 0}, "SyntaxbertAttention: distance .*above 0.*0"),
     ("syntaxbert", {"without": {*KINDS}}, "one of them must stay"),
@@ -469,7 +471,7 @@ def test_wrong_options(name, options, said):
     check_error(error)
 
 
-@pytest.mark.parametrize("share, heads", [(0.5, 1), (0.1, 1), (1.0, 2)])
+@pytest.mark.parametrize("share, heads", [(0.5, 1), (0.1, 1), (0.8, 2), (1.0, 2)])
 def test_share_of_the_heads(share, heads):
     assert ComateformerAttention(config(), share=share).combined == heads
 
@@ -550,8 +552,9 @@ MISTAKES = {
         ("special tokens are unlike", "prior, word_index, segment, 1.0",
          "prior, word_index, segment, 0.0")]),
     "steps_up": ("test_tree_steps_oracle", [
-        ("the farthest word above", "meets.min(-1, initial=FAR)", "up.max(-1, initial=-1)"),
-        ("steps of the other word", "up[:, None], FAR)", "up[None], FAR)"),
+        ("words below first", "sum(1).argsort()", "sum(0).argsort()"),
+        ("the farthest word above", "np.minimum(up", "np.maximum(up"),
+        ("the word itself", "heads[j] - 1]", "j]"),
         ("a word is above itself", "above] = steps", "above] = steps + 1")]),
     "syntax_masks": ("test_syntax_masks_oracle", [
         ("parent and child changed", '("parent", 1, 0), ("child", 0, 1)',

@@ -256,7 +256,7 @@ def asked_for(folder, parser=None, texts=TEXTS, **options):
     return parser.seen
 
 
-def test_the_second_call_reads_the_cache(tmp_path, small_shards):
+def test_the_second_call_reads_the_cache(tmp_path, small_shards, monkeypatch):
     assert asked_for(tmp_path) and not asked_for(tmp_path, texts=TEXTS[::-1])
     names = sorted(path.name for path in tmp_path.rglob("*.npz"))
     assert names == [f"0000{k}.npz" for k in range(4)]
@@ -264,6 +264,9 @@ def test_the_second_call_reads_the_cache(tmp_path, small_shards):
                           (Fake(), [text.replace("cat", "cut") for text in TEXTS])):
         assert asked_for(tmp_path, parser, texts)
     assert not asked_for(tmp_path)
+    for name, value in (("CACHE_FORMAT", 0), ("version", lambda package: "0")):
+        monkeypatch.setattr(parses, name, value)
+        assert asked_for(tmp_path) and not asked_for(tmp_path)
 
 
 def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):

@@ -67,6 +67,7 @@ CHAIN = make(["a"] * 4, [2, 3, 4, 0], ["x"] * 4)  # the leaf first
 
 @many
 @example((CHAIN, CHAIN), (1.0, 0.5), False)
+@example((make(["a"] * 4, [0, 1, 2, 3], ["x"] * 4),) * 2, (1.0, 0.5), False)  # the root first
 @given(pairs, st.sampled_from([(1.0, 0.5), (3, 0.25), (0.5, 2)]), st.booleans())
 def test_subgraph_similarity_is_the_recursion(pair, constants, printed):
     S = subgraph_similarity(*pair, *constants, typeset=printed)
@@ -218,7 +219,9 @@ def test_wordnet_relates(monkeypatch):
             ("wheat", "corn", "cohyponym"), ("big", "small", "antonym"), ("zebu", "zzyzx", ""),
             ("dog", "animal", "hypernym"), ("Animals", "dogs", "hyponym"), ("bank", "green", ""),
             ("big", "little", "antonym"), ("U.S.", "America", "synonym"),
-            ("found", "discover", "synonym"), ("Paris", "city", "hypernym"),
+            ("bore out", "corroborate", "synonym"), ("saw", "perceive", "hypernym"),
+            ("dog", "placental", "hypernym"), ("dog", "mammal", ""),    # three and four steps up
+            ("giving up", "quit", ""), ("Paris", "city", "hypernym"),
             ("Paris", "London", "cohyponym"), ("up", "down", "antonym"), ("right", "prepare", ""),
             ("ice creams", "dessert", "hypernym"), ("picked up", "collect", "synonym"),
             ("New York", "new york", "synonym"), ("New", "York", "")]:

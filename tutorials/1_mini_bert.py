@@ -294,4 +294,4 @@ figure("What [CLS] reads in the last layer",
 # 3. Subclass `SelfAttention`, override `attend` so that it divides by k instead of √k, and give it to `Bert(config,
 #    lambda layer: YourAttention(config))`. <details><summary>Answer</summary> In `attend`, call
 #    `super().attend(hidden, q / k.shape[-1] ** 0.5, k, v, mask, prior, trace)`: √k twice is k. Scores are smaller,
-#    weights more alike. All the papers' methods go into BERT by this door.</details>
+#    weights more alike. The three fusion methods go into BERT by this door.</details>
