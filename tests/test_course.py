@@ -42,6 +42,7 @@ PRODUCT = ("prior.log1p()", "prior", "+ prior[:, None]", "* prior[:, None]",
            "both = in_a[:, :, None] & in_b[:, None]\n        both = both | both.transpose(1, 2)\n"
            "        return torch.where(both, block + block.transpose(1, 2), 1.0)",
            "return prior.new_zeros(B, L, L)", "return prior.new_ones(B, L, L)")
+END = "return s + f * self.W_l(fused).tanh()"
 PLUS = ("linear(A, 1, False)", "linear(2 * A, 1)",
         "(W_values(values)[:, None] + W_guide(guide)[:, :, None]).tanh()",
         "torch.cat(torch.broadcast_tensors(W_values(values)[:, None], W_guide(guide)[:, :, None]), "
@@ -61,7 +62,8 @@ PLUS = ("linear(A, 1, False)", "linear(2 * A, 1)",
     (("f * self", "(f - f.mean(0)) * self"), (), (0, 2, 1, 0, 5), "numbers are wrong"),
     (("self.W_v(fused)", "fused"), (), (0, 0, 0, 1, 5), "W_v.weight, W_v.bias"),
     ((".transpose(1, 2)", ".transpose(1, 2) * 2"), (), (0, 0, 0, 0, 5), "numbers are wrong"),
-    (("if n == 0 or m == 0:", "if False:"), (), (1, 2, 1, 0, 5), "no words: IndexError")])
+    (("if n == 0 or m == 0:", "if False:"), (), (1, 0, 0, 0, 0), "no words: IndexError"),
+    ((END, f"return ({END[7:]}).detach()"), (), (0, 0, 0, 1, 0), "gradient, but W_D.weight")])
 def test_what_a_capstone_earns(edits, argued, lost, said, library):
     names = {}
     exec(after(CAPSTONE, *edits), names)
@@ -71,6 +73,17 @@ def test_what_a_capstone_earns(edits, argued, lost, said, library):
     assert tuple(of - won for won, of, _ in scores) == lost, scores
     assert [of for _, of, _ in scores] == [1, 2, 1, 1, 5]
     assert said in " ".join(words for _, _, words in scores)
+
+
+@pytest.mark.parametrize("end", [END[7:], f"{END}, f", f"return ({END[7:]}).float()",
+                                 f"return ({END[7:]})[:, 1:]"])
+def test_a_capstone_that_returns_something_else(end, library):
+    names = {}
+    exec(after(CAPSTONE, END, end), names)
+    weights, cases, expected = library
+    answers = check_capstone.answers_of(names["Dafa"], weights, cases)
+    (score,) = check_capstone.points(answers, expected, set())
+    assert score[:2] == (0, 10) and "Error" in score[2]
 
 
 def test_a_capstone_with_other_weights_earns_nothing(library):
@@ -170,6 +183,9 @@ def test_the_misprint_command(tmp_path, capsys):
     (tmp_path / "misprint.py").write_text("1 / 0\n", "utf-8")
     assert check_misprint.main([str(tmp_path / "misprint.py")]) == 1
     assert "ZeroDivisionError" in capsys.readouterr().out
+    (tmp_path / "misprint.py").write_text("raise SystemExit\n", "utf-8-sig")  # as Windows writes
+    assert check_misprint.main([str(tmp_path / "misprint.py")]) == 1
+    assert "SystemExit" in capsys.readouterr().out
 
 
 # ---- The leaderboard ----------------------------------------------------------------------------
@@ -182,11 +198,12 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(leaderboard, "read_result",
                         lambda folder: json.loads((folder / "result.json").read_text("utf-8")))
 
-    def make(name, accuracy, seed=0, bert="scratch", **changes):
+    def make(name, accuracy, seed=0, bert="scratch", own="", **changes):
         settings = leaderboard.BUDGET | {"model": "a/mine.py:Trees", "without": "", "printed": "",
                                          "set": ""} | changes
+        files = code | ({"a/mine.py": own} if own else {})
         result = {"settings": settings, "seed": seed, "bert": bert, "parameters": 1234,
-                  "code": code, "metrics": {"dev": {"accuracy": accuracy},
+                  "code": files, "metrics": {"dev": {"accuracy": accuracy},
                                             "dev_unseen": {"accuracy": 0.5}}}
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").write_text(json.dumps(result), "utf-8")
@@ -197,7 +214,9 @@ def made(tmp_path, monkeypatch):
 def test_the_leaderboard_sorts_methods_and_refuses_other_budgets(made, tmp_path, capsys):
     runs = [made(f"r{seed}", 0.75 + 0.05 * seed, seed) for seed in range(3)]
     runs += [made("one", 0.99, set="BONUS=1"), made("long", 0.99, epochs=80),
-             made("weights", 0.99, bert="base"), made("few", 0.5, limit=8.0)]
+             made("weights", 0.99, bert="base"), made("few", 0.5, limit=8.0),
+             made("held", 0.99, held_out=0.1), made("again", 0.1),
+             made("bob", 0.55, own="b0b0b0b0b0")]
     assert leaderboard.main([*runs, "--out", str(tmp_path / "board.md")]) == 0
     lines = (tmp_path / "board.md").read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines
@@ -206,11 +225,15 @@ def test_the_leaderboard_sorts_methods_and_refuses_other_budgets(made, tmp_path,
         ["", "mine.py:Trees, BONUS=1", "99.0", "50.0", "0"],            # one seed has no place
         ["1", "mine.py:Trees", "80.0 (5.0)", "50.0 (0.0)", "0, 1, 2"],
         ["", "DAFA, the target", "76.4 (3.7)", "51.1 (1.2)", "0, 1, 2"],
-        ["", "plain BERT", "63.1 (0.9)", "49.7 (0.5)", "0, 1, 2"]]
+        ["", "plain BERT", "63.1 (0.9)", "49.7 (0.5)", "0, 1, 2"],
+        ["", "mine.py:Trees (b0b0b0)", "55.0", "50.0", "0"]]    # another file of this name
     assert [line.rpartition("/")[2] for line in lines if line.startswith("- ")] == [
         "long: epochs is 80, expected 8", "weights: it starts from base, expected scratch",
-        "few: limit is 8.0, expected None"]
-    assert leaderboard.main([runs[-1]]) == 2
+        "few: limit is 8.0, expected None", "held: held_out is 0.1, expected None",
+        "again: another run of this method and seed counts"]
+    assert leaderboard.main([runs[-3]]) == 2
+    with pytest.raises(SystemExit):
+        leaderboard.main([runs[0], "--out", str(tmp_path / "no" / "board.md")])
 
 
 def test_another_loop_is_not_counted(made, monkeypatch, capsys):

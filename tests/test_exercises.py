@@ -190,12 +190,24 @@ ABS = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
     (f"{ABS}", 0, r"returns None \(is `return` missing\?\), expected a tensor"),
     ("return q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]", 0, "As printed: abs left out"),
     ("x = 1\nreturn q @ k", 0, r"semmatch.py, line \d+: return q @ k -> RuntimeError: Exp"),
+    (f"q.data.add_(1)\nk.data.add_(1)\nreturn {ABS}", 0, r"changes its argument `q`"),
+    (f"return 0 * {ABS}", 0, "yours is 0 everywhere"),
     ("while True:\n    q = q + 0", 0, r"no answer after 0.3 seconds")])
 def test_messages(body, won, said, checked, monkeypatch):
     monkeypatch.setattr(trial, "SECONDS", 0.3 if "while" in body else 20)
     _, out = checked("dabert", {"semmatch.difference_scores": body})
     points, total, lines = score(out, "difference_scores")
     assert points * 3 == won * total and re.search(said, lines), lines
+
+
+def test_functions_are_checked_by_their_names(checked, capsys):
+    checked("dabert", {"semmatch.difference_scores": f"return {ABS}"})
+    for name in ("difference_scores", "DabertAttention.fuse", "fuse"):
+        assert check.main([name]) == int("fuse" in name)
+        out = capsys.readouterr().out
+        assert len(re.findall(r" \d+/\d+$", out, re.M)) == 1 and f"{name} " in out
+    assert check.main(["difference_score"]) == 2
+    assert "no function difference_score here; there are" in capsys.readouterr().err
 
 
 WRONG = "return W_sem(sem).tanh(), sem[..., :1]"

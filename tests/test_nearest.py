@@ -11,7 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
 
 import exercises  # noqa: E402
-from answers import edited  # noqa: E402
+from answers import compiled, edited  # noqa: E402
 from differences import describe_difference  # noqa: E402
 from exercises import EXERCISES, Draw, find, library  # noqa: E402
 from nearest import simple_edits  # noqa: E402
@@ -45,12 +45,6 @@ def same(mine, others):
     return mine is not None and others is not None and len(mine) == len(others) and all(
         x.shape == y.shape and torch.allclose(x.double(), y.double(), 1e-7, 1e-7, equal_nan=True)
         for x, y in zip(mine, others))
-
-
-def compiled(task, text):
-    names = dict(vars(library(task.module)))
-    exec(text, names)
-    return names[task.path[-1]]
 
 
 # ---- Solutions ----------------------------------------------------------------------------------

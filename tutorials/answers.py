@@ -127,11 +127,7 @@ def marks_of(function, task, seed, right):
         # A mistake need not run on every case.
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            arguments = draw(Draw(seed))
-            value = function(*arguments)
-            trace = arguments[-1] if isinstance(arguments[-1], dict) else {}
-            parts = trial.flatten(value) | trial.flatten(trace, "trace")
-            answer = trial.Answer(trial.kind(value), parts, {})
+            answer = trial.answer(function, (), draw(Draw(seed)))
             found[case] = check.marks(answer, right[case].parts)
     return found
 
@@ -183,15 +179,6 @@ def shows_all(exercise, seed):
                for mistake in task.mistakes):
             return False
     return True
-
-
-def is_hidden(draw):
-    """Do a case's arguments depend on the seed? Those of an example by hand do not."""
-    found = []
-    for seed in (0, 1):
-        numbers = bytearray()
-        found.append(([stored(value, numbers) for value in draw(Draw(seed))], numbers))
-    return found[0] != found[1]
 
 
 def calls_of(task, exercise):

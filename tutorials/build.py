@@ -32,7 +32,7 @@ def build(name):
     try:
         NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
     except CellExecutionError as error:
-        said = error.evalue.splitlines()[0]
+        said = (error.evalue.splitlines() or ["a line that does not hold"])[0]
         raise ValueError(f"lesson {name} fails with {error.ename}: {said}") from None
     jupytext.write(notebook, HERE / f"{name}.ipynb")
     print(HERE / f"{name}.ipynb")

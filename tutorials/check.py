@@ -4,11 +4,11 @@
     python check.py gated_fusion fuse       some
 
 For each function cases.npz has arguments, what the right function returns for them, its gradients,
-and messages for well-known mistakes. A case is one point if your function returns what the right
-one does; one more point is for its gradients. A function that calls others of the exercise is tried
-with yours: write those first.
+and messages for well-known mistakes. A case is won if your function returns what the right one
+does; gradients are one case more. A case is worth 1 to 4 points. A function that calls others of
+the exercise is tried with yours: write those first.
 
-Exit status: 0 if all points were won, 1 if not, 2 without cases.npz.
+Exit status: 0 if all points were won, 1 if not, 2 without cases.npz or such a function.
 """
 import argparse
 import base64
@@ -144,6 +144,12 @@ def main(argv=None):
     except (OSError, ValueError) as problem:
         print(f"check.py: {problem}; get cases.npz of your hand-out again", file=sys.stderr)
         return 2
+    known = [task["function"].partition(".")[2] for task in described["tasks"]]
+    chosen = {name for name in known if {name, name.rpartition(".")[2]} & {*names} or not names}
+    if strange := {*names} - {*known} - {name.rpartition(".")[2] for name in known}:
+        print(f"check.py: no function {', '.join(sorted(strange))} here; there are "
+              f"{', '.join(known)}", file=sys.stderr)
+        return 2
     sys.path.insert(0, str(HERE))
     print(f"{described['title']}\n")
     won, total, right = 0, 0, set()
@@ -157,7 +163,7 @@ def main(argv=None):
         if all(points.values()):
             right.add(task["function"])
         name = task["function"].partition(".")[2]
-        if not names or name.rpartition(".")[2] in names:
+        if name in chosen:
             score, most = sum(points.values()) * task["points"], len(points) * task["points"]
             won, total = won + score, total + most
             first = [other for other in task["calls"] if other not in right]

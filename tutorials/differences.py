@@ -62,6 +62,8 @@ def of_factor(right, mine, letters):
     some = right != 0
     if some.any() and near(mine[~some], right[~some]):
         factor = constant(mine[some] / right[some])
+        if factor == 0:
+            return "yours is 0 everywhere"
         if factor == -1:
             return "the sign is turned everywhere"
         if factor:

@@ -825,7 +825,8 @@ DAFA = (
            i].
          - Everywhere else, special tokens and padding included: the value `elsewhere`.
          """,
-         {"values": lambda x: [x.normal(B, N, M), *x.tokens(), 0.5]},
+         {"values": lambda x: [x.normal(B, N, M), *x.tokens(), 0.5],
+          "no words": lambda x: [x.normal(B, 0, M), torch.full((B, L), -1), x.tokens()[1], 0.5]},
          (Mistake.of("b × a left out", "Both cross blocks are filled.",
                      "torch.where(cross.transpose(1, 2), values.transpose(1, 2), block)", "block"),
           Mistake.of("transposed prior",
@@ -1167,8 +1168,6 @@ DRRNET = (
                      "mlp(sum(gate * p for p, gate in sides))",
                      "sum(mlp(gate * p) for p, gate in sides)"),
           Mistake.of("σ left out", "A gate lies in (0, 1).", ".sigmoid()", ""))))
-
-DYNAMIC = "choice.U_d(h) + told[r] + (choice.V_d(sum(chosen)) if r else 0)"
 
 
 def readings(x, mask=Draw.full):

@@ -84,6 +84,9 @@ class Report:
         printed = [row.function for row in self.rows if check.PRINTED in " ".join(row.lines)]
         found = {"the library's own code, but for names": self.copied,
                  "computed as printed; do they argue for it?": printed}
+        said = {line.partition(": ")[2] for row in self.rows for line in row.lines}
+        if len(said) == 1 and not self.won:     # such as a module that cannot be imported
+            found[said.pop()] = ["all"]
         return "; ".join(f"{', '.join(names)}: {what}" for what, names in found.items() if names)
 
 
@@ -110,7 +113,7 @@ def exercise_of(folder):
     """Name of the exercise in a folder, by the first line of its EXERCISE.md. Raises Refused."""
     if not folder.is_dir():
         raise Refused("no such folder")
-    title = read(folder / PAGE).decode("utf-8", "replace").partition("\n")[0]
+    title = read(folder / PAGE).decode("utf-8-sig", "replace").partition("\n")[0]
     name = title.removeprefix(TITLE).partition(":")[0]
     if name not in EXERCISES:
         raise Refused(f"the first line of {PAGE} must be '{TITLE}NAME: ...', NAME one of "
@@ -133,15 +136,19 @@ class Right:
                         for function, task in self.tasks.items()}
         self.calls = {function: answers.calls_of(task, self.exercise)
                       for function, task in self.tasks.items()}
-        self.hidden = {function: {case for case, draw in task.cases.items()
-                                  if answers.is_hidden(draw)}
-                       for function, task in self.tasks.items()}
+        self.hidden = {function: self.hidden_cases(function) for function in self.tasks}
         self.cases = answers.describe(name, seed)
         sandbox = (HERE / "sandbox.py").read_bytes()
         self.files = {file: content for file, content in hand_out(name).items()
                       if file.endswith(".py")} | {"sandbox.py": sandbox}
         self.modules = list(dict.fromkeys(task.module for task in self.exercise.tasks))
         self.known = {}
+
+    def hidden_cases(self, function):
+        """Cases whose answers depend on the seed; an example by hand is none."""
+        others = answers.right_answers(self.tasks[function], self.seed + 1)
+        return {case for case, answer in self.answers[function].items()
+                if check.marks(answer, answer.parts) != check.marks(others[case], answer.parts)}
 
     def mistakes(self, function):
         if function not in self.known:
@@ -170,7 +177,7 @@ def copies(texts, tasks):
             theirs = skeleton(definition(ast.parse(texts[task.module]), task.path))
             right = answers.source(task), task.solution
             if theirs and theirs in [skeleton(ast.parse(text).body[0]) for text in right]:
-                found.append(task.path[-1])
+                found.append(".".join(task.path))
     return found
 
 
@@ -321,6 +328,9 @@ def main(argv=None):
     options = parser.parse_args(argv)
     if options.json and len(options.folders) > 1:
         parser.error("--json takes one folder; --csv takes many")
+    for file in filter(None, (options.csv, options.json)):
+        if not file.parent.is_dir():
+            parser.error(f"{file}: there is no folder {file.parent}")
     if options.jobs < 1:
         parser.error(f"--jobs: expected 1 or more, got {options.jobs}")
     torch.set_num_threads(1)

@@ -21,15 +21,18 @@ sys.path.insert(0, str(ROOT))
 from support.runs import read_result  # noqa: E402
 
 BUDGET = {"task": "toy", "epochs": 8, "batch_size": 64, "limit": None, "train_file": None,
-          "parses": None, "glove": None}
+          "held_out": None, "parses": None, "glove": None}
 SAME = "train.py", "batches.py", "support/tasks.py", "support/toy.py"
 SEEDS = 3
 TARGETS = {"bert": "plain BERT", "dafa": "DAFA, the target"}
 
 
-def name_of(settings):
-    """The method in words: mine.py:SharedWords, without gate, BONUS=1."""
-    parts = [settings["model"].rpartition("/")[2]]
+def name_of(settings, code):
+    """The method in words: mine.py:SharedWords (3f9a0c), without gate, BONUS=1. Behind a file of
+    one's own stands the beginning of its sha256, as `code` has it: others' may have its name.
+    """
+    own = code.get(settings["model"].rpartition(":")[0], "")[:6]
+    parts = [settings["model"].rpartition("/")[2] + f" ({own})" * bool(own)]
     parts += [f"{key} {settings[key]}" for key in ("without", "printed") if settings[key]]
     return ", ".join(parts + [settings["set"]] * bool(settings["set"]))
 
@@ -37,8 +40,8 @@ def name_of(settings):
 def why_not(result):
     """Why a run does not count, or None."""
     for key, expected in BUDGET.items():
-        if result["settings"][key] != expected:
-            return f"{key} is {result['settings'][key]}, expected {expected}"
+        if result["settings"].get(key) != expected:
+            return f"{key} is {result['settings'].get(key)}, expected {expected}"
     if not result["bert"] in ("scratch", "none"):
         return f"it starts from {result['bert']}, expected scratch"
     for file in SAME:
@@ -88,6 +91,8 @@ def main(argv=None):
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--out", type=Path, metavar="FILE", help="Markdown; printed if not given")
     options = parser.parse_args(argv)
+    if options.out and not options.out.parent.is_dir():
+        parser.error(f"--out {options.out}: there is no such folder")
     methods, refused = {}, []
     for folder in options.runs:
         try:
@@ -99,7 +104,10 @@ def main(argv=None):
             refused.append(f"{folder}: {reason}")
             continue
         dev, unseen = (result["metrics"][split]["accuracy"] for split in ("dev", "dev_unseen"))
-        seeds = methods.setdefault(name_of(result["settings"]), {})
+        seeds = methods.setdefault(name_of(result["settings"], result["code"]), {})
+        if result["seed"] in seeds:
+            refused.append(f"{folder}: another run of this method and seed counts")
+            continue
         seeds[result["seed"]] = dev, unseen, result["parameters"]
     text = ["# Accuracy on toy", "", "Mean (standard deviation) over seeds, best first.", "",
             *table(methods | targets())]

@@ -109,7 +109,9 @@ def written(value):
         return ", ".join(map(written, value))
     if hasattr(value, "tolist"):
         return re.sub(r"(\d)\.0\b", r"\1", str(torch.as_tensor(value).tolist()))
-    return f'"{value.text}"' if hasattr(value, "text") else str(value)
+    if hasattr(value, "text"):
+        return f'"{value.text}" (heads {value.heads.tolist()}, {", ".join(value.relations)})'
+    return str(value)
 
 
 def example(task):
@@ -139,11 +141,12 @@ Write the functions below, in this order, in {files}.
 Each has its signature, a docstring with the formula in the paper's letters{recipe}.
 Names and signatures must stay. Read the paper beside it.
 
-What counts: the result, for padding too, its dtype, and the gradients. What does not: speed,
-memory, dropout, and the arguments `printed`, `typeset` and `without`, which a finished library has;
-leave them aside. Loops are fine. There is a point for each case named below and, where PyTorch
-computes a function, one for its gradients. An axis letter, as in (B, L, d), is explained at the top
-of its module, behind `# Axes:`.
+What counts: the result, for padding too, its dtype, and the gradients. Arguments are float64, and
+so are results where the docstring names no other dtype; do not change an argument in place. What
+does not count: speed, memory, dropout, and the arguments `printed`, `typeset` and `without`, which
+a finished library has; leave them aside. Loops are fine. Each case named below counts and, where
+PyTorch computes a function, its gradients, with 1 to 4 points each. An axis letter, as in (B, L,
+d), is explained at the top of its module, behind `# Axes:`.
 """, helpers(exercise), f"""\
 Check, as often as you like, in this folder, which needs nothing else of the project:
 

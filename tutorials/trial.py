@@ -249,8 +249,12 @@ def gradients_of(value, inputs):
 
 
 def answer(function, names, arguments):
-    """What a function returns for arguments that have these names."""
+    """What a function returns for arguments that have these names. Problem: it changed one."""
+    before = [x.detach().clone() if isinstance(x, torch.Tensor) else None for x in arguments]
     value = function(*arguments)
+    for name, x, old in zip(names, arguments, before):
+        if old is not None and not torch.equal(x, old):
+            raise Problem(f"changes its argument `{name}`, which the caller still needs")
     trace = flatten(arguments[-1], "trace") if isinstance(arguments[-1], dict) else {}
     gradients = gradients_of(value, leaves(arguments, names))
     return Answer(kind(value), flatten(value) | trace, gradients)

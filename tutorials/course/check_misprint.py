@@ -110,9 +110,9 @@ def main(argv=None):
     options = parser.parse_args(argv)
     names = {}
     try:
-        exec(compile(options.file.read_text("utf-8"), options.file, "exec"), names)
+        exec(compile(options.file.read_text("utf-8-sig"), options.file, "exec"), names)
         found = problems(names, options.seed)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         found = [f"{type(problem).__name__}: {problem}"]
     for words in found or [f"{names['EQUATION']}: the numbers hold. Now read the argument."]:
         print(f"{options.file}: {words}")
