@@ -398,6 +398,7 @@ def percent(x):
 
 @pytest.mark.parametrize("name, split", [
     ("toy", "dev"), ("mrpc", "dev"), ("mrpc", "test"), ("rte", "dev"), ("stsb", "dev"),
+    ("stsb-6", "dev"),
     ("sick", "dev"), ("sick", "test"), ("sick-drrnet", "test"), ("sick-ladranet", "test")])
 def test_tables_of_results_are_those_of_the_files(name, split):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote."""
