@@ -437,10 +437,10 @@ def set_up(settings, folder, progress, resume):
         task, splits = load_pairs(settings)
         seen = {name: splits[name] for name in seen_in_training(splits)}
         if resume:
+            new = runs.check_inputs(folder, Settings, seen)["new_parameters"]
             reader, config = saved_reader(settings, task, folder)
             reader.look_at([pair for pairs in seen.values() for pair in pairs])
             model, _ = build_model(settings, task, reader, config)
-            new = runs.check_inputs(folder, Settings, seen)["new_parameters"]
         else:
             reader, config, arrays = new_reader(settings, task, splits)
             model, new = build_model(settings, task, reader, config, arrays)
