@@ -191,7 +191,7 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
     Departs: the page prints no loss. With that of P alone nothing tells p^h and p^v what they are
     meant to be, "probability distributions of the semantic relations": through two softmaxes
     the GRUs get a hundredth of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
-    DrrNet's loss is that of P plus those of p^h and p^v; `printed` {8} leaves P's alone.
+    DrrNet's loss is that of P plus those of p^h and p^v; `printed` {8} keeps P's and no other.
     Args: p_h, p_v: (B, C), or None: that side is left out. w_h, w_v: Linear C → 1. mlp: of C → C.
     Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of the sides there are.
     """

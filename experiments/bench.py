@@ -301,7 +301,7 @@ SECTIONS = {"steps": measure_steps, "parser": measure_parser, "priors": measure_
 
 def command_line():
     """The options."""
-    parser = Arguments("experiments.bench", "Measures speed and memory.")
+    parser = Arguments("python -m experiments.bench", __doc__)
     models = ",".join(name for name in train.METHODS if name not in ("bert", "drrnet"))
     for name, default, text in (
             ("sections", ",".join(SECTIONS), "what to measure"),

@@ -324,6 +324,8 @@ def list_runs(folder):
 
 def draw_groups(file, *places):
     """Draws the groups of folders, or of files such as comparison.json, into an SVG file."""
+    if Path(file).suffix != ".svg":  # a group's own file would be written over
+        raise ValueError(f"--picture {file}: expected FILE.svg first, then groups")
     panels = []
     for path in map(group_file, places):
         panels += make_panels(read_group(path), path.stem if path.name != FILE else "")
@@ -342,8 +344,8 @@ def write_picture(file, panels):
 
 def command_line():
     """The options of groups of runs, and those of training."""
-    parser = Arguments("experiments.compare", "Several settings and seeds, compared. Without "
-                                              "options it is plain BERT beside DAFA, on toy.")
+    parser = Arguments("python -m experiments.compare", "Several settings and seeds, "
+                       "compared. Without options it is plain BERT beside DAFA, on toy.")
     group = parser.add_argument_group("a group of runs")
     group.add_argument("--vary", nargs="+", action="append", metavar="OPTION",
                        help="an option of training and its values; twice: every combination")
@@ -371,7 +373,8 @@ def main(argv=None):
         try:
             run_group(folder, group, given if resumed else {})
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"--resume {folder} goes on") from None
+            begun = Path(folder, FILE).exists()
+            raise KeyboardInterrupt(f"--resume {folder} goes on" if begun else "") from None
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@
 
 prints the prediction and, of a method that reads step by step, what it reads; and writes a page
 into the run's folder, named after the pair: what is known of its words, what the model recorded.
-`--picture FILE.svg` draws the first three figures of the page by themselves.
+`--picture FILE.svg` draws the first three of its figures that are drawings by themselves.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
-or a paper. The first pair is shown; heads get a switch; a map has the last two axes for rows and
+or a paper. Heads get a switch; a map has the last two axes for rows and
 columns, and bars stand for one; of whatever is more, and of each sentence, there is a figure. Parts
 of the same axes stand side by side. Left out: how figures are drawn (draw).
 """
@@ -15,6 +15,7 @@ import hashlib
 import re
 import sys
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ import train
 from bert_min import SelfAttention, Shown
 from experiments import draw
 from priors import RELATIONS
+from support import machine
 from support.files import write_whole
 from support.options import Arguments, guarded
 from support.tasks import Pair
@@ -208,25 +210,30 @@ def explain_pair(run, a, b):
 
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
-    arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair.")
+    arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
+                          "the prediction, and a page, HTML, in the run's folder.", "RUN A B ")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     arguments.add_argument("a", metavar="A", help="a sentence, in quotes")
     arguments.add_argument("b", metavar="B", help="the other one")
-    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the first three figures")
+    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the first three drawings")
     arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folder, a, b = (given.pop(name) for name in ("run", "a", "b"))
     file = given.pop("picture", None)
-    run = train.open_run(folder, **given)
-    lines, page, sections = explain_pair(run, a, b)
+    if file and Path(file).suffix != ".svg":
+        raise ValueError(f"--picture {file}: expected FILE.svg")
+    with machine.joined(given):
+        run = train.open_run(folder, **given)
+        lines, page, sections = explain_pair(run, a, b)
+    print("\n".join(lines))
     texts = {run.folder / page_name(a, b): page}
     if file:
         figures = [figure for figures in sections for figure in figures if figure.drawing]
         texts[file] = draw.picture(f"What {run.settings.model} saw", figures[:3])
     for path, text in texts.items():
         write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"))
-    print("\n".join([*lines, *map(str, texts)]))
+        print(path)
 
 
 if __name__ == "__main__":

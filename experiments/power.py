@@ -30,7 +30,7 @@ from experiments.compare import read_group
 from experiments.report import mean_and_interval
 from support import runs, tasks
 from support.checkpoints import listed
-from support.machine import say
+from support.machine import joined, say
 from support.options import Arguments, guarded
 from support.pairs import load_pairs
 
@@ -203,7 +203,7 @@ def as_interval(low, high):
 
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
-    parser = Arguments("experiments.power", __doc__)
+    parser = Arguments("python -m experiments.power", __doc__, "RUNS ... ")
     parser.add_argument("places", nargs="+", metavar="RUNS",
                         help="folders with runs below them, or files of groups")
     parser.add_argument("--against", default="bert", help="the model compared with")
@@ -222,7 +222,8 @@ def main(argv=None):
     else:
         changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
         models = models and [against, *models]
-        cells = read_cells(find_runs(places, models), against, split, changes)
+        with joined(given):
+            cells = read_cells(find_runs(places, models), against, split, changes)
         keys = [cell[0] for cell in cells]
         found = [dict(zip(seeds, differences(*cell))) for _, *cell, seeds in cells]
         drawn = bootstrap(cells, given["resamples"])

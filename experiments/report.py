@@ -28,11 +28,16 @@ def summarize(values, results, first=None):
         those of the setting that it differs from, or None.
     """
     metrics, difference = {}, {}
+    def everywhere(split, name, results):  # --limit can cut a phenomenon off
+        return all(name in result["metrics"][split] for result in results)
+
     for split, scores in results[0]["metrics"].items():
         for name in scores:
+            if not everywhere(split, name, results):
+                continue
             found = [result["metrics"][split][name] for result in results]
             metrics.setdefault(split, {})[name] = mean_and_deviation(found)
-            if first and name in first[0]["metrics"][split]:  # --limit can cut a phenomenon off
+            if first and everywhere(split, name, first):
                 others = [result["metrics"][split][name] for result in first]
                 change = mean_and_interval([x - y for x, y in zip(found, others, strict=True)])
                 difference.setdefault(split, {})[name] = change

@@ -8,7 +8,8 @@ transformation, on exactly those pairs that it changed, and writes RUN/robustnes
 
 The tests are those of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint (T.
 Gui et al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word lists
-and code are ours: do not compare numbers with the papers'.
+and code are ours: do not compare numbers with the papers'. NumWord changes a number, as DABERT says
+("changing numbers in text"); the knowledge paper speaks of "replacing numbers with words".
 
     SwapAnt       a, and a with a word turned into its antonym     a denial
     NumWord       a, and a with a number turned into another       a denial
@@ -37,6 +38,7 @@ from tqdm import tqdm
 import batches
 import train
 from priors import FUNCTION_WORDS, WordNet
+from support import machine
 from support.files import write_json
 from support.options import Arguments, guarded, named
 from support.pairs import load_pairs
@@ -655,8 +657,10 @@ def measure_robustness(run, splits, translations=None):
                   if name.startswith("test") and pairs[0].label is not None), run.task.selection)
     task, pairs, metric = run.task, splits[split], run.task.metrics[0]
     texts, own = {text for pair in pairs for text in (pair.a, pair.b)}, run.settings.parses
+    lexicon = WordNet()
     parses = parse_texts(texts, None if own else load_parser(), batches.CACHE, own)
-    lexicon, guesses, found = WordNet(), answers(run.logits(pairs), task), {}
+    guesses, found = answers(run.logits(pairs), task), {}
+    run.reader.own_parses = None  # which lack the changed sentences
     for name in tqdm(TRANSFORMATIONS, "transforming", leave=False, disable=None):
         rule, needs = label_rule(name, task), TRANSFORMATIONS[name].needs
         if not rule or "translations" in needs and translations is None:
@@ -691,20 +695,24 @@ def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.robustness",
                           "The first metric of a run's task before and after the papers' "
-                          "transformations.")
+                          "transformations, on the pairs they change:\n"
+                          f"{', '.join(TRANSFORMATIONS)}.\n"
+                          "Needs WordNet. Writes RUN/robustness.json.", "RUN ")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     arguments.add_argument("--translations", metavar="FILE",
                            help="for BackTrans: .tsv or .csv with the header sentence, translation")
-    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
+    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training; "
+                           "sentences that are changed get our parser's")
     arguments.add_argument("--data-dir", help="where the data sets lie, if not as in training")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folder, translations = given.pop("run"), given.pop("translations", None)
     with named("--translations "):
         translations = translations and read_translations(translations)
-    run = train.open_run(folder, **given)
-    _, splits = load_pairs(run.settings, limited=False)
-    result = measure_robustness(run, splits, translations)
+    with machine.joined(given):
+        run = train.open_run(folder, **given)
+        _, splits = load_pairs(run.settings, limited=False)
+        result = measure_robustness(run, splits, translations)
     size = len(splits[result["split"]])
     print(f"{run.settings.model} on {run.task.name} {result['split']}, {size} pairs, "
           f"{result['metric']} on the pairs changed\n{align(table_rows(result, run.task))}")

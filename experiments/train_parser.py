@@ -71,7 +71,7 @@ def train_parser(train, vectors, epochs, lr, batch_words, unknown, seed):
 
 def vary(forms, tags, heads, relations, rng):
     """The columns of a sentence as people write on the web, by chance: in lower case; without the
-    full stop; a name or a noun as @name, #tag or an address."""
+    last mark; a name or a noun as @name, #tag or an address."""
     if rng.random() < LOWER:
         forms = [form.lower() for form in forms]
     last = len(forms)
@@ -188,7 +188,8 @@ def main(argv=None):
     The dev split is only reported, the test split is scored once at the end. What is scored is what
     was written.
     """
-    arguments = Arguments("experiments.train_parser", "Trains the dependency parser.")
+    arguments = Arguments("python -m experiments.train_parser", "Trains the dependency parser.",
+                          "--treebank FOLDER ")
     arguments.add_argument("--treebank", required=True, metavar="FOLDER",
                            help="holds *-train.conllu, *-dev.conllu, *-test.conllu")
     arguments.add_argument("--vectors", metavar="FILE",

@@ -40,7 +40,7 @@ def ship(made, folder):
 
 def main(argv=None):
     """The command line."""
-    parser = Arguments("experiments.train_toy", __doc__.splitlines()[0])
+    parser = Arguments("python -m experiments.train_toy", __doc__.splitlines()[0])
     parser.add_argument("--out", metavar="FOLDER", default="toy-dafa", help="(default: toy-dafa)")
     folder = runs.new_folder(parser.parse(argv)["out"], "", make=True)
     torch.set_num_threads(1)  # as the run that ships was made: the same numbers on any machine

@@ -38,9 +38,9 @@ class Arguments(argparse.ArgumentParser):
     probably meant.
     """
 
-    def __init__(self, prog, description, **more):
+    def __init__(self, prog, description, needed="", **more):
         super().__init__(prog=prog, description=description, allow_abbrev=False,
-                         usage="%(prog)s [options]",
+                         usage=f"%(prog)s {needed}[options]",
                          formatter_class=argparse.RawDescriptionHelpFormatter,
                          argument_default=argparse.SUPPRESS, **more)
 
@@ -54,6 +54,9 @@ class Arguments(argparse.ArgumentParser):
         bare = [name for name, value in vars(given).items() if value == []]  # Python's, for "--"
         if bare:
             self.error(f"argument --{bare[0].replace('_', '-')}: expected one argument")
+        if unknown and not unknown[0].startswith("-"):
+            raise ValueError(f"{unknown[0]}: one argument too many; put a text of several words "
+                             f"in quotes")
         if unknown:
             names = [name for action in self._actions for name in action.option_strings]
             near = difflib.get_close_matches(unknown[0].split("=")[0], names, 1, 0.5)

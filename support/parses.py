@@ -548,7 +548,8 @@ def _align(sentences, text):
 
 def main(argv=None):
     """Runs the command line: writes parses to standard output. Raises ValueError for a mistake."""
-    arguments = Arguments("support.parses", "Writes parses as CoNLL-U to standard output.")
+    arguments = Arguments("python -m support.parses",
+                          "Writes parses as CoNLL-U to standard output.")
     source = arguments.add_mutually_exclusive_group(required=True)
     source.add_argument("file", nargs="?", metavar="FILE",
                         help="one text a line; - is standard input")

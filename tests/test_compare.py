@@ -146,6 +146,8 @@ def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
     ("--resume nowhere", ["--resume nowhere", "no group"]),
     ("--show nowhere", ["--show nowhere"]), ("--show runs --lr 1", ["--show", "no other"]),
     ("--picture x.svg", ["--picture x.svg"]), ("--picture x.svg train.json", ["train.json"]),
+    ("--picture train.json train.json", ["--picture train.json", "FILE.svg"]),
+    ("--vary model bert --seeds 2 dafa", ["dafa: one argument too many"]),
     ("--show bad.json", ["bad.json", "runs[0].metrics.dev.f1.std"])])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys, monkeypatch):
     def missing():
@@ -161,6 +163,7 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys, mon
     line = capsys.readouterr().err
     assert line.count("\n") == 1 and all(word in line for word in words), line
     assert not faked and not Path("runs").exists() and not Path("x.svg").exists()
+    assert Path("train.json").read_text() == "[]"
 
 
 # ---- Numbers, tables, pictures ------------------------------------------------------------------
@@ -185,6 +188,9 @@ def test_a_difference_and_its_interval():
     assert change["values"] == steps and change["mean"] == pytest.approx(1 / 6)
     assert (change["low"], change["high"]) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
     assert "voice" not in found["difference"]["dev"], "--limit can cut a phenomenon off"
+    assert "voice" in found["metrics"]["dev"]
+    del other[1]["metrics"]["dev"]["voice"]
+    assert "voice" not in report.summarize({}, other)["metrics"]["dev"], "of every seed, or of none"
     alone = report.summarize({}, other[:1], first[:1])["difference"]["dev"]["accuracy"]
     assert alone == {"mean": 0.25, "low": None, "high": None, "values": [0.25]}
 

@@ -392,6 +392,20 @@ def test_data_table_is_that_of_the_code():
         assert ("without" in pairs) == bool(task.unlabelled)
 
 
+def test_options_table_is_that_of_the_classes():
+    _, *rows = table("docs/equations.md", "| `--model` | `--printed` |")
+    rows = {row[0]: row[1:] for row in rows}
+    assert rows.keys() == train.METHODS.keys() - {"bert"}
+    for name, (printed, without, sizes) in rows.items():
+        method = options.find_class(name, train.METHODS)
+        assert {part for part in printed.split(", ") if part} == set(map(str, method.PRINTED))
+        assert {part for part in without.split(", ") if part} == method.ABLATIONS
+        with_defaults = options.keywords_of(method)
+        with_defaults.pop("dropout", None)  # an option of its own
+        assert options.read_values(sizes.replace(" ", ""), with_defaults) == with_defaults
+        assert sizes.count("=") == len(with_defaults)
+
+
 def percent(x):
     return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
 

@@ -109,7 +109,7 @@ assert_close(merge_heads(split_heads(x, 3)), x)
 # ## What goes wrong without √k
 #
 # The products of two vectors with k random numbers of size 1 have size √k. With k = 1,024 scores are around ±32,
-# and a softmax of such numbers is all but a choice of one key: the others get no weight, and no gradient. The
+# and a softmax of such numbers gives nearly all weight to one key: the others get none, and no gradient. The
 # division keeps scores at size 1 whatever k is. Ten keys, 200 queries, the mean of the largest weight:
 
 # %%

@@ -10,8 +10,9 @@
 #
 # A **dependency tree** gives each word a **head**, the word it belongs to, and a **relation** to it: in "Apple
 # exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is its obj,
-# object. "exceeded" hangs on ROOT. The paper calls head, relation and word a **trigram**. Eqs. (1) to (5) make a
-# matrix over words of it (`priors.py`), Eqs. (6) to (9) put that into attention (`semmatch.py`).
+# object. "exceeded" hangs on ROOT. The paper calls head, relation and word a **trigram**. From the trigrams of
+# two sentences Eqs. (1) to (5) compute a matrix, a row for each word of one, a column for each word of the other
+# (`priors.py`). Eqs. (6) to (9) put it into attention (`semmatch.py`).
 #
 # | sign | meaning |
 # |---|---|
@@ -74,8 +75,8 @@ show(tree_similarity)
 #     exceeded, exceeded:                ROOT = ROOT 1, words 1, relation × 2    →  4
 #     Apple, exceeded:                   nothing                                 →  0
 #
-# Look at the two 2s: with θ = 2, the paper's value, a word in *another's* part is as close as a word in the *same*
-# part.
+# Look at the two 2s. Two different words that are both subjects have 2; one word that is subject here and object
+# there has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart.
 
 # %%
 M = tree_similarity(a, b)

@@ -263,8 +263,8 @@ for printed, bias, wanted in ((False, 0.0, 2.2858), (False, -20.0, 2.0), (True, 
 show(l2_ratio)
 
 # %% [markdown]
-# A penalty on large weights that grows with the step t: σ(-8) = 0.0003 of it at first, half at step 50,000, all but
-# all of it at 100,000. A run of MRPC has a few hundred steps; there it is as good as none.
+# A penalty on large weights that grows with the step t: σ(-8) = 0.0003 of it at first, half at step 50,000,
+# 0.9997 of it at 100,000. A run of MRPC has a few hundred steps; there the penalty is nearly 0.
 
 # %%
 steps = [0, 25_000, 50_000, 75_000, 100_000]
