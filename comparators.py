@@ -6,7 +6,8 @@ Papers
     Syntax-BERT   Bai et al., "Syntax-BERT: Improving Pre-trained Transformers with Syntax Trees",
                   EACL 2021 (arXiv 2103.04350). Code: nkh2235/SyntaxBERT.
     Comateformer  Li, Liang and Zhang, "Comateformer: Combined Attention Transformer for Semantic
-                  Sentence Matching", 2024 (arXiv 2412.07220). We know of no code.
+                  Sentence Matching", 2024 (arXiv 2412.07220). We know of no code. An older kin is
+                  Tay et al., "Compositional De-Attention Networks", NeurIPS 2019.
 
 The five papers' tables compare with the first two; the third is later. Each is a subclass of
 bert_min.SelfAttention, as in semmatch.py.
@@ -120,11 +121,11 @@ class UerbertAttention(SelfAttention):
         has the score 0 (all stop words of the other sentence), so that S = 0 leaves a share of it:
         weight_ij ∝ (floor + (1 - floor) S_ij) exp(q_i·k_j / √d_k). S = 1 everywhere is plain
         attention; a larger S never lowers its own weight. `printed` {"product"} multiplies scores,
-        as the formula and the released code do, which until 2022 left S unused.
+        as the formula and the released code do; one of its versions, of 2021, leaves S unused.
     Assumes: floor = ½, the factor (1 + S) / 2; a version of the released code has it in a comment,
-        on scores. S is 1 within a sentence and at special tokens. In the released code [CLS] and
-        the last [SEP] have 0 towards the other sentence, and the middle [SEP] towards everything;
-        it masks padding in the first layer alone; we, in all.
+        on scores. S is 1 within a sentence and at special tokens. In the latest released code
+        [CLS] and the last [SEP] have 0 towards the other sentence, and the middle [SEP] towards
+        everything; it masks padding in the first layer alone; we, in all.
     """
 
     PRIOR, NEEDS = similarity_matrix, ("words", "facts")
@@ -198,7 +199,8 @@ def syntax_masks(prior, word_index, segment, distance, without=frozenset()):
     Assumes: all pieces of a word have its relations; special tokens have none, and belong to the
         sentence before them. Siblings are all words with a common word above, as in the released
         code, which counts their distance alike; the version we saw leaves the tree's masks out
-        and makes copies of the full one.
+        and makes copies of the full one. The sentences of a text are one tree, as in DAFA; the
+        released code relates no words across them.
 
     Args: prior: int (B, w, w, 2) of tree_steps. word_index, segment: int64 (B, L). distance: k.
     Returns: bool (B, R, L, L), R = 3k + 2 or fewer, in this order.
@@ -209,10 +211,11 @@ def syntax_masks(prior, word_index, segment, distance, without=frozenset()):
     up = prior[batch, i[:, :, None], i[:, None, :], segment[:, :, None]].long()  # (B, L, L)
     words = (word_index >= 0)[:, :, None] & (word_index >= 0)[:, None, :] & same  # (B, L, L)
     down, masks = up.transpose(1, 2), []
-    for name, one, other in (("parent", 1, 0), ("child", 0, 1), ("sibling", 1, 1)):
-        for d in range(1, distance + 1) if name not in without else ():
-            sides = ((up > 0) == bool(one)) & ((down > 0) == bool(other))  # (B, L, L)
-            masks.append(words & sides & (up + down == d + one * other))
+    kinds = {"parent": up * (down == 0), "child": down * (up == 0),
+             "sibling": (up + down - 1) * ((up > 0) & (down > 0))}
+    for name, steps in kinds.items():
+        if name not in without:
+            masks += [words & (steps == d) for d in range(1, distance + 1)]
     if "pairwise" not in without:
         masks.append(~same | torch.eye(same.shape[1], dtype=torch.bool, device=same.device))
     if "full" not in without:
@@ -332,7 +335,10 @@ def combined_attention(q, k, v, mask, dropout=0.0, without=frozenset(), trace=No
     DABERT, with the other sign: there what differs gets more of the weight.
 
     Assumes: a masked key's weight is 0; dropout on the weights; nothing but √d, that of a head,
-        tames the sum over the tokens, which grows with their number.
+        tames the sum over the tokens, which grows with their number. With a pre-trained encoder
+        ‖Q - K‖₁ / √d is large: in MiniLM's first layer (k = 32) 2σ(N) is about 0.01, even of a
+        token and itself, so that such a head gives a fifth of what it would with a softmax.
+        Training on SICK did not change that.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L). without: "affinity", tanh(E) is 1;
         "difference", 2σ(N) is 1.

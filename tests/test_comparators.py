@@ -462,8 +462,10 @@ def test_dropout_in_training_only(name):
     ("uerbert", {"floor": -0.1}, "UerbertAttention: floor .*0 to 1.*-0.1"),
     ("syntaxbert", {"without": {"tree"}}, "without tree: SyntaxbertAttention.*sibling"),
     ("syntaxbert", {"distance": 0}, "SyntaxbertAttention: distance .*above 0.*0"),
+    ("syntaxbert", {"distance": 2.0}, "SyntaxbertAttention: distance .*above 0.*2.0"),
     ("syntaxbert", {"without": {*KINDS}}, "one of them must stay"),
     ("comateformer", {"share": 0.0}, "ComateformerAttention: share .*above 0.*0.0"),
+    ("comateformer", {"share": 1.5}, "ComateformerAttention: share .*at most 1.*1.5"),
     ("comateformer", {"without": {"affinity", "difference"}}, "one of them must stay")])
 def test_wrong_options(name, options, said):
     with pytest.raises(ValueError, match=said) as error:
@@ -557,9 +559,10 @@ MISTAKES = {
         ("the word itself", "heads[j] - 1]", "j]"),
         ("a word is above itself", "above] = steps", "above] = steps + 1")]),
     "syntax_masks": ("test_syntax_masks_oracle", [
-        ("parent and child changed", '("parent", 1, 0), ("child", 0, 1)',
-         '("parent", 0, 1), ("child", 1, 0)'),
-        ("siblings one step early", "d + one * other", "d"),
+        ("parent and child changed", '"parent": up * (down == 0), "child": down * (up == 0)',
+         '"parent": down * (up == 0), "child": up * (down == 0)'),
+        ("siblings one step late", "up + down - 1", "up + down"),
+        ("parents are siblings", "(up > 0) & (down > 0)", "(up > 0) | (down > 0)"),
         ("a's tree for both", "segment[:, :, None]].long()", "0 * segment[:, :, None]].long()"),
         ("words across meet", ">= 0)[:, None, :] & same", ">= 0)[:, None, :]"),
         ("no token sees itself", " | torch.eye(same.shape[1], dtype=torch.bool, "

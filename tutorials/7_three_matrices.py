@@ -107,8 +107,9 @@ for found, wanted in ((weights(pages["UERBERT"], True), [0.422, 0.155, 0.422]),
 
 # %% [markdown]
 # On the page of DAFA the related word gets 0.063: *less* than the 0.090 that it has without any matrix. UERBERT's
-# and knowledge's pages seem to do better, but for another reason: their entries below 1 took the weight off the
-# *unlike* word. Turn the one entry of the related word up, and the page takes its weight away in all three:
+# and knowledge's pages seem to do better, but for another reason: a factor below 1 pulls a score towards 0. It
+# lowers the *unlike* word's 1, and knowledge's 0.6 raises the related word's -1. Turn the one entry of the related
+# word up, and the page takes its weight away in all three:
 
 # %%
 entries = [0.0, 0.25, 0.5, 0.75, 1.0]
