@@ -4,12 +4,12 @@
 
 prints the prediction and, of a method that reads step by step, what it reads; and writes a page
 into the run's folder, named after the pair: what is known of its words, what the model recorded.
-`--picture FILE.svg` draws the first three of its figures that are drawings by themselves.
+`--picture FILE.svg` draws three figures of the page by themselves, the first that are no tables.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
-or a paper. Heads get a switch; a map has the last two axes for rows and
-columns, and bars stand for one; of whatever is more, and of each sentence, there is a figure. Parts
-of the same axes stand side by side. Left out: how figures are drawn (draw).
+or a paper. Heads get a switch; a map has the last two axes for rows and columns, and bars stand for
+one; of whatever is more, and of each sentence, there is a figure. Parts of the same axes stand side
+by side. Left out: how figures are drawn (draw).
 """
 import hashlib
 import re
@@ -211,11 +211,12 @@ def explain_pair(run, a, b):
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
-                          "the prediction, and a page, HTML, in the run's folder.", "RUN A B ")
+                          "the prediction, and a page, HTML, in the run's folder.", "RUN A B")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     arguments.add_argument("a", metavar="A", help="a sentence, in quotes")
     arguments.add_argument("b", metavar="B", help="the other one")
-    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the first three drawings")
+    arguments.add_argument("--picture", metavar="FILE.svg",
+                           help="draw the page's first three drawings")
     arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)

@@ -203,7 +203,7 @@ def as_interval(low, high):
 
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
-    parser = Arguments("python -m experiments.power", __doc__, "RUNS ... ")
+    parser = Arguments("python -m experiments.power", __doc__, "RUNS ...")
     parser.add_argument("places", nargs="+", metavar="RUNS",
                         help="folders with runs below them, or files of groups")
     parser.add_argument("--against", default="bert", help="the model compared with")

@@ -27,13 +27,13 @@ def summarize(values, results, first=None):
     Args: values: dict setting -> value. results: of its seeds, as result.json has them. first:
         those of the setting that it differs from, or None.
     """
-    metrics, difference = {}, {}
-    def everywhere(split, name, results):  # --limit can cut a phenomenon off
+    def everywhere(split, name, results):
         return all(name in result["metrics"][split] for result in results)
 
+    metrics, difference = {}, {}
     for split, scores in results[0]["metrics"].items():
         for name in scores:
-            if not everywhere(split, name, results):
+            if not everywhere(split, name, results):  # --limit can cut a phenomenon off
                 continue
             found = [result["metrics"][split][name] for result in results]
             metrics.setdefault(split, {})[name] = mean_and_deviation(found)

@@ -647,7 +647,7 @@ def measure_robustness(run, splits, translations=None):
     """The main metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
     Args:
-        run: what train.open_run gives.
+        run: what train.open_run gives. Its own parses are forgotten: changed sentences have none.
         splits: dict split -> list of Pair. Measured on test, or on the split for selection where
             test has no labels.
         translations: dict text -> text, see `read_translations`; without it BackTrans is left out.
@@ -660,7 +660,7 @@ def measure_robustness(run, splits, translations=None):
     lexicon = WordNet()
     parses = parse_texts(texts, None if own else load_parser(), batches.CACHE, own)
     guesses, found = answers(run.logits(pairs), task), {}
-    run.reader.own_parses = None  # which lack the changed sentences
+    run.reader.own_parses = None
     for name in tqdm(TRANSFORMATIONS, "transforming", leave=False, disable=None):
         rule, needs = label_rule(name, task), TRANSFORMATIONS[name].needs
         if not rule or "translations" in needs and translations is None:
@@ -697,7 +697,7 @@ def main(argv=None):
                           "The first metric of a run's task before and after the papers' "
                           "transformations, on the pairs they change:\n"
                           f"{', '.join(TRANSFORMATIONS)}.\n"
-                          "Needs WordNet. Writes RUN/robustness.json.", "RUN ")
+                          "Needs WordNet. Writes RUN/robustness.json.", "RUN")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     arguments.add_argument("--translations", metavar="FILE",
                            help="for BackTrans: .tsv or .csv with the header sentence, translation")

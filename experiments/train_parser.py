@@ -189,7 +189,7 @@ def main(argv=None):
     was written.
     """
     arguments = Arguments("python -m experiments.train_parser", "Trains the dependency parser.",
-                          "--treebank FOLDER ")
+                          "--treebank FOLDER")
     arguments.add_argument("--treebank", required=True, metavar="FOLDER",
                            help="holds *-train.conllu, *-dev.conllu, *-test.conllu")
     arguments.add_argument("--vectors", metavar="FILE",

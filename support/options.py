@@ -35,14 +35,14 @@ def kind_of(f):
 
 class Arguments(argparse.ArgumentParser):
     """argparse whose errors are ValueErrors of one line, and which names the option that was
-    probably meant.
+    probably meant. needed: what its usage line names, such as "RUN A B".
     """
 
-    def __init__(self, prog, description, needed="", **more):
+    def __init__(self, prog, description, needed=""):
         super().__init__(prog=prog, description=description, allow_abbrev=False,
-                         usage=f"%(prog)s {needed}[options]",
+                         usage=" ".join(["%(prog)s", *needed.split(), "[options]"]),
                          formatter_class=argparse.RawDescriptionHelpFormatter,
-                         argument_default=argparse.SUPPRESS, **more)
+                         argument_default=argparse.SUPPRESS)
 
     def error(self, message):
         """argparse would print its usage and exit."""

@@ -75,6 +75,10 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     monkeypatch.setattr(train, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(train, "LOOK", 1)
     with monkeypatch.context() as patch:
+        at_call(patch, compare, "check_data", 1, interrupt)
+        assert command(*GRID, *test, "--out", "none") == 130
+    assert "--resume" not in capsys.readouterr().err, "there is no group yet"
+    with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 9, interrupt)
         assert command(*GRID, *test, "--out", "cut") == 130
     assert "--resume cut" in capsys.readouterr().err
