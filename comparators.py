@@ -325,27 +325,37 @@ class SyntaxbertAttention(SelfAttention):
 
 # ---- Comateformer -------------------------------------------------------------------------------
 
-def combined_attention(q, k, v, mask, dropout=0.0, without=frozenset(), trace=None):
+def combined_attention(q, k, v, mask, dropout=0.0, without=frozenset(), centred=False, trace=None):
     """Attention that adds, subtracts or leaves out, without a softmax.
 
-        E = Q Kᵀ / √d,   N = -‖Q - K‖₁ / √d,   (tanh(E) ⊙ 2σ(N)) V
+        E = Q Kᵀ / √d,   N = -‖Q - K‖₁ / √d,   (tanh(E) ⊙ 2σ(N)) V   or   (tanh(E) ⊙ σ(N - N̄)) V
 
     tanh(E), in (-1, 1), says whether a value is added or subtracted; 2σ(N), in (0, 1], how much of
     it counts: all of it where query and key are equal. Rows need not sum to 1. ‖Q - K‖₁ is that of
     DABERT, with the other sign: there what differs gets more of the weight.
 
-    Assumes: a masked key's weight is 0; dropout on the weights; nothing but √d, that of a head,
-        tames the sum over the tokens, which grows with their number. With a pre-trained encoder
-        ‖Q - K‖₁ / √d is large: in MiniLM's first layer (k = 32) 2σ(N) is about 0.01, even of a
-        token and itself, so that such a head gives a fifth of what it would with a softmax.
-        Training on SICK did not change that.
+    As σ(N) ends at ½, the paper doubles it, or centres N (`centred`), and finds doubling better.
+    With a pre-trained encoder ‖Q - K‖₁ / √d is large: in MiniLM's first layer (k = 32) 2σ(N) is
+    about 0.02, 0.03 of a token and itself, so that such a head gives a quarter of what it would
+    with a softmax. Training on SICK did not change that. Centred, the gate is 0.1 to 0.9, and a
+    head gives seven times what it would with a softmax.
+
+    Assumes: N̄ is the mean over a pair's real tokens, in each head; a masked key's weight is 0;
+        dropout on the weights; nothing but √d, that of a head, tames the sum over the tokens, which
+        grows with their number. The paper's factors of E and N, α and β, are 1 there as well.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L). without: "affinity", tanh(E) is 1;
         "difference", 2σ(N) is 1.
     Returns: (B, H, L, k). trace, if given, gets "added", "subtracted" and "near", (B, H, L, L).
     """
     size = q.shape[-1] ** 0.5
-    near = 2 * torch.sigmoid(-difference_scores(q, k) / size)  # (B, H, L, L)
+    N = -difference_scores(q, k) / size  # (B, H, L, L)
+    if centred:
+        real = (mask[:, :, None] & mask[:, None])[:, None]  # (B, 1, L, L)
+        mean = (N * real).sum((2, 3), True) / real.sum((2, 3), True).clamp(min=1)  # (B, H, 1, 1)
+        near = torch.sigmoid(N - mean)  # (B, H, L, L)
+    else:
+        near = 2 * torch.sigmoid(N)  # (B, H, L, L)
     affinity = torch.tanh((q @ k.transpose(2, 3)).to(near.dtype) / size)  # (B, H, L, L)
     if "affinity" in without:
         affinity = torch.ones_like(affinity)
@@ -361,7 +371,7 @@ def combined_attention(q, k, v, mask, dropout=0.0, without=frozenset(), trace=No
 class ComateformerAttention(SelfAttention):
     """Combined attention in a share of the heads, plain in the others. It adds no weights.
 
-    without, ours: "affinity" or "difference", one of its two factors.
+    centred: see combined_attention. without, ours: "affinity" or "difference", one of its factors.
     Departs: the paper has it in 50, 40 and 30 % of the heads of its first three layers. All layers
         that carry it have one `share` here, and by default the first alone does.
     Assumes: the first heads are those; share · H is rounded, and at least one.
@@ -376,10 +386,12 @@ class ComateformerAttention(SelfAttention):
                        "How much of each piece (column) a piece (row) adds.", 1.0),
         "subtracted": Shown("Combined attention: what is subtracted", "pair head piece piece",
                             "How much of each piece (column) a piece (row) subtracts.", 1.0),
-        "near": Shown("Combined attention: 2σ(N)", "pair head piece piece",
-                      "1 where query and key are equal; near 0 where they are far apart.", 1.0)}
+        "near": Shown("Combined attention: how near", "pair head piece piece",
+                      "How much of a piece counts: the less, the farther query and key are apart.",
+                      1.0)}
 
-    def __init__(self, config, printed=frozenset(), without=frozenset(), *, share=0.5):
+    def __init__(self, config, printed=frozenset(), without=frozenset(), *, share=0.5,
+                 centred=False):
         super().__init__(config)
         check_options(type(self), printed, without)
         if not 0 < share <= 1:
@@ -389,11 +401,13 @@ class ComateformerAttention(SelfAttention):
             raise ValueError("without affinity, difference: one of them must stay for "
                              "ComateformerAttention to attend with")
         self.without, self.combined = frozenset(without), max(1, round(share * self.heads))
+        self.centred = centred
 
     def attend(self, hidden, q, k, v, mask, prior, trace):
         """Returns (B, L, d). A trace's "attention" has the plain heads alone."""
         dropout, h = self.dropout if self.training else 0.0, self.combined
-        mixed = combined_attention(q[:, :h], k[:, :h], v[:, :h], mask, dropout, self.without, trace)
+        mixed = combined_attention(q[:, :h], k[:, :h], v[:, :h], mask, dropout, self.without,
+                                   self.centred, trace)
         if h == self.heads:
             return merge_heads(mixed)  # (B, L, d)
         plain = super().attend(hidden, q[:, h:], k[:, h:], v[:, h:], mask, None, trace)

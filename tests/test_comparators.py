@@ -46,6 +46,7 @@ CASES = [("uerbert", {}), ("uerbert", {"floor": 0.2}), ("uerbert", {"printed": {
          ("syntaxbert", {"without": {"topical"}}),
          *(("syntaxbert", {"without": {kind}}) for kind in KINDS),
          ("comateformer", {}), ("comateformer", {"share": 1.0}),
+         ("comateformer", {"centred": True}),
          ("comateformer", {"without": {"affinity"}}), ("comateformer", {"without": {"difference"}})]
 each_case = pytest.mark.parametrize("name, options", CASES)
 each_method = pytest.mark.parametrize("name", METHODS)
@@ -260,13 +261,14 @@ def test_topical_attention_oracle():
             results[:, 0], there[:, 0])
 
 
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("without", [set(), {"affinity"}, {"difference"}], ids=str)
-def test_combined_attention_oracle(without):
-    trace = {}
-    got = combined_attention(Q, KEYS, V, masks(), without=without, trace=trace)
-    same(combined_attention(Q, KEYS, V, masks(), without=without), got)
+def test_combined_attention_oracle(without, centred):
+    trace, options = {}, {"without": without, "centred": centred}
+    got = combined_attention(Q, KEYS, V, masks(), **options, trace=trace)
+    same(combined_attention(Q, KEYS, V, masks(), **options), got)
     against((got[:, 0], *(trace[part][:, 0] for part in ("added", "subtracted", "near"))),
-            lambda *one: loops.combined_attention(*one, without),
+            lambda *one: loops.combined_attention(*one, without, centred),
             Q[:, 0], KEYS[:, 0], V[:, 0], masks())
     assert "affinity" in without or trace["subtracted"].max() > 0.01
 
@@ -292,7 +294,7 @@ def test_layer_oracle(name, options):
         rest += words()
     else:
         def loop(*one):
-            return loops.comateformer(P, *one, H, layer.combined, without)
+            return loops.comateformer(P, *one, H, layer.combined, without, layer.centred)
 
     def traced(*one):
         tokens, seen = loop(*one)
@@ -407,6 +409,18 @@ def test_equal_query_and_key_count_fully_and_far_ones_not():
     combined_attention(q, k, k, torch.ones(1, 3).bool(), trace=trace)
     assert trace["near"][0, 0, 0, 0] == 1 and trace["near"][0, 0, 0, 2] == 0
     assert trace["added"][0, 0, 0, 1] == 0 and trace["subtracted"][0, 0, 0, 1] > 0.01
+
+
+def test_centring_keeps_the_gate_open_where_all_is_far():
+    """2σ(N) is 0 for all; centred, the nearer half of the keys counts, as if all were near."""
+    far_k, mask, seen = KEYS + 1e4, masks(), []
+    for keys, centred in ((far_k, False), (far_k, True), (KEYS + 1e5, True)):
+        trace = {}
+        combined_attention(Q, keys, V, mask, centred=centred, trace=trace)
+        seen.append(trace["near"][:2])
+    assert (seen[0] == 0).all() and 0.2 < seen[1][0].mean() < 0.8
+    assert (seen[1][0] > 0.5).any() and (seen[1][0] < 0.5).any()
+    same(seen[1], seen[2], 1e-9)
 
 
 @each_case
@@ -583,7 +597,10 @@ MISTAKES = {
          "results.mean(2)")]),
     "combined_attention": ("test_combined_attention_oracle", [
         ("no 2", "2 * torch.sigmoid", "torch.sigmoid"),
-        ("far counts", "(-difference_scores", "(difference_scores"),
+        ("far counts", "-difference_scores", "difference_scores"),
+        ("padding moves the mean", "mask[:, :, None] & mask[:, None]", "mask[:, :, None] | True"),
+        ("each query has a mean", "(N * real).sum((2, 3), True) / real.sum((2, 3), True)",
+         "(N * real).sum(3, True) / real.sum(3, True)"),
         ("a sigmoid for tanh", "torch.tanh(", "torch.sigmoid("),
         ("a sum for the product", "affinity * near)", "affinity + near)"),
         ("N without root", "difference_scores(q, k) / size", "difference_scores(q, k)"),

@@ -148,6 +148,7 @@ def run_neighbours(config, batch):
              (comparators.SyntaxbertAttention, steps, {}),
              (comparators.SyntaxbertAttention, steps, {"without": {"topical"}}),
              (comparators.ComateformerAttention, None, {}),
+             (comparators.ComateformerAttention, None, {"centred": True}),
              (comparators.ComateformerAttention, None, {"share": 1.0})]
     for (method, prior, given), trace in itertools.product(cases, (None, {})):
         model = semmatch.Matcher(method, config, 23, **given)

@@ -141,16 +141,20 @@ def syntaxbert(P, hidden, mask, allowed, heads, without):
 
 # ---- Comateformer -------------------------------------------------------------------------------
 
-def combined_attention(q, k, v, mask, without):
-    """One head -> mixed, what is added, what is subtracted, 2σ(N)."""
+def combined_attention(q, k, v, mask, without, centred=False):
+    """One head -> mixed, what is added, what is subtracted, 2σ(N) or σ(N - its mean)."""
     added, subtracted, near = [], [], []
+    pairs = [(a, b) for a, one in zip(q, mask) for b, other in zip(k, mask) if one and other]
+    distances = [sum(abs(x - y) for x, y in zip(a, b)) / math.sqrt(len(a)) for a, b in pairs]
+    mean = -sum(distances) / max(1, len(distances))
     for query in q:
         row, closeness = [], []
         for key, real in zip(k, mask, strict=True):
             E = dot(query, key) / math.sqrt(len(query))
             N = -sum(abs(x - y) for x, y in zip(query, key)) / math.sqrt(len(query))
             affinity = 1.0 if "affinity" in without else math.tanh(E)
-            close = 1.0 if "difference" in without else 2 * sigma(N)
+            close = sigma(N - mean) if centred else 2 * sigma(N)
+            close = 1.0 if "difference" in without else close
             row.append(affinity * close if real else 0.0)
             closeness.append(close if real else 0.0)
         added.append([max(x, 0.0) for x in row])
@@ -161,12 +165,12 @@ def combined_attention(q, k, v, mask, without):
     return mixed, added, subtracted, near
 
 
-def comateformer(P, hidden, mask, heads, combined, without):
+def comateformer(P, hidden, mask, heads, combined, without, centred):
     """The first `combined` heads, and plain ones -> tokens, what a trace holds."""
     results, seen = [], {"added": [], "subtracted": [], "near": []}
     for h, (q, k, v) in enumerate(heads_of(P, hidden, heads)):
         if h < combined:
-            mixed, *parts = combined_attention(q, k, v, mask, without)
+            mixed, *parts = combined_attention(q, k, v, mask, without, centred)
             for name, part in zip(("added", "subtracted", "near"), parts):
                 seen[name].append(part)
         else:
