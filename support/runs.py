@@ -578,6 +578,8 @@ class Run:
         self.settings, self.folder, self.task = settings, folder, task
         self.model, self.reader = model, reader
         self.code = code_of(settings.model)
+        ended = (folder / "result.json").exists()
+        self.parser = read_result(folder).get("parser") if ended else None  # it was trained with
 
     def class_weights(self, pairs):
         """(C,) with which each class counts alike in these training pairs, or None: not asked for.
@@ -597,6 +599,11 @@ class Run:
         pairs = [pair if isinstance(pair, tasks.Pair) else pair_files.as_pair(self.task, *pair)
                  for pair in pairs]
         self.reader.look_at(pairs)
+        now = getattr(self.reader.parser, "fingerprint", None)
+        if now and self.parser not in (None, now):
+            say(f"{self.folder}: trained with another parser than the one that ships now; its "
+                f"answers may be worse than its result says, so train anew")
+            self.parser = None  # said once
         return self.reader.examples(pairs)
 
     @torch.inference_mode()
