@@ -23,7 +23,7 @@ import tokenizers  # noqa: F401, E402
 import torch  # noqa: F401, E402
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = "semmatch", "reread", "priors", "bert_min"
+MODULES = "semmatch", "reread", "comparators", "priors", "bert_min"
 SECONDS = 120                                       # a run that takes longer hangs
 # One failing example is enough: nobody reads the smallest.
 hypothesis.settings.register_profile(

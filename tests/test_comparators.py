@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import batches
@@ -115,6 +115,7 @@ VOCABULARY = "Big large small dog animal cat red Blue Zork zork blip the The and
 
 
 @quick
+@example(VOCABULARY, VOCABULARY)
 @given(*[st.lists(st.sampled_from(VOCABULARY), max_size=9)] * 2)
 def test_similarity_matrix_oracle(a, b):
     """Wu and Palmer's by hand: a word is one step below its root, 2·1/(1+0+2); two such words

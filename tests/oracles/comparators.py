@@ -109,7 +109,7 @@ def masked_attention(q, k, v, allowed):
 
 def topical_attention(results, there, w, W_K, W_V):
     """Of one token: results of the sub-networks, whether it had a key -> mixed, weights."""
-    scores = [affine(w, affine(W_K, result))[0] for result in results]
+    scores = [score for result in results for score in affine(w, affine(W_K, result))]  # one each
     weights = softmax(scores, there)
     if not any(there):
         return affine(W_V, [0.0] * len(results[0])), weights
