@@ -282,7 +282,8 @@ def load_bert(bert, arrays, where):
 
     Everything that a plain Bert of this config has must be there with its shape, in finite floats,
     and nothing else. New are parameters that only a subclass has, and the pooler where the file has
-    none; they keep their initial values.
+    none, or one that was never trained: its bias is exactly 0, which any step would have moved. They
+    keep their initial values.
     Raises: one ValueError with all names that do not fit, and `where`, the file or folder.
     """
     own = bert.state_dict()
@@ -290,6 +291,8 @@ def load_bert(bert, arrays, where):
         plain = {name: tuple(value.shape) for name, value in Bert(bert.config).state_dict().items()
                  if name in own}
     new = set(own) - set(plain)
+    if "pooler.bias" in arrays and not arrays["pooler.bias"].any():
+        arrays = {name: x for name, x in arrays.items() if not name.startswith("pooler.")}
     if not any(name.startswith("pooler.") for name in arrays):
         new |= {name for name in plain if name.startswith("pooler.")}
     problems = {

@@ -315,6 +315,10 @@ class DrrNet(nn.Module):
             x = highway(x, W_t, W_h)
         return self.dropout(x)
 
+    def outputs(self):
+        """The linear layers that judge: where they give a score, their biases start at its mean."""
+        return [mlp[-1] for mlp in (self.mlp_h, self.mlp_v, self.mlp) if mlp is not None]
+
     def relation(self, mlp, vectors):
         """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
         logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
@@ -539,6 +543,10 @@ class LadraNet(nn.Module):
             self.w_f = linear(attention_size, 1, bias=False)
             self.W_phi, self.gru = linear(d, 1, bias=False), nn.GRUCell(d, d)
         self.mlp = perceptron(d, d, classes, 1)
+
+    def outputs(self):
+        """The linear layers that judge: where they give a score, their biases start at its mean."""
+        return [self.mlp[-1]]
 
     def encode(self, input_ids, segment, mask, trace):
         """h⁰ (B, L, d), Eq. (9), and the vector of [CLS], the last block's (B, d)."""

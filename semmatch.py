@@ -219,12 +219,13 @@ class FusionAttention(SelfAttention):
         spread(prior, word_index, segment)    with a PRIOR: from words to pieces, (B, L, L)
 
     Args: config: BertConfig. printed: of PRINTED. without: of ABLATIONS. scope: "hidden" or "head".
-        attention_size: A, the width of guided attention.
+        attention_size: A, the width of guided attention. initial: standard deviation of the new
+        weights before training; BERT's is 0.02.
     Raises: ValueError for an option that is not known.
     """
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, scope="hidden",
-                 attention_size=128):
+                 attention_size=128, initial=0.02):
         super().__init__(config)
         check_options(type(self), printed, without)
         if scope not in ("hidden", "head"):
@@ -232,9 +233,16 @@ class FusionAttention(SelfAttention):
         if type(attention_size) is not int or attention_size < 1:
             raise ValueError(f"{type(self).__name__}: attention_size needs a whole number above 0, "
                              f"got {attention_size!r}")
+        if not 0 < initial < math.inf:
+            raise ValueError(f"{type(self).__name__}: initial needs a number above 0, got "
+                             f"{initial!r}")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
         parts = config.num_heads if scope == "head" else 1
+        given = set(self.parameters())
         self.add_weights(config.hidden_size // parts, attention_size)
+        with torch.no_grad():
+            for weight in set(self.parameters()) - given:
+                weight *= initial / 0.02        # what `linear` gives; biases stay 0
 
     def attend(self, hidden, q, k, v, mask, prior, trace):
         """Both attentions, then their fusion. prior: of `spread`, or None. Returns (B, L, d)."""
@@ -494,9 +502,8 @@ class KnowledgeAttention(FusionAttention):
                        "What the second attention is multiplied by; 1 leaves a weight as it is."),
     } | SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "knowledge")
 
-    def __init__(self, config, printed=frozenset(), without=frozenset(), *, scope="hidden",
-                 attention_size=128, gamma=1.0):
-        super().__init__(config, printed, without, scope=scope, attention_size=attention_size)
+    def __init__(self, config, printed=frozenset(), without=frozenset(), *, gamma=1.0, **sizes):
+        super().__init__(config, printed, without, **sizes)
         if not 0 < gamma < math.inf:
             raise ValueError(f"KnowledgeAttention: gamma needs a number above 0, got {gamma!r}")
         self.gamma = 0.0 if "prior" in self.without else gamma
@@ -570,6 +577,10 @@ class Matcher(nn.Module):
         self.carrier = layers[0] if method.PRIOR else None      # spreads the prior, for all layers
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
+
+    def outputs(self):
+        """The linear layers that judge: where they give a score, their biases start at its mean."""
+        return [self.classifier]
 
     def forward(self, input_ids, segment, mask, word_index=None, prior=None, trace=None):
         """Logits (B, C) of a batch of packed pairs.

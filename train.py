@@ -261,7 +261,7 @@ def make_reader(settings, task):
 def build_model(settings, task, reader, config, arrays=None):
     """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)
 
-    new: what the method adds to an encoder, which has a rate of its own; not Matcher's classifier.
+    new: what an encoder's file does not have, the classifier too; it has a rate of its own.
     """
     method, classes, options = settings.method, len(task.labels) or 1, settings.options()
     if config and settings.max_length > config.max_length:
@@ -289,9 +289,16 @@ def build_model(settings, task, reader, config, arrays=None):
     new = []
     if arrays is not None:
         new = ["bert." + name for name in load_bert(model.bert, arrays, settings.bert)]
-    if whole:
+    if whole or arrays is not None:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
     return model, new
+
+
+@torch.no_grad()
+def start_at_mean(model, pairs):
+    """Before training a score is the mean of these pairs' scores."""
+    for layer in getattr(model, "outputs", list)():
+        layer.bias.fill_(sum(pair.label for pair in pairs) / len(pairs))
 
 
 def make_optimizer(kind, model, new, settings):
@@ -444,6 +451,8 @@ def set_up(settings, folder, progress, resume):
         else:
             reader, config, arrays = new_reader(settings, task, splits)
             model, new = build_model(settings, task, reader, config, arrays)
+            if task.regression:
+                start_at_mean(model, splits["train"])
         examples = {name: reader.examples(pairs) for name, pairs in seen.items()}
     if main_process() and not resume:
         runs.write_inputs(folder, settings, task, new, reader, config, seen)
