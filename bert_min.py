@@ -27,6 +27,7 @@ weights are called in them (support.checkpoints).
 import functools
 import math
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -92,6 +93,14 @@ class Shown(NamedTuple):
     chosen: bool = False  # frame the largest of each row
 
 
+class Change(NamedTuple):
+    """What is put in the place of a part while a model predicts, to see what hangs on that part."""
+
+    batch: Callable | None = None  # of a collated batch, a dict: the batch that the model gets
+    outputs: dict = {}  # module -> a forward hook, a function of (module, inputs, output)
+    attributes: dict = {}  # of the model, set meanwhile
+
+
 def record(trace, **tensors):
     """Put tensors into a trace, cut off from their graph; do nothing where trace is None."""
     if trace is not None:
@@ -150,7 +159,7 @@ class SelfAttention(nn.Module):
 
     A paper's attention overrides `attend`, and says of itself: PRIOR, the kind of prior it takes;
     READS, pieces or words; PRINTED, the equations it can compute as typeset; ABLATIONS, the parts
-    it can leave out; TRACE, name -> Shown.
+    it can leave out; TRACE, name -> Shown; `neutral`, what its prior is where it says nothing.
     """
 
     PRIOR = None
@@ -169,10 +178,22 @@ class SelfAttention(nn.Module):
     def forward(self, hidden, mask, prior=None, trace=None):
         """hidden (B, L, d), mask (B, L) bool, prior of `spread` or None -> (B, L, d), unprojected.
         """
+        return self.attend(hidden, *self.project(hidden), mask, prior, trace)  # (B, L, d)
+
+    def project(self, hidden):
+        """hidden (B, L, d) -> q, k, v (B, H, L, k)."""
         q = split_heads(self.query(hidden), self.heads)  # (B, H, L, k)
         k = split_heads(self.key(hidden), self.heads)  # (B, H, L, k)
         v = split_heads(self.value(hidden), self.heads)  # (B, H, L, k)
-        return self.attend(hidden, q, k, v, mask, prior, trace)  # (B, L, d)
+        return q, k, v
+
+    def plain(self, hidden, mask, prior=None, trace=None):
+        """What `forward` would return without the paper's method: plain attention, (B, L, d)."""
+        return SelfAttention.attend(self, hidden, *self.project(hidden), mask, None, None)
+
+    def neutral(self, prior):
+        """A prior over words, as `spread` gets it, that says nothing."""
+        return torch.zeros_like(prior)
 
     def attend(self, hidden, q, k, v, mask, prior, trace):
         """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
@@ -282,8 +303,8 @@ def load_bert(bert, arrays, where):
 
     Everything that a plain Bert of this config has must be there with its shape, in finite floats,
     and nothing else. New are parameters that only a subclass has, and the pooler where the file has
-    none, or one that was never trained: its bias is exactly 0, which any step would have moved. They
-    keep their initial values.
+    none, or one that was never trained: its bias is exactly 0, which any step would have moved.
+    They keep their initial values.
     Raises: one ValueError with all names that do not fit, and `where`, the file or folder.
     """
     own = bert.state_dict()

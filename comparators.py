@@ -146,6 +146,10 @@ class UerbertAttention(SelfAttention):
         share = self.floor + (1 - self.floor) * prior  # (B, n, m)
         return spread_prior(share.log(), word_index, segment, 0.0)  # (B, L, L)
 
+    def neutral(self, prior):
+        """S = 1 everywhere: every weight is as it is."""
+        return torch.ones_like(prior)
+
     def attend(self, hidden, q, k, v, mask, prior, trace):
         """Returns (B, L, d). A trace gets the plain weights, too, which are not used."""
         if trace is not None:
@@ -310,6 +314,10 @@ class SyntaxbertAttention(SelfAttention):
     def spread(self, prior, word_index, segment):
         """The masks (B, R, L, L) of tree_steps (B, w, w, 2)."""
         return syntax_masks(prior, word_index, segment, self.distance, self.without)
+
+    def neutral(self, prior):
+        """No word is above another, nor above both: trees of which nothing is known."""
+        return torch.full_like(prior, -1)
 
     def attend(self, hidden, q, k, v, mask, prior, trace):
         """Returns (B, L, d). prior: of `spread`."""

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bert_min import Bert, Shown, attention_weights, check_options, linear, record
+from bert_min import Bert, Change, Shown, attention_weights, check_options, linear, record
 
 # Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
@@ -131,6 +131,17 @@ class Choice(nn.Module):
         self.M_d = linear(guide, attention_size, bias=False) if guide else None
         self.V_d = linear(d, attention_size, bias=False) if chained else None
         self.w_d = linear(attention_size, 1, bias=False)
+
+
+def changes_of_choices(choices):
+    """dict name -> bert_min.Change: what re-reading does, seen by other choices of what is read."""
+    def of_others(part, inputs, output):
+        return output.roll(len(output) // 2, 0)
+
+    maps = [part for choice in choices for part in (choice.W_d, choice.U_d, choice.M_d, choice.V_d)]
+    others = dict.fromkeys((part for part in maps if part is not None), of_others)
+    return {"uniform choice": Change(attributes={"beta": 0.0}),
+            "another pair's choices": Change(outputs=others)}
 
 
 def perceptron(n_in, hidden, n_out, layers):
@@ -318,6 +329,18 @@ class DrrNet(nn.Module):
     def outputs(self):
         """The linear layers that judge: where they give a score, their biases start at its mean."""
         return [mlp[-1] for mlp in (self.mlp_h, self.mlp_v, self.mlp) if mlp is not None]
+
+    def changes(self):
+        """dict name -> Change: no shared words and antonyms, other choices, and no re-reading."""
+        def neutral(batch):
+            return batch | {name: torch.zeros_like(batch[name]) for name in ("match", "antonym")}
+
+        found = {"no prior": Change(neutral)}
+        if self.mlp_v is not None:
+            found |= changes_of_choices([self.choice])
+        if None not in (self.mlp_h, self.mlp_v):
+            found["no re-reading"] = Change(attributes={"mlp_v": None})
+        return found
 
     def relation(self, mlp, vectors):
         """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
@@ -547,6 +570,15 @@ class LadraNet(nn.Module):
     def outputs(self):
         """The linear layers that judge: where they give a score, their biases start at its mean."""
         return [self.mlp[-1]]
+
+    def changes(self):
+        """dict name -> Change: other choices, and no re-reading, h_ab alone in Eq. (15)."""
+        if "dsa" in self.without:
+            return {}
+        found = changes_of_choices(self.choices)
+        if "global" not in self.without:
+            found["no re-reading"] = Change(attributes={"without": self.without | {"dsa"}})
+        return found
 
     def encode(self, input_ids, segment, mask, trace):
         """h⁰ (B, L, d), Eq. (9), and the vector of [CLS], the last block's (B, d)."""

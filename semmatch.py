@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bert_min import (Bert, SelfAttention, Shown, attention_weights, check_options, linear,
+from bert_min import (Bert, Change, SelfAttention, Shown, attention_weights, check_options, linear,
                       merge_heads, record, split_heads)
 from support.kernels import additive_scores, l1_distances
 
@@ -403,6 +403,10 @@ class DafaAttention(FusionAttention):
         if {"gates", "gate-filter"}.isdisjoint(self.without):
             self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
 
+    def neutral(self, prior):
+        """M̃ = 1 everywhere: no agreement, M_F = 0; as typeset, Eq. (6), M_F = 1."""
+        return torch.full_like(prior, 6 in self.printed)
+
     def spread(self, prior, word_index, segment):
         """What calibrated_attention takes, (B, L, L), from M_F (B, n, m)."""
         if 6 in self.printed:
@@ -581,6 +585,32 @@ class Matcher(nn.Module):
     def outputs(self):
         """The linear layers that judge: where they give a score, their biases start at its mean."""
         return [self.classifier]
+
+    def carriers(self):
+        """dict layer -> the attention there, of the layers that carry the method."""
+        attentions = enumerate(layer.attention for layer in self.bert.layers)
+        return {i: x for i, x in attentions if type(x) is not SelfAttention}
+
+    def changes(self):
+        """dict name -> Change: no prior, another pair's, cut or padded to this one's size, and no
+        method, which leaves plain attention with the weights as they were trained.
+        """
+        found = {}
+        if self.carrier is not None:
+            def neutral(batch):
+                carrier = self.bert.layers[self.carrier].attention
+                return batch | {"prior": carrier.neutral(batch["prior"])}
+
+            def of_others(batch):
+                return batch | {"prior": batch["prior"].roll(len(batch["mask"]) // 2, 0)}
+
+            found = {"no prior": Change(neutral), "another pair's prior": Change(of_others)}
+        def plain(attention, inputs, output):
+            return attention.plain(*inputs)
+
+        if carriers := self.carriers():
+            found["no method"] = Change(outputs=dict.fromkeys(carriers.values(), plain))
+        return found
 
     def forward(self, input_ids, segment, mask, word_index=None, prior=None, trace=None):
         """Logits (B, C) of a batch of packed pairs.

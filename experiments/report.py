@@ -5,6 +5,8 @@ A group is what experiments.compare writes into comparison.json, a dict with
     runs     one for each setting: values, task, seeds, positive, selection_split, best_epochs,
              metrics       split -> metric -> mean, std, values
              difference    split -> metric -> mean, low, high, values
+             influence     name of a change -> the share of answers that it changes, mean, std,
+                           values, on the split that chose the epoch (support.meter)
 
 A difference is from the first value of the first setting, seed by seed, with its 95 % interval by
 Student's t. It speaks of other seeds, not of other sentences.
@@ -45,7 +47,17 @@ def summarize(values, results, first=None):
             "positive": results[0].get("positive"),
             "selection_split": results[0]["selection_split"],
             "best_epochs": [x["best_epoch"] for x in results],
-            "metrics": metrics, "difference": difference}
+            "metrics": metrics, "difference": difference,
+            "influence": influence_of([x.get("influence") or {} for x in results])}
+
+
+def influence_of(found):
+    """dict name of a change -> mean_and_deviation of the share of answers that it changes, over
+    what Run.influence found in several runs.
+    """
+    changes = [x.get("changes", {}) for x in found]
+    shared = [name for name in changes[0] if all(name in x for x in changes)]
+    return {name: mean_and_deviation([x[name]["answers"] for x in changes]) for name in shared}
 
 
 def mean_and_deviation(values):
@@ -124,6 +136,9 @@ def format_tables(group):
             change = run["difference"].get(split, {}).get(metric)
             if change and metric in METRICS and run["values"][option] != first:
                 differences.setdefault(row, {})[changed] = percent(change, "+")
+        if not others and (removed := list(run.get("influence", {}).items())):
+            cells = tables[f"{names[0]}, {run['selection_split']}"][row]
+            cells["answers it changes, %"] = percent(removed[-1][1])
     parts = [format_table(heading, rows) for heading, rows in tables.items()]
     if differences:
         spread = f", {seeds} seeds, 95 % interval" if seeds > 1 else ""

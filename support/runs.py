@@ -19,7 +19,7 @@ from typing import NamedTuple, get_args, get_origin
 import torch
 import torch.nn.functional as F
 
-from support import curves, machine, pairs as pair_files, tasks
+from support import curves, machine, meter, pairs as pair_files, tasks
 from support.checkpoints import brief, listed, load_torch
 from support.files import read_json, write_json, write_whole
 from support.machine import main_process, say
@@ -535,6 +535,7 @@ def finish(run, examples, new, progress):
               "parameters": sum(p.numel() for p in parameters.values()),
               "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
               "settings": asdict(settings), "versions": machine.versions(settings.device),
+              "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
               "code": run.code, "parser": getattr(run.reader.parser, "fingerprint", None),
               "sha256": sha256_of(run.folder, used_files(run.folder))}
     if main_process():
@@ -552,6 +553,8 @@ def show_result(folder, result):
     say(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
         f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on "
         f"{result['selection_split']}\n\n{table(result['metrics'], result.get('positive'))}")
+    if (result.get("influence") or {}).get("changes"):
+        say(f"\n{influence_table(result['influence'], result['selection_split'])}")
     if result["task"] == "toy":
         say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
     say(f"\npython train.py --from {folder} --test               score the test split, once\n"
@@ -606,28 +609,59 @@ class Run:
             self.parser = None  # said once
         return self.reader.examples(pairs)
 
+    def changes(self):
+        """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""
+        return getattr(self.model, "changes", dict)()
+
     @torch.inference_mode()
-    def logits(self, pairs, trace=None):
+    def logits(self, pairs, trace=None, change=None):
         """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
-        records.
+        records. change: of `changes`, or None.
         """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)]
         logits, found = torch.zeros(len(order), len(self.task.labels) or 1), []
         self.model.eval()
-        for batch_and_labels in examples.loader(parts[rank::count]):
-            batch, _ = machine.to_device(batch_and_labels, self.settings.device)
-            with machine.autocast(self.settings.device, self.settings.precision):
-                found.append(self.model(**batch, trace=trace).float().cpu())
+        with meter.changed(self.model, change) as altered:
+            for batch_and_labels in examples.loader(parts[rank::count]):
+                batch, _ = machine.to_device(batch_and_labels, self.settings.device)
+                with machine.autocast(self.settings.device, self.settings.precision):
+                    logits_of_part = self.model(**altered(batch), trace=trace)
+                found.append(logits_of_part.float().cpu())
         for done, rows in machine.gather((parts[rank::count], found)):
             for part, part_logits in zip(done, rows, strict=True):
                 logits[part] = part_logits
         return logits
 
-    def predict(self, pairs):
-        """A Prediction for each pair."""
-        return predictions_of(self.logits(pairs), self.task)
+    def predict(self, pairs, change=None):
+        """A Prediction for each pair; under a change, of `changes`, where one is given."""
+        return predictions_of(self.logits(pairs, change=change), self.task)
+
+    def influence(self, pairs):
+        """What hangs on the method when these pairs are answered.
+
+        -> dict: "pairs", how many; "metric"; "score", if they are labelled; "added", dict layer ->
+        how large what it adds is beside plain attention; "changes", dict name of a change -> dict
+        of "score", "answers", "moved", the last two of meter.compare. A change needs two pairs or
+        more where it takes another pair's part.
+        """
+        examples, metric = self.examples(pairs), self.task.metrics[0]
+        labels = [pair.label for pair in examples.pairs]
+
+        def score(logits):
+            if None in labels:
+                return {}
+            return {"score": tasks.evaluate(self.task, labels, answers(logits, self.task))[metric]}
+
+        with meter.added_sizes(self.model) as added:
+            before = self.logits(examples)
+        found = {}
+        for name, change in self.changes().items():
+            after = self.logits(examples, change=change)
+            found[name] = score(after) | meter.compare(before, after, self.task.regression)
+        return {"pairs": len(labels), "metric": metric} | score(before) | {
+            "added": {str(layer): size for layer, size in added.items()}, "changes": found}
 
     def evaluate(self, pairs):
         """Metrics of labelled pairs, dict name -> float in [-1, 1]; where they have a phenomenon,
@@ -742,6 +776,21 @@ def table(metrics, positive=None):
                  for scores in metrics.values()]
         rows.append([tasks.metric_title(name, positive), *found])
     return align(rows)
+
+
+def influence_table(found, split):
+    """Text: what Run.influence found on a split, a row for each change."""
+    metric, changes = found["metric"], found["changes"]
+    rows = [[f"what hangs on it, {split}", metric, "answers changed", "moved by"]]
+    rows.append(["as it is", f"{100 * found['score']:.1f}", "", ""])
+    for name, change in changes.items():
+        rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",
+                     f"{change['moved']:.3f}"])
+    lines = [align(rows)]
+    if found["added"]:
+        sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in found["added"].items())
+        lines.append(f"size of what the method adds, of plain attention: {sizes}")
+    return "\n".join(lines)
 
 
 def align(rows):

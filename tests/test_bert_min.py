@@ -248,6 +248,12 @@ def test_loading_is_strict():
     new = ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
     assert load_bert(bert, headless, "x") == new
     assert bert.layers[1].output.weight.dtype == torch.float64
+    untrained = read_checkpoint(FIXTURES / "tiny_bert_hf")[1]
+    assert untrained["pooler.bias"].any() and load_bert(bert, untrained, "x") == new[:1]
+    drawn = torch.full_like(bert.pooler.weight, 7)
+    bert.pooler.weight.data.copy_(drawn)
+    untrained["pooler.bias"][:] = 0.0               # where every linear layer's begins
+    assert load_bert(bert, untrained, "x") == new and torch.equal(bert.pooler.weight, drawn)
     assert torch.equal(state, torch.get_rng_state())  # nothing was drawn
 
 

@@ -216,6 +216,21 @@ def test_tables():
                     ["dafa", "+25.0 (+25.0 to +25.0)", "+37.5 (-121.3 to +196.3)"]]  # ± t · 12.5
 
 
+def test_what_hangs_on_a_method_has_a_column():
+    """The last change, which takes most out, of the split that chose the epoch; bert has none."""
+    first, other = results_of(0.5, 0.75), results_of(0.5, 0.5)
+    for result, share in zip(other, (0.25, 0.75)):
+        changes = {"no prior": {"answers": 0.0}, "no method": {"answers": share}}
+        result["influence"] = {"changes": changes}
+    rows = [report.summarize({"model": "bert"}, first, first),
+            report.summarize({"model": "dafa"}, other, first)]
+    assert rows[0]["influence"] == {} and rows[1]["influence"]["no prior"]["values"] == [0.0, 0.0]
+    text = report.format_tables({"vary": [["model", "bert", "dafa"]], "runs": rows}).splitlines()
+    assert [re.split(r"  +", line) for line in text[:3]] == [
+        ["model, dev", "accuracy", "answers it changes, %"], ["bert", "62.5 (17.7)", ""],
+        ["dafa", "50.0 (0.0)", "50.0 (35.4)"]]
+
+
 def test_the_picture_of_real_results():
     """A dot for each difference where the scale says, a bar for its interval."""
     assert command("--picture", "x.svg", RESULTS / "rte.json") == 0

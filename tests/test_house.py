@@ -23,7 +23,7 @@ import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare
 from shapes import Tracer
-from support import conllu, kernels, options, parser, parses, tasks, toy, words
+from support import conllu, kernels, meter, options, parser, parses, tasks, toy, words
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
@@ -194,6 +194,12 @@ def run_bench():
     subject.train()
 
 
+def run_meter():
+    """A change of classes, and one of scores."""
+    meter.compare(torch.rand(5, 3), torch.rand(5, 3), False)
+    meter.compare(torch.rand(5, 1), torch.rand(5, 1), True)
+
+
 def run_compiled_scores(monkeypatch):
     q, k, w = torch.ones(3, 7, 11), torch.ones(3, 7, 11), torch.ones(11)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
@@ -207,6 +213,7 @@ def test_shape_comments_are_right(monkeypatch):
         run_methods()
         run_words(monkeypatch)
         run_bench()
+        run_meter()
         run_compiled_scores(monkeypatch)
     assert tracer.wrong == [] and tracer.never_run == set()
 

@@ -479,6 +479,18 @@ def test_wrong_options(attention, options, said):
     check_error(error)
 
 
+def test_initial_size_of_what_is_new():
+    """Each new weight is as many times as large; queries, keys, values and biases are as ever."""
+    for method in METHODS.values():
+        torch.manual_seed(5)
+        small = method.attention(config()).state_dict()
+        torch.manual_seed(5)
+        large = method.attention(config(), initial=0.1).state_dict()
+        for name, x in small.items():
+            times = 1 if name.split(".")[0] in ("query", "key", "value") else 5
+            torch.testing.assert_close(large[name], times * x)
+
+
 @each_method
 def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
     monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))

@@ -164,10 +164,11 @@ def test_printed_without_layers_and_sizes_reach_their_places():
     assert (method.printed, method.without) == ({4, 6, 7, 9}, {"tree", "gates"})
     assert method.scope == "head" and method.W_g is None and type(plain).__name__ == "SelfAttention"
     assert any(7 in p.shape for p in method.parameters())
-    assert new and all(name.startswith("bert.layers.1.attention.") for name in new)
+    assert {"classifier.weight", "classifier.bias"} < set(new)
+    assert all(name.startswith(("bert.layers.1.attention.", "classifier.")) for name in new)
     for layers, places in (("all", {"0", "1"}), ("first", {"0"})):
         new = beginning(*of("dafa"), "--layers", layers)[3]
-        assert {name.split(".")[2] for name in new} == places
+        assert {name.split(".")[2] for name in new if name[:5] == "bert."} == places
     model = beginning(*of("drrnet", "STEPS=2,LAYERS=1"), "--dropout", "0.25")[2]
     assert (len(model.grus), model.steps, model.dropout.p) == (1, 2, 0.25)
     model, new = beginning(*of("ladranet", "KERNELS=2+1+3"), "--dropout", "0.25")[2:]
@@ -179,7 +180,7 @@ def test_printed_without_layers_and_sizes_reach_their_places():
 
 def loop_of(model, *more):
     """Options of a run that rounding does not upset."""
-    fast = [] if model in ("bert", "drrnet") else ["--lr-new", "2e-4"]
+    fast = [] if model == "drrnet" else ["--lr-new", "2e-4"]
     return [*gentle(model, "CLIP=0.5,WARMUP=0.3,WEIGHT_DECAY=0.5"), "--dropout", "0",
             "--lr", "5e-5", *fast, *more]
 
@@ -271,6 +272,20 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
     run_cut(monkeypatch, ["--precision", "fp16"])
     assert command("--resume", "cut") == 0
     assert_same_run("run", "cut")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_score_starts_at_the_mean(model):
+    """With weights of 0 each answer is the mean of train's scores, 0.5, 1.5 or so, not 0."""
+    for name in ("train", "dev"):
+        write_pairs(f"{name}.tsv", 8, lambda rng, same: f"{same}.5")
+    assert run(*of(model), "--epochs", "1", "--lr", "1e-12", "--lr-new", "1e-12") == 0
+    network = train.open_run("run").model
+    for layer in network.outputs():
+        torch.nn.init.zeros_(layer.weight)
+    assert [x.answer for x in train.open_run("run").predict([("dog", "cat")])] != [0.0]
+    biases = [layer.bias.item() for layer in network.outputs()]
+    assert biases == pytest.approx([1.0] * (3 if model == "drrnet" else 1))
 
 
 def test_classes_count_alike_with_weights():

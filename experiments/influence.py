@@ -1,0 +1,85 @@
+"""What a method does to a trained model's answers: `python -m experiments.influence RUN ...`.
+
+Of each run: the size of what its method adds beside plain attention; and for each part that can be
+taken out while the model predicts, the score then, the share of answers that change, and how far
+the probability of the first answer (or the score) moves on average. Every training measures this
+on the split that chooses the epoch, in result.json; this command does it for a run and split at
+hand, and writes influence-SPLIT.json and .svg into the run's folder.
+
+What hangs on a part when the model predicts is not what the part did while it trained: for that,
+train without it, `--without ...`. Left out: how a part is taken out (support.meter; a method's
+`changes`).
+"""
+import sys
+
+import train
+from support import machine, runs
+from support.curves import draw_line, svg_page, write_text
+from support.files import write_json, write_whole
+from support.machine import main_process, say
+from support.options import Arguments, guarded
+from support.pairs import load_pairs, load_test_splits
+
+LEFT, BAR, ROW = 210, 360, 24  # pixels: names, the longest bar, a row
+
+
+def measure(run, split):
+    """Run.influence on a split of its task. Raises ValueError where there is no such split."""
+    test = split and split.startswith("test")
+    splits = load_test_splits(run.settings) if test else load_pairs(run.settings)[1]
+    split = split or run.task.selection
+    if split not in splits:
+        raise ValueError(f"--split {split}: expected one of {', '.join(splits)}")
+    pairs = splits[split]
+    if any(pair.label is None for pair in pairs):
+        raise ValueError(f"--split {split}: its pairs have no labels; take another split")
+    return split, run.influence(pairs)
+
+
+def draw_influence(title, found):
+    """SVG text: a bar for each change, as long as the share of answers that it changes."""
+    parts = [write_text(12, 24, title, "title")]
+    for row, (name, change) in enumerate(found["changes"].items(), 2):
+        y, end = row * ROW, LEFT + BAR * change["answers"]
+        parts.append(write_text(LEFT - 12, y + 5, name, "", "end"))
+        parts.append(draw_line(LEFT, y, LEFT + BAR, y, "grid"))
+        parts.append(draw_line(LEFT, y, end, y, "bar mark"))
+        parts.append(write_text(LEFT + BAR + 12, y + 5, f"{100 * change['answers']:.1f} %"))
+    low = (len(found["changes"]) + 2) * ROW
+    scores = [f"{100 * x['score']:.1f}" for x in (found, *found["changes"].values())]
+    note = (f"Share of {found['pairs']} answers that change; {found['metric']} {scores[0]}, then "
+            f"{', '.join(scores[1:])}")
+    parts.append(write_text(12, low + 8, note, "soft"))
+    return svg_page(LEFT + BAR + 100, low + ROW, parts)
+
+
+def main(argv=None):
+    """The command. Raises ValueError or OSError for a user's mistake."""
+    arguments = Arguments("python -m experiments.influence", "What hangs on a method when a "
+                          "trained model predicts: without its prior, its choices, itself.",
+                          "RUN ...")
+    arguments.add_argument("runs", metavar="RUN", nargs="+", help="folders of trained runs")
+    arguments.add_argument("--split", help="dev, test, ... (default: what chose the epoch)")
+    arguments.add_argument("--data-dir", help="where the data sets are (default: the run's)")
+    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
+    arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
+    given = arguments.parse(argv)
+    folders, split = given.pop("runs"), given.pop("split", None)
+    with machine.joined(given):
+        for folder in folders:
+            run = train.open_run(folder, **given)
+            name, found = measure(run, split)
+            title = f"{run.settings.model} on {run.task.name}, {name}, seed {run.settings.seed}"
+            say(f"{folder}: {title}, {found['pairs']} pairs")
+            if not found["changes"]:
+                say(f"{found['metric']} {100 * found['score']:.1f}; there is nothing to take out\n")
+                continue
+            say(f"{runs.influence_table(found, name)}\n")
+            if main_process():
+                picture, place = draw_influence(title, found), run.folder / f"influence-{name}.svg"
+                write_whole(place, lambda path: path.write_text(picture, "utf-8"))
+                write_json(place.with_suffix(".json"), found)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "experiments.influence"))

@@ -1,0 +1,77 @@
+"""The meter of influence: what hangs on a method when a trained model predicts.
+
+A whole model (semmatch.Matcher, reread.LadraNet, reread.DrrNet) says by `changes()` what can be put
+in the place of its prior, its method, its choices: name -> bert_min.Change. Pairs are answered as
+they are and under each change. Of the layers that carry a method, the model's `carriers()`, it is
+measured how large what they add is beside plain attention. What a part did while the model trained
+is another question: train without it.
+"""
+import contextlib
+
+import torch
+
+from support import machine
+
+# Axes: N pairs, L tokens, d hidden size, C classes
+
+
+@contextlib.contextmanager
+def changed(model, change):
+    """Around a pass of a model under a Change, or None. -> a function: a collated batch, a dict, to
+    the batch that the model is to get.
+    """
+    if change is None:
+        yield dict
+        return
+    before = {name: getattr(model, name) for name in change.attributes}
+    hooks = [module.register_forward_hook(hook) for module, hook in change.outputs.items()]
+    try:
+        for name, value in change.attributes.items():
+            setattr(model, name, value)
+        yield change.batch or dict
+    finally:
+        for name, value in before.items():
+            setattr(model, name, value)
+        for hook in hooks:
+            hook.remove()
+
+
+@contextlib.contextmanager
+def added_sizes(model):
+    """Around passes of a model. -> dict layer -> ‖out - plain‖ / ‖plain‖ over all real tokens of
+    what was passed, by this process; filled in at the end.
+    """
+    found, sums, hooks = {}, {}, []
+    for layer, attention in getattr(model, "carriers", dict)().items():
+        sums[layer] = torch.zeros(2, dtype=torch.float64)
+
+        def measure(attention, inputs, out, total=sums[layer]):
+            plain, mask = attention.plain(*inputs), inputs[1]
+            for i, x in enumerate((out - plain, plain)):
+                total[i] += x[mask].double().square().sum().item()
+        hooks.append(attention.register_forward_hook(measure))
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for layer, total in sums.items():
+        added, plain = machine.sum_over_processes(*total)
+        found[layer] = (added / plain) ** 0.5 if plain else 0.0
+
+
+def compare(before, after, regression):
+    """What a change did to the logits (N, C) of pairs, before and after it.
+
+    -> dict: "answers", the share of pairs whose answer is another one (of scores, that moved by
+    more than a tenth of their deviation), and "moved", how far the probability of the first answer,
+    or the score, moved on average.
+    """
+    if regression:
+        moved = (after - before)[:, 0].abs()  # (N,)
+        others = moved > 0.1 * before.std()
+    else:
+        answer = before.argmax(1, keepdim=True)  # (N, 1)
+        moved = (after.softmax(1) - before.softmax(1)).gather(1, answer)[:, 0].abs()  # (N,)
+        others = after.argmax(1) != answer[:, 0]
+    return {"answers": others.float().mean().item(), "moved": moved.mean().item()}

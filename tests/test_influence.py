@@ -1,0 +1,47 @@
+"""experiments.influence: the meter of a run, as text, picture and JSON."""
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from experiments import influence
+from small_runs import of, result, run
+from support.options import guarded
+
+pytestmark = pytest.mark.usefixtures("workplace")
+
+
+def command(*args):
+    return guarded(influence.main, "experiments.influence", list(args))
+
+
+def test_the_command(trained, capsys):
+    """The split that chose the epoch has what training measured; each change has a bar."""
+    folder = trained(*of("dafa"))
+    capsys.readouterr()
+    assert command(str(folder)) == 0
+    said = capsys.readouterr().out
+    found = json.loads((folder / "influence-dev.json").read_text())
+    assert found == result(folder)["influence"]
+    for name, change in found["changes"].items():
+        assert name in said and f"{100 * change['answers']:.1f} %" in said
+    bars = [x for x in ElementTree.parse(folder / "influence-dev.svg").iter()
+            if x.get("class") == "bar mark"]
+    ends = [(float(x.get("x2")) - influence.LEFT) / influence.BAR for x in bars]
+    expected = [change["answers"] for change in found["changes"].values()]
+    assert ends == pytest.approx(expected, abs=1e-3) and len(bars) == 3
+
+
+def test_splits_and_plain_bert(trained, trained_once, capsys):
+    other = trained_once(*of("bert"))
+    assert run(*of("drrnet"), "--test-file", "test.tsv") == 0
+    capsys.readouterr()
+    assert command("run", str(other), "--split", "test") == 2, "bert's run has no test file"
+    assert json.loads(Path("run/influence-test.json").read_text())["pairs"] == 9
+    assert "re-reading" in capsys.readouterr().out
+    assert command(str(other)) == 0 and "nothing to take out" in capsys.readouterr().out
+    assert not (other / "influence-dev.json").exists()
+    assert command("run", "--split", "tets") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "--split tets" in error and "dev" in error

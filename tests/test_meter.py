@@ -1,0 +1,198 @@
+"""support/meter.py and the `changes` of each model: what is taken out is what is said, and nothing
+else.
+"""
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import train
+from bert_min import SelfAttention
+from reread import DrrNet, LadraNet
+from semmatch import Matcher
+from small_runs import MODELS, OWN, beginning, command, gentle, of, result, run
+from support import meter
+from support.tasks import Pair
+
+pytestmark = pytest.mark.usefixtures("workplace")
+NEIGHBOURS = "uerbert", "syntaxbert", "comateformer"
+PRIORS = {"no prior", "another pair's prior"}
+CHOICES = {"uniform choice", "another pair's choices"}
+NAMES = {"bert": set(), "dabert": {"no method"}, "comateformer": {"no method"},
+         "drrnet": {"no prior", "no re-reading"} | CHOICES, "ladranet": {"no re-reading"} | CHOICES}
+
+
+def part_of(model, *args):
+    """(a model with weights large enough to matter, a batch of dev, its Examples)"""
+    _, data, network, _ = beginning(*gentle(model), *args)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for p in network.parameters():
+            p.add_(0.05 * torch.randn_like(p))
+    return network.eval(), data["dev"].collate(range(6))[0], data["dev"]
+
+
+@torch.inference_mode()
+def answer(model, batch, change=None, trace=None):
+    with meter.changed(model, change) as altered:
+        return model(**altered(batch), trace=trace)
+
+
+@pytest.mark.parametrize("model", [*MODELS, *NEIGHBOURS])
+def test_a_change_has_an_end(model):
+    """Each model's changes are those it should have; each changes answers, and none afterwards."""
+    network, batch, _ = part_of(model)
+    before = answer(network, batch)
+    changes = network.changes()
+    assert changes.keys() == NAMES.get(model, PRIORS | {"no method"})
+    for name, change in changes.items():
+        assert not torch.equal(answer(network, batch, change), before), name
+        assert torch.equal(answer(network, batch), before), name
+    with pytest.raises(KeyError), meter.changed(network, next(iter(changes.values()), None)):
+        raise KeyError
+    assert torch.equal(answer(network, batch), before), "an error is an end, too"
+
+
+@pytest.mark.parametrize("model", ["dabert", "dafa", "knowledge", *NEIGHBOURS])
+@pytest.mark.parametrize("layers", ["first", "all"])
+def test_without_its_method_it_is_plain_bert(model, layers):
+    layers = [] if model == "bert" else ["--layers", layers]
+    network, batch, _ = part_of(model, *layers)
+    plain = Matcher(SelfAttention, network.bert.config, 2).eval()
+    weights = network.state_dict()
+    plain.load_state_dict({name: weights[name] for name in plain.state_dict()})
+    rest = {name: x for name, x in batch.items() if name != "prior"}
+    torch.testing.assert_close(answer(network, batch, network.changes()["no method"]),
+                               answer(plain, rest))
+
+
+@pytest.mark.parametrize("model", ["dafa", "uerbert"])
+@pytest.mark.parametrize("printed", [[], ["--printed", "all"]])
+def test_a_neutral_prior_leaves_weights_as_they_are(model, printed):
+    network, batch, _ = part_of(model, *printed)
+    trace = {}
+    answer(network, batch, network.changes()["no prior"], trace)
+    seen = trace["layer0"]
+    torch.testing.assert_close(seen["calibrated"], seen["attention"])
+
+
+def test_trees_and_lexicon_of_which_nothing_is_known():
+    """Syntax-BERT keeps its pairwise and its full network; knowledge is `--without prior`."""
+    network, batch, _ = part_of("syntaxbert")
+    trace = {}
+    answer(network, batch, network.changes()["no prior"], trace)
+    there = trace["layer0"]["masked"].sum((0, 2, 3)) > 0
+    assert there.tolist() == [False] * 9 + [True] * 2
+    network, batch, _ = part_of("knowledge")
+    assert batch["prior"].any()
+    changed = answer(network, batch, network.changes()["no prior"])
+    network.bert.layers[0].attention.gamma = 0.0
+    torch.testing.assert_close(answer(network, batch), changed)
+
+
+def test_another_pairs_prior():
+    """Each of six pairs gets that of the pair three places before it."""
+    network, batch, _ = part_of("dafa")
+    others = batch["prior"][[3, 4, 5, 0, 1, 2]]
+    expected = answer(network, batch | {"prior": others})
+    assert torch.equal(answer(network, batch, network.changes()["another pair's prior"]), expected)
+
+
+@pytest.mark.parametrize("model, kind, part", [("drrnet", DrrNet, "reread"),
+                                               ("ladranet", LadraNet, "dsa")])
+def test_without_re_reading(model, kind, part):
+    """The same as a model that was made without it, with the other weights."""
+    network, batch, data = part_of(model)
+    _, _, without, _ = beginning(*gentle(model), "--without", part)
+    weights = network.state_dict()
+    without.load_state_dict({name: weights[name] for name in without.state_dict()})
+    assert isinstance(without, kind)
+    torch.testing.assert_close(answer(network, batch, network.changes()["no re-reading"]),
+                               answer(without.eval(), batch))
+    alone = beginning(*gentle(model), "--without", "global")[2]
+    assert "no re-reading" not in alone.changes() and "no re-reading" not in without.changes()
+
+
+def test_choices():
+    """Uniform: each word alike, with its coverage. Another pair's: the first choice of one whose
+    words are as many is that pair's.
+    """
+    network, batch, _ = part_of("drrnet")
+    trace, seen = {}, {}
+    answer(network, batch, network.changes()["uniform choice"], trace)
+    mask = batch["mask"].flatten(0, 1)
+    for reading, words in zip(trace["reading"].flatten(0, 1), mask):
+        n = int(words.sum())
+        np.testing.assert_allclose(reading[:, :n], 1 / n, rtol=1e-6)
+    answer(network, batch, None, seen)
+    answer(network, batch, network.changes()["another pair's choices"], trace)
+    first, others = (x["reading"].flatten(0, 1)[:, 0] for x in (seen, trace))
+    lengths, half = mask.sum(1), len(mask) // 2
+    alike = [i for i in range(len(mask)) if lengths[i] == lengths[i - half]]
+    assert alike
+    for i in alike:
+        torch.testing.assert_close(others[i], first[i - half])
+
+
+class Louder(SelfAttention):
+    """Adds half of the plain signal to it; what it does at padding does not count."""
+
+    def attend(self, hidden, q, k, v, mask, prior, trace):
+        plain = super().attend(hidden, q, k, v, mask, None, trace)
+        return torch.where(mask[..., None], 1.5 * plain, 99.0)
+
+
+def test_size_of_what_is_added():
+    network, batch, _ = part_of("bert")
+    louder = Matcher(Louder, network.bert.config, 2, layers=(1,)).eval()
+    assert not batch["mask"].all()
+    with meter.added_sizes(louder) as sizes:
+        answer(louder, batch)
+        answer(louder, batch)
+    assert sizes == {1: pytest.approx(0.5)}
+    with meter.added_sizes(network) as sizes:
+        answer(network, batch)
+    assert sizes == {}
+
+
+def test_what_a_change_did():
+    """By hand: one of two answers is another one; probabilities of the first answers, .75 and .5,
+    become .25 and .75; of three scores two move by more than a tenth of 2, their deviation.
+    """
+    ln3 = float(np.log(3))
+    before, after = torch.tensor([[ln3, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, ln3], [ln3, 0.0]])
+    assert meter.compare(before, after, False) == {"answers": 0.5, "moved": pytest.approx(0.375)}
+    scores = torch.tensor([[0.0], [2.0], [4.0]])
+    assert meter.compare(scores, scores + torch.tensor([[0.25], [0.125], [-0.75]]), True) == {
+        "answers": pytest.approx(2 / 3), "moved": pytest.approx(0.375)}
+
+
+@pytest.mark.parametrize("model", ["dafa", "bert"])
+def test_every_run_says_what_hangs_on_its_method(model):
+    assert run(*of(model)) == 0
+    found, said = train.open_run("run"), result()["influence"]
+    if model == "bert":
+        assert said is None
+        return
+    pairs = [("the dog", "the cat", "1"), Pair("good", "bad", 0), ("new york", "book", "0")]
+    own = found.influence(pairs)
+    assert own["pairs"] == 3 and own["score"] == found.evaluate(pairs)["accuracy"]
+    change = found.changes()["no method"]
+    first, second = (found.predict(pairs, change=x) for x in (None, change))
+    others = [x.answer != y.answer for x, y in zip(first, second)]
+    assert own["changes"]["no method"]["answers"] == pytest.approx(np.mean(others))
+    assert said["score"] == result()["metrics"]["dev"]["accuracy"] and said["pairs"] == 10
+    assert "score" not in found.influence([("the dog", "the cat")])
+
+
+def test_a_score_and_a_method_of_ones_own():
+    """A regression's scores move; a class of one's own is metered as it is."""
+    from small_runs import write_pairs
+    for name in ("train", "dev"):
+        write_pairs(f"{name}.tsv", 8, lambda rng, same: f"{same}.5")
+    Path("mine.py").write_text("from test_meter import Louder\n\nclass Mine(Louder):\n    pass\n")
+    assert command(*OWN, *of("mine.py:Mine"), "--layers", "all", "--out", "run") == 0
+    said = result()["influence"]
+    assert said["added"] == {"0": pytest.approx(0.5), "1": pytest.approx(0.5)}
+    assert said["metric"] == "pearson" and said["changes"]["no method"]["moved"] > 0
