@@ -1,10 +1,12 @@
 """How assets/parser.npz was made: trains the dependency parser on a treebank.
 
     python -m experiments.train_parser --treebank FOLDER [--vectors FILE] [--out FILE]
+    python -m experiments.train_parser --treebank FOLDER --start PARSER [--out FILE]
 
 writes FILE and, beside it, its scores as JSON. FOLDER holds the three .conllu files of a treebank
 of Universal Dependencies. Of the vectors, in GloVe's text form, the first 40,000 are taken, the
-most frequent words in GloVe's own files.
+most frequent words in GloVe's own files. The second trains a parser on, with its words and vectors.
+WordNet says which words are colours, ordinals and nationalities.
 """
 
 import itertools
@@ -20,6 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
 
+from priors import load_wordnet
 from support.conllu import FORM, HEAD, RELATION, TAG, read_conllu
 from support.files import write_json
 from support.options import Arguments, guarded
@@ -27,23 +30,33 @@ from support.parser import Parser, length_batches, load_parser, save_parser
 from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
+AGAIN = {"epochs": 10, "lr": 1e-3}                           # from a trained parser
 FREQUENT = 40_000                                            # fixed vectors, at most
-LOWER, OPEN, LINKED = 0.1, 0.1, 0.05                         # shares of sentences, see `vary`
+QUESTIONS = 3                                                # times that an epoch has each
+SWAPPED, RENAMED, COLOURED = 0.4, 0.15, 0.06                 # shares of words, see `swap`
+LOWER, TITLED, OPEN, LINKED = 0.1, 0.03, 0.1, 0.05           # shares of sentences, see `vary`
+ALIKE = {"colour": ("chromatic.a.03", "achromatic.a.01"),    # heads of WordNet's adjectives
+         "ordinal": ("ordinal.a.02",), "number": ("cardinal.a.02",), "nation": ()}
 LINKS = "@{}", "#{}", "http://t.co/{}", "www.{}.com"
 
 
-def train_parser(train, vectors, epochs, lr, batch_words, unknown, seed):
-    """A Parser trained on sentences, lists of the columns FORM, TAG, HEAD, RELATION.
+def make_parser(train, vectors):
+    """An untrained Parser for sentences, with vectors, a dict word -> fixed vector (50,)."""
+    parser = Parser(make_vocabulary(train) | {"vectors": list(vectors)})
+    for row, vector in zip(parser.vectors[1:], vectors.values()):
+        row.copy_(torch.from_numpy(vector))
+    return parser
 
-    vectors: dict word -> fixed vector (50,). unknown: share of words whose embedding, and of those
+
+def train_parser(parser, train, kinds, epochs, lr, batch_words, unknown, seed):
+    """Trains a Parser on sentences, lists of the columns FORM, TAG, HEAD, RELATION.
+
+    kinds: of `word_kinds`. unknown: share of words whose embedding, and of those
     whose vector it does not see. Adam (0.9, 0.9), 200 steps of warm-up, then linearly to 0; clipped
     at norm 5. What is kept is the moving average of the weights over about the last 500 steps.
     """
     rng, began = random.Random(seed), time.monotonic()
-    torch.manual_seed(seed)
-    parser = Parser(make_vocabulary(train) | {"vectors": list(vectors)})
-    for row, vector in zip(parser.vectors[1:], vectors.values()):
-        row.copy_(torch.from_numpy(vector))
+    train = train + (QUESTIONS - 1) * [columns for columns in train if "?" in columns[0]]
     lengths = [len(forms) for forms, *_ in train]
     plan = [length_batches(lengths, batch_words, rng) for _ in range(epochs)]
     steps, step = sum(map(len, plan)), 0
@@ -54,7 +67,7 @@ def train_parser(train, vectors, epochs, lr, batch_words, unknown, seed):
         for batch in tqdm(batches, desc=f"epoch {epoch}/{epochs}", leave=False, disable=None):
             for group in optimizer.param_groups:
                 group["lr"] = lr * min((step + 1) / 200, 1 - step / steps)
-            loss = parser_loss(parser, [vary(*train[i], rng) for i in batch], unknown)
+            loss = parser_loss(parser, [vary(*train[i], kinds, rng) for i in batch], unknown)
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(parser.parameters(), 5.0)
@@ -66,12 +79,70 @@ def train_parser(train, vectors, epochs, lr, batch_words, unknown, seed):
         print(f"epoch {epoch}: loss {loss.item():.3f}, {time.monotonic() - began:.0f} s",
               file=sys.stderr, flush=True)
     parser.load_state_dict(average)
-    return parser
 
 
-def vary(forms, tags, heads, relations, rng):
-    """The columns of a sentence as people write on the web, by chance: in lower case; without the
-    last mark; a name or a noun as @name, #tag or an address."""
+def word_kinds(train, known):
+    """dict kind -> words that can stand for each other in a sentence and change no tree.
+
+    Of the treebank: "name". Of WordNet, where known has them: the adjectives of ALIKE; of these,
+    "nation" has those of a country, and "number" those that the treebank has as well.
+    """
+    wordnet, found, kinds = load_wordnet(), {"name": set(), "number": set()}, {}
+    for forms, tags, *_ in train:
+        found["name"].update(form for form, tag in zip(forms, tags) if tag == "PROPN"
+                             and form.istitle() and form.isalpha() and form[-1] != "s")
+        found["number"].update(form for form, tag in zip(forms, tags) if tag == "NUM"
+                               and form.isalpha() and len(form) > 2)
+    for kind, heads in ALIKE.items():
+        kinds[kind] = {word for head in heads for synset in wordnet.synset(head).similar_tos()
+                       for word in synset.lemma_names()}
+    kinds["number"] &= found["number"]
+    country = wordnet.synset("country.n.02")
+    for synset in wordnet.all_synsets("a"):
+        for lemma in synset.lemmas():
+            if any(country in path for noun in lemma.pertainyms()
+                   for path in noun.synset().hypernym_paths()):
+                kinds["nation"].add(lemma.name())
+    for kind, words in kinds.items():
+        kinds[kind] = sorted(word for word in words if word.isalnum() and word.lower() in known)
+    return kinds | {"name": sorted(found["name"])}
+
+
+def swap(forms, tags, heads, relations, kinds, rng):
+    """Forms, by chance with other names, numbers, ordinals, nationalities and colours: these say
+    nothing of the tree. A few attributes and predicates of other kinds become a colour."""
+    forms, leaves = list(forms), set(range(1, len(forms) + 1)).difference(heads)
+    predicates = {head for head, relation in zip(heads, relations) if relation == "cop"}
+    kind_of = {word.lower(): kind for kind in ("colour", "ordinal", "nation")
+               for word in kinds[kind]}
+    for i, (form, tag, relation) in enumerate(zip(forms, tags, relations)):
+        kind, share = None, SWAPPED
+        if tag == "PROPN" and form.istitle():
+            kind, share = "name", RENAMED
+        elif tag == "NUM":
+            kind = "number"
+        elif tag == "ADJ" and form.lower() in kind_of:
+            kind = kind_of[form.lower()]
+        elif tag == "ADJ" and form.islower():
+            if relation == "amod" and i + 1 in leaves or i + 1 in predicates:
+                kind, share = "colour", COLOURED
+        if kind is None or rng.random() >= share:
+            continue
+        if form.isdecimal():
+            forms[i] = "".join(rng.choice("123456789") for _ in form)
+        elif form.isalpha() or kind == "ordinal":
+            other = rng.choice(kinds[kind])
+            forms[i] = other[0].upper() + other[1:] if form[0].isupper() else other
+    return forms
+
+
+def vary(forms, tags, heads, relations, kinds, rng):
+    """The columns of a sentence as people write on the web, by chance: with words of `swap`; in
+    lower case; as a headline; without the last mark; a name or a noun as @name, #tag or an address.
+    """
+    forms = swap(forms, tags, heads, relations, kinds, rng)
+    if rng.random() < TITLED:
+        forms = [form[0].upper() + form[1:] for form in forms]
     if rng.random() < LOWER:
         forms = [form.lower() for form in forms]
     last = len(forms)
@@ -194,6 +265,8 @@ def main(argv=None):
                            help="holds *-train.conllu, *-dev.conllu, *-test.conllu")
     arguments.add_argument("--vectors", metavar="FILE",
                            help="fixed vectors of 50 numbers in GloVe's text form (default: none)")
+    arguments.add_argument("--start", metavar="PARSER",
+                           help="a parser of this command (.npz), to be trained on")
     arguments.add_argument("--out", metavar="FILE",
                            help="the parser, with its scores beside it as .json; a file that is "
                                 "there is not overwritten (default: parser.npz)")
@@ -201,15 +274,23 @@ def main(argv=None):
     out = Path(options.get("out", "parser.npz"))
     check_out(out)
     files = find_treebank(options["treebank"])
+    if "start" in options and "vectors" in options:
+        raise ValueError("--start has vectors of its own; leave --vectors out")
     vectors = frequent_vectors(options.get("vectors"))
+    start = load_parser(options["start"]) if "start" in options else None
+    recipe = RECIPE | AGAIN if start else RECIPE
     data = {split: read_columns(path) for split, path in files.items()}
-    save_parser(train_parser(data["train"], vectors, **RECIPE), out)
+    torch.manual_seed(recipe["seed"])
+    parser = start or make_parser(data["train"], vectors)
+    kinds = word_kinds(data["train"], parser.vector_ids)
+    train_parser(parser, data["train"], kinds, **recipe)
+    save_parser(parser, out)
     parser = load_parser(out)
     scores = {split: score_parser(parser, data[split]) for split in ("dev", "test")}
     write_json(out.with_suffix(".json"), {
         "treebank": {split: [path.name, len(data[split])] for split, path in files.items()},
         "scores": scores, "parameters": sum(p.numel() for p in parser.parameters()),
-        "vectors": len(vectors), **RECIPE,
+        "vectors": len(parser.vector_ids), "start": start and start.fingerprint, **recipe,
         "seconds": round(time.monotonic() - began), "torch": torch.__version__})
     for split, shares in scores.items():
         print(split, *(f"{name} {100 * share:.1f}" for name, share in shares.items()), sep="  ")

@@ -26,6 +26,12 @@ WORD_LETTERS = 24    # of a longer word, the first and the last twelve letters a
 LARGEST = 1 << 28    # bytes of a parser's file, unpacked
 FAR = -1e4           # the score of what cannot be chosen
 
+# What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
+PLAIN = str.maketrans({character: plain for characters, plain in (
+    ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
+    for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
 
 class Parser(nn.Module):
     """Deep biaffine dependency parser (Dozat and Manning 2017, arXiv 1611.01734) that also tags.
@@ -112,6 +118,7 @@ class Parser(nn.Module):
         place = {word: i for i, word in enumerate(words, 1)}
         rows = pad_sequence([torch.tensor([0, *(place[word] for word in sentence)])
                              for sentence in sentences], batch_first=True)  # (S, T)
+        words = [BRACKETS.get(word, word).translate(PLAIN) for word in words]
         letters = self.spell(words)
         x = self.character(letters).transpose(1, 2)
         x = torch.cat([convolution(x).masked_fill(letters[:, None] == 0, FAR).amax(2)

@@ -29,7 +29,7 @@ from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, forma
                             read_conllu, text_lines, tree_depths)
 from support.files import write_arrays
 from support.options import Arguments, guarded, named
-from support.parser import BATCH_WORDS, PARSER, load_parser
+from support.parser import BATCH_WORDS, PARSER, PLAIN, load_parser
 
 # Axes: n words of a text
 
@@ -42,11 +42,6 @@ CACHE_FORMAT = 4     # raise it when the cache file, the words, sentences or joi
 
 
 # ---- words ---------------------------------------------------------------------------------------
-
-# What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
-PLAIN = str.maketrans({character: plain for characters, plain in (
-    ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
-    for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
 
 # An apostrophe is missing behind a match, as in dont and im: UD English EWT splits these (do|nt),
 # where no other word is spelled so. (its, id, ill, well, were, wed, wont and lets stay.)
@@ -569,7 +564,7 @@ def main(argv=None):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     if "conllu" in options:
-        sentences = [(sentence, ["\n".join(sentence.column(FORM)).translate(PLAIN).split("\n")])
+        sentences = [(sentence, [sentence.column(FORM)])
                      for sentence in read_conllu(options["conllu"], trees=False)]
     else:
         sentences = _read_texts(options["file"])
