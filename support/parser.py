@@ -55,6 +55,8 @@ class Parser(nn.Module):
         words, characters = vocabulary["words"], vocabulary["characters"]
         self.word_ids = {word: i for i, word in enumerate(words, 2)}        # 0 unknown, 1 ROOT
         self.vector_ids = {word: i for i, word in enumerate(vocabulary["vectors"], 1)}   # 0 none
+        self.subjects = torch.tensor([name.startswith(("nsubj", "csubj")) and "outer" not in name
+                                      for name in vocabulary["relations"]])
         self.character_ids = {c: i for i, c in enumerate(characters, 2)}    # 0 padding, 1 unknown
         self.word = nn.Embedding(len(words) + 2, word_size)
         self.register_buffer("vectors", torch.zeros(len(self.vector_ids) + 1, vector_size))
@@ -175,7 +177,7 @@ class Parser(nn.Module):
         """Trees of sentences, lists of words: a list of (tags, heads, relations), three lists each.
 
         Heads count from 1; 0 = ROOT. Each is a tree with one root: the best by Chu-Liu/Edmonds
-        wherever the best head of every word is not one.
+        wherever the best head of every word is not one. No word has two subjects, but an outer one.
         """
         self.eval()
         answers = [([], [], [])] * len(sentences)
@@ -195,9 +197,51 @@ class Parser(nn.Module):
         i = torch.cat([torch.arange(1, n + 1) for n in lengths])         # all words, no padding
         relations = self.relation_scores(rel_dep[k, i], rel_head[k, heads]).argmax(1)
         columns = (column.split(lengths) for column in (tags[k, i].argmax(1), heads, relations))
-        return [([self.vocabulary["tags"][t] for t in tag.tolist()], head.tolist(),
-                 [self.vocabulary["relations"][r] for r in relation.tolist()])
-                for tag, head, relation in zip(*columns)]
+        answers = []
+        for k, (tag, head, relation) in enumerate(zip(*columns)):
+            if self.rivals(head, relation):
+                size = len(head) + 1
+                head, relation = self.one_subject(arc[k, :size, :size], rel_dep[k], rel_head[k])
+            answers.append(([self.vocabulary["tags"][t] for t in tag.tolist()], head.tolist(),
+                            [self.vocabulary["relations"][r] for r in relation.tolist()]))
+        return answers
+
+    def rivals(self, heads, relations):
+        """Two words (of 1, 2, ...) that are subjects of one head, or (); heads, relations: (n,)."""
+        subjects = {}
+        for i in self.subjects[relations].nonzero().flatten().tolist():
+            if (first := subjects.setdefault(heads[i].item(), i)) != i:
+                return first + 1, i + 1
+        return ()
+
+    def one_subject(self, arc, rel_dep, rel_head):
+        """(heads, relations), (n,) each, of a sentence whose best ones give a head two subjects.
+
+        While two words are subjects of one head, one of them gets another head, or another relation
+        to this one: what costs least of the log-probability of the whole, heads and relations.
+        arc: (n+1, n+1); the vectors are those that `forward` returns, of this sentence.
+        """
+        def answer(arc, others):
+            """(log-probability, heads, relations), the words `others` being no subjects."""
+            heads = best_tree(arc)
+            i = torch.arange(1, len(arc))
+            scores = self.relation_scores(rel_dep[i], rel_head[heads]).log_softmax(1)
+            scores[np.ix_([word - 1 for word in others], self.subjects)] = FAR
+            best, relations = scores.max(1)
+            return (logs[i, heads].sum() + best.sum()).item(), heads, relations
+
+        logs = arc.log_softmax(1)
+        found, others, moved = answer(arc, []), [], []
+        while rivals := self.rivals(*found[1:]):
+            options = []
+            for word in rivals:
+                options.append((answer(arc, [*others, word]), arc, [*others, word], moved))
+                if word not in moved:
+                    without = arc.clone()
+                    without[word, found[1][word - 1]] = FAR
+                    options.append((answer(without, others), without, others, [*moved, word]))
+            found, arc, others, moved = max(options, key=lambda option: option[0][0])
+        return found[1:]
 
 
 def best_tree(scores):

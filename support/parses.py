@@ -38,7 +38,7 @@ LONGEST = 1024       # words of a sentence that the command parses: half a secon
 SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
 KEPT = 2 ** 15       # Parses that stay made
 CACHE = Path("runs/cache")   # of parses; data sets may lie in a folder that cannot be written
-CACHE_FORMAT = 4     # raise it when the cache file, the words, sentences or joined trees change
+CACHE_FORMAT = 5     # raise it when the cache file, the words, sentences or joined trees change
 
 
 # ---- words ---------------------------------------------------------------------------------------

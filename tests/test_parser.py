@@ -88,6 +88,36 @@ def test_a_word_that_the_treebank_lacks_has_its_vector(parser):
     torch.testing.assert_close(*parser([["R", "p"], ["s", "p"]])[1])
 
 
+def test_brackets_of_treebanks_and_typographic_characters_are_plain_ones(parser):
+    written = [["-LRB-", "it’s", "-RRB-", "…"], ["(", "it's", ")", "..."]]
+    parser.vector_ids = {"(": 1, "it's": 2}
+    for scores in parser.eval()(written)[:2]:
+        torch.testing.assert_close(scores[0], scores[1])
+
+
+def test_no_word_has_two_subjects(parser):
+    """Each answer is a tree. Where the best one has no rivals it stays: with outer subjects, all."""
+    sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
+    for names, clash in ((["root", "x", "nsubj:outer"], False), (["x", "nsubj", "csubj"], True)):
+        parser.vocabulary["relations"] = names
+        again = Parser(parser.vocabulary, word_size=5, vector_size=17, character_size=3, filters=2,
+                       hidden=7, arc_size=11, relation_size=13)
+        again.load_state_dict(parser.state_dict())
+        again.rivals, asked = (lambda *trees: ()), again.rivals
+        best = again.parse(sentences)
+        again.rivals = asked
+        answers = again.parse(sentences)
+        assert any(map(subjects_meet, best)) == clash and not any(map(subjects_meet, answers))
+        for answer, old in zip(answers, best, strict=True):
+            assert leads_to_root(answer[1]) and (answer == old) != subjects_meet(old)
+
+
+def subjects_meet(answer):
+    """Do two subjects of one head stand in this tree?"""
+    heads = [head for head, name in zip(*answer[1:]) if name in ("nsubj", "csubj")]
+    return len(set(heads)) < len(heads)
+
+
 # ---- its file ------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")
@@ -143,10 +173,16 @@ def test_the_shipped_parser_knows_english():
 
 # ---- training ------------------------------------------------------------------------------------
 
+KINDS = {"name": ["Bo"], "number": ["six"], "colour": ["teal"], "ordinal": ["2nd"],
+         "nation": ["Thai"]}
+
+
 @pytest.fixture
 def treebank(tmp_path, monkeypatch):
     """A folder with ten times one tree a split; a training of a second learns it."""
     monkeypatch.setattr(train_parser, "RECIPE", train_parser.RECIPE | {"epochs": 14, "lr": 0.05})
+    monkeypatch.setattr(train_parser, "AGAIN", {"epochs": 1, "lr": 0.01})
+    monkeypatch.setattr(train_parser, "word_kinds", lambda train, known: KINDS)
     tree = "\n".join([row(1, "the", 2, "det", "DET"), row(2, "dog", 3, "nsubj", "NOUN"),
                       row(3, "barked", 0, "root", "VERB")]) + "\n\n"
     for split in ("train", "dev", "test"):
@@ -177,6 +213,12 @@ def test_training_writes_parser_and_scores(treebank, glove, tmp_path):
     assert written.vocabulary["words"] == ["the", "dog", "barked"] and report["vectors"] == 2
     assert written.vocabulary["vectors"] == ["the", "cat"]
     assert written.vectors[:, 0].tolist() == [0, 0.5, -1]
+    again = tmp_path / "again.npz"
+    assert run("--treebank", treebank, "--start", out, "--out", again) == 0
+    assert json.loads(again.with_suffix(".json").read_text())["start"] == written.fingerprint
+    assert load_parser(again).vocabulary == written.vocabulary
+    assert not torch.equal(load_parser(again).W_arc, written.W_arc)
+    assert run("--treebank", treebank, "--start", out, "--vectors", glove) == 2
     answer = ["DET", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"]
     fake = SimpleNamespace(parse=lambda sentences: [answer] * len(sentences))
     scores = train_parser.score_parser(fake, train_parser.read_columns(treebank / "x-dev.conllu"))
@@ -186,20 +228,56 @@ def test_training_writes_parser_and_scores(treebank, glove, tmp_path):
 def test_a_sentence_is_varied_as_people_write(monkeypatch):
     """Each way by itself; of one word, or of a full stop on which a word hangs, nothing goes."""
     ways = {"LOWER": ("anna saw me .", 4), "OPEN": ("Anna saw me", 3),
-            "LINKED": ("@Anna saw me .", 4)}
+            "LINKED": ("@Anna saw me .", 4), "TITLED": ("Anna Saw Me .", 4),
+            "RENAMED": ("Bo saw me .", 4)}
     monkeypatch.setattr(train_parser, "LINKS", ("@{}",))
     tags = ["PROPN", "VERB", "PRON", "PUNCT"]
     columns = "Anna saw me .".split(), tags, [2, 0, 2, 2], list("abcd")
     for name, (forms, size) in ways.items():
         for other in ways:
             monkeypatch.setattr(train_parser, other, float(other == name))
-        varied = train_parser.vary(*columns, random.Random(0))
+        varied = train_parser.vary(*columns, KINDS, random.Random(0))
         assert varied == (forms.split(), *(column[:size] for column in columns[1:]))
     monkeypatch.setattr(train_parser, "OPEN", 1.0)
     monkeypatch.setattr(train_parser, "LINKED", 0.0)
     one, led = (["."], ["PUNCT"], [0], ["root"]), (["Oh", "."], ["X", "PUNCT"], [2, 0], list("ab"))
     for kept in (one, led):
-        assert train_parser.vary(*kept, random.Random(0)) == kept
+        assert train_parser.vary(*kept, KINDS, random.Random(0)) == kept
+
+
+def test_words_that_say_nothing_of_the_tree_are_swapped(monkeypatch):
+    """Names, numbers, ordinals, nationalities, colours; other adjectives become a colour."""
+    monkeypatch.setattr(train_parser, "SWAPPED", 1.0)
+    kinds = KINDS | {"nation": ["Thai", "Irish"], "ordinal": ["2nd", "First"],
+                     "colour": ["teal", "red"], "name": ["Bo", "Bo"]}
+    words = "Irish Anna 's first 12 red cars cost three old Euros each /NUM"
+    tags = "ADJ PROPN PART ADJ NUM ADJ NOUN VERB NUM ADJ PROPN DET NUM".split()
+    heads = [2, 7, 2, 7, 7, 7, 8, 0, 11, 11, 8, 8, 8]
+    columns = words.split(), tags, heads, ["amod" if tag == "ADJ" else "x" for tag in tags]
+    seen = set()
+    for coloured, renamed in ((1.0, 0.0), (0.0, 1.0)):
+        monkeypatch.setattr(train_parser, "COLOURED", coloured)
+        monkeypatch.setattr(train_parser, "RENAMED", renamed)
+        for seed in range(50):
+            forms = train_parser.swap(*columns, kinds, random.Random(seed))
+            assert forms[1] == ("Bo" if renamed else "Anna") and forms[8] == "six"
+            assert forms[4].isdecimal() and len(forms[4]) == 2 and "0" not in forms[4]
+            assert (forms[9] == "old") == (not coloured)
+            assert [forms[i] for i in (2, 6, 7, 12)] == ["'s", "cars", "cost", "/NUM"]
+            seen |= {forms[0], forms[3], forms[5]}
+    assert seen == {"Thai", "Irish", "2nd", "First", "teal", "red"}
+
+
+def test_wordnet_and_the_treebank_say_which_words_are_of_a_kind():
+    pytest.importorskip("nltk")
+    try:
+        kinds = train_parser.word_kinds(
+            [("Anna Jones saw fifty II A1".split(), "PROPN PROPN VERB NUM NUM PROPN".split())],
+            {"red", "third", "polish", "fifty", "six", "turkey"})
+    except ValueError as absent:
+        pytest.skip(str(absent))
+    assert kinds == {"colour": ["red"], "ordinal": ["third"], "nation": ["Polish"],
+                     "number": ["fifty"], "name": ["Anna"]}
 
 
 @pytest.mark.parametrize("text, problem", [(None, "No such file"), ("the 1 2\n", "expected 50"),
