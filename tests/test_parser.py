@@ -96,7 +96,7 @@ def test_brackets_of_treebanks_and_typographic_characters_are_plain_ones(parser)
 
 
 def test_no_word_has_two_subjects(parser):
-    """Each answer is a tree. Where the best one has no rivals it stays: with outer subjects, all."""
+    """Each answer is a tree. The best one stays where it has no rivals: outer subjects are none."""
     sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
     for names, clash in ((["root", "x", "nsubj:outer"], False), (["x", "nsubj", "csubj"], True)):
         parser.vocabulary["relations"] = names
