@@ -39,8 +39,8 @@ def needs_of(method):
     it is PRIOR(parse_a, parse_b). Raises ValueError for something else in NEEDS.
     """
     if not callable(method.PRIOR):
-        own = {"dependency": ("parses",), "relations": ("facts",), "words": ("parses", "facts")}
-        return own.get(method.PRIOR, ())
+        both = ("parses", "facts")
+        return {"dependency": ("parses",), "relations": both, "words": both}.get(method.PRIOR, ())
     needs = getattr(method, "NEEDS", ("parses",))
     if not needs or set(needs) - {"parses", "facts", "words"}:
         raise ValueError(f"{method.__name__}: NEEDS takes a tuple of parses, facts, words, got "
@@ -70,6 +70,8 @@ class Reader:
         self.workers, self.progress = workers, progress
         self.needs = needs_of(method)
         self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
+        if method.PRIOR == "relations" and (toy or "tags" in self.options.get("without", ())):
+            self.needs_parses = False   # the parts of speech of words are all that it wants of them
         self.parses, self.spans, self.facts = {}, {}, {}  # of each text that was looked at
         self.parser = self.lexicon = None
 
@@ -90,7 +92,8 @@ class Reader:
                 self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
             bar = tqdm(texts, "looking up words", leave=False,
                        disable=None if self.progress else True)
-            self.facts = {text: self.lexicon.facts(self.words(text)) for text in bar}
+            self.facts = {text: self.lexicon.facts(self.words(text), self.tags(text))
+                          for text in bar}
 
     def word_spans(self, text):
         """(n, 2) characters of each word of a text; None where no word is asked for."""
@@ -99,6 +102,10 @@ class Reader:
     def words(self, text):
         """The words of a text that was looked at."""
         return self.parses[text].words if self.needs_parses else words_at(text, self.spans[text])
+
+    def tags(self, text):
+        """The parts of speech of the words of a text that was looked at; None: it is not parsed."""
+        return self.parses[text].tags if self.needs_parses else None
 
     def learn(self, pairs):
         """Counts words for tf-idf where the method wants it. pairs: train, looked at before."""

@@ -29,6 +29,7 @@ import functools
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -163,6 +164,10 @@ RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the ord
 LONGEST = 4   # words in an expression, at most
 MANY = 100    # a hypernym with more direct hyponyms (person) is too general for co-hyponyms
 
+POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "ADV": "r"}   # WordNet's
+SERIES = {"cardinal.a.02", "ordinal.a.02", "chromatic.a.03"}   # what only differs, of one kind
+NUMBER = re.compile(r"(1\d{3}|20\d\d)|\d+(?:[.,]\d+)*")      # 1: a year
+
 # Words of the closed classes, which WordNet lacks or mistakes (in: indium, it: information
 # technology): articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions but
 # for up, down, above, below, inside, outside and near, kept for their opposites; pieces of
@@ -189,17 +194,18 @@ class Facts:
 
     senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms.
     parents: keys that it shares with its co-hyponyms. first: in WordNet, the most frequent
-    sense of each of its lemmas as each part of speech.
+    sense of each of its lemmas as each part of speech; similar: adjectives that these are like.
     """
 
-    def __init__(self, senses, opposites, ancestors, parents, first=()):
-        self.senses, self.opposites = senses, opposites
-        self.ancestors, self.parents, self.first = ancestors, parents, first
+    def __init__(self, senses, opposites, ancestors, parents, first=frozenset(),
+                 similar=frozenset()):
+        self.senses, self.opposites, self.ancestors = senses, opposites, ancestors
+        self.parents, self.first, self.similar = parents, first, similar
 
     @functools.cached_property
     def keys(self):
         """All of these. Without a common one, words are not related."""
-        return self.senses | self.opposites | self.ancestors | self.parents
+        return self.senses | self.opposites | self.ancestors | self.parents | self.similar
 
 
 def relation_matrix(facts_a, facts_b):
@@ -216,7 +222,8 @@ def relation_matrix(facts_a, facts_b):
         Equal words that the lexicon knows are synonyms and nothing else, and so are words of which
         one has all senses of the other; other equal words are not related.
     Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
-        example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms.
+        example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms, nor
+        antonyms as synonyms: father and mother, which are one verb, are opposed.
 
     >>> words = Table({"hypernym": [("dog", "animal")], "synonym": [("beast", "animal")]})
     >>> k = relation_matrix(words.facts(["dogs", "beast", "dog"]), words.facts(["Animal"]))
@@ -234,6 +241,7 @@ def relation_matrix(facts_a, facts_b):
         there = settled[rows, columns]
         free = ~there.any(1)[:, None] & ~there.any(0)
         k[rows, columns] |= free[..., None] & relations
+    k[..., 0] &= ~k[..., 1]
     k[..., 4] &= ~k[..., 0]
     return k  # (n, m, R)
 
@@ -266,7 +274,9 @@ def related(word, other):
     """
     if word.senses <= other.senses or word.senses >= other.senses:
         return True, False, False, False, False
-    return (not word.senses.isdisjoint(other.senses),
+    synonym = not (word.senses.isdisjoint(other.senses) and word.similar.isdisjoint(other.first)
+                   and other.similar.isdisjoint(word.first))
+    return (synonym,
             not word.opposites.isdisjoint(other.senses),
             not word.ancestors.isdisjoint(other.senses),
             not word.senses.isdisjoint(other.ancestors),
@@ -277,7 +287,8 @@ class Lexicon:
     """Finds words and expressions of a sentence. Table and WordNet add two methods:
 
     base_forms(word): the forms under which a case-folded word may be listed, itself among them.
-    look_up(name): Facts of a case-folded word or expression, or None.
+    look_up(name, tag): Facts of a case-folded word or expression, or None. tag: the universal
+        part of speech that the word has in its sentence, or None for any.
     """
 
     def __init__(self, names):
@@ -288,8 +299,10 @@ class Lexicon:
             if space:
                 self.expressions.setdefault(first, set()).add(name)
 
-    def facts(self, words):
+    def facts(self, words, tags=None):
         """What is known at each of n words of a sentence, a list: a dict, or None for nothing.
+
+        tags: n universal parts of speech, such as those of a parse; None: words may be any.
 
         {1: Facts of the word, 2: Facts of an expression of two words that starts with it (New York,
         ice creams)}; others have 3 or 4 words. Of expressions that overlap, the one that starts
@@ -297,7 +310,7 @@ class Lexicon:
         """
         words, facts, end = [word.casefold() for word in words], [], 0
         for i, word in enumerate(words):
-            found, own = {}, self.look_up(word)
+            found, own = {}, self.look_up(word, tags and tags[i])
             if own:
                 found[1] = own
             expression = i >= end and self.expression(words[i:i + LONGEST])
@@ -358,7 +371,7 @@ class Table(Lexicon):
     def base_forms(self, word):
         return [word]
 
-    def look_up(self, name):
+    def look_up(self, name, tag=None):
         return self.table.get(name)
 
 
@@ -366,14 +379,19 @@ class WordNet(Lexicon):
     """Princeton's WordNet, as nltk reads it, for case-folded and lemmatized English words.
 
     Assumes: all of this, which the paper leaves open.
-        A word stands for all its lemmas, of any part of speech. FUNCTION_WORDS have no facts.
-        Synonyms share a sense, any; a word is one of itself. Antonyms are opposed in any sense, and
+        A word stands for its lemmas of the part of speech of its tag (POS); of any part where it
+        has no tag, a tag of another kind, or no lemma of that part. An expression stands for all of
+        its lemmas. FUNCTION_WORDS have no facts.
+        Synonyms share a sense, any; a word is one of itself. So are an adjective and what the first
+        sense of the other is similar to: huge and big. Antonyms are opposed in any sense, and
         so are their synonyms: big to small, as large is. An adjective that is only similar to one
         with an antonym gets none.
         Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense, its
         most frequent: over all senses, most such pairs are chance (to right and to prepare are
         changes). The hypernym may be meant in any sense. An instance counts as a hyponym (Paris of
-        city). Co-hyponyms share a direct hypernym that has at most MANY hyponyms without instances.
+        city). Co-hyponyms share a direct hypernym that has at most MANY hyponyms without instances;
+        or one of SERIES: numbers, ordinals, colours; or are years (1000 to 2099) or other numbers
+        in digits that differ; or adjectives of co-hyponyms (French, German).
         A form that WordNet lists hides its lemma in expressions (giving up, a noun, is not give
         up). Expressions with an apostrophe (driver's license) are hardly found: 's is a word here.
     """
@@ -393,31 +411,45 @@ class WordNet(Lexicon):
             self.bases[word] = tuple(dict.fromkeys([word, *lemmas]))
         return self.bases[word]
 
-    def look_up(self, name):
+    def look_up(self, name, tag=None):
         """Facts of a case-folded word or expression, or None. Each is read once."""
-        if name not in self.known:
-            self.known[name] = self.read(name)
-        return self.known[name]
+        key = name, POS.get(tag, "nvar")
+        if key not in self.known:
+            self.known[key] = self.read(*key)
+            if self.known[key] is None and len(key[1]) == 1:
+                self.known[key] = self.look_up(name)
+        return self.known[key]
 
-    def read(self, name):
+    def read(self, name, parts):
         """Facts out of WordNet, or None. Keys are synsets' names, such as dog.n.01."""
         senses, first = set(), set()
-        for pos in "nvar":
+        for pos in parts:
             for lemma in self.wordnet._morphy(name.replace(" ", "_"), pos):
                 synsets = self.wordnet.synsets(lemma, pos)
                 senses.update(synsets)
                 first.add(synsets[0])
-        if not senses or name in FUNCTION_WORDS:
+        number = NUMBER.fullmatch(name)
+        if not (senses or number) or name in FUNCTION_WORDS:
             return None
         opposites = {other.synset() for s in senses for lemma in s.lemmas()
                      for other in lemma.antonyms()}
+        of = {noun.synset() for s in first for lemma in s.lemmas() for noun in lemma.pertainyms()}
         levels = [first]
         for _ in range(self.depth):
             levels.append({above for s in levels[-1]
                            for above in s.hypernyms() + s.instance_hypernyms()})
-        parents = {s for s in levels[1] if len(s.hyponyms()) <= MANY}
-        sets = senses, opposites, set().union(*levels[1:]), parents, first
-        return Facts(*({s.name() for s in synsets} for synsets in sets))
+        lands = {above for s in of for above in s.instance_hypernyms()}
+        parents = levels[1] | {above for s in lands for above in s.hypernyms()}
+        parents = {s for s in parents if len(s.hyponyms()) <= MANY}
+        similar = {head for s in first for head in s.similar_tos() if s.pos() == "s"}
+        sets = senses, opposites, set().union(*levels[1:]), parents, first, similar
+        facts = Facts(*({s.name() for s in synsets} for synsets in sets))
+        facts.parents |= {s.name() for s in senses for s in s.similar_tos()} & SERIES
+        facts.similar -= SERIES
+        if number:
+            facts.senses.add(name)
+            facts.parents.add("year" if number[1] else "cardinal.a.02")
+        return facts
 
 
 def load_wordnet():

@@ -493,14 +493,15 @@ class KnowledgeAttention(FusionAttention):
     layer, our default, as this paper names none, they are the embeddings, not contextualized yet.
     Special tokens take no part. γ, our `gamma`, is never given.
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
-    no relation is looked at; "guide": ô = o; "gates": g is one half, f is one.
+    no relation is looked at; "guide": ô = o; "gates": g is one half, f is one; "tags": a relation
+    may hold of any part of speech, and nothing is parsed.
     Trace: "prior" is K̃, as typeset K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
     and c^B, is in no figure.
     """
 
     PRIOR = "relations"
     PRINTED = frozenset({1, 2, 5, 6, 8})
-    ABLATIONS = frozenset({"fusion", "prior", "guide", "gates"})
+    ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in batches
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",
                        "What the second attention is multiplied by; 1 leaves a weight as it is."),

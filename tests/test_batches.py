@@ -72,8 +72,8 @@ def test_what_goes_in_is_what_the_method_asks_for():
     for model in ("bert", "ladranet", "dafa", "knowledge"):
         reader, _ = reader_of(*of(model))
         reader.look_at(pairs)
-        assert bool(reader.parses) == (model == "dafa") and bool(reader.facts) == (
-            model == "knowledge")
+        assert bool(reader.parses) == (model in ("dafa", "knowledge"))
+        assert bool(reader.facts) == (model == "knowledge")
         batch, labels = reader.examples(pairs).collate([0, 1])
         assert labels is None  # of no pair there is one
         prior = {"prior"} if model in ("dafa", "knowledge") else set()
@@ -101,7 +101,8 @@ def test_rows_of_one_s_own_prior_are_words_of_a():
 
 def test_nothing_is_known_of_words_that_no_model_sees():
     """A text of 10,000 words costs what one of max_length words costs, and its reading."""
-    reader, _ = reader_of(*of("knowledge"))
+    reader, _ = reader_of(*of("knowledge"), "--without", "tags")
+    assert not reader.needs_parses
     long = tasks.Pair("dog " * 10_000, "cat " * 10_000)
     reader.look_at([long])
     assert [len(found) for found in reader.facts.values()] == [48, 48]

@@ -236,6 +236,25 @@ def test_wordnet_relates(monkeypatch):
         priors.WordNet(0)
 
 
+def test_tags_choose_the_senses_of_a_word():
+    """And give numbers, years, ordinals, colours, nationalities; father and mother are one verb."""
+    lexicon = wordnet()
+    for x, y, tags, expected in [
+            ("dog", "chasing", "NOUN VERB", ""), ("dog", "chasing", "VERB VERB", "synonym"),
+            ("father", "mother", "NOUN NOUN", "antonym cohyponym"), ("huge", "big", "ADJ ADJ",
+                                                                     "synonym"),
+            ("zzyzx", "dog", "VERB NOUN", ""), ("huge", "huge", "X NOUN", "synonym"),
+            ("red", "blue", "ADJ ADJ", "cohyponym"), ("first", "3rd", "ADJ ADJ", "cohyponym"),
+            ("two", "3", "NUM NUM", "cohyponym"), ("2003", "2004", "NUM NUM", "cohyponym"),
+            ("2003", "7,500.5", "NUM NUM", ""), ("1977", "1977", "NUM NUM", "synonym"),
+            ("French", "German", "ADJ ADJ", "cohyponym"), ("two", "first", "NUM ADJ", "")]:
+        tags = tags.split()
+        facts = [lexicon.facts([word], [tag]) for word, tag in zip((x, y), tags)]
+        assert named(relation_matrix(*facts)[0, 0]) == set(expected.split()), (x, y)
+    assert "antonym" in relations(lexicon, "father", "mother")
+    assert "synonym" not in relations(lexicon, "father", "mother")
+
+
 def test_without_wordnet_one_line_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
     for content, problem in ((None, "not find it"), (b"", "damaged"), (b"no zip file", "damaged")):

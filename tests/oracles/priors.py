@@ -125,6 +125,8 @@ def table_matrix(pairs, a, b):
                         k[i][j] |= table_relations(pairs, x, y)
     for row in k:
         for relations in row:
+            if "antonym" in relations:
+                relations.discard("synonym")
             if "synonym" in relations:
                 relations.discard("cohyponym")
     return k
