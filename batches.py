@@ -131,7 +131,7 @@ class Reader:
         if kind != "dependency":
             return None
         a, b = self.parses[pair.a], self.parses[pair.b]
-        parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf"}
+        parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf", "root"}
         return priors.dependency_matrix(
             a, b, self.tfidf.weights(a.words), self.tfidf.weights(b.words),
             self.options.get("printed", frozenset()), parts)  # (n, m)

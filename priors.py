@@ -86,7 +86,7 @@ class TfIdf:
         return loaded
 
 
-def tree_similarity(a, b, theta=2.0):
+def tree_similarity(a, b, theta=2.0, root=True):
     """M of DAFA Eq. (1), (n, m) float64, for parses a and b of n and m words.
 
         M(i, j) = [s(h_i, h_j) + s(t_i, t_j)] · r(r_i, r_j)                            DAFA Eq. (1)
@@ -95,10 +95,13 @@ def tree_similarity(a, b, theta=2.0):
 
     θ = 2, the paper's, ties its own example: Apple and company in one role, or Apple in two: 2.
 
-    Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone. A
-        text of several sentences is one tree: later roots hang from the first as parataxis.
+    Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone, so
+        that two roots get θ whatever their words, often the largest cell of a pair. The page does
+        not say whether ROOT is a head that two words share; root=False: it is none. A text of
+        several sentences is one tree: later roots hang from the first as parataxis.
     """
     same_words = a.symbols[:, None] == b.symbols  # (n+1, m+1)
+    same_words[0, 0] = root
     same_types = a.types[1:, None] == b.types[1:]  # (n, m)
     agreeing = 1.0 * same_words[a.heads[:, None], b.heads] + same_words[1:, 1:]  # (n, m)
     return agreeing * np.where(same_types, theta, 1.0)  # (n, m)
@@ -141,17 +144,18 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
 
     a, b: parses of n and m words. tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set
     of equation numbers; 4 counts here. without: set of parts to leave out, "tree" (M = 0),
-    "subgraph" (S = 0), "tfidf" (tf = 1). Raises ValueError for another part. M and S are never
-    negative here, so abs does nothing.
+    "subgraph" (S = 0), "tfidf" (tf = 1), "root" (ROOT is no head that two words share). Raises
+    ValueError for another part. M and S are never negative here, so abs does nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
         all three, 0.
     """
-    if set(without) - {"tree", "subgraph", "tfidf"}:
-        raise ValueError(f"dependency_matrix: without takes tree, subgraph, tfidf; "
+    if set(without) - {"tree", "subgraph", "tfidf", "root"}:
+        raise ValueError(f"dependency_matrix: without takes tree, subgraph, tfidf, root; "
                          f"got {sorted(without)}")
-    only_tfidf = set(without) == {"tree", "subgraph"}
-    M = float(only_tfidf) if "tree" in without else tree_similarity(a, b)
+    only_tfidf = set(without) - {"root"} == {"tree", "subgraph"}
+    root = "root" not in without
+    M = float(only_tfidf) if "tree" in without else tree_similarity(a, b, root=root)
     S = 0 if "subgraph" in without else subgraph_similarity(a, b, typeset=4 in printed)
     size = len(a.heads), len(b.heads)
     tf = np.ones(size) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)

@@ -379,12 +379,12 @@ class DafaAttention(FusionAttention):
     would become 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
-    Fig. 4, one of the gates: "gate-fusion", "gate-filter".
+    Fig. 4, one of the gates: "gate-fusion", "gate-filter". Ours: "root" (in priors.py).
     """
 
     PRIOR = "dependency"
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
-    ABLATIONS = frozenset({"tree", "subgraph", "tfidf",             # these three in priors
+    ABLATIONS = frozenset({"tree", "subgraph", "tfidf", "root",     # these four in priors
                            "cross-attention", "gates", "gate-fusion", "gate-filter", "fusion"})
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
 

@@ -60,6 +60,14 @@ def rows(values, a, b):
 def test_tree_similarity_is_the_loop(pair, theta):
     M = tree_similarity(*pair, theta)
     np.testing.assert_array_equal(M, rows(oracle.M(*pair, theta), *pair))
+    a, b = pair
+    roots = np.outer(a.heads == 0, b.heads == 0)
+    types = np.array(a.relations, object)[:, None] == np.array(b.relations, object)
+    without = tree_similarity(a, b, theta, root=False)
+    np.testing.assert_array_equal(M - without, roots * np.where(types, theta, 1))
+    tf = np.ones(len(a.words)), np.ones(len(b.words))
+    M_F = dependency_matrix(a, b, *tf, without={"root", "subgraph"})
+    np.testing.assert_array_equal(M_F, tree_similarity(a, b, root=False))
 
 
 CHAIN = make(["a"] * 4, [2, 3, 4, 0], ["x"] * 4)  # the leaf first
@@ -94,7 +102,7 @@ def test_dependency_matrix_is_equation_5(pair, sentences, printed):
         expected = oracle.M_F(*pair, expected_a, expected_b, printed, without)
         assert M_F.dtype == np.float32
         np.testing.assert_allclose(M_F, rows(expected, *pair), rtol=1e-5)
-    with pytest.raises(ValueError, match="dependency_matrix.*tree, subgraph, tfidf.*gates"):
+    with pytest.raises(ValueError, match="dependency_matrix.*tree, subgraph, tfidf, root.*gates"):
         dependency_matrix(*pair, tf_a, tf_b, without={"gates"})
 
 
