@@ -156,7 +156,7 @@ def read_trace(run, pair, trace):
 def word_figures(reader, pair):
     """draw.Figures of both trees, and of the prior, where the method takes them."""
     figures, prior, kind = [], reader.prior(pair), reader.method.PRIOR
-    if reader.needs_parses:
+    if reader.needs_parses and kind != "relations":   # which takes only tags of a parse
         for side, parse in (("a", reader.parses[pair.a]), ("b", reader.parses[pair.b])):
             figures.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
                                      parse.heads, parse.relations))
@@ -165,11 +165,13 @@ def word_figures(reader, pair):
     words = reader.words(pair.a), reader.words(pair.b)
     if kind == "relations":
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
-        note = f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one."
+        note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
+                f"The model learns that a relation holds, not which: Eq. (2).")
         figures.append(draw.relations("Relations of words", *words, names, note))
     elif kind == "dependency":
         figures.append(draw.heat("Dependency prior over words", *words, prior,
-                                 f"How much the trees agree at {ACROSS}."))
+                                 f"How much the trees agree at {ACROSS}. Two roots have one head, "
+                                 f"ROOT, whatever their words."))
     elif prior.ndim == 2:
         figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
     return figures

@@ -564,7 +564,7 @@ def main(argv=None):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     if "conllu" in options:
-        sentences = [(sentence, [sentence.column(FORM)])
+        sentences = [(sentence, ["\n".join(sentence.column(FORM)).translate(PLAIN).split("\n")])
                      for sentence in read_conllu(options["conllu"], trees=False)]
     else:
         sentences = _read_texts(options["file"])
