@@ -464,17 +464,21 @@ def set_up(settings, folder, progress, resume):
 
 # ---- Using a run --------------------------------------------------------------------------------
 
-def open_run(folder, **changes):
+def open_run(folder, parser=None, **changes):
     """The support.runs.Run in a folder, with the best epoch's weights.
 
-    changes: of device, precision, workers, data_dir, parses. Raises ValueError naming folder or
-    file where there is none, or it is another code's or damaged.
+    parser: your own, in place of the one that ships and of `parses`; see parse_texts in
+    support.parses. changes: of device, precision, workers, data_dir, parses. Raises ValueError
+    naming folder or file where there is none, or it is another code's or damaged.
     """
     folder = Path(folder)
     config = runs.read_config(folder, Settings)
     changes = {"device": None} | changes  # here, not where it was made
+    if parser:
+        changes["parses"] = None
     settings, task = replace(config["settings"], **changes).complete(), config["task"]
     reader, encoder = saved_reader(settings, task, folder)
+    reader.parser = parser
     model, _ = build_model(settings, task, reader, encoder)
     runs.load_best(model, folder)
     return runs.Run(settings, folder, task, model.to(settings.device), reader)

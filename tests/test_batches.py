@@ -2,6 +2,7 @@
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -125,7 +126,8 @@ def test_printed_and_without_reach_the_prior():
 
     plain = first_prior()
     assert torch.equal(plain, first_prior("--printed", "6,7,9", "--without", "gates"))
-    for args in ("--printed 4", "--without tree", "--without subgraph", "--without tfidf"):
+    for args in ("--printed 4", "--without tree", "--without subgraph", "--without tfidf",
+                 "--without root"):
         assert not torch.equal(plain, first_prior(*args.split())), args
 
 
@@ -145,6 +147,12 @@ def test_own_parses_are_used(capsys):
     capsys.readouterr()
     assert command("--from", "star", "--predict", "test.tsv") == 2
     the_line(capsys, "star.conllu")
+    star = SimpleNamespace(fingerprint="star", parse=lambda sentences: [
+        (["X"] * len(words), [min(k, 1) for k in range(len(words))], ["dep"] * len(words))
+        for words in sentences])
+    opened = train.open_run("star", parser=star)
+    opened.reader.look_at([tasks.Pair("the new dog", "texts of no file")])
+    assert opened.reader.parses["texts of no file"].heads.tolist() == [0, 1, 1, 1]
 
 
 class TagParser(ChainParser):
