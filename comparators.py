@@ -315,10 +315,6 @@ class SyntaxbertAttention(SelfAttention):
         """The masks (B, R, L, L) of tree_steps (B, w, w, 2)."""
         return syntax_masks(prior, word_index, segment, self.distance, self.without)
 
-    def neutral(self, prior):
-        """No word is above another, nor above both: trees of which nothing is known."""
-        return torch.full_like(prior, -1)
-
     def attend(self, hidden, q, k, v, mask, prior, trace):
         """Returns (B, L, d). prior: of `spread`."""
         masks, dropout = prior & mask[:, None, None], self.dropout if self.training else 0.0
