@@ -5,15 +5,17 @@ chosen, or --split, and compares it with the run of --against that has the same 
 of groups, such as comparison.json, have scores alone, so that "by both" and p are left out. For
 each task and model, for each model over its tasks, and for all:
 
-    difference   in points of the task's first metric, the mean over seeds (and tasks, and models,
-                 over the seeds that all of them have)
+    difference   in points of the task's first metric, the mean over seeds, then over tasks
     by seeds     its 95 % interval by Student's t over the seeds: would other seeds say the same?
+                 Over tasks their variances add up (Welch): each task has seeds of its own
     by both      its 95 % interval by a paired bootstrap, which draws seeds and pairs of sentences
                  anew, the same for both models: would other seeds and sentences? A few seeds
                  drawn anew spread too little: of two intervals trust the wider one
-    p            how often a drawn difference lies on the other side of 0, times two
-    seeds for .5 how many seeds show half a point in four of five tries (t test, 5 %), if they
-                 spread as these do
+    p            two-sided, of the wider of both
+    p, all rows  the same, corrected for the number of rows of a task and a model (Holm)
+    seeds for .5 how many seeds of each task show half a point in four of five tries (t test, 5 %,
+                 these sentences), if they spread as these do. Five seeds' spread may be 0.6 to
+                 2.9 times as large in truth (95 %), and what is needed goes with its square
 
 The test over all rows asks one question once; of twenty rows one has p < 0.05 by chance.
 """
@@ -21,13 +23,14 @@ import math
 import statistics
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 import train
 from experiments.compare import read_group
-from experiments.report import mean_and_interval
+from experiments.report import t_below, t_quantile
 from support import runs, tasks
 from support.checkpoints import listed
 from support.machine import joined, say
@@ -148,49 +151,110 @@ def bootstrap(cells, resamples, seed=0):
     return drawn
 
 
-def seeds_needed(values):
-    """How many seeds show POINTS, by the spread of these differences; None of a single one.
+class Pooled(NamedTuple):
+    """A mean of tasks' means over seeds, and what is known of it."""
+
+    mean: float
+    deviation: float     # over seeds, of one run of each task; nan of a single seed
+    error: float         # standard error of the mean
+    freedom: float       # degrees of freedom of the error, Welch and Satterthwaite's
+
+
+def pool(values_of_tasks):
+    """Pooled of lists of differences, one list for each task.
+
+    Tasks have seeds of their own: seed 0 of one has nothing in common with seed 0 of another, so
+    that the variances of their means add up.
+    """
+    count = len(values_of_tasks)
+    mean = statistics.fmean(map(statistics.fmean, values_of_tasks))
+    if any(len(values) < 2 for values in values_of_tasks):
+        return Pooled(mean, math.nan, math.nan, math.nan)
+    spreads = [statistics.variance(values) for values in values_of_tasks]
+    parts = [spread / len(values) for spread, values in zip(spreads, values_of_tasks)]
+    squares = sum(part ** 2 / (len(values) - 1) for part, values in zip(parts, values_of_tasks))
+    freedom = sum(parts) ** 2 / squares if squares else len(values_of_tasks[0]) - 1
+    return Pooled(mean, sum(spreads) ** 0.5 / count, sum(parts) ** 0.5 / count, freedom)
+
+
+def p_of(pooled, drawn):
+    """Two-sided p of a mean of 0: by Student's t over the seeds, or that of the drawn differences
+    where it is larger; None of a single seed.
+    """
+    if math.isnan(pooled.error):
+        return None
+    t = abs(pooled.mean) / pooled.error if pooled.error else math.inf
+    p = 2 * (1 - t_below(min(t, 1e6), pooled.freedom))
+    if len(drawn):
+        tail = min((drawn <= 0).mean(), (drawn >= 0).mean())
+        p = max(p, 2 * tail, 1 / len(drawn))
+    return min(1.0, p)
+
+
+def holm(ps):
+    """p of each of several tests, corrected for their number (Holm 1979)."""
+    order, corrected, largest = sorted(range(len(ps)), key=ps.__getitem__), {}, 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
+        corrected[i] = largest
+    return [corrected[i] for i in range(len(ps))]
+
+
+def seeds_needed(deviation):
+    """How many seeds show POINTS, if runs spread like this; None where that is not known.
 
     ((1.960 + 0.842) s / POINTS)² + 1.960² / 2: as many as by the normal distribution, and what
     Student's t asks for more (Guenther 1981).
     """
-    if len(values) < 2:
+    if math.isnan(deviation):
         return None
-    return math.ceil((SURE * statistics.stdev(values) / POINTS) ** 2 + 1.960 ** 2 / 2)
+    return math.ceil((SURE * deviation / POINTS) ** 2 + 1.960 ** 2 / 2)
 
 
 def rows_of(keys, found, drawn):
-    """[(what, differences by seed, drawn)]: each task and model, each model over its tasks, and
-    all models, of seeds that all have. found: {seed: difference} of each of keys. drawn:
-    (resamples, keys), perhaps no resamples; none is taken over tasks and models of other seeds.
+    """[(what, differences by seed of each task, drawn)]: each task and model, each model over its
+    tasks, and all models; a task's models are averaged over the seeds that all of them have. found:
+    {seed: difference} of each of keys. drawn: (resamples, keys), perhaps no resamples; none is
+    taken over tasks and models of other seeds.
     """
-    rows = [(key, np.array([*values.values()]), drawn[:, i])
+    rows = [(key, [[*values.values()]], drawn[:, i])
             for i, (key, values) in enumerate(zip(keys, found))]
     models = [model for _, model in keys]
     for name in [name for name in dict.fromkeys(models) if models.count(name) > 1] + ["all models"]:
-        chosen = [i for i, model in enumerate(models) if name in (model, "all models")]
-        shared = sorted(set.intersection(*(set(found[i]) for i in chosen)))
-        values = np.array([np.mean([found[i][seed] for i in chosen]) for seed in shared])
-        alike = all(len(found[i]) == len(shared) for i in chosen)
-        if shared:
-            rows.append((("all tasks", name), values, drawn[:len(drawn) * alike, chosen].mean(1)))
+        chosen, means, alike = [], [], True
+        for task in dict.fromkeys(task for task, _ in keys):
+            mine = [i for i, key in enumerate(keys) if key[0] == task and name in (key[1],
+                                                                                   "all models")]
+            shared = sorted(set.intersection(*(set(found[i]) for i in mine))) if mine else []
+            if shared:
+                means.append([np.mean([found[i][seed] for i in mine]) for seed in shared])
+                chosen += mine
+            alike = alike and all(len(found[i]) == len(shared) for i in mine)
+        if means:
+            rows.append((("all tasks", name), means, drawn[:len(drawn) * alike, chosen].mean(1)))
     return rows if len(keys) > 1 else rows[:1]
 
 
 def format_rows(rows):
     """The table of rows_of."""
-    lines = [["task", "model", "seeds", "difference", "by seeds", "by both", "p", "seeds for .5"]]
-    for key, values, drawn in rows:
-        change = mean_and_interval(values.tolist())
-        by_seeds, by_both, p = "", "", ""
-        if change["low"] is not None:
-            by_seeds = as_interval(change["low"], change["high"])
+    lines = [["task", "model", "seeds", "difference", "by seeds", "by both", "p", "p, all rows",
+              "seeds for .5"]]
+    pools = [pool(values) for _, values, _ in rows]
+    ps = [p_of(pooled, drawn) for pooled, (*_, drawn) in zip(pools, rows)]
+    single = [i for i, (key, *_) in enumerate(rows) if key[0] != "all tasks" and ps[i] is not None]
+    corrected = dict(zip(single, holm([ps[i] for i in single])))
+    for i, (pooled, (key, values, drawn)) in enumerate(zip(pools, rows)):
+        by_seeds, by_both = "", ""
+        if ps[i] is not None:
+            half = pooled.error * t_quantile(pooled.freedom)
+            by_seeds = as_interval(pooled.mean - half, pooled.mean + half)
         if len(drawn):
             by_both = as_interval(*np.quantile(drawn, [0.025, 0.975]))
-            tail = min((drawn <= 0).mean(), (drawn >= 0).mean())
-            p = f"{min(1.0, max(2 * tail, 1 / len(drawn))):.3f}"
-        lines.append([*key, str(len(values)), f"{100 * change['mean']:+.1f}", by_seeds, by_both, p,
-                      str(seeds_needed(values.tolist()) or "")])
+        seeds = "+".join(str(len(x)) for x in values)
+        lines.append([*key, seeds, f"{100 * pooled.mean:+.1f}", by_seeds, by_both,
+                      "" if ps[i] is None else f"{ps[i]:.3f}",
+                      f"{corrected[i]:.3f}" if i in corrected else "",
+                      str(seeds_needed(pooled.deviation) or "")])
     return runs.align(lines)
 
 

@@ -75,19 +75,24 @@ def mean_and_interval(values):
     return {"mean": mean, "low": low, "high": high, "values": values}
 
 
+def t_below(t, freedom):
+    """Probability that Student's t with so many degrees of freedom is below t, at least 0; to 1e-6.
+    """
+    at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
+    at_zero /= math.sqrt(freedom * math.pi)
+    x = np.sinh(np.linspace(0, math.asinh(t), 2001))  # dense at 0, where the density is
+    density = at_zero * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
+    return 0.5 + float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
+
+
 def t_quantile(freedom, level=0.975):
     """Student's t that a variable with so many degrees of freedom stays below with probability
     `level`, to 1e-4.
     """
-    at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
-    at_zero /= math.sqrt(freedom * math.pi)
     low, high = 0.0, 200.0
     while high - low > 1e-5:
         middle = (low + high) / 2
-        x = np.sinh(np.linspace(0, math.asinh(middle), 2001))  # dense at 0, where the density is
-        density = at_zero * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
-        below = 0.5 + float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
-        low, high = (middle, high) if below < level else (low, middle)
+        low, high = (middle, high) if t_below(middle, freedom) < level else (low, middle)
     return low
 
 

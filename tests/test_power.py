@@ -42,8 +42,36 @@ def test_the_bootstrap_draws_seeds_and_pairs():
 
 def test_how_many_seeds_show_half_a_point():
     """((1.960 + 0.842) s / 0.005)² + 1.960² / 2: s = 0.01 asks for 31.4 + 1.9."""
-    assert power.seeds_needed([0.01, 0.02, 0.03]) == 34
-    assert power.seeds_needed([0.02, 0.02]) == 2 and power.seeds_needed([0.1]) is None
+    assert power.seeds_needed(power.pool([[0.01, 0.02, 0.03]]).deviation) == 34
+    assert power.seeds_needed(0.0) == 2
+    assert power.seeds_needed(power.pool([[0.1]]).deviation) is None
+
+
+def test_tasks_have_seeds_of_their_own():
+    """By hand: variances 1 and 4 of 2 and 3 seeds; the same of one task is Student's t. The order
+    of a task's seeds says nothing.
+    """
+    first, second = [0.0, 2 ** 0.5], [1.0, 3.0, 5.0]
+    found = power.pool([first, second])
+    assert found.mean == pytest.approx((0.5 ** 0.5 + 3) / 2)
+    assert found.deviation == pytest.approx(5 ** 0.5 / 2)
+    assert found.error == pytest.approx((1 / 2 + 4 / 3) ** 0.5 / 2)
+    assert found.freedom == pytest.approx((1 / 2 + 4 / 3) ** 2 / ((1 / 2) ** 2 + (4 / 3) ** 2 / 2))
+    assert power.pool([first, second[::-1]]) == pytest.approx(found)
+    alone = power.pool([second])
+    assert alone == pytest.approx((3.0, 2.0, 2 / 3 ** 0.5, 2.0))
+    assert power.pool([[0.25, 0.25]])[1:] == (0.0, 0.0, 1)
+
+
+def test_p_and_its_correction():
+    """t = 12.7062 of one degree of freedom has p 0.05; the larger of two counts. Holm by hand."""
+    found = power.Pooled(12.7062, 1.0, 1.0, 1)
+    assert power.p_of(found, np.zeros(0)) == pytest.approx(0.05, abs=1e-5)
+    assert power.p_of(found, np.array([-1.0, 1.0, 1.0, 1.0])) == 0.5
+    assert power.p_of(power.pool([[0.1]]), np.zeros(0)) is None
+    assert power.p_of(power.pool([[0.5, 0.5]]), np.zeros(0)) == pytest.approx(0, abs=1e-5)
+    assert power.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
+    assert power.holm([0.5, 0.9]) == [1.0, 1.0]
 
 
 def test_rows_of_models_and_of_all():
@@ -51,14 +79,15 @@ def test_rows_of_models_and_of_all():
     rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
     assert [row[0] for row in rows] == [("x", "m"), ("y", "m"), ("y", "k"), ("all tasks", "m"),
                                         ("all tasks", "all models")]
-    assert [row[1].tolist() for row in rows[2:]] == [[0.25], [0.0], [0.25 / 3]]
+    assert [row[1] for row in rows[2:]] == [[[0.25]], [[0.25], [-0.25]], [[0.25], [0.0]]]
     assert [row[2].tolist() for row in rows[2:]] == [[2.0, 5.0], [0.5, 3.5], [1.0, 4.0]]
     found = [{0: 0.25, 1: 0.75}, {2: 0.5, 1: -0.25}, {1: 0.5}]      # by seed, not by place
     rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
-    assert [row[1].tolist() for row in rows] == [[0.25, 0.75], [0.5, -0.25], [0.5], [0.25],
-                                                 [1.0 / 3]]
-    assert [len(row[2]) for row in rows] == [2, 2, 2, 0, 0]
-    assert len(power.rows_of(keys, [{0: 1.0}, {1: 1.0}, {2: 1.0}], np.zeros((0, 3)))) == 3
+    assert [row[1] for row in rows] == [[[0.25, 0.75]], [[0.5, -0.25]], [[0.5]],
+                                        [[0.25, 0.75], [-0.25, 0.5]], [[0.25, 0.75], [0.125]]]
+    assert [len(row[2]) for row in rows] == [2, 2, 2, 2, 0]
+    apart = power.rows_of([("x", "m"), ("x", "k")], [{0: 1.0}, {1: 1.0}], np.zeros((0, 2)))
+    assert len(apart) == 2, "no seed is shared"
 
 
 def test_runs_of_two_models(capsys):
@@ -111,8 +140,8 @@ def test_files_of_groups_have_rows_by_seed_alone(capsys):
     write_json("x.json", group("bert", ("dafa", (0.001, 0.003)), ("dabert", (0.003, 0.005))))
     assert power.main(["x.json"]) is None
     *_, last = capsys.readouterr().out.splitlines()
-    # ± 12.706 times 0.1 points; (2.802 · 0.1414 / 0.5)² + 1.92 = 2.55
-    assert last.split() == "all tasks all models 2 +0.3 -1.0 to +1.6 3".split()
+    # ± 12.706 times 0.1 points; (2.802 · 0.1414 / 0.5)² + 1.92 = 2.55; t = 3: 2 atan(1 / 3) / π
+    assert last.split() == "all tasks all models 2 +0.3 -1.0 to +1.6 0.205 3".split()
     power.main(["x.json", "--models", "dabert"])
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.4"]
     write_json("y.json", group("dafa", ("bert", (0.1, 0.2))))
