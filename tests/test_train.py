@@ -39,7 +39,7 @@ def complete(model, task="mrpc", **given):
 def test_recipes():
     """Each model trains as its paper does, an untrained encoder otherwise; what is given counts."""
     for model in MODELS:
-        s, papers = complete(model), ("adamw", 2e-5, "linear", 0.1, 0)
+        s, papers = complete(model), ("adamw", 1e-3, "linear", 0.1, 0)
         if model in ("drrnet", "ladranet"):
             new = 1e-3 if model == "ladranet" else 3e-4  # drrnet has one rate
             papers = ("adam", new, "cosine", 0.05, 1000)
