@@ -210,7 +210,7 @@ def syntax_masks(prior, word_index, segment, distance, without=frozenset()):
     Returns: bool (B, R, L, L), R = 3k + 2 or fewer, in this order.
     """
     same = segment[:, :, None] == segment[:, None, :]  # (B, L, L)
-    batch = torch.arange(len(prior), device=prior.device)[:, None, None]
+    batch = torch.arange(prior.shape[0], device=prior.device)[:, None, None]
     i = word_index.clamp(min=0)
     up = prior[batch, i[:, :, None], i[:, None, :], segment[:, :, None]].long()  # (B, L, L)
     words = (word_index >= 0)[:, :, None] & (word_index >= 0)[:, None, :] & same  # (B, L, L)

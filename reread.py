@@ -495,7 +495,7 @@ def dynamic_sequential_attention(states, mask, h_ab, choices, W_f, w_f, W_phi, g
             chosen.append(a)
             reading.append(weights)
         a = torch.stack(chosen, 1)  # (B, E, d)
-        mixture = attention_weights(w_f(W_f(a).tanh())[..., 0], summed.expand(len(a), -1))  # (B, E)
+        mixture = attention_weights(w_f(W_f(a).tanh())[..., 0], summed.expand(a.shape[0], -1))  # (B, E)
         h = gru((mixture.to(a.dtype)[:, None] @ a)[:, 0], h)
         steps_taken.append((h, torch.stack(reading, 1), torch.stack(left, 1), mixture))
     h, *parts = (torch.stack(x, 1) for x in zip(*steps_taken))

@@ -145,7 +145,7 @@ def spread_prior(prior, word_index, segment, elsewhere):
     """
     # A sentence without words gets a place to look at, though its value is not used.
     prior = F.pad(prior, (0, int(prior.shape[2] == 0), 0, int(prior.shape[1] == 0)))
-    batch = torch.arange(len(prior), device=prior.device)[:, None, None]
+    batch = torch.arange(prior.shape[0], device=prior.device)[:, None, None]
     i = word_index.clamp(0, prior.shape[1] - 1)
     j = word_index.clamp(0, prior.shape[2] - 1)
     in_a, in_b = (word_index >= 0) & (segment == 0), (word_index >= 0) & (segment == 1)

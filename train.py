@@ -205,13 +205,16 @@ class Settings:
         own = {f.name for f in fields(self)}
         recipe = recipe | {name: x for name, x in self.given_by_set().items() if name in own}
         decided = {name: x for name, x in recipe.items() if getattr(self, name) is None}
+        trained = bert not in ("scratch", "none")
         if self.lr_new is None:
-            trained = bert not in ("scratch", "none") and self.recipe == "ours"
-            decided["lr_new"] = NEW_RATE if trained else decided.get("lr", self.lr)
+            ours = trained and self.recipe == "ours"
+            decided["lr_new"] = NEW_RATE if ours else decided.get("lr", self.lr)
         with named("--"):
             device = machine.find_device(self.device)
-        return replace(self, task=task, bert=bert, device=device, **decided,
-                       precision=self.precision or machine.fast_precision(device))
+        if self.precision is None:  # small models on a CPU: the same numbers everywhere
+            small = device.startswith("cpu") and not trained
+            decided["precision"] = "fp32" if small else machine.fast_precision(device)
+        return replace(self, task=task, bert=bert, device=device, **decided)
 
 
 # ---- The model ----------------------------------------------------------------------------------

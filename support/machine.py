@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,11 +16,16 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
+BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
 FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
 # Set, so that tokenizers is silent about worker processes.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
 torch.backends.cuda.enable_cudnn_sdp(False)
+# Numbers below 1e-38 count as 0, in this thread and those it starts, where the processor can do so:
+# sharp choices (LadRa-Net's β of 600) leave such gradients, and some processors take ten times as
+# long over them. Nothing that trains is as small.
+torch.set_flush_denormal(True)
 
 
 # ---- Processes ----------------------------------------------------------------------------------
@@ -184,8 +190,23 @@ def to_device(batch_and_labels, device):
 
 def fast_precision(device):
     """"bf16" where the device computes in it, "fp32" where that is emulated or unknown."""
-    cuda = device.startswith("cuda")
-    return "bf16" if cuda and torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    kind, fast = device.split(":")[0], False
+    if kind == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif kind == "cpu":
+        fast = not BF16.isdisjoint(processor_flags())
+    return "bf16" if fast else "fp32"
+
+
+def processor_flags(path="/proc/cpuinfo"):
+    """What the processor says that it can do, a set of words; empty where the system does not tell.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_text("utf-8", "replace").splitlines():
+            name, _, words = line.partition(":")
+            if name.strip() in ("flags", "Features"):       # of x86, of ARM
+                return set(words.split())
+    return set()
 
 
 def autocast(device, precision):

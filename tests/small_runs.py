@@ -17,7 +17,7 @@ ROBERTA = ROOT / "tests/fixtures/tiny_roberta_hf"  # 36 columns, 64 positions, o
 WORDS = ("the dog cat new york to from is not good bad seattle book flight apple company of and in "
          "on").split()
 OWN = ("--train-file train.tsv --dev-file dev.tsv --max-length 48 --device cpu --batch-size 8 "
-       "--epochs 2 --lr 1e-3").split()
+       "--epochs 2 --lr 1e-3 --precision fp32").split()
 MODELS = "bert", "dabert", "dafa", "knowledge", "drrnet", "ladranet"
 SMALL = "WORD_SIZE=23,CHARACTER_SIZE=7,HIDDEN_SIZE=11,ATTENTION_SIZE=5"
 RELATED = {"synonym": [("dog", "cat")], "antonym": [("good", "bad")],

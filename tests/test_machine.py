@@ -159,3 +159,30 @@ def test_two_processes_are_one(workplace, monkeypatch):
     assert loaded("killed/last.pt")["progress"]["step"] == 4
     assert command("--resume", "killed") == 0
     np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)
+
+
+def test_numbers_below_1e_38_are_0():
+    """In this thread, and in those that torch starts for large products."""
+    small, left = torch.full((300, 300), 1e-20), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        left += [(small * 1e-20).any().item(), (small @ (small * 1e-6)).any().item()]
+    torch.set_num_threads(1)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot")
+    assert left == [False] * 4
+
+
+def test_what_the_processor_says(tmp_path, monkeypatch):
+    """x86's line, ARM's, none; a system without such a file."""
+    path = tmp_path / "cpuinfo"
+    for text, flags in (("processor : 0\nflags\t\t: fma avx512_bf16\n\n", {"fma", "avx512_bf16"}),
+                        ("Features : asimd bf16\n", {"asimd", "bf16"}), ("model: x\n", set())):
+        path.write_text(text)
+        assert machine.processor_flags(path) == flags
+        monkeypatch.setattr(machine, "processor_flags", lambda flags=flags: flags)
+        fast = {"avx512_bf16", "bf16"} & flags
+        assert machine.fast_precision("cpu") == ("bf16" if fast else "fp32")
+        monkeypatch.undo()
+    assert machine.processor_flags(tmp_path / "nowhere") == set()
+    assert machine.fast_precision("mps") == "fp32"

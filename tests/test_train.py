@@ -61,6 +61,16 @@ def test_recipes():
         "adadelta", 70, 0.5, 0.5, "flat", 0.0)
 
 
+def test_precision_is_what_the_processor_computes_in(monkeypatch):
+    """A trained encoder has bfloat16 where the processor has it; toy is the same everywhere."""
+    for flags, fast in (({"avx512_bf16", "fma"}, "bf16"), ({"amx_bf16"}, "bf16"), ({"fma"}, "fp32")):
+        monkeypatch.setattr(machine, "processor_flags", lambda flags=flags: flags)
+        assert complete("dafa").precision == complete("ladranet").precision == fast
+        assert complete("dafa", "toy").precision == complete("drrnet").precision == "fp32"
+        assert complete("bert", bert="scratch").precision == "fp32"
+        assert complete("dafa", precision="fp32").precision == "fp32"
+
+
 WRONG = [
     ("--epoch 3", "--epoch --epochs?"), ("--task mprc", "--task mprc mrpc"),
     ("--model dafra", "--model dafra dafa? mine.py:"), ("--printed 5", "--printed Dafa 4, 6, 7, 9"),
@@ -644,3 +654,22 @@ def test_compiled_models_are_traced_and_train_alike(model, monkeypatch, trained_
     monkeypatch.setattr(torch, "compile", lambda network, **options: ours(network))
     assert run(*args, "--compile") == 0 and traced
     np.testing.assert_allclose(losses(), losses(trained_once(*args)), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [*MODELS[:4], "ladranet", "uerbert", "syntaxbert",
+                                   "comateformer"])
+def test_exported_models_take_other_shapes(model):
+    """torch.export with every size open, then another batch of other lengths; not DRr-Net, whose
+    GRUs read packed words.
+    """
+    network, data = beginning(*of(model))[2].eval(), beginning(*of(model))[1]["dev"]
+    first, second = (data.collate(places)[0] for places in ([0, 1, 2], [5, 6, 7, 8]))
+    assert first["mask"].shape != second["mask"].shape
+    sizes = [torch.export.Dim(name, min=1, max=48) for name in ("pairs", "tokens", "n", "m")]
+    open_sizes = {name: dict(enumerate(sizes[:2])) for name in first}
+    if "prior" in first:                        # Syntax-BERT's has one size of words
+        words = sizes[2:] if model != "syntaxbert" else sizes[2:3] * 2
+        open_sizes["prior"] = {0: sizes[0], 1: words[0], 2: words[1]}
+    with torch.no_grad():
+        program = torch.export.export(network, (), kwargs=first, dynamic_shapes=open_sizes)
+        torch.testing.assert_close(program.module()(**second), network(**second))
