@@ -323,7 +323,7 @@ def load_bert(bert, arrays, where):
                       for name in sorted(set(plain) & set(arrays))
                       if arrays[name].shape != plain[name]],
         "not finite float32": [name for name, x in arrays.items() if x.dtype.kind != "f"
-                               or not (np.abs(x) <= np.finfo(np.float32).max).all()]}
+                               or not (np.abs(x) <= torch.finfo(torch.float32).max).all()]}
     found = "; ".join(f"{kind}: {listed(names)}" for kind, names in problems.items() if names)
     if found:
         raise ValueError(f"{where}: the weights do not fit their configuration; {found}; use the "

@@ -65,10 +65,7 @@ REREAD = FINE_TUNE | dict(optimizer="adam", schedule="cosine", warmup=0.05, weig
                           patience=1000)
 # The others have FINE_TUNE.
 RECIPES = {"dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight_decay=1e-8),
-           "ladranet": REREAD, "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
-# What a trained encoder's file lacks, the classifier too, starts at random and has LadRa-Net's rate
-# in all methods: the fusion papers' one rate leaves it behind (docs/results.md, "The head").
-NEW_RATE = 1e-3
+           "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are
 # not printed: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond
 # its first percents, need more --epochs. Left out: its cut-offs (--max-length 48, 32, 24), dropout
@@ -205,14 +202,12 @@ class Settings:
         own = {f.name for f in fields(self)}
         recipe = recipe | {name: x for name, x in self.given_by_set().items() if name in own}
         decided = {name: x for name, x in recipe.items() if getattr(self, name) is None}
-        trained = bert not in ("scratch", "none")
         if self.lr_new is None:
-            ours = trained and self.recipe == "ours"
-            decided["lr_new"] = NEW_RATE if ours else decided.get("lr", self.lr)
+            decided.setdefault("lr_new", decided.get("lr", self.lr))
         with named("--"):
             device = machine.find_device(self.device)
         if self.precision is None:  # small models on a CPU: the same numbers everywhere
-            small = device.startswith("cpu") and not trained
+            small = device.startswith("cpu") and bert in ("scratch", "none")
             decided["precision"] = "fp32" if small else machine.fast_precision(device)
         return replace(self, task=task, bert=bert, device=device, **decided)
 

@@ -22,10 +22,6 @@ FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
 torch.backends.cuda.enable_cudnn_sdp(False)
-# Numbers below 1e-38 count as 0, in this thread and those it starts, where the processor can do so:
-# sharp choices (LadRa-Net's β of 600) leave such gradients, and some processors take ten times as
-# long over them. Nothing that trains is as small.
-torch.set_flush_denormal(True)
 
 
 # ---- Processes ----------------------------------------------------------------------------------
@@ -139,7 +135,12 @@ def left_alone(*signal_and_frame):
 def joined(given):
     """Around a command: meets the processes that torchrun started; `given`, its options, then has
     this one's device. torch's RuntimeErrors that are no mistake of ours become one line.
+
+    Numbers below 1e-38 count as 0 inside, in this thread and those it starts, where the processor
+    can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some processors
+    compute many times slower. It is of no use to a caller's own numbers, so that it ends here.
     """
+    torch.set_flush_denormal(True)
     try:
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
             device = join_processes(given.get("device", "cuda"))
@@ -157,6 +158,7 @@ def joined(given):
                              f"install what it lacks, such as a C++ compiler on a CPU") from None
         raise
     finally:
+        torch.set_flush_denormal(False)
         if dist.is_initialized():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             dist.destroy_process_group()
