@@ -159,23 +159,26 @@ def upright(labels, left, y, anchor="start"):
 # ---- Maps ---------------------------------------------------------------------------------------
 
 def shades(values, top):
-    """Shades 0 to SHADES, by the square root: twice the shade is four times the value, so that
-    small weights show.
+    """Shades -SHADES to SHADES, by the square root: twice the shade is four times the value, so
+    that small weights show.
 
-    >>> shades(np.array([0, 0.01, 0.25, 1, 2, -1, np.nan]), 1.0).tolist()
-    [0, 1, 5, 10, 10, 0, 0]
+    >>> shades(np.array([0, 0.01, 0.25, 1, 2, -0.25, np.nan]), 1.0).tolist()
+    [0, 1, 5, 10, 10, -5, 0]
     """
-    share = np.nan_to_num(values, posinf=np.inf) / top
-    return np.rint(SHADES * np.sqrt(np.clip(share, 0, 1))).astype(int)
+    share = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf) / top
+    return np.rint(SHADES * np.sign(share) * np.sqrt(np.clip(abs(share), 0, 1))).astype(int)
 
 
 def cells_of(shaded, left, base, framed=()):
-    """The cells of (n, m) shades, a path for each shade. framed: the cells (i, j) with a frame."""
+    """The cells of (n, m) shades, a path for each shade, those below 0 in the other colour.
+    framed: the cells (i, j) with a frame.
+    """
     parts = []
-    for shade in range(1, SHADES + 1):
+    for shade in (s for s in range(-SHADES, SHADES + 1) if s):
         path = "".join(f"M{j} {i}h.94" for i, j in np.argwhere(shaded == shade).tolist())
+        kind = 'class="less" ' if shade < 0 else ""
         if path:
-            parts.append(f'<path stroke-opacity="{shade / SHADES:g}" d="{path}"/>')
+            parts.append(f'<path {kind}stroke-opacity="{abs(shade) / SHADES:g}" d="{path}"/>')
     if framed:
         path = "".join(f"M{j} {i - .47:.2f}h.94v.94h-.94z" for i, j in framed)
         parts.append(f'<path class="frame" d="{path}"/>')
@@ -189,12 +192,16 @@ def outline(left, base, columns, rows, kind="line"):
     return f'<path class="{kind}" d="M{left - 1:.0f} {base - 1:.0f}h{wide}v{high}h-{wide}z"/>'
 
 
-def legend(top, left, y, chosen):
-    """The colour scale, 0 to top, a cell for each shade; and what a frame means, if it is used."""
-    shaded = np.array([[*range(SHADES + 1)] + [0, 0] * chosen])
+def legend(top, left, y, chosen, less=False):
+    """The colour scale, 0 to top, a cell for each shade; and what a frame means, if it is used.
+    less: from -top, a cell for every other shade.
+    """
+    scale = [*range(-SHADES, SHADES + 1, 2)] if less else [*range(SHADES + 1)]
+    shaded = np.array([scale + [0, 0] * chosen])
     parts = [cells_of(shaded, left, y, [(0, SHADES + 2)] * chosen),
              outline(left, y, SHADES + 1, 1)]
-    for k, value in ((0, 0), (SHADES // 2, top / 4), (SHADES, top)):
+    marks = (-top, 0, top) if less else (0, top / 4, top)
+    for k, value in zip((0, SHADES // 2, SHADES), marks):
         parts.append(write(left + (k + .5) * CELL, y + 31, f"{value:.3g}", "middle"))
     parts.append(write(left, y + 47, "square-root scale"))
     if chosen:
@@ -202,12 +209,13 @@ def legend(top, left, y, chosen):
     return "".join(parts)
 
 
-def heat(title, rows, columns, values, note="", top=None, chosen=False):
+def heat(title, rows, columns, values, note="", top=None, chosen=False, large=False):
     """A map of numbers.
 
     Args: rows, columns: n and m labels. values: (n, m), or (H, n, m): the mean over heads, and each
         head in its place when a reader asks for it. top: the value of the full colour; None: the
-        largest shown. chosen: frame each row's largest value.
+        largest shown. chosen: frame each row's largest value. large: bigger than others. A value
+        below 0 has the other colour.
     Raises: ValueError if labels and values do not fit.
     """
     values, caption = np.asarray(values, np.float64), title
@@ -216,7 +224,7 @@ def heat(title, rows, columns, values, note="", top=None, chosen=False):
                          f"{values.shape}")
     mean = values.mean(0) if values.ndim == 3 else values
     heads = values if values.ndim == 3 and len(values) > 1 else values[:0]
-    top = top or float(np.nan_to_num(values, posinf=0).max(initial=0)) or 1.0
+    top = top or float(np.abs(np.nan_to_num(values, posinf=0, neginf=0)).max(initial=0)) or 1.0
     framed = [(i, int(row.argmax())) for i, row in enumerate(mean)] if chosen and mean.size else []
     if len(heads):
         caption += ": the mean, then each head in thousandths"
@@ -230,7 +238,8 @@ def heat(title, rows, columns, values, note="", top=None, chosen=False):
         parts.append(svg(wide, high, cells, 'class="head" aria-hidden="true"'))
     texts = cell_texts(mean, heads, framed)
     parts.append(table(caption, rows, columns, texts, over=(left, base)))
-    body = box(f'<div class="map">{"".join(parts)}</div>', title)
+    size = "map large" if large else "map"
+    body = box(f'<div class="{size}">{"".join(parts)}</div>', title)
     return Figure(title, note, body, (wide, high, inner), len(heads))
 
 
@@ -241,7 +250,7 @@ def map_drawing(rows, columns, shaded, framed, top, left, base):
              for i, row in enumerate(rows)]
     inner = (upright(columns, left, base - 5) + "".join(names)
              + cells_of(shaded, left, base, framed) + outline(left, base, m, n)
-             + legend(top, left, base + n * CELL + 8, bool(framed)))
+             + legend(top, left, base + n * CELL + 8, bool(framed), bool((shaded < 0).any())))
     return left + max(m, SHADES + 7) * CELL + 2, base + n * CELL + 60, inner
 
 
@@ -379,17 +388,26 @@ def section(figures):
     return f'<section>{"".join(parts)}</div></section>\n'
 
 
-def page(title, sentences, answer, probabilities, sections, note=""):
+def form(a, b):
+    """Two text fields with these sentences, for a page that is served."""
+    fields = "".join(
+        f'<label>Sentence {name} <input type="text" name="{name}" value="{clean(text)}"/></label>\n'
+        for name, text in (("a", a), ("b", b)))
+    return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
+
+
+def page(title, sentences, answer, probabilities, sections, note="", lead=(), top=""):
     """The whole document.
 
     Args: sentences: the two texts. answer: the prediction in words. probabilities: dict label ->
         number, or None for a score. sections: lists of Figures, each shown side by side. note: what
-        was run.
+        was run. lead: sentences that say what is seen. top: HTML that stands first.
     """
     heads = max((figure.heads for figures in sections for figure in figures), default=0)
     # the k-th button, of the mean or of a head, and the k-th drawing; the first always shows
     shown = [f"input:nth-of-type({k}):checked~.side svg:nth-of-type({k}){{display:block}}\n"
              for k in range(2, heads + 2)]
+    said = "".join(f'<p class="lead">{clean(line)}</p>' for line in lead)
     quotes = [f"<blockquote><bdi>{clean(text)}</bdi></blockquote>" for text in sentences]
     shares = ""
     if probabilities:
@@ -397,8 +415,9 @@ def page(title, sentences, answer, probabilities, sections, note=""):
                        [[f"{p:.3f}"] for p in probabilities.values()], "answer")
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{clean(title)}</title>'
-            f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main><h1>{clean(title)}</h1>'
-            f'{"".join(quotes)}<p>Prediction: <strong>{clean(answer)}</strong></p>{shares}'
+            f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}'
+            f'<h1>{clean(title)}</h1>{"".join(quotes)}'
+            f'<p>Prediction: <strong>{clean(answer)}</strong></p>{said}{shares}'
             f'<p class="note">{clean(note)}</p>\n{"".join(map(section, sections))}</main></body>'
             "</html>\n")
 

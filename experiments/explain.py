@@ -3,8 +3,10 @@
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
 prints the prediction and, of a method that reads step by step, what it reads; and writes a page
-into the run's folder, named after the pair: what is known of its words, what the model recorded.
-`--picture FILE.svg` draws three figures of the page by themselves, the first that are no tables.
+into the run's folder, named after the pair: what would be said without the prior, without the
+method; where calibration moves attention; what is known of the words; what the model recorded.
+`RUN --serve` shows the same page with two text fields, on this machine alone, until Ctrl-C.
+`--picture FILE.svg` draws four figures of the page by themselves, the first that are no tables.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
 or a paper. Heads get a switch; a map has the last two axes for rows and columns, and bars stand for
@@ -14,9 +16,11 @@ by side. Left out: how figures are drawn (draw).
 import hashlib
 import re
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
@@ -177,6 +181,51 @@ def word_figures(reader, pair):
     return figures
 
 
+# ---- What stands first --------------------------------------------------------------------------
+
+def as_said(prediction):
+    """A runs.Prediction in words, such as "same (80.2 %)", or a score."""
+    answer, probabilities = prediction
+    if probabilities is None:
+        return f"{answer:.3f}"
+    return f"{answer} ({100 * probabilities[answer]:.1f} %)"
+
+
+def lead(run, pair):
+    """Sentences on a pair: where its trees agree most, and what the model says when a part is
+    taken out of it. A part of another pair takes the place of none here: there is no other.
+    """
+    lines, prior = [], run.reader.prior(pair)
+    if run.reader.method.PRIOR == "dependency" and prior.size and prior.max() > 0:
+        i, j = np.unravel_index(prior.argmax(), prior.shape)
+        a, b = run.reader.words(pair.a)[i], run.reader.words(pair.b)[j]
+        lines.append(f"The trees agree most at “{a}” in a and “{b}” in b.")
+    for name, change in run.changes().items():
+        if not name.startswith("another"):
+            changed = run.predict([pair], change)[0]
+            lines.append(f"With {name} the answer would be {as_said(changed)}.")
+    return lines
+
+
+def moved_figure(run, pair, trace):
+    """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
+    pieces of a to those of b; empty where a method records no such two.
+    """
+    if not {"calibrated", "attention"} <= trace.keys():
+        return []
+    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
+    tokenizer, examples = run.reader.tokenizer, run.reader.examples([pair])
+    ids, segment, word = examples.tokens(0)
+    pieces = tokenizer.pieces(ids)
+    rows, columns = ([i for i, (s, w) in enumerate(zip(segment, word)) if s == side and w >= 0]
+                     for side in (0, 1))
+    names = [[pieces[i] for i in places] for places in (rows, columns)]
+    note = ("Calibrated minus plain attention, the mean over heads: how much more, or in the other "
+            "colour less, a piece of a (row) looks at a piece of b (column).")
+    return [draw.heat("Where calibration moves attention", *names, moved[np.ix_(rows, columns)],
+                      note, large=True)]
+
+
 # ---- The command --------------------------------------------------------------------------------
 
 def page_name(a, b):
@@ -190,50 +239,99 @@ def page_name(a, b):
     return "-".join(["explanation", *words, mark]) + ".html"
 
 
-def explain_pair(run, a, b):
-    """-> (what to print, the page's text, its Figures as lists)"""
-    (answer, probabilities), trace = run.explain(a, b)
+def explain_pair(run, a, b, top=""):
+    """-> (what to print, the page's text, its Figures as lists); top: HTML that stands first."""
+    prediction, trace = run.explain(a, b)
     pair = Pair(a, b, None)
     found, layer = read_trace(run, pair, trace), find_teller(run)[1]
-    sections = [word_figures(run.reader, pair), *(list(map(figure, parts)) for parts in found)]
+    sections = [moved_figure(run, pair, trace) + word_figures(run.reader, pair),
+                *(list(map(figure, parts)) for parts in found)]
     sections = [figures for figures in sections if figures]
-    said = f"{answer:.3f}" if probabilities is None else answer
-    lines = [f"prediction: {said}"]
-    if probabilities:
-        lines[0] += f" ({100 * probabilities[answer]:.1f} %)"
+    first = lead(run, pair)
+    lines = [f"prediction: {as_said(prediction)}", *first]
     for part in (part for parts in found for part in parts if part.order):
         lines.append(f"    {part.label or part.shown.title}: {part.order}")
     note = f"Run {run.folder}, trained on {run.task.name}."
     if layer is not None:
         note += f" What the model recorded is that of layer {layer}."
+    answer, probabilities = prediction
+    said = as_said(prediction) if probabilities is None else answer
     title = f"What {run.settings.model} saw"
-    return lines, draw.page(title, (a, b), said, probabilities, sections, note), sections
+    page = draw.page(title, (a, b), said, probabilities, sections, note, first, top)
+    return lines, page, sections
+
+
+def server(run, port):
+    """An HTTPServer of the page with two text fields, on 127.0.0.1; one request at a time.
+
+    Args: port: 0 takes a free one.
+    """
+    class Door(BaseHTTPRequestHandler):
+        timeout = 10  # seconds for who connects and says nothing: all others wait
+
+        def do_GET(self):
+            """/?a=TEXT&b=TEXT; nothing else is there."""
+            host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
+            place, given = urlsplit(self.path), None
+            if place.path != "/" or host not in ("127.0.0.1", "localhost"):
+                self.answer(404, "only / is served, to this machine")
+                return
+            given = parse_qs(place.query, keep_blank_values=True)
+            a = given.get("a", ["The cat chased the dog."])[0]
+            b = given.get("b", ["The dog was chased by the cat."])[0]
+            try:
+                self.answer(200, explain_pair(run, a, b, draw.form(a, b))[1])
+            except ValueError as error:
+                self.answer(400, draw.form(a, b) + draw.clean(error))
+
+        def answer(self, status, text):
+            """Sends HTML that may load nothing and run nothing."""
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Security-Policy", "default-src 'none'; style-src "
+                             "'unsafe-inline'; form-action 'self'")
+            self.end_headers()
+            self.wfile.write(text.encode("utf-8", "replace"))
+
+        def log_message(self, *args):
+            """Is silent: what people type stays with them."""
+
+    return HTTPServer(("127.0.0.1", port), Door)
 
 
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
-                          "the prediction, and a page, HTML, in the run's folder.", "RUN A B")
+                          "the prediction, and a page, HTML, in the run's folder.", "RUN [A B]")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
-    arguments.add_argument("a", metavar="A", help="a sentence, in quotes")
-    arguments.add_argument("b", metavar="B", help="the other one")
+    arguments.add_argument("a", metavar="A", nargs="?", help="a sentence, in quotes")
+    arguments.add_argument("b", metavar="B", nargs="?", help="the other one")
+    arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
+                           help="serve the page with two text fields (default port: 8000)")
     arguments.add_argument("--picture", metavar="FILE.svg",
-                           help="draw the page's first three drawings")
+                           help="draw the page's first four drawings")
     arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
-    folder, a, b = (given.pop(name) for name in ("run", "a", "b"))
-    file = given.pop("picture", None)
+    folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
+    file, port = given.pop("picture", None), given.pop("serve", None)
+    if (port is None) == (b is None) or port is not None and (file or a or not 0 <= port < 65536):
+        raise ValueError("expected two sentences, each in quotes, or --serve, with a port from 0 "
+                         "to 65535 or none")
     if file and Path(file).suffix != ".svg":
         raise ValueError(f"--picture {file}: expected FILE.svg")
     with machine.joined(given):
         run = train.open_run(folder, **given)
+        if port is not None:
+            with server(run, port) as door:
+                print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
+                door.serve_forever()
         lines, page, sections = explain_pair(run, a, b)
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): page}
     if file:
         figures = [figure for figures in sections for figure in figures if figure.drawing]
-        texts[file] = draw.picture(f"What {run.settings.model} saw", figures[:3])
+        texts[file] = draw.picture(f"What {run.settings.model} saw", figures[:4])
     for path, text in texts.items():
         write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"))
         print(path)

@@ -1,5 +1,8 @@
 """experiments/draw.py, explain.py: what figures hold, that a page is whole, pages of each model."""
+import http.client
 import re
+import threading
+import urllib.parse
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -69,7 +72,8 @@ def shades_of(svg, n, m):
     found = np.zeros((n, m), int)
     for path in svg.findall("g[@class='cells']")[0].findall("path[@stroke-opacity]"):
         for j, i in re.findall(r"M(\d+) (\d+)h.94", path.get("d")):
-            found[int(i), int(j)] = round(10 * float(path.get("stroke-opacity")))
+            sign = -1 if path.get("class") == "less" else 1
+            found[int(i), int(j)] = sign * round(10 * float(path.get("stroke-opacity")))
     return found
 
 
@@ -98,7 +102,8 @@ def test_figures_survive(x):
     figures = [draw.heat("Map", ["r"] * len(x), labels, x, chosen=True)]
     figures += [draw.bars(f"Bars {i}", labels, row) for i, row in enumerate(x)]
     shades = shades_of(next(in_page(*figures).iter("svg")), *x.shape)
-    assert (shades == 0)[~(x > 0)].all() and (shades == draw.SHADES)[x == np.inf].all()
+    assert (np.sign(shades) == np.sign(np.nan_to_num(x))).all()
+    assert (shades == draw.SHADES)[x == np.inf].all()
 
 
 def test_tree_and_relations():
@@ -129,7 +134,9 @@ def test_odd_text_everywhere(text):
 
 ONCE = "--epochs", "1", "--limit", "4"
 TREES = ["Dependency tree of sentence a", "Dependency tree of sentence b"]
-KNOWN = {"dafa": [*TREES, "Dependency prior over words"], "knowledge": ["Relations of words"],
+MOVED = "Where calibration moves attention"
+KNOWN = {"dafa": [MOVED, *TREES, "Dependency prior over words"],
+         "knowledge": [MOVED, "Relations of words"],
          "drrnet": TREES}
 LOOK, READ = "First look: sentence ", "Reading, step by step: "
 STEPS = {"Reading, step by step": "reading", "Coverage, step by step": "coverage"}
@@ -173,6 +180,14 @@ def test_every_model_explains_itself(model, trained, capsys):
     capsys.readouterr()
     root, ((answer, p), trace), promised = explained(), run.explain(A, B), promised_by(model)
     said_of, *read, path = capsys.readouterr().out.splitlines()
+    first = [node.text for node in root.iter("p") if node.get("class") == "lead"]
+    assert read[:len(first)] == [line.replace("\x00", "") for line in first]
+    changes = {name: x for name, x in run.changes().items() if not name.startswith("another")}
+    for line, change in zip(first[-len(changes):], changes.values()):
+        other = run.predict([(A, B)], change)[0]
+        assert f"{other.answer} ({100 * other.probabilities[other.answer]:.1f} %)." in line
+    assert len(first) == len(changes) + (model == "dafa")
+    read = read[len(first):]
     assert said_of == f"prediction: {answer} ({100 * p[answer]:.1f} %)"
     assert path == f"run/{explain.page_name(A, B)}" and root.find(".//strong").text == answer
     assert titles(root) == KNOWN.get(model, []) + list(promised)
@@ -195,6 +210,60 @@ def test_every_model_explains_itself(model, trained, capsys):
         prior = run.reader.prior(run.examples([(A, B)]).pairs[0])
         shown = values(tables(root)["Dependency prior over words"][2])
         np.testing.assert_allclose(shown[0], prior, atol=6e-4)
+
+
+def test_where_calibration_moves_attention(trained):
+    """Pieces of a by pieces of b, more and less; what is less is drawn in the other colour."""
+    run = train.open_run(trained(*of("dafa"), *ONCE))
+    trace = run.explain("the dog", "cat")[1]
+    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
+    root = explained("the dog", "cat")
+    columns, rows, cells = tables(root)[MOVED]
+    pieces = run.reader.tokenizer.pieces(run.examples([("the dog", "cat")]).tokens(0)[0])
+    n, m = len(rows), len(columns)
+    assert pieces[1:1 + n] == rows and pieces[2 + n:2 + n + m] == columns
+    expected = moved[1:1 + n, 2 + n:2 + n + m]
+    np.testing.assert_allclose(values(cells)[0], expected, atol=6e-4)
+    drawn = draw.heat("Map", "p", "qr", np.array([[-1.0, 0.25]])).drawing[2]
+    assert drawn.count('class="less" stroke-opacity="1" d="M0 0') == 2  # the scale's too
+
+
+def asked(port, path, host="127.0.0.1"):
+    """(status, page) that a server on this machine answers."""
+    door = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    door.request("GET", path, headers={"Host": f"{host}:{port}"})
+    answer = door.getresponse()
+    return answer.status, answer.read().decode("utf-8")
+
+
+def test_served(trained):
+    """Text stays text; another path, and another site's name for this machine, find nothing."""
+    run = train.open_run(trained(*of("dafa"), *ONCE))
+    with explain.server(run, 0) as door:
+        thread = threading.Thread(target=door.serve_forever, daemon=True)
+        thread.start()
+        try:
+            for a, b in ((A, B), ("", "x" * 500)):
+                query = urllib.parse.urlencode({"a": a, "b": b})
+                status, text = asked(door.server_port, f"/?{query}")
+                root = ElementTree.fromstring(text)
+                fields = [node.get("value") for node in root.iter("input")
+                          if node.get("name") in ("a", "b")]
+                assert status == 200 and fields == [a, b] and MOVED in text
+                assert not list(root.iter("script"))
+            assert asked(door.server_port, "/")[0] == 200
+            assert asked(door.server_port, "/etc/passwd")[0] == 404
+            assert asked(door.server_port, "/", "evil.example")[0] == 404
+        finally:
+            door.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("given", [["a"], ["a", "b", "--serve"], ["--serve", "70000"], []], ids=str)
+def test_two_sentences_or_a_server(given, trained, capsys):
+    trained(*of("dafa"), *ONCE)
+    assert guarded(explain.main, "explain", ["run", *given]) == 2
+    assert "two sentences" in capsys.readouterr().err
 
 
 def test_what_a_lexicon_knows(trained):
@@ -233,7 +302,7 @@ def test_a_method_of_ones_own(trained, workplace):
     trained("--model", f"{workplace / 'mine.py'}:SharedWords", *ONCE)
     root = explained("the good dog", "a dog")
     own = ["Prior over words", "Attention", "Attention to shared words", "Gate", "heard"]
-    assert titles(root) == TREES + own
+    assert titles(root) == [MOVED, *TREES, *own]
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
 
 
