@@ -1,5 +1,4 @@
-"""tutorials/course/, the leaderboard: what each wrong hand-in loses, and that the answers win."""
-import json
+"""tutorials/course/: what each wrong hand-in loses, and that the answers win."""
 import sys
 from pathlib import Path
 
@@ -11,7 +10,6 @@ sys.path[:0] = [str(ROOT / "tutorials"), str(COURSE)]
 
 import check_capstone  # noqa: E402
 import check_misprint  # noqa: E402
-import leaderboard  # noqa: E402
 
 CAPSTONE = (COURSE / "solutions/capstone.py").read_text("utf-8")
 MISPRINT = (COURSE / "solutions/misprint.py").read_text("utf-8")
@@ -186,65 +184,6 @@ def test_the_misprint_command(tmp_path, capsys):
     (tmp_path / "misprint.py").write_text("raise SystemExit\n", "utf-8-sig")  # as Windows writes
     assert check_misprint.main([str(tmp_path / "misprint.py")]) == 1
     assert "SystemExit" in capsys.readouterr().out
-
-
-# ---- The leaderboard ----------------------------------------------------------------------------
-
-@pytest.fixture
-def made(tmp_path, monkeypatch):
-    """A function that writes a run with an accuracy, and changes, into a folder of a name."""
-    code = {file: leaderboard.hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
-            for file in leaderboard.SAME}
-    monkeypatch.setattr(leaderboard, "read_result",
-                        lambda folder: json.loads((folder / "result.json").read_text("utf-8")))
-
-    def make(name, accuracy, seed=0, bert="scratch", own="", **changes):
-        settings = leaderboard.BUDGET | {"model": "a/mine.py:Trees", "without": "", "printed": "",
-                                         "set": ""} | changes
-        files = code | ({"a/mine.py": own} if own else {})
-        result = {"settings": settings, "seed": seed, "bert": bert, "parameters": 1234,
-                  "code": files, "metrics": {"dev": {"accuracy": accuracy},
-                                            "dev_unseen": {"accuracy": 0.5}}}
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "result.json").write_text(json.dumps(result), "utf-8")
-        return str(tmp_path / name)
-    return make
-
-
-def test_the_leaderboard_sorts_methods_and_refuses_other_budgets(made, tmp_path, capsys):
-    runs = [made(f"r{seed}", 0.75 + 0.05 * seed, seed) for seed in range(3)]
-    runs += [made("one", 0.99, set="BONUS=1"), made("long", 0.99, epochs=80),
-             made("weights", 0.99, bert="base"), made("few", 0.5, limit=8.0),
-             made("held", 0.99, held_out=0.1), made("again", 0.1),
-             made("bob", 0.55, own="b0b0b0b0b0")]
-    assert leaderboard.main([*runs, "--out", str(tmp_path / "board.md")]) == 0
-    lines = (tmp_path / "board.md").read_text("utf-8").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines
-            if line.startswith("| ")][1:]
-    assert [row[:5] for row in rows] == [
-        ["", "mine.py:Trees, BONUS=1", "99.0", "50.0", "0"],            # one seed has no place
-        ["1", "mine.py:Trees", "80.0 (5.0)", "50.0 (0.0)", "0, 1, 2"],
-        ["", "DAFA, the target", "76.4 (3.7)", "51.1 (1.2)", "0, 1, 2"],
-        ["", "plain BERT", "63.1 (0.9)", "49.7 (0.5)", "0, 1, 2"],
-        ["", "mine.py:Trees (b0b0b0)", "55.0", "50.0", "0"]]    # another file of this name
-    assert [line.rpartition("/")[2] for line in lines if line.startswith("- ")] == [
-        "long: epochs is 80, expected 8", "weights: it starts from base, expected scratch",
-        "few: limit is 8.0, expected None", "held: held_out is 0.1, expected None",
-        "again: another run of this method and seed counts"]
-    assert leaderboard.main([runs[-3]]) == 2
-    with pytest.raises(SystemExit):
-        leaderboard.main([runs[0], "--out", str(tmp_path / "no" / "board.md")])
-
-
-def test_another_loop_is_not_counted(made, monkeypatch, capsys):
-    run = made("r", 0.9)
-    monkeypatch.setattr(leaderboard, "ROOT", ROOT)
-    path = Path(run) / "result.json"
-    result = json.loads(path.read_text("utf-8"))
-    result["code"]["train.py"] = "0"
-    path.write_text(json.dumps(result), "utf-8")
-    assert leaderboard.main([run]) == 2
-    assert "it was made with another train.py" in capsys.readouterr().out
 
 
 def test_no_answer_is_where_students_are_sent():

@@ -21,6 +21,7 @@ import answers  # noqa: E402
 import grade  # noqa: E402
 import make_exercise  # noqa: E402
 import processes  # noqa: E402
+import sandbox  # noqa: E402
 from exercises import EXERCISES  # noqa: E402
 
 TASKS = {task.path[-1]: task for task in EXERCISES["drrnet"].tasks}
@@ -85,6 +86,21 @@ PATCHES = """
     sys.modules["__main__"].main = sys.modules["grade"] = None
     atexit.register(print, "hand-in: drrnet, 52 of 52 points")
     """
+OPENED_BY_CPP = {                           # Python's guard sees none of these
+    "highway": """                          # the library
+        text = torch.from_file({root!r} + "/reread.py", size=1000, dtype=torch.uint8)
+        raise KeyError(bytes(text.tolist()).decode())
+        """,
+    "stacked_gru": """                      # the lecturer's file, overwritten
+        torch.from_file({points!r}, shared=True, size=4, dtype=torch.uint8).zero_()
+        raise KeyError("written")
+        """}
+EMPTIED = """
+    try:
+        torch.save(torch.ones(1), {points!r})
+    except RuntimeError:
+        pass
+    """
 BY_HAND = "return torch.tensor([[1, 2, 3, 5, 3, 10, 2, 3]], dtype=torch.float64)"
 LAST_WORDS = """
     import atexit, os
@@ -136,7 +152,11 @@ def hand_in(folder, bodies, first=""):
 def batch(tmp_path_factory):
     """name -> Report of each folder of one batch; "place" -> where they lie."""
     place = tmp_path_factory.mktemp("hand-ins")
-    values = {"root": str(ROOT), "neighbour": str(place / "zoe")}
+    points = tmp_path_factory.mktemp("lecturer") / "points.csv"
+    points.write_text("zoe,52\n", "utf-8")
+    values = {"root": str(ROOT), "neighbour": str(place / "zoe"), "points": str(points)}
+    hand_in(place / "c++", {name: body.format(**values) for name, body in OPENED_BY_CPP.items()},
+            EMPTIED.format(**values))
     hand_in(place / "attacks", {name: body.format(**values) for name, body in ATTACKS.items()})
     hand_in(place / "patches", {"highway": "return torch.ones(1)"}, PATCHES)
     hand_in(place / "last words", RIGHT, LAST_WORDS.format(folder=place / "last words"))
@@ -157,7 +177,8 @@ def batch(tmp_path_factory):
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(processes, "SECONDS", 5)
         reports = grade.grade_all(sorted(place.iterdir()), None, 7, 2)
-        return {"place": place} | {report.folder.name: report for report in reports}
+        found = {"place": place, "points": points}
+        return found | {report.folder.name: report for report in reports}
 
 
 def rows(report):
@@ -177,6 +198,14 @@ def test_an_attack_earns_nothing(name, said, batch):
     row = rows(batch["attacks"])[name]
     assert row.won == 0 and said in row.lines[0], row.lines
     assert row.total > 1
+
+
+@pytest.mark.skipif(not sandbox.landlock_version(), reason="this system has no Landlock")
+def test_what_cpp_opens_is_refused(batch):
+    assert batch["points"].read_text("utf-8") == "zoe,52\n"
+    tried = rows(batch["c++"])
+    for name in OPENED_BY_CPP:
+        assert tried[name].won == 0 and "Permission denied" in tried[name].lines[0]
 
 
 def test_patches_of_torch_and_of_the_check_earn_nothing(batch):
@@ -239,10 +268,19 @@ def test_csv_and_gradescopes_json(batch, tmp_path):
     assert results["tests"][-1]["visibility"] == "hidden"
 
 
+def test_without_landlock_a_lecturer_must_say_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sandbox, "landlock_version", int)
+    with pytest.raises(SystemExit) as ended:
+        grade.main([str(tmp_path / "a")])
+    assert ended.value.code == 2 and "--trust" in capsys.readouterr().err
+    assert grade.main([str(tmp_path / "a"), "--trust"]) == 1
+
+
 def test_the_command_line(tmp_path, capsys):
     """A batch of which no folder can be graded; options that do not go together."""
     folders = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert grade.main([*folders, "--csv", str(tmp_path / "points.csv"), "--jobs", "1"]) == 1
+    points = tmp_path / "points.csv"
+    assert grade.main([*folders, "--csv", str(points), "--jobs", "1", "--trust"]) == 1
     said = capsys.readouterr().out
     assert re.match(r"seed \d+\n", said) and said.count("not graded: no such folder") == 2
     assert len((tmp_path / "points.csv").read_text("utf-8").splitlines()) == 3

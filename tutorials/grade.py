@@ -36,6 +36,7 @@ import torch
 
 import answers
 import check
+import sandbox
 import trial
 from exercises import EXERCISES, LETTERS, PAGE, TITLE
 from make_exercise import definition, hand_out
@@ -138,9 +139,9 @@ class Right:
                       for function, task in self.tasks.items()}
         self.hidden = {function: self.hidden_cases(function) for function in self.tasks}
         self.cases = answers.describe(name, seed)
-        sandbox = (HERE / "sandbox.py").read_bytes()
+        runner = (HERE / "sandbox.py").read_bytes()
         self.files = {file: content for file, content in hand_out(name).items()
-                      if file.endswith(".py")} | {"sandbox.py": sandbox}
+                      if file.endswith(".py")} | {"sandbox.py": runner}
         self.modules = list(dict.fromkeys(task.module for task in self.exercise.tasks))
         self.known = {}
 
@@ -325,6 +326,8 @@ def main(argv=None):
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="folders at a time")
     parser.add_argument("--wrap", default="", metavar="COMMAND",
                         help="put before each student's process, such as 'unshare -rn'")
+    parser.add_argument("--trust", action="store_true",
+                        help="grade without Landlock: hand-ins can open your files")
     options = parser.parse_args(argv)
     if options.json and len(options.folders) > 1:
         parser.error("--json takes one folder; --csv takes many")
@@ -333,6 +336,9 @@ def main(argv=None):
             parser.error(f"{file}: there is no folder {file.parent}")
     if options.jobs < 1:
         parser.error(f"--jobs: expected 1 or more, got {options.jobs}")
+    if not (options.wrap or options.trust or sandbox.landlock_version()):
+        parser.error("this system has no Landlock (Linux 5.13), so that a hand-in can open your "
+                     "files: --wrap in a container, or say --trust")
     torch.set_num_threads(1)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(4, 0)       # no process of the same user may read this one's memory
