@@ -446,7 +446,7 @@ def set_up(settings, folder, progress, resume):
         task, splits = load_pairs(settings)
         seen = {name: splits[name] for name in seen_in_training(splits)}
         if resume:
-            new = runs.check_inputs(folder, Settings, seen)["new_parameters"]
+            new = runs.check_inputs(folder, Settings, seen, settings.model)["new_parameters"]
             reader, config = saved_reader(settings, task, folder)
             reader.look_at([pair for pairs in seen.values() for pair in pairs])
             model, _ = build_model(settings, task, reader, config)
@@ -466,24 +466,25 @@ def set_up(settings, folder, progress, resume):
 
 # ---- Using a run --------------------------------------------------------------------------------
 
-def open_run(folder, parser=None, **changes):
+def open_run(folder, parser=None, model=None, **changes):
     """The support.runs.Run in a folder, with the best epoch's weights.
 
-    parser: your own, in place of the one that ships and of `parses`; see parse_texts in
+    model: the class of your own that it was made with, as --model named it: a folder alone runs no
+    code. parser: your own, in place of the one that ships and of `parses`; see parse_texts in
     support.parses. changes: of device, precision, workers, data_dir, parses. Raises ValueError
     naming folder or file where there is none, or it is another code's or damaged.
     """
     folder = Path(folder)
-    config = runs.read_config(folder, Settings)
+    config = runs.read_config(folder, Settings, model)
     changes = {"device": None} | changes  # here, not where it was made
     if parser:
         changes["parses"] = None
     settings, task = replace(config["settings"], **changes).complete(), config["task"]
     reader, encoder = saved_reader(settings, task, folder)
     reader.parser = parser
-    model, _ = build_model(settings, task, reader, encoder)
-    runs.load_best(model, folder)
-    return runs.Run(settings, folder, task, model.to(settings.device), reader)
+    network, _ = build_model(settings, task, reader, encoder)
+    runs.load_best(network, folder)
+    return runs.Run(settings, folder, task, network.to(settings.device).eval(), reader)
 
 
 HELP = """Train and use sentence-pair models; README.md says more.
@@ -508,7 +509,7 @@ def command_line():
 def use(folder, given):
     """What --from does."""
     test, file = given.pop("test", False), given.pop("predict", None)
-    for name in given.keys() - {"device", "precision", "workers", "data_dir", "parses"}:
+    for name in given.keys() - {"device", "precision", "workers", "data_dir", "parses", "model"}:
         raise ValueError(f"--{name.replace('_', '-')} belongs to training; with --from the run's "
                          f"own setting counts")
     run = open_run(folder, **given)
@@ -546,7 +547,7 @@ def start(given):
         else:
             result = train_model(settings, folder, resume and (folder / "last.pt").exists())
         if test:
-            run = open_run(folder, device=settings.device)
+            run = open_run(folder, model=settings.model, device=settings.device)
             result["metrics"] |= runs.score_test(run, load_test_splits(settings))
     runs.show_result(folder, result)
 

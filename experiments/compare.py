@@ -70,6 +70,8 @@ def new_group(given, parser):
     """(a folder that is not made yet, the group that these options ask for)"""
     out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
     test, words = given.pop("test", False), given.pop("vary", [])
+    if "own" in given:
+        raise ValueError("--own goes with --resume; --vary model names classes of your own")
     if count < 1:
         raise ValueError(f"--seeds {count}: expected a number above 0")
     if out and any(Path(out).rglob("log.jsonl")):
@@ -92,15 +94,22 @@ def saved_group(folder, given):
     if not Path(folder, FILE).exists():
         raise ValueError(f"--resume {folder}: no group of runs is there; train.py --resume goes on "
                          f"with a single run")
+    group, known = read_group(Path(folder, FILE)), {f.name: f.type for f in fields(train.Settings)}
+    own = given.pop("own", ())
     for name in given.keys() - {"device", "workers", "data_dir", "test"}:
         raise ValueError(f"--{name.replace('_', '-')}: the group in {folder} has its own; leave it "
                          f"out")
-    group, known = read_group(Path(folder, FILE)), {f.name: f.type for f in fields(train.Settings)}
     with named(f"{Path(folder, FILE)}: "):
         runs.typed({"shared": dict, "seeds": list[int], "test": bool}, group)
         if unknown := group["shared"].keys() - known.keys():
             raise ValueError(f"shared: {listed(sorted(unknown))} is no setting of this code")
         runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
+    models = [x for name, *values in group["vary"] for x in values if name == "model"]
+    models = map(str, [*models, group["shared"].get("model", "")])
+    if unsaid := {model for model in models if ":" in model} - set(own):
+        raise ValueError(f"--resume {folder}: its models are classes of somebody's own, and a "
+                         f"folder alone runs no code; if you know the files, add --own "
+                         f"{' '.join(sorted(unsaid))}")
     group["test"] = given.pop("test", group["test"])
     return Path(folder), group
 
@@ -252,7 +261,7 @@ def run_one(settings, test):
     if not (folder / "result.json").exists():
         train.train_model(settings, folder, (folder / "last.pt").exists())
     if test and not (folder / "test.json").exists():
-        run = train.open_run(folder, device=settings.device)
+        run = train.open_run(folder, model=settings.model, device=settings.device)
         runs.score_test(run, load_test_splits(settings))
 
 
@@ -352,6 +361,8 @@ def command_line():
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
     group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
+    group.add_argument("--own", nargs="+", metavar="mine.py:M",
+                       help="with --resume: classes of your own, which a folder may not name")
     group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
     group.add_argument("--picture", nargs="+", metavar="FILE",
                        help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")

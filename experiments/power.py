@@ -69,9 +69,9 @@ def find_runs(folders, models):
     return found
 
 
-def read_answers(folder, split, changes):
+def read_answers(folder, split, changes, model):
     """(metric, labels (N,), answers (N,)) of a run on a split; None: that of its best epoch."""
-    run = train.open_run(folder, **changes)
+    run = train.open_run(folder, model=model, **changes)
     pairs = load_pairs(run.settings)[1].get(split or run.task.selection, [])
     labels = np.array([pair.label for pair in pairs])
     if not pairs or None in labels:
@@ -79,9 +79,10 @@ def read_answers(folder, split, changes):
     return run.task.metrics[0], labels, np.array(runs.answers(run.logits(pairs), run.task))
 
 
-def read_cells(found, against, split, changes):
+def read_cells(found, against, split, changes, said=()):
     """[((task, model), metric, labels (N,), theirs (S, N), ours (S, N), seeds)], S seeds that both
-    have. Raises ValueError where there are none, or runs answer different pairs.
+    have. said: models that the caller has named, perhaps classes of his own. Raises ValueError
+    where there are none, or runs answer different pairs.
     """
     cells = []
     for task, models in found.items():
@@ -89,7 +90,8 @@ def read_cells(found, against, split, changes):
         for model in sorted(models, key=lambda name: name != against):
             seeds = sorted(models[model].keys() & models.get(against, {}).keys())
             for seed in tqdm(seeds, f"{task} {model}", leave=False):
-                known[model, seed] = read_answers(models[model][seed], split, changes)
+                own = model if model in said else None
+                known[model, seed] = read_answers(models[model][seed], split, changes, own)
             if model != against and seeds:
                 metric, labels, _ = known[model, seeds[0]]
                 if any(not np.array_equal(x, labels) for _, x, _ in known.values()):
@@ -287,7 +289,8 @@ def main(argv=None):
         changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
         models = models and [against, *models]
         with joined(given):
-            cells = read_cells(find_runs(places, models), against, split, changes)
+            found = find_runs(places, models)
+            cells = read_cells(found, against, split, changes, models or [against])
         keys = [cell[0] for cell in cells]
         found = [dict(zip(seeds, differences(*cell))) for _, *cell, seeds in cells]
         drawn = bootstrap(cells, given["resamples"])

@@ -704,6 +704,8 @@ def main(argv=None):
     arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training; "
                            "sentences that are changed get our parser's")
     arguments.add_argument("--data-dir", help="where the data sets lie, if not as in training")
+    arguments.add_argument("--model", metavar="mine.py:M",
+                           help="the class of your own that it was trained with")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folder, translations = given.pop("run"), given.pop("translations", None)

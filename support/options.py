@@ -239,6 +239,16 @@ def find_class(name, known):
     return method
 
 
+def source_of(place):
+    """The file of the class at "module:Class" or "path/to/file.py:Class", or None."""
+    source = place.partition(":")[0]
+    if source.endswith(".py"):
+        return Path(source)
+    with contextlib.suppress(ImportError, ValueError, AttributeError):
+        return Path(importlib.util.find_spec(source).origin)
+    return None
+
+
 @functools.cache
 def load_class(place):
     """The class at "module:Class" or "path/to/file.py:Class". Raises ValueError where there is

@@ -23,7 +23,7 @@ from support import curves, machine, meter, pairs as pair_files, tasks
 from support.checkpoints import brief, listed, load_torch
 from support.files import read_json, write_json, write_whole
 from support.machine import main_process, say
-from support.options import named, read_places
+from support.options import named, read_places, source_of
 
 # Axes: N pairs, C classes
 
@@ -144,14 +144,20 @@ def write_inputs(folder, settings, task, new, reader, encoder, splits):
     write_json(folder / "config.json", {
         "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
         "sha256": sha256_of("", own), "pairs": sha256_of_pairs(splits),
-        "files": sha256_of(folder, written)})
+        "own_class": sum_of_class(settings.model), "files": sha256_of(folder, written)})
 
 
-def check_inputs(folder, kind, splits):
+def sum_of_class(model):
+    """The sha256 of the file of a class of one's own, or None: the model is none."""
+    file = source_of(model) if ":" in model else None
+    return next(iter(sha256_of("", [file]).values())) if file else None
+
+
+def check_inputs(folder, kind, splits, model):
     """read_config's dict of a run that goes on. Raises ValueError where own files, or the pairs of
     `splits`, are not those that it was begun with.
     """
-    config = read_config(folder, kind)
+    config = read_config(folder, kind, model)
     check_files("", config.get("sha256"), "start another run")
     found, begun = sha256_of_pairs(splits), config.get("pairs") or {}
     for split in begun:
@@ -184,7 +190,7 @@ def resumed(folder, kind, given):
 
     Raises ValueError where another one differs.
     """
-    saved = read_config(folder, kind)["settings"]
+    saved = read_config(folder, kind, given.get("model"))["settings"]
     for name in given.keys() - {"device", "workers", "data_dir"}:
         if given[name] != getattr(saved, name):
             raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} has "
@@ -192,10 +198,32 @@ def resumed(folder, kind, given):
     return replace(saved, **given)
 
 
-def read_config(folder, kind):
+def name_class(content, model):
+    """The content of config.json with `model` in the place of the class of one's own that it names.
+
+    A folder never names code that is run: who opens it says the class once more, wherever it lies
+    now, and its file must be that which the run was made with. Raises ValueError where it is not.
+    """
+    typed({"settings": {"model": str}}, content)
+    saved = content["settings"]["model"]
+    if ":" not in saved and model in (None, saved):
+        return content
+    if model is None:
+        raise ValueError(f"the model is a class of somebody's own, {saved}, and opening a folder "
+                         f"runs no code; if you know that file, say model {saved} as well")
+    if model.partition(":")[2] != saved.partition(":")[2]:
+        raise ValueError(f"model {model}: the run's is {saved}")
+    if sum_of_class(model) != content.get("own_class"):
+        raise ValueError(f"model {model}: not the file that the run was made with, as its sha256 "
+                         f"says; restore it, or train anew")
+    return content | {"settings": content["settings"] | {"model": model}}
+
+
+def read_config(folder, kind, model=None):
     """config.json of a run, a dict: settings, a dataclass of this kind; task; new_parameters;
     sha256 of own files, of `pairs`, and of `files`, its own, or None.
 
+    model: the class of one's own that the run was made with; the folder alone may not name it.
     Raises ValueError where there is no run, or one that other code made, or it is damaged, or a
     file beside it is another one than the run was made with.
     """
@@ -208,6 +236,7 @@ def read_config(folder, kind):
                          f"such as runs/toy-dafa")
     content = read_json(path)
     with named(f"{path}: "):
+        content = name_class(content, model)
         config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
                         "sha256": dict[str, str] | None, "pairs": dict[str, str] | None,
                         "files": dict[str, str] | None}, content)

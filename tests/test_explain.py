@@ -300,7 +300,7 @@ def test_a_method_of_ones_own(trained, workplace):
     text = (ROOT / "tutorials/mine.py").read_text("utf-8")
     Path("mine.py").write_text(text.replace("gate=g)", "gate=g, heard=prior, state=plain)"))
     trained("--model", f"{workplace / 'mine.py'}:SharedWords", *ONCE)
-    root = explained("the good dog", "a dog")
+    root = explained("the good dog", "a dog", "--model", f"{workplace / 'mine.py'}:SharedWords")
     own = ["Prior over words", "Attention", "Attention to shared words", "Gate", "heard"]
     assert titles(root) == [MOVED, *TREES, *own]
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]

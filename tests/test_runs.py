@@ -22,6 +22,7 @@ from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import (OWN, ChainParser, assert_same_run, at_call, beginning, command, loaded,
                         losses, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs, tasks
+from support.options import load_class
 
 pytestmark = pytest.mark.usefixtures("workplace")
 each_kind = pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
@@ -362,3 +363,44 @@ def test_losses_and_answers():
     other = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # one more judgement: ln 3 a pair
     found = runs.loss_sum(torch.stack([logits, other]), torch.tensor([2, 0]), classes)
     assert found.item() == pytest.approx(by_hand + 2 * math.log(3))
+
+
+def test_opening_a_folder_runs_no_code(monkeypatch, capsys):
+    """A class of one's own is named by who opens the run, wherever the folder says it lies, and its
+    file is the one that the run was made with.
+    """
+    text = ("import pathlib\nfrom bert_min import SelfAttention\npathlib.Path('ran').touch()\n\n"
+            "class Mine(SelfAttention):\n    pass\n")
+    Path("mine.py").write_text(text)
+    assert run(*of("mine.py:Mine"), "--epochs", "1", "--test-file", "test.tsv") == 0
+    Path("ran").unlink()
+    load_class.cache_clear()
+    capsys.readouterr()
+    for use in (["--predict", "test.tsv"], ["--test"], []):
+        assert command("--from", "run", *use) == 2
+        the_line(capsys, "mine.py:Mine config.json no code")
+    assert command("--resume", "run") == 2
+    the_line(capsys, "mine.py:Mine no code")
+    with pytest.raises(ValueError, match="no code"):
+        train.open_run("run")
+    assert not Path("ran").exists()
+    (Path("elsewhere")).mkdir()
+    Path("mine.py").rename("elsewhere/mine.py")
+    assert train.open_run("run", model="elsewhere/mine.py:Mine").predict([("dog", "cat")])
+    assert command("--from", "run", "--model", "elsewhere/mine.py:Mine", "--test") == 0
+    capsys.readouterr()
+    for model, said in (("bert", "run's is mine.py:Mine"), ("elsewhere/mine.py:Other", "run's is"),
+                        ("mine.py:Mine", "mine.py")):
+        assert command("--from", "run", "--model", model) == 2
+        assert said in capsys.readouterr().err
+    Path("ran").unlink()
+    load_class.cache_clear()
+    Path("elsewhere/mine.py").write_text(text + "# changed\n")
+    assert command("--from", "run", "--model", "elsewhere/mine.py:Mine") == 2
+    the_line(capsys, "elsewhere/mine.py:Mine sha256")
+    assert not Path("ran").exists(), "a file that is another one is not even begun"
+
+
+def test_a_run_in_use_is_in_evaluation_mode(trained):
+    """Whoever calls its model gets the same as its predictions, without dropout."""
+    assert not train.open_run(trained(*of("bert"), "--dropout", "0.5")).model.training

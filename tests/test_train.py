@@ -538,10 +538,10 @@ def test_a_method_of_your_own(monkeypatch, capsys):
     args = ["--model", "mine.py:Scaled", "--set", "START=0.0,CLIP=5", "--layers", "all"]
     assert run(*args) == 0
     run_cut(monkeypatch, args)
-    assert command("--resume", "cut") == 0
+    assert command("--resume", "cut", *args[:2]) == 0
     assert_same_run("run", "cut")
-    assert command("--from", "run", "--predict", "test.tsv") == 0
-    found = train.open_run("run")
+    assert command("--from", "run", *args[:2], "--predict", "test.tsv") == 0
+    found = train.open_run("run", model="mine.py:Scaled")
     assert found.model.bert.layers[1].attention.start == 0.0
     prediction, trace = found.explain("the dog", "the cat")
     assert prediction.answer == found.predict([("the dog", "the cat")])[0].answer
