@@ -69,7 +69,7 @@ class TfIdf:
 
     def save(self, path):
         """Writes the counts as JSON."""
-        text = json.dumps({"sentences": self.N, "df": self.df}, indent=1)
+        text = json.dumps({"sentences": self.N, "df": self.df}, indent=1, sort_keys=True)
         Path(path).write_text(text + "\n", "utf-8")
 
     @classmethod

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 from support import tasks
+from support.checkpoints import brief
 from support.files import write_whole
 from support.machine import main_process
 from support.tasks import Pair, parse_label
@@ -17,6 +18,22 @@ def as_pair(task, a, b, label=None):
     if label is not None:
         label = parse_label(str(label), task.labels, "label")
     return Pair(a, b, label)
+
+
+def as_pairs(task, given):
+    """A list of Pair: of Pairs and of tuples or lists of two texts, perhaps with a label as in
+    as_pair; one pair alone is one pair. Raises ValueError for anything else.
+    """
+    def is_pair(x):
+        return isinstance(x, Pair) or isinstance(x, (tuple, list)) and len(x) in (2, 3) and all(
+            isinstance(text, str) for text in x[:2])
+
+    pairs = [given] if is_pair(given) or isinstance(given, (str, dict)) else list(given)
+    for pair in pairs:
+        if not is_pair(pair):
+            raise ValueError(f"expected pairs of two texts, such as (a, b), each perhaps with a "
+                             f"label, found {brief(pair)}")
+    return [x if isinstance(x, Pair) else as_pair(task, *x) for x in pairs]
 
 
 def load_pairs(settings, limited=True):

@@ -322,7 +322,11 @@ def code_of(model):
 
 def save_state(state, path):
     """Writes what torch.save takes, whole or not at all."""
-    write_whole(Path(path), lambda temporary: torch.save(state, temporary))
+    def save(temporary):
+        with open(temporary, "wb") as file:     # a name would stand in the archive
+            torch.save(state, file)
+
+    write_whole(Path(path), save)
 
 
 def load_state(path):
@@ -602,8 +606,8 @@ class Prediction(NamedTuple):
 class Run:
     """A model with all that it needs to read pairs; train.open_run makes one of a run's folder.
 
-    Pairs are tasks.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score, or
-    batches.Examples.
+    Pairs are tasks.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score, or one
+    of these alone; or batches.Examples.
     """
 
     def __init__(self, settings, folder, task, model, reader):
@@ -628,8 +632,7 @@ class Run:
         """batches.Examples of pairs."""
         if hasattr(pairs, "collate"):
             return pairs
-        pairs = [pair if isinstance(pair, tasks.Pair) else pair_files.as_pair(self.task, *pair)
-                 for pair in pairs]
+        pairs = pair_files.as_pairs(self.task, pairs)
         self.reader.look_at(pairs)
         now = getattr(self.reader.parser, "fingerprint", None)
         if now and self.parser not in (None, now):

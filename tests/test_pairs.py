@@ -6,7 +6,7 @@ import pytest
 
 from small_runs import rows_of
 from support import tasks
-from support.pairs import (add_predictions, as_pair, describe_labels, glue_rows, hold_out,
+from support.pairs import (add_predictions, as_pair, as_pairs, describe_labels, glue_rows, hold_out,
                            limit_pairs, load_pairs, load_test_splits, pair_rows, write_table)
 from support.runs import Prediction
 from support.tasks import Pair, Task
@@ -22,6 +22,15 @@ def pairs(count, labels=(0, 1)):
 
 def test_a_pair_of_texts():
     assert as_pair(TWO, "a", "b") == Pair("a", "b")
+    both = [Pair("a", "b"), Pair("c d", "", 1)]
+    assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
+    for alone in (("a", "b"), ["a", "b"], both[0]):
+        assert as_pairs(TWO, alone) == both[:1]
+    assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
+    for wrong in ("ab", ["ab"], ["a", "b", "c", "d"], [{"a": 1, "b": 2}], {"a": 1, "b": 2},
+                  [("a",)], [("a", 2)], [("a", "b", "same", 4)], [None], [b"ab"], [("a", None)]):
+        with pytest.raises(ValueError, match="expected pairs of two texts"):
+            as_pairs(TWO, wrong)
     assert as_pair(TWO, "a", "b", "same") == Pair("a", "b", 1)
     assert as_pair(SCORES, "a", "b", 2.5) == as_pair(SCORES, "a", "b", "2.5") == Pair("a", "b", 2.5)
     for task, label in ((TWO, "other"), (TWO, ""), (SCORES, "same"), (SCORES, float("nan"))):

@@ -8,6 +8,8 @@ import operator
 import os
 import signal
 import statistics
+import subprocess
+import sys
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -19,8 +21,8 @@ from hypothesis import strategies as st
 
 import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
-from small_runs import (OWN, ChainParser, assert_same_run, at_call, beginning, command, loaded,
-                        losses, of, result, rows_of, run, run_cut, the_line, write_pairs)
+from small_runs import (OWN, ROOT, ChainParser, assert_same_run, at_call, beginning, command,
+                        loaded, losses, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs, tasks
 from support.options import load_class
 
@@ -404,3 +406,14 @@ def test_opening_a_folder_runs_no_code(monkeypatch, capsys):
 def test_a_run_in_use_is_in_evaluation_mode(trained):
     """Whoever calls its model gets the same as its predictions, without dropout."""
     assert not train.open_run(trained(*of("bert"), "--dropout", "0.5")).model.training
+
+
+def test_two_equal_runs_have_equal_files():
+    """In two processes with other seeds of Python's hashes; config.json has their folders' names.
+    """
+    for seed in "12":
+        line = [sys.executable, ROOT / "train.py", *"--limit 40 --epochs 1 --out".split(), seed]
+        subprocess.run(line, check=True, capture_output=True,
+                       env=os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"})
+    for name in ("best.pt", "words.json", "log.jsonl", "curves.svg", "encoder/vocab.txt"):
+        assert Path("1", name).read_bytes() == Path("2", name).read_bytes(), name
