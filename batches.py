@@ -29,6 +29,7 @@ from support.words import TAGS, learn_vocabulary
 
 ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than what is kept of it
 FEW = 256  # texts that are parsed faster than a file of the cache is worth
+KEPT = 4096  # texts of a few pairs at a time, of which what was found out is kept
 
 
 def needs_of(method):
@@ -73,27 +74,35 @@ class Reader:
         if method.PRIOR == "relations" and (toy or "tags" in self.options.get("without", ())):
             self.needs_parses = False   # the parts of speech of words are all that it wants of them
         self.parses, self.spans, self.facts = {}, {}, {}  # of each text that was looked at
+        self.seen = set()  # those of them that were looked at a few at a time
         self.parser = self.lexicon = None
 
     def look_at(self, pairs):
-        """Finds out what the method needs of these pairs' texts, and forgets the texts before."""
+        """Finds out what the method needs of these pairs' texts. The texts before are forgotten,
+        but for those of a few pairs at a time: a service sees many a text again.
+        """
         texts = list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b)))
-        if self.needs_parses:
+        if len(texts) > FEW or len(self.seen) + len(texts) > KEPT:
+            self.parses, self.spans, self.facts, self.seen = {}, {}, {}, set()
+        new = [text for text in texts if text not in self.seen]
+        if self.needs_parses and new:
             if not self.parser and not self.own_parses:
                 self.parser = load_parser()
             cache = CACHE if len(texts) > FEW else None
-            self.parses = parse_texts(texts, self.parser, cache, self.own_parses, self.progress,
-                                      self.workers)
+            found = parse_texts(new, self.parser, cache, self.own_parses, self.progress,
+                                self.workers)
+            self.parses = {**self.parses, **found} if self.seen else found
         elif self.needs:
             # A word beyond these has no piece that the model sees, but behind words without any.
-            self.spans = {text: split_words(text)[:self.max_length] for text in texts}
+            self.spans |= {text: split_words(text)[:self.max_length] for text in new}
         if self.needs_facts:
             if self.lexicon is None:
                 self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
-            bar = tqdm(texts, "looking up words", leave=False,
+            bar = tqdm(new, "looking up words", leave=False,
                        disable=None if self.progress else True)
-            self.facts = {text: self.lexicon.facts(self.words(text), self.tags(text))
-                          for text in bar}
+            self.facts |= {text: self.lexicon.facts(self.words(text), self.tags(text))
+                           for text in bar}
+        self.seen = self.seen | set(new) if len(texts) <= FEW else set()
 
     def word_spans(self, text):
         """(n, 2) characters of each word of a text; None where no word is asked for."""

@@ -35,10 +35,10 @@ from support.parser import BATCH_WORDS, PARSER, PLAIN, load_parser
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
 LONGEST = 1024       # words of a sentence that the command parses: half a second; 4,000: a minute
-SHARD = 1024         # texts whose parses make one file of the cache: what kill -9 loses, at most
+SHARD = 256          # texts whose parses make one file of the cache: what kill -9 loses, at most
 KEPT = 2 ** 15       # Parses that stay made
 CACHE = Path("runs/cache")   # of parses; data sets may lie in a folder that cannot be written
-CACHE_FORMAT = 5     # raise it when the cache file, the words, sentences or joined trees change
+CACHE_FORMAT = 6     # raise it when the cache file, the words, sentences or joined trees change
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -238,9 +238,10 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
 
     parser: parse(list of word lists) -> list of (tags, heads, relations), and fingerprint, a str
         that changes with its weights.
-    cache: folder for the result, which gets a folder whose name depends on texts, fingerprint,
-        CACHE_FORMAT and nltk's version, by which words differ, with a file for each SHARD of texts,
-        written when it is whole: an interrupted call is gone on with.
+    cache: folder for the result, which gets a folder whose name depends on fingerprint,
+        CACHE_FORMAT and nltk's version, by which words differ. A text that was parsed is found
+        there, whatever it was parsed with. What is not gets a file for each SHARD of texts, written
+        when it is whole: an interrupted call is gone on with.
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
         by its `# text =`, or by its tokens where that is absent; spaces may be wider. A text may
         also be several of them in a row.
@@ -254,22 +255,22 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
         return _own_parses(sorted(set(texts)), paths)
     if parser is None:
         raise ValueError("parse_texts: needs parser or conllu, got neither")
-    work = _shards_of(texts, parser, cache)
-    shards = [work.load(k) for k in range(len(work))]
-    missing = [k for k, shard in enumerate(shards) if shard is None]
-    done = len(work.all) - sum(len(work.texts(k)) for k in missing)
-    quiet = True if not progress or not missing else None            # None: unless on a terminal
-    with tqdm(total=len(work.all), initial=done, desc="parse", disable=quiet) as bar:
-        for k, shard in zip(missing, _make_shards(work, missing, workers)):
-            shards[k] = shard
+    texts, folder = _in_order(texts), _folder_of(parser, cache)
+    found = _find_parses(texts, folder)
+    work = _Shards([text for text in texts if text not in found], parser, folder)
+    quiet = True if not progress or not work.all else None           # None: unless on a terminal
+    with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
+        for k, shard in enumerate(_make_shards(work, workers)):
+            found.add(shard, enumerate(work.texts(k)))
             bar.update(len(work.texts(k)))
-    return Parses(work.all, shards)
+    return found
 
 
 def parse_part(texts, parser, cache, part, progress=True):
-    """Makes a part of the cache of parse_texts, as one job of many; what is there stays.
+    """Makes a part of the cache for these texts, as one job of many; what is there stays.
 
-    part: "K/N": every N-th file from the K-th on, since each has longer texts than the one before.
+    part: "K/N": every N-th SHARD of texts from the K-th on, since each has longer ones than the one
+        before.
 
     Returns one line on what was done. Raises ValueError for another part, OSError when a file
     cannot be written.
@@ -278,22 +279,46 @@ def parse_part(texts, parser, cache, part, progress=True):
     first, step = map(int, found.groups()) if found else (0, 0)
     if not 1 <= first <= step:
         raise ValueError(f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
-    work = _shards_of(texts, parser, cache)
-    mine = range(first - 1, len(work), step)
-    missing = [k for k in mine if work.load(k) is None]
-    for k in tqdm(missing, f"parse {part}", disable=None if progress else True):
-        if problem := work[k]:
+    folder = _folder_of(parser, cache)
+    all_parts = _Shards(_in_order(texts), parser, folder)
+    mine = [all_parts.texts(k) for k in range(first - 1, len(all_parts), step)]
+    there = _find_parses(itertools.chain(*mine), folder)
+    rest = [[text for text in some if text not in there] for some in mine]
+    missing = [some for some in rest if some]
+    for some in tqdm(missing, f"parse {part}", disable=None if progress else True):
+        if problem := _Shards(some, parser, folder)[0]:
             raise problem
-    return f"{work.folder}: {len(mine)} of {len(work)} files are part {part}, {len(missing)} new"
+    return f"{folder}: {len(mine)} of {len(all_parts)} files are part {part}, {len(missing)} new"
 
 
-def _shards_of(texts, parser, cache):
-    """The Shards of texts, in a folder of the cache where there is one."""
-    texts, folder = sorted(set(texts), key=lambda text: (len(text), text)), None   # like lengths
-    if cache is not None:
-        key = ascii((CACHE_FORMAT, version("nltk"), parser.fingerprint, texts)).encode()
-        folder = Path(cache) / f"parses-{hashlib.sha256(key).hexdigest()[:32]}"
-    return _Shards(texts, parser, folder)
+def _in_order(texts):
+    """Each text once, those of like lengths side by side."""
+    return sorted(set(texts), key=lambda text: (len(text), text))
+
+
+def _folder_of(parser, cache):
+    """Where a parser's parses are kept, or None."""
+    if cache is None:
+        return None
+    key = ascii((CACHE_FORMAT, version("nltk"), parser.fingerprint)).encode()
+    return Path(cache) / f"parses-{hashlib.sha256(key).hexdigest()[:32]}"
+
+
+def _key_of(text):
+    """16 bytes that stand for a text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _find_parses(texts, folder):
+    """The Parses of those of the texts that the folder has. A file without any is not read on."""
+    wanted, found = {}, Parses()
+    if folder and folder.is_dir():
+        wanted = {_key_of(text): text for text in texts}
+    for path in sorted(folder.glob("*.npz")) if wanted else ():
+        if shard := Shard.load(path, wanted):
+            rows = ((row, wanted.pop(key.tobytes(), None)) for row, key in enumerate(shard.keys))
+            found.add(shard, [(row, text) for row, text in rows if text is not None])
+    return found
 
 
 class Parses(Mapping):
@@ -303,10 +328,14 @@ class Parses(Mapping):
     out, and in a Shard 14 a word. Up to KEPT of them stay made, for a small data set all.
     """
 
-    def __init__(self, texts, shards):
-        """shards: each SHARD texts long, but for the last one."""
-        self.places = {text: i for i, text in enumerate(texts)}
-        self.shards, self.made = shards, {}
+    def __init__(self):
+        self.places, self.shards, self.made = {}, [], {}
+
+    def add(self, shard, rows):
+        """Takes in texts of a Shard, rows: (row, text) of each."""
+        first = len(self.shards) * SHARD
+        self.shards.append(shard)
+        self.places.update((text, first + row) for row, text in rows)
 
     def __getitem__(self, text):
         if text not in self.made:
@@ -316,6 +345,9 @@ class Parses(Mapping):
             self.made[text] = self.shards[shard].parse(k, text)
         return self.made[text]
 
+    def __contains__(self, text):
+        return text in self.places
+
     def __iter__(self):
         return iter(self.places)
 
@@ -324,12 +356,13 @@ class Parses(Mapping):
 
 
 class Shard(NamedTuple):
-    """Parses of up to SHARD texts in a row, without the texts.
+    """Parses of up to SHARD texts, without the texts.
 
-    ends: (texts + 1,) where each text's words end, 0 first. spans: (words, 2). heads: (words,).
-    tags, relations: (words,) places in names.
+    keys: (texts, 16) uint8, _key_of each text. ends: (texts + 1,) where its words end, 0 first.
+    spans: (words, 2). heads: (words,). tags, relations: (words,) places in names.
     """
     names: np.ndarray
+    keys: np.ndarray
     ends: np.ndarray
     spans: np.ndarray
     heads: np.ndarray
@@ -340,8 +373,34 @@ class Shard(NamedTuple):
     def of_arrays(cls, arrays):
         """A Shard out of the arrays of its file."""
         ends = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
-        columns = (arrays[name] for name in cls._fields[2:])
-        return cls(arrays["names"].astype(object), ends, *columns)
+        columns = (arrays[name] for name in cls._fields[3:])
+        return cls(arrays["names"].astype(object), arrays["keys"], ends, *columns)
+
+    @classmethod
+    def load(cls, path, wanted):
+        """The Shard of a file; None where it has none of the `wanted` keys, or is damaged, which is
+        said, and the file removed.
+        """
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                if wanted.keys().isdisjoint(key.tobytes() for key in arrays["keys"]):
+                    return None
+                shard = cls.of_arrays(arrays)
+            sizes = {shard.ends[-1], *(len(column) for column in shard[3:])}
+            if len(shard.ends) != len(shard.keys) + 1 or len(sizes) > 1 or len(shard.keys) > SHARD:
+                raise ValueError("its sizes do not fit together")
+            words = np.diff(shard.ends)
+            for places, most in ((shard.heads, np.repeat(words, words)),
+                                 (shard.tags, len(shard.names) - 1),
+                                 (shard.relations, len(shard.names) - 1)):
+                if places.dtype.kind not in "iu" or ((places < 0) | (places > most)).any():
+                    raise ValueError("its places do not fit its sentences")
+            return shard
+        except Exception as problem:   # a damaged zip file can raise almost anything
+            said = str(problem).split("\n")[0]
+            print(f"{path} is damaged ({said}), parsing again", file=sys.stderr)
+            Path(path).unlink(missing_ok=True)
+            return None
 
     def parse(self, k, text):
         """The Parse of its text number k."""
@@ -350,16 +409,16 @@ class Shard(NamedTuple):
                      self.heads[words], tuple(self.names[self.relations[words]]))
 
 
-def _make_shards(work, missing, workers):
-    """The Shards of these numbers, one by one. Raises OSError when a worker ends early."""
-    loader = DataLoader(work, batch_size=None, sampler=missing, collate_fn=_unchanged,
-                        num_workers=min(workers, len(missing)) if work.folder else 0,
+def _make_shards(work, workers):
+    """The Shards of `work`, one by one. Raises OSError when a worker ends early."""
+    loader = DataLoader(work, batch_size=None, sampler=range(len(work)), collate_fn=_unchanged,
+                        num_workers=min(workers, len(work)) if work.folder else 0,
                         generator=torch.Generator())   # its own: the global one is not touched
     try:
-        for k, shard in zip(missing, loader):
+        for k, shard in enumerate(loader):
             if isinstance(shard, OSError):
                 raise shard
-            yield shard or work.load(k)
+            yield shard or Shard.load(work.path(k), {_key_of(work.texts(k)[0]): None})
     except RuntimeError as problem:
         said = str(problem).splitlines()[0]
         if "DataLoader worker (pid" not in said:       # what it says of one that was killed
@@ -375,7 +434,7 @@ def _unchanged(shard):
 
 
 class _Shards(torch.utils.data.Dataset):
-    """Makes, writes and reads Shards by their number; picklable, for worker processes."""
+    """Makes and writes Shards of texts by their number; picklable, for worker processes."""
 
     def __init__(self, texts, parser, folder):
         self.all, self.parser, self.folder = texts, parser, folder
@@ -387,12 +446,15 @@ class _Shards(torch.utils.data.Dataset):
         return self.all[k * SHARD:(k + 1) * SHARD]
 
     def path(self, k):
-        return self.folder / f"{k:05}.npz"
+        """The file of Shard k, whose name is that of its texts: the same in all processes."""
+        keys = b"".join(map(_key_of, self.texts(k)))
+        return self.folder / f"{hashlib.sha256(keys).hexdigest()[:32]}.npz"
 
     def __getitem__(self, k):
         """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
         still has something to send would not end when this process is killed."""
         arrays = _pack(_parse_in_batches(self.texts(k), self.parser))
+        arrays["keys"] = np.array([[*_key_of(text)] for text in self.texts(k)], np.uint8)
         if not self.folder:
             return Shard.of_arrays(arrays)
         try:
@@ -400,28 +462,6 @@ class _Shards(torch.utils.data.Dataset):
             return write_arrays(self.path(k), arrays)
         except OSError as problem:     # raised in a worker, it would come with pages of traceback
             return problem
-
-    def load(self, k):
-        """Shard k; None when there is no file, or a damaged one."""
-        if not self.folder or not self.path(k).is_file():
-            return None
-        try:
-            with open(self.path(k), "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                shard = Shard.of_arrays(arrays)
-            sizes = {shard.ends[-1], *(len(column) for column in shard[2:])}
-            if len(shard.ends) != len(self.texts(k)) + 1 or len(sizes) > 1:
-                raise ValueError("its sizes do not fit together")
-            words = np.diff(shard.ends)
-            for places, most in ((shard.heads, np.repeat(words, words)),
-                                 (shard.tags, len(shard.names) - 1),
-                                 (shard.relations, len(shard.names) - 1)):
-                if places.dtype.kind not in "iu" or ((places < 0) | (places > most)).any():
-                    raise ValueError("its places do not fit its sentences")
-            return shard
-        except Exception as problem:   # a damaged zip file can raise almost anything
-            said = str(problem).split("\n")[0]
-            print(f"{self.path(k)} is damaged ({said}), parsing again", file=sys.stderr)
-            return None
 
 
 def _parse_in_batches(texts, parser):

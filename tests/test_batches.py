@@ -106,7 +106,7 @@ def test_nothing_is_known_of_words_that_no_model_sees():
     assert not reader.needs_parses
     long = tasks.Pair("dog " * 10_000, "cat " * 10_000)
     reader.look_at([long])
-    assert [len(found) for found in reader.facts.values()] == [48, 48]
+    assert [len(reader.facts[text]) for text in (long.a, long.b)] == [48, 48]
     batch, _ = reader.examples([long]).collate([0])
     assert list(batch["prior"].shape) == [1, 48, 48, 5] and batch["mask"].shape == (1, 48)
 
@@ -203,3 +203,29 @@ def test_neighbours_change_no_logits(model, trained):
         alone = torch.cat([found.model(**data.collate([i])[0]) for i in range(len(ODD_PAIRS))])
     torch.testing.assert_close(alone, whole, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.logits(many), whole.repeat(20, 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["dafa", "knowledge"])
+def test_a_text_that_comes_again_is_not_parsed_again(model, monkeypatch, trained):
+    """A few texts at a time are kept, up to KEPT of them."""
+    asked = []
+
+    class Counting(ChainParser):
+        def parse(self, sentences):
+            asked.extend(" ".join(words) for words in sentences)
+            return ChainParser.parse(sentences)
+
+    monkeypatch.setattr(batches, "load_parser", Counting)
+    monkeypatch.setattr(batches, "KEPT", 5)
+    found = train.open_run(trained(*of(model)))
+
+    def ask(*pairs):
+        before, answers = len(asked), found.predict(list(pairs))
+        alone = train.open_run("run")
+        assert [x.answer for x in answers] == [x.answer for x in alone.predict(list(pairs))]
+        own = asked[before:]
+        return own[:len(own) - len({text for pair in pairs for text in pair})]    # without alone's
+
+    assert sorted(ask(("the dog", "a cat"))) == ["a cat", "the dog"]
+    assert ask(("a cat", "the dog")) == [] and ask(("the dog", "not good")) == ["not good"]
+    assert sorted(ask(("book", "from"), ("book", "the dog"))) == ["book", "from", "the dog"], "six"
