@@ -140,6 +140,7 @@ def joined(given):
     can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some processors
     compute many times slower. It is of no use to a caller's own numbers, so that it ends here.
     """
+    np.finfo("float32"), np.finfo("float64")  # older numpy looks once, and warns if they are 0 then
     torch.set_flush_denormal(True)
     try:
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
