@@ -3,7 +3,9 @@
 Sections, of which --sections chooses some:
     steps     a training step and inference of each model, beside plain BERT, by encoder, length
               and precision; DRr-Net is left out, as it reads no packed pairs
-    parser    sentences parsed
+    pair      one pair at a time, as a service scores them: of new sentences, and of those that came
+              before
+    parser    sentences parsed, and found where they are kept
     priors    DAFA's matrices and lexical ones made, sentences looked up
     help      what `train.py --help` takes beside importing torch
 
@@ -22,6 +24,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -33,14 +36,14 @@ from torch.profiler import ProfilerActivity, profile
 import batches
 import priors
 import train
-from bert_min import BertConfig, SelfAttention
+from bert_min import BertConfig, PairTokenizer, SelfAttention
 from support import machine, tasks
 from support.checkpoints import CONFIGS, find_file
 from support.files import find_bert
 from support.options import Arguments, guarded, named
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
-from support.runs import align, loss_sum
+from support.runs import Run, align, loss_sum
 from support.toy import LEXICON
 
 # Axes: B batch, L tokens, n words of a, m words of b
@@ -52,6 +55,7 @@ DENSITY = 0.3    # share of word pairs whose entry of DAFA's matrix is above 0
 RELATED = 0.005  # share of word pairs that have a given lexical relation
 WORDS = 20       # of a sentence that is parsed
 PAIRS = 2000     # of the task, at most
+SINGLE = 10      # pairs of a turn, where each is scored alone
 TASK = tasks.Task("any", ("0", "1"), ("accuracy",))
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler says when it starts and stops
 
@@ -219,6 +223,43 @@ def compare_subjects(subjects, options):
 
 # ---- Text ---------------------------------------------------------------------------------------
 
+def make_run(model, task, tokenizer, tfidf, options):
+    """An untrained support.runs.Run of the first of --bert, at the first of --precision."""
+    sizes = read_sizes(options["bert"][0], options)
+    sizes = replace(sizes, vocab_size=tokenizer.vocab_size)
+    subject = Subject(model, sizes, options)
+    settings = replace(subject.settings, precision=options["precision"][0])
+    reader = train.make_reader(settings, task)
+    reader.tokenizer, reader.tfidf, reader.progress = tokenizer, tfidf, False
+    return Run(settings, Path("nowhere"), task, subject.model, reader)
+
+
+def measure_pairs(options):
+    """Every model, one pair at a time: texts, in; answer, out."""
+    pairs, texts, source = some_pairs(options)
+    if SINGLE * (options["repeats"] + 1) > len(pairs):
+        raise ValueError(f"--repeats: {len(pairs)} pairs are there, {SINGLE} for each turn")
+    tokenizer, tfidf = PairTokenizer.train(texts), priors.TfIdf(text.split() for text in texts)
+    task, works = replace(TASK, name=source), {}
+    for model in options["models"]:
+        run = make_run(model, task, tokenizer, tfidf, options)
+        for name, chosen in (("new", iter(pairs)), ("seen", itertools.cycle(pairs[:SINGLE]))):
+            works[model, name] = functools.partial(score_alone, run, chosen)
+    seconds = take_turns(works, options)
+    rows = [["model", f"sentences, {source}", "ms a pair", "x bert"]]
+    for (model, name), times in seconds.items():
+        ratio = statistics.median(x / y for x, y in zip(times, seconds["bert", name]))
+        rows.append([model, name, as_text([x / SINGLE for x in times]), f"{ratio:.2f}"])
+    return align(rows)
+
+
+def score_alone(run, pairs):
+    """Scores the next SINGLE pairs of an iterator, one by one."""
+    for pair in itertools.islice(pairs, SINGLE):
+        run.predict(pair)
+
+
+
 def some_pairs(options):
     """Pairs of MRPC's training split where --data-dir has it, else of toy. -> (pairs, each of their
     texts once, which of the two tasks)
@@ -245,9 +286,12 @@ def measure_parser(options):
         if len(words) >= WORDS:
             texts.add(" ".join(words[:WORDS]))
             words = []
-    texts = sorted(texts)[:1024]
+    texts, name = sorted(texts)[:1024], f"sentences of {WORDS} words, {source}"
     work = functools.partial(parse_texts, texts, load_parser(), progress=False)
-    return rate_table({f"sentences of {WORDS} words, {source}": (work, len(texts))}, options)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = functools.partial(work, cache=folder)  # the turn that warms up parses them
+        works = {name: (work, len(texts)), "the same, found in their files": (kept, len(texts))}
+        return rate_table(works, options)
 
 
 def measure_priors(options):
@@ -293,8 +337,8 @@ def measure_help(options):
     return align([["", "ms"], *([name, as_text(times)] for name, times in seconds.items())])
 
 
-SECTIONS = {"steps": measure_steps, "parser": measure_parser, "priors": measure_priors,
-            "help": measure_help}
+SECTIONS = {"steps": measure_steps, "pair": measure_pairs, "parser": measure_parser,
+            "priors": measure_priors, "help": measure_help}
 
 
 # ---- The command line ---------------------------------------------------------------------------
@@ -302,13 +346,14 @@ SECTIONS = {"steps": measure_steps, "parser": measure_parser, "priors": measure_
 def command_line():
     """The options."""
     parser = Arguments("python -m experiments.bench", __doc__)
+    precisions = dict.fromkeys(["fp32", machine.fast_precision(machine.find_device())])
     models = ",".join(name for name in train.METHODS if name not in ("bert", "drrnet"))
     for name, default, text in (
             ("sections", ",".join(SECTIONS), "what to measure"),
             ("models", models, "beside bert, named as for train.py"),
             ("bert", "6-layer", f"{', '.join(SHAPES)}, or folders: only their sizes are read"),
             ("layers", "first", "that carry the method, as in train.py"),
-            ("lengths", "64", "tokens of a pair"), ("precision", "fp32", "fp32, bf16 or both"),
+            ("lengths", "64", "tokens of a pair"), ("precision", ",".join(precisions), "fp32, bf16 or both"),
             ("data-dir", "data", "where mrpc is, if it is; else toy is read")):
         parser.add_argument(f"--{name}", default=default, metavar=name.upper(),
                             help=f"{text} (default: {default})")

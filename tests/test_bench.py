@@ -21,13 +21,14 @@ def command(args):
 
 def test_the_table_of_steps(capsys):
     """A row for each model and kind of work; ratios to plain BERT."""
-    args = f"--sections steps --bert {TINY} --lengths 6 --batch 2 --repeats 1 --layers all"
+    args = f"--sections steps --bert {TINY} --lengths 6 --batch 2 --repeats 1"
+    args += " --layers all --precision fp32,bf16"
     assert command(args) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert bench.processor() in head and f"{torch.get_num_threads()} threads" in head
     rows = [re.split(r"  +", line) for line in lines if line.startswith("tiny_bert_hf")]
-    assert [(row[4], row[3]) for row in rows] == list(itertools.product(
-        ["train", "infer"], METHODS))
+    assert [(row[1], row[4], row[3]) for row in rows] == list(itertools.product(
+        ["fp32", "bf16"], ["train", "infer"], METHODS))
     for row in rows:
         ratio, speed, memory, more = map(float, row[6:])
         assert min(ratio, speed, more) > 0 <= memory
@@ -36,12 +37,20 @@ def test_the_table_of_steps(capsys):
 
 def test_sections_of_text(monkeypatch, capsys):
     """The toy world's pairs, where there is no MRPC; importing torch is not repeated here."""
-    monkeypatch.setattr(bench, "PAIRS", 8)
+    monkeypatch.setattr(bench, "PAIRS", 9)
+    monkeypatch.setattr(bench, "SINGLE", 3)
     monkeypatch.setattr(bench.subprocess, "run", lambda command, **options: None)
-    assert command("--sections parser,priors,help --repeats 2 --data-dir none") == 0
+    args = f"--sections pair,parser,priors,help --data-dir none --bert {TINY} --models dafa"
+    assert command(f"{args} --repeats 2") == 0
     printed = capsys.readouterr().out
     for words in ("sentences of 20 words, toy", "DAFA matrices, toy", "--help", "difference"):
         assert words in printed
+    rows = [re.split(r"  +", line.strip()) for line in printed.splitlines()]
+    rows = [row for row in rows if row[1:2] in (["new"], ["seen"])]
+    assert [row[:2] for row in rows] == list(map(list, itertools.product(METHODS[:3:2],
+                                                                         ["new", "seen"])))
+    assert all(float(row[-1]) > 0 for row in rows) and rows[0][-1] == "1.00"
+    assert command(f"{args} --repeats 3") == 2 and "9 pairs" in capsys.readouterr().err
 
 
 def test_memory_is_the_peak_of_what_was_allocated():
