@@ -353,7 +353,8 @@ def command_line():
             ("models", models, "beside bert, named as for train.py"),
             ("bert", "6-layer", f"{', '.join(SHAPES)}, or folders: only their sizes are read"),
             ("layers", "first", "that carry the method, as in train.py"),
-            ("lengths", "64", "tokens of a pair"), ("precision", ",".join(precisions), "fp32, bf16 or both"),
+            ("lengths", "64", "tokens of a pair"),
+            ("precision", ",".join(precisions), "fp32, bf16 or both"),
             ("data-dir", "data", "where mrpc is, if it is; else toy is read")):
         parser.add_argument(f"--{name}", default=default, metavar=name.upper(),
                             help=f"{text} (default: {default})")
