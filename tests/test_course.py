@@ -1,6 +1,7 @@
 """tutorials/course/: what each wrong hand-in loses, and that the answers win."""
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -8,8 +9,10 @@ ROOT = Path(__file__).resolve().parent.parent
 COURSE = ROOT / "tutorials/course"
 sys.path[:0] = [str(ROOT / "tutorials"), str(COURSE)]
 
-import check_capstone  # noqa: E402
-import check_misprint  # noqa: E402
+import grade  # noqa: E402
+import open_tasks  # noqa: E402
+import trial  # noqa: E402
+from processes import Refused  # noqa: E402
 
 CAPSTONE = (COURSE / "solutions/capstone.py").read_text("utf-8")
 MISPRINT = (COURSE / "solutions/misprint.py").read_text("utf-8")
@@ -23,17 +26,23 @@ def after(text, *edits):
     return text
 
 
+@pytest.fixture
+def here(monkeypatch):
+    """Hand-ins run in this process, which is quicker."""
+    def answered(files, cases, names, wrap):
+        (task,) = cases[0]["tasks"]
+        name = task["file"].removesuffix(".py")
+        module = ModuleType(name)
+        exec(compile(files[task["file"]], COURSE / task["file"], "exec"), vars(module))
+        monkeypatch.setitem(sys.modules, name, module)
+        monkeypatch.delitem(sys.modules, f"run_{name}", raising=False)
+        return {names[0]: trial.attempt(task, bytes(cases[1]), trial.in_words)}
+
+    monkeypatch.setattr(trial, "HERE", COURSE)
+    monkeypatch.setattr(open_tasks, "answers_of", answered)
+
+
 # ---- The capstone -------------------------------------------------------------------------------
-
-@pytest.fixture(scope="module")
-def library():
-    """The library's layers, the cases, and what the layers return."""
-    layers = {reading: check_capstone.library_layer(reading, 3)
-              for reading in check_capstone.READINGS}
-    cases = check_capstone.draw_cases(3)
-    return ({reading: layer.state_dict() for reading, layer in layers.items()}, cases,
-            {reading: check_capstone.attempt(layer, cases) for reading, layer in layers.items()})
-
 
 PRODUCT = ("prior.log1p()", "prior", "+ prior[:, None]", "* prior[:, None]",
            "return block + block.transpose(1, 2)",
@@ -47,63 +56,62 @@ PLUS = ("linear(A, 1, False)", "linear(2 * A, 1)",
         "-1).tanh()")
 
 
-@pytest.mark.parametrize("edits, argued, lost, said", [
-    ((), (), (0, 0, 0, 0, 0), "as the text intends"),
-    (("linear(A, 1, False)", "linear(A, 1)"), (), (0, 0, 0, 0, 0), "as the text intends"),   # b_d
-    (("return s + f * self", "return f * self"), (), (0, 0, 0, 0, 1), "(9) as printed"),
-    (PLUS, (), (0, 0, 0, 0, 1), "(7) as printed"), (PLUS, (7,), (0, 0, 0, 0, 0), "(7) as printed"),
-    (PRODUCT, (), (0, 0, 0, 0, 1), "(6) as printed"),
-    ((*PRODUCT, "prior[rows", "(1 + prior)[rows"), (6,), (0,) * 5, "(6) as printed with 1 + M_F"),
-    ((*PRODUCT, *PLUS), (6,), (0, 0, 0, 0, 1), "(6) as printed, (7) as printed"),
-    (("attention_weights(scores, mask) @ values", "scores.softmax(-1) @ values"), (),
+CHEAT = """
+class Dafa({}):
+    def __init__(self, config, *given, attention_size=128):
+        super().__init__(config, attention_size=attention_size)
+"""
+
+
+@pytest.mark.parametrize("edits, lost, said", [
+    ((), (0, 0, 0, 0, 0), ""), (("linear(A, 1, False)", "linear(A, 1)"), (0, 0, 0, 0, 0), ""),
+    (("return s + f * self", "return f * self"), (0, 0, 0, 0, 1), "As printed: (9)"),
+    (PLUS, (0, 0, 0, 0, 1), "As printed: (7)"), (PRODUCT, (0, 0, 0, 0, 1), "As printed: (6)"),
+    ((*PRODUCT, "prior[rows", "(1 + prior)[rows"), (0, 0, 0, 0, 1), "(6) with 1 + M_F"),
+    ((*PRODUCT, *PLUS), (0, 0, 0, 0, 2), "As printed: (6), (7)"),
+    (("attention_weights(scores, mask) @ values", "scores.softmax(-1) @ values"),
      (0, 2, 0, 0, 5), "numbers are wrong"),
-    (("f * self", "(f - f.mean(0)) * self"), (), (0, 2, 1, 0, 5), "numbers are wrong"),
-    (("self.W_v(fused)", "fused"), (), (0, 0, 0, 1, 5), "W_v.weight, W_v.bias"),
-    ((".transpose(1, 2)", ".transpose(1, 2) * 2"), (), (0, 0, 0, 0, 5), "numbers are wrong"),
-    (("if n == 0 or m == 0:", "if False:"), (), (1, 0, 0, 0, 0), "no words: IndexError"),
-    ((END, f"return ({END[7:]}).detach()"), (), (0, 0, 0, 1, 0), "gradient, but W_D.weight")])
-def test_what_a_capstone_earns(edits, argued, lost, said, library):
-    names = {}
-    exec(after(CAPSTONE, *edits), names)
-    weights, cases, expected = library
-    answers = check_capstone.answers_of(names["Dafa"], weights, cases)
-    scores = check_capstone.points(answers, expected, set(argued))
-    assert tuple(of - won for won, of, _ in scores) == lost, scores
-    assert [of for _, of, _ in scores] == [1, 2, 1, 1, 5]
-    assert said in " ".join(words for _, _, words in scores)
+    (("f * self", "(f - f.mean(0)) * self"), (0, 2, 1, 0, 5), "numbers are wrong"),
+    (("self.W_v(fused)", "fused"), (0, 0, 0, 1, 5), "W_v.weight, W_v.bias"),
+    (("if n == 0 or m == 0:", "if False:"), (1, 0, 0, 0, 0), "no words: capstone.py, line"),
+    ((END, f"return ({END[7:]}).detach()"), (0, 0, 0, 1, 0), "not W_D.weight")])
+def test_what_a_capstone_earns(edits, lost, said, here):
+    rows = open_tasks.grade_capstone(after(CAPSTONE, *edits).encode(), 3)
+    assert tuple(of - won for _, won, of, _ in rows) == lost, rows
+    assert [of for _, _, of, _ in rows] == [1, 2, 1, 1, 5]
+    assert said in str(rows)
 
 
-@pytest.mark.parametrize("end", [END[7:], f"{END}, f", f"return ({END[7:]}).float()",
-                                 f"return ({END[7:]})[:, 1:]"])
-def test_a_capstone_that_returns_something_else(end, library):
-    names = {}
-    exec(after(CAPSTONE, END, end), names)
-    weights, cases, expected = library
-    answers = check_capstone.answers_of(names["Dafa"], weights, cases)
-    (score,) = check_capstone.points(answers, expected, set())
-    assert score[:2] == (0, 10) and "Error" in score[2]
+@pytest.mark.parametrize("text, said", [
+    (CHEAT.format('__import__("semmatch").DafaAttention'), "No module named 'semmatch'"),
+    (f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom semmatch import DafaAttention as Dafa",
+     "semmatch"), ("from comparators import *", "No module named 'comparators'"),
+    (f"exec(open({str(COURSE / 'solutions/capstone.py')!r}).read())", "does not let you open"),
+    ("print('10 of 10 points')\nraise SystemExit(0)", "SystemExit"),
+    ("import os\nos._exit(0)", "ended the process")])
+def test_a_cheat_earns_nothing(text, said):
+    [(_, won, of, [words])] = open_tasks.grade_capstone(text.encode(), 3)
+    assert (won, of) == (0, 10) and said in words
 
 
-def test_a_capstone_with_other_weights_earns_nothing(library):
-    names = {}
-    exec(after(CAPSTONE, "self.W_g", "self.gate"), names)
-    weights, cases, expected = library
-    answers = check_capstone.answers_of(names["Dafa"], weights, cases)
-    [(won, of, words)] = check_capstone.points(answers, expected, set())
-    assert (won, of) == (0, 10) and "W_g.weight" in words
+@pytest.mark.parametrize("text, said", [
+    (after(CAPSTONE, END, f"{END}, f"), "TypeError"),
+    (after(CAPSTONE, END, f"return ({END[7:]})[:, 1:]"), "TypeError"),
+    (after(CAPSTONE, "self.W_g", "self.gate"), "W_g.weight")])
+def test_a_capstone_that_earns_nothing(text, said, here):
+    [(_, won, of, [words])] = open_tasks.grade_capstone(text.encode(), 3)
+    assert (won, of) == (0, 10) and said in words
 
 
-def test_the_capstone_command(tmp_path, capsys):
-    """The answer wins; what may not be imported and a score of the student's own do not."""
-    assert check_capstone.main([str(COURSE / "solutions/capstone.py"), "--seed", "2"]) == 0
-    assert capsys.readouterr().out.endswith("10 of 10 points\n")
-    file = tmp_path / "capstone.py"
-    file.write_text("from semmatch import DafaAttention as Dafa\n", "utf-8")
-    assert check_capstone.main([str(file)]) == 1
-    assert "0 of 10 points: imports semmatch" in capsys.readouterr().out
-    file.write_text("import torch\nprint('10 of 10 points')\nraise SystemExit(0)\n", "utf-8")
-    assert check_capstone.main([str(file)]) == 1
-    assert "0 of 10 points: it ended early" in capsys.readouterr().out
+def test_the_command_grades_open_tasks(tmp_path, capsys):
+    """By the page's first line; where no file can be read that is one line."""
+    for name, text, points in (("capstone", CAPSTONE, 10), ("misprint", MISPRINT, 10),
+                               ("misprint", "EQUATION = 1 / 0", None)):
+        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+        (tmp_path / "EXERCISE.md").write_text(f"# Exercise {name}: mine\n", "utf-8")
+        assert grade.main([str(tmp_path), "--trust"]) == int(points is None)
+        out = capsys.readouterr().out
+        assert f"{points} of 10 points" in out if points else "not graded: " in out
 
 
 def test_the_capstone_is_about_sixty_lines():
@@ -147,43 +155,52 @@ def printed(q, k, v, M):
 def repaired(q, k, v, M):
     return ((q @ k.mT) / q.shape[-1] ** 0.5 + M.log()[:, None]).softmax(-1) @ v
 def claim(function, q, k, v, M):
-    """A larger entry never lowers its own weight: v is 1 for that key and 0 for the others."""
+    """A larger entry raises its own weight: v is 1 for that key and 0 for the others."""
     v = 0 * v
     v[:, :, 0] = 1
     more = M.clone()
     more[:, :, 0] *= 2
-    return bool((function(q, k, v, more) - function(q, k, v, M)).min() >= 0)
+    return bool((function(q, k, v, more) - function(q, k, v, M)).min() > 0)
 '''
+
+
+ABS, PAGE = ("(q[:, :, :, None] - k[:, :, None])" + x for x in (".abs().sum(-1)", ".sum(-1)"))
+LINES = MISPRINT[MISPRINT.index("    weights = function"):]
+UNLIKE = "    return not torch.allclose(function(q, k), printed(q, k))"
+SEEDED = "(torch.manual_seed(0), torch.rand({}).double())[1]".format("*q.shape[:3], q.shape[2]")
+TRUE_OF = "claim is True of {}, expected False".format
 
 
 @pytest.mark.parametrize("text, edits, said", [
     (MISPRINT, (), []), (GUIDED, (), []), (FILTER, (), []), (CALIBRATED, (), []),
     (CALIBRATED, ("DAFA 6", "Knowledge 5"), []),
-    (MISPRINT, ("(q[:, :, :, None] - k[:, :, None]).sum(-1)", "(q - k).sum(-1)[..., None] + 0 * q"),
-     ["printed is not the page"]),
-    (MISPRINT, ("> 1e-6", "> -1"), ["claim is True of your printed form, expected False",
-                                    "claim is True of the page, computed by us, expected False"]),
-    (MISPRINT, ("function(q, k)", "(function(q, k) if function is repaired else 0 * q)"),
-     ["claim is False of our repair, expected True"]),
-    (MISPRINT, ("None]).abs()", "None])"), ["claim is False of your repair, expected True"]),
-    (MISPRINT, ('"DABERT 4"', '"DABERT 6"'), ["EQUATION is 'DABERT 6', expected one of"]),
-    (MISPRINT, ("def claim", "def test"), ["no function claim"])])
-def test_what_a_proof_must_have(text, edits, said):
-    names = {}
-    exec(after(text, *edits), names)
-    found = check_misprint.problems(names, 1)
-    assert len(found) == len(said) and all(x.startswith(y) for x, y in zip(found, said)), found
+    (MISPRINT, (PAGE, "(q - k).sum(-1)[..., None] + 0 * q"), ["printed is not the page"]),
+    (MISPRINT, ("> 1e-6", "> -1"),
+     [TRUE_OF(x) for x in ("your printed form", "the page, computed by us", "zeros")]),
+    (MISPRINT, (LINES, UNLIKE), [TRUE_OF(x) for x in ("twice the page", "decoy 1 of ours", "zeros",
+                                                      "noise")]),
+    (MISPRINT, (LINES, UNLIKE, ABS, SEEDED.replace("manual_seed(0)", "is_grad_enabled()")),
+     ["repaired returns something else the second time", TRUE_OF("noise")]),
+    (MISPRINT, (ABS, SEEDED),
+     ["repaired depends on the order of the tokens, as no equation here does"]),
+    (MISPRINT, (LINES, "    return torch.allclose(function(q, k), repaired(q, k))"),
+     ["claim is False of repair 2 of ours, expected True"]),
+    (CALIBRATED, (".min() > 0", ".min() >= 0"), [TRUE_OF("zeros")]),
+    (GUIDED, (".tanh() @ w_values", " @ w_values"),
+     ["claim is False of your repair, expected True"]),
+    (MISPRINT, ("def claim", "def test"), ["has no attribute 'claim'"])])
+def test_what_a_proof_must_have(text, edits, said, here):
+    text = "import torch\n" + after(text, *edits)
+    [(_, won, of, found)] = open_tasks.grade_misprint(text.encode(), 1)
+    assert (won, of) == (0 if said else 10, 10)
+    assert all(any(x in y for y in found) for x in said), found
 
 
-def test_the_misprint_command(tmp_path, capsys):
-    assert check_misprint.main([str(COURSE / "solutions/misprint.py")]) == 0
-    assert "DABERT 4: the numbers hold" in capsys.readouterr().out
-    (tmp_path / "misprint.py").write_text("1 / 0\n", "utf-8")
-    assert check_misprint.main([str(tmp_path / "misprint.py")]) == 1
-    assert "ZeroDivisionError" in capsys.readouterr().out
-    (tmp_path / "misprint.py").write_text("raise SystemExit\n", "utf-8-sig")  # as Windows writes
-    assert check_misprint.main([str(tmp_path / "misprint.py")]) == 1
-    assert "SystemExit" in capsys.readouterr().out
+@pytest.mark.parametrize("text", [MISPRINT.replace("DABERT 4", "DABERT 6"), "EQUATION = 1 / 0",
+                                  "EQUATION = ", "x = 1"])
+def test_a_proof_of_no_equation_is_not_tried(text):
+    with pytest.raises(Refused):
+        open_tasks.grade_misprint(text.encode(), 1)
 
 
 def test_no_answer_is_where_students_are_sent():

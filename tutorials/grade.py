@@ -3,6 +3,7 @@
     python tutorials/grade.py hand-ins/* --csv points.csv
     python tutorials/grade.py FOLDER                        with messages
     python tutorials/grade.py FOLDER --exercise dabert --json results.json      for Gradescope
+    python tutorials/grade.py FOLDER --exercise capstone    or misprint: see open_tasks.py
 
 A folder needs EXERCISE.md, whose first line names the exercise, or --exercise, and the modules
 whose functions were to be written; nothing else in it is read. Students' code runs in a process
@@ -40,11 +41,13 @@ import sandbox
 import trial
 from exercises import EXERCISES, LETTERS, PAGE, TITLE
 from make_exercise import definition, hand_out
+from open_tasks import GRADED
 from processes import Refused, answers_of, plain
 
 MOST = 1 << 20                  # bytes of a module that is handed in
 LONG = 60                       # nodes of a function that is not the library's by chance
 HERE = Path(__file__).resolve().parent
+NAMES = [*EXERCISES, *GRADED]
 ONE_AT_A_TIME = threading.Lock()        # students' processes run at once; Python's parser does not
 
 
@@ -116,9 +119,9 @@ def exercise_of(folder):
         raise Refused("no such folder")
     title = read(folder / PAGE).decode("utf-8-sig", "replace").partition("\n")[0]
     name = title.removeprefix(TITLE).partition(":")[0]
-    if name not in EXERCISES:
+    if name not in NAMES:
         raise Refused(f"the first line of {PAGE} must be '{TITLE}NAME: ...', NAME one of "
-                      f"{', '.join(EXERCISES)}; or say --exercise NAME")
+                      f"{', '.join(NAMES)}; or say --exercise NAME")
     return name
 
 
@@ -270,6 +273,9 @@ def grade_all(folders, exercise, seed, jobs, wrap=()):
     def grade_one(folder):
         try:
             name = exercise or exercise_of(folder)
+            if name in GRADED:
+                tried = GRADED[name](read(folder / f"{name}.py"), seed, wrap)
+                return Report(folder, name, [Row(name, *row) for row in tried])
             with ONE_AT_A_TIME:
                 answered = right(name)
             return grade(folder, answered, wrap)
@@ -285,7 +291,8 @@ def grade_all(folders, exercise, seed, jobs, wrap=()):
 # ---- Output -------------------------------------------------------------------------------------
 
 def print_report(report):
-    print(f"{EXERCISES[report.exercise].title}\n")
+    if report.exercise in EXERCISES:
+        print(f"{EXERCISES[report.exercise].title}\n")
     for row in report.rows:
         check.print_score(row.equation, row.function, row.won, row.total, row.lines)
     print()
@@ -318,7 +325,7 @@ def main(argv=None):
     """Runs the command line and returns the exit status."""
     parser = argparse.ArgumentParser("grade.py", description="Grades hand-ins.")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
-    parser.add_argument("--exercise", choices=EXERCISES, help="for folders without EXERCISE.md")
+    parser.add_argument("--exercise", choices=NAMES, help="for folders without EXERCISE.md")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10 ** 6),
                         help="of the hidden arguments; drawn if not given")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Gradescope's; of one folder")

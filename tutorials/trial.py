@@ -263,7 +263,7 @@ def answer(function, names, arguments):
 def attempt(task, numbers, run=within_limit, keep=lambda answer: answer, only=None):
     """case -> keep(Answer) of the student's function, or what prevented one. run: within_limit, or
     in_words where others watch the time. only: a case."""
-    path, got = HERE / f"{task['function'].partition('.')[0]}.py", {}
+    path, got = HERE / task.get("file", f"{task['function'].partition('.')[0]}.py"), {}
     cases = [only] if only else task["cases"]
     try:
         function = run(lambda: student_function(task["function"]), path)
