@@ -38,8 +38,8 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import nn
 
-from support.checkpoints import (CONFIGS, check_config, find_file, listed, read_arrays, read_config,
-                                 read_pieces, write_config)
+from support.checkpoints import (CONFIGS, check_config, find_file, join_names, read_arrays,
+                                 read_config, read_pieces, write_config)
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -112,8 +112,8 @@ def check_options(method, printed, without):
     for argument, given, known in (("printed", printed, method.PRINTED),
                                    ("without", without, method.ABLATIONS)):
         if unknown := set(given) - known:
-            raise ValueError(f"{argument} {listed(sorted(unknown, key=str))}: {method.__name__} "
-                             f"knows {listed(sorted(known))}; leave that out")
+            raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: "
+                             f"{method.__name__} knows {join_names(sorted(known))}; leave that out")
 
 
 # ---- The encoder --------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def load_bert(bert, arrays, where):
                       if arrays[name].shape != plain[name]],
         "not finite float32": [name for name, x in arrays.items() if x.dtype.kind != "f"
                                or not (np.abs(x) <= torch.finfo(torch.float32).max).all()]}
-    found = "; ".join(f"{kind}: {listed(names)}" for kind, names in problems.items() if names)
+    found = "; ".join(f"{kind}: {join_names(names)}" for kind, names in problems.items() if names)
     if found:
         raise ValueError(f"{where}: the weights do not fit their configuration; {found}; use the "
                          "weights and config.json of one model")

@@ -32,9 +32,9 @@ from bert_min import (BertConfig, PairTokenizer, SelfAttention, check_options, l
 from semmatch import Matcher
 from support import machine, runs, tasks
 from support.files import BERTS, find_bert
-from support.machine import main_process, say
-from support.options import (Arguments, check_values, find_class, guarded, keywords_of, named,
-                             option, read_names, read_places, read_values)
+from support.machine import main_process, print_once
+from support.options import (Arguments, check_values, find_class, keywords_of, option,
+                             prefix_errors, read_names, read_places, read_values, run_command)
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.words import Vocabulary
 
@@ -173,14 +173,14 @@ class Settings:
         sizes = keywords_of(self.method)
         if self.method.READS == "words":
             sizes.pop("dropout", None)  # that is --dropout
-        with named("--set "):
+        with prefix_errors("--set "):
             return read_values(self.set, known | sizes)
 
     def options(self):
         """What the method's constructor takes beside its input: printed, without, sizes."""
         printed, without = read_names(self.printed), read_names(self.without)
         printed = self.method.PRINTED if printed == {"all"} else printed
-        with named("--"):
+        with prefix_errors("--"):
             check_options(self.method, printed, without)
         given, sizes = self.given_by_set(), keywords_of(self.method)
         parts = {"printed": frozenset(printed), "without": frozenset(without)}
@@ -204,7 +204,7 @@ class Settings:
         decided = {name: x for name, x in recipe.items() if getattr(self, name) is None}
         if self.lr_new is None:
             decided.setdefault("lr_new", decided.get("lr", self.lr))
-        with named("--"):
+        with prefix_errors("--"):
             device = machine.find_device(self.device)
         if self.precision is None:  # small models on a CPU: the same numbers everywhere
             small = device.startswith("cpu") and bert in ("scratch", "none")
@@ -226,7 +226,7 @@ def new_reader(settings, task, splits):
         config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
                             max_length=settings.max_length)
     elif settings.bert != "none":
-        with named("--bert "):
+        with prefix_errors("--bert "):
             folder = find_bert(settings.bert, settings.data_dir, main_process())
         config, arrays = read_checkpoint(folder)
         reader.tokenizer = PairTokenizer.from_folder(folder, config)
@@ -235,8 +235,8 @@ def new_reader(settings, task, splits):
     if settings.bert == "none":
         learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
         texts = [text for name in learned for pair in splits[name] for text in (pair.a, pair.b)]
-        with named("--glove "):
-            say(reader.learn_words(texts, settings.glove, settings.seed))
+        with prefix_errors("--glove "):
+            print_once(reader.learn_words(texts, settings.glove, settings.seed))
     return reader, config, arrays
 
 
@@ -280,7 +280,7 @@ def build_model(settings, task, reader, config, arrays=None):
     if whole:
         model = method(config, classes, **options)
     else:
-        with named("--layers "):
+        with prefix_errors("--layers "):
             layers = read_places(settings.layers, config.num_layers)
         model = Matcher(method, config, classes, layers, **options)
     if settings.bert == "scratch":  # BERT's N(0, 0.02²) is made for 768 columns, not for 64
@@ -401,10 +401,10 @@ def train_model(settings, folder, resume=False):
             optimizer.zero_grad()
             progress.step += 1
             progress.pairs += len(batch)
-            log.take(progress.step, loss, norm, highest, overflow)
+            log.add_step(progress.step, loss, norm, highest, overflow)
             due = False
             if progress.step % LOOK == 0 or progress.step % steps == 0:
-                due = log.look(main_process() and time.monotonic() - saved > SAVE_SECONDS)
+                due = log.write_steps(main_process() and time.monotonic() - saved > SAVE_SECONDS)
                 bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
             progress.train_seconds += time.perf_counter() - begun
             if due:
@@ -418,7 +418,8 @@ def train_model(settings, folder, resume=False):
         if settings.recipe == "printed" and flat:
             progress.optimizer = "sgd"
             optimizer = make_optimizer("sgd", model, set(new), settings)
-            say(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
+            print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at "
+                       f"{SGD_RATE:g}")
     return runs.finish(run, examples, new, progress)
 
 
@@ -516,11 +517,11 @@ def use(folder, given):
     if file is not None:
         is_split = not Path(file).suffix and not Path(file).is_file()
         splits = load_pairs(run.settings, limited=False)[1] if is_split else {}
-        with named("--predict "):
+        with prefix_errors("--predict "):
             runs.predict_file(run, file, splits)
     if test:
         metrics = runs.score_test(run, load_test_splits(run.settings))
-        say(runs.table(metrics, run.task.positive))
+        print_once(runs.table(metrics, run.task.positive))
     if not test and file is None:
         runs.show_result(folder, runs.read_result(folder))
 
@@ -537,11 +538,11 @@ def start(given):
         load_test_splits(settings)  # before hours of training
     if resume is None:
         name = f"{settings.task}-{settings.model.rpartition(':')[2]}"
-        with named("--out "):
+        with prefix_errors("--out "):
             folder = machine.from_main_process(lambda: runs.new_folder(settings.out, name,
                                                                        make=True))
         settings = replace(settings, out=str(folder))
-    with runs.held(folder):
+    with runs.lock_folder(folder):
         if resume and (folder / "result.json").exists():
             result = runs.read_result(folder)
         else:
@@ -553,11 +554,11 @@ def start(given):
 
 
 def main(argv=None):
-    """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
+    """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     given = command_line().parse(argv)
     if "predict" in given and "run" not in given:
         raise ValueError("--predict needs --from RUN, a trained run")
-    with machine.joined(given):
+    with machine.torch_session(given):
         if "run" in given:
             use(given.pop("run"), given)
         else:
@@ -565,4 +566,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "train.py"))
+    sys.exit(run_command(main, "train.py"))

@@ -40,7 +40,7 @@ from bert_min import BertConfig, PairTokenizer, SelfAttention
 from support import machine, tasks
 from support.checkpoints import CONFIGS, find_file
 from support.files import find_bert
-from support.options import Arguments, guarded, named
+from support.options import Arguments, prefix_errors, run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
 from support.runs import Run, align, loss_sum
@@ -183,7 +183,7 @@ def read_sizes(bert, options):
     """BertConfig of one of SHAPES, or of the folder of a model."""
     if bert in SHAPES:
         return BertConfig(*SHAPES[bert])
-    with named("--bert "):
+    with prefix_errors("--bert "):
         return BertConfig.from_json(find_file(find_bert(bert, options["data_dir"]), *CONFIGS))
 
 
@@ -382,7 +382,7 @@ def read_options(argv):
     for model in options["models"]:
         if train.Settings(model=model).method.READS == "words":
             raise ValueError(f"--models {model}: it reads words, no packed pairs as the others do")
-    with named("--"):
+    with prefix_errors("--"):
         options["device"] = machine.find_device(options["device"])
     return options
 
@@ -399,7 +399,7 @@ def processor():
 def main(argv=None):
     """Measures and prints the sections. Raises ValueError or OSError for a user's mistake."""
     options = read_options(argv)
-    with machine.joined(options):
+    with machine.torch_session(options):
         measure(options)
 
 
@@ -415,4 +415,4 @@ def measure(options):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.bench"))
+    sys.exit(run_command(main, "experiments.bench"))

@@ -30,10 +30,10 @@ import train
 from bert_min import BertConfig
 from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
 from support import machine, runs, tasks
-from support.checkpoints import CONFIGS, find_file, listed
+from support.checkpoints import CONFIGS, find_file, join_names
 from support.files import find_bert, read_json, write_json, write_whole
-from support.machine import main_process, say
-from support.options import Arguments, guarded, named, nearest
+from support.machine import main_process, print_once
+from support.options import Arguments, nearest, prefix_errors, run_command
 from support.pairs import load_pairs, load_test_splits
 from support.words import Vocabulary
 
@@ -99,10 +99,10 @@ def saved_group(folder, given):
     for name in given.keys() - {"device", "workers", "data_dir", "test"}:
         raise ValueError(f"--{name.replace('_', '-')}: the group in {folder} has its own; leave it "
                          f"out")
-    with named(f"{Path(folder, FILE)}: "):
+    with prefix_errors(f"{Path(folder, FILE)}: "):
         runs.typed({"shared": dict, "seeds": list[int], "test": bool}, group)
         if unknown := group["shared"].keys() - known.keys():
-            raise ValueError(f"shared: {listed(sorted(unknown))} is no setting of this code")
+            raise ValueError(f"shared: {join_names(sorted(unknown))} is no setting of this code")
         runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
     models = [x for name, *values in group["vary"] for x in values if name == "model"]
     models = map(str, [*models, group["shared"].get("model", "")])
@@ -129,7 +129,7 @@ GROUP = {"vary": list[list], "runs": list[{
 def read_group(path):
     """The group of a comparison.json. Raises ValueError naming the file."""
     content = read_json(path)
-    with named(f"{path}: "):
+    with prefix_errors(f"{path}: "):
         group = runs.typed(GROUP, content)
         if not group["vary"] or any(len(values) < 2 for values in group["vary"]):
             raise ValueError("vary: expected settings, each with its values")
@@ -168,7 +168,8 @@ def share_out(models, shared):
         if len(errors) == len(models):
             raise errors[models[-1]]
         if errors:
-            say(f"--{name} {shared[name]}: left out for {', '.join(errors)}, which cannot take it")
+            print_once(f"--{name} {shared[name]}: left out for {', '.join(errors)}, which cannot "
+                       f"take it")
     return taken
 
 
@@ -196,7 +197,7 @@ def check_model(settings):
     if settings.bert == "scratch":
         config = BertConfig(99, **train.SCRATCH_SIZES, max_length=settings.max_length)
     elif settings.bert != "none":
-        with named("--bert "):
+        with prefix_errors("--bert "):
             folder = find_bert(settings.bert, settings.data_dir, main_process())
         config = BertConfig.from_json(find_file(folder, *CONFIGS))
     if config:
@@ -222,19 +223,19 @@ def run_group(folder, group, here):
     todo = [(one, seed) for one in variants for seed in group["seeds"]]
     for number, ((values, settings), seed) in enumerate(todo, 1):
         place = folder / name_of(values, seed)
-        say(f"\nrun {number} of {len(todo)}: {place.name}")
+        print_once(f"\nrun {number} of {len(todo)}: {place.name}")
         with taken(place) as ours:
             if ours:
                 run_one(replace(settings, seed=seed, out=str(place)), group["test"])
             else:
-                say("another process trains it")
+                print_once("another process trains it")
         if main_process():
             gather_results(folder, group, variants)
     panels = make_panels(group)
     if main_process() and panels:
         write_picture(folder / "comparison.svg", panels)
     show_group(folder, group)
-    say(f"{folder} has the runs, {FILE}{' and comparison.svg' if panels else ''}")
+    print_once(f"{folder} has the runs, {FILE}{' and comparison.svg' if panels else ''}")
 
 
 def name_of(values, seed):
@@ -248,8 +249,8 @@ def taken(folder):
     """Around the work in a run's folder. -> False where a process of another command is at it"""
     with contextlib.ExitStack() as stack:
         def take():
-            with contextlib.suppress(runs.Held):
-                stack.enter_context(runs.held(folder))
+            with contextlib.suppress(runs.FolderLocked):
+                stack.enter_context(runs.lock_folder(folder))
                 return True
             return False
         yield machine.from_main_process(take)
@@ -300,14 +301,14 @@ def show_group(folder, group):
     """Prints a group's tables."""
     settings = math.prod(len(values) for _, *values in group["vary"])
     if len(group["runs"]) < settings:
-        say(f"{len(group['runs'])} of {settings} settings are finished; --resume {folder} goes on "
-            f"with what no process trains")
+        print_once(f"{len(group['runs'])} of {settings} settings are finished; --resume {folder} "
+                   f"goes on with what no process trains")
     if group["runs"]:
-        say(f"\n{format_tables(group)}\n")
+        print_once(f"\n{format_tables(group)}\n")
         chosen = dict.fromkeys(run["selection_split"] for run in group["runs"])
-        say(f"best epochs chosen on {', '.join(chosen)}")
+        print_once(f"best epochs chosen on {', '.join(chosen)}")
     if any(run.get("task") == "toy" for run in group["runs"]):
-        say("toy is a generated diagnostic; its numbers say nothing about real English")
+        print_once("toy is a generated diagnostic; its numbers say nothing about real English")
 
 
 def list_runs(folder):
@@ -316,7 +317,7 @@ def list_runs(folder):
     for log in sorted(Path(folder).rglob("log.jsonl"), key=os.path.getmtime):
         run, result = log.parent, "not finished"
         content = read_json(run / "config.json")
-        with named(f"{run / 'config.json'}: "):
+        with prefix_errors(f"{run / 'config.json'}: "):
             row = runs.typed({"settings": dict}, content)["settings"]
         if (run / "result.json").exists():
             row = runs.read_result(run)
@@ -328,7 +329,7 @@ def list_runs(folder):
         rows.append([str(run), ended, *said, result])
     if len(rows) == 1:
         raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")
-    say(runs.align(rows))
+    print_once(runs.align(rows))
 
 
 def draw_groups(file, *places):
@@ -341,7 +342,7 @@ def draw_groups(file, *places):
     if not panels:
         raise ValueError(f"--picture {file}: expected FILE.svg and groups of several settings")
     write_picture(file, panels)
-    say(f"{file}: {len(panels)} panels")
+    print_once(f"{file}: {len(panels)} panels")
 
 
 def write_picture(file, panels):
@@ -371,14 +372,14 @@ def command_line():
 
 
 def main(argv=None):
-    """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
+    """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     parser = command_line()
     given = parser.parse(argv)
     if given.keys() & {"show", "picture"}:
         if len(given) > 1:
             raise ValueError("--show and --picture go with no other option")
         return show(given)
-    with machine.joined(given):
+    with machine.torch_session(given):
         resumed = given.pop("resume", None)
         folder, group = saved_group(resumed, given) if resumed else new_group(given, parser)
         try:
@@ -389,4 +390,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.compare"))
+    sys.exit(run_command(main, "experiments.compare"))

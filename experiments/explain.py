@@ -30,7 +30,7 @@ from experiments import draw
 from priors import RELATIONS
 from support import machine
 from support.files import write_whole
-from support.options import Arguments, guarded
+from support.options import Arguments, run_command
 from support.tasks import Pair
 
 APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
@@ -322,7 +322,7 @@ def main(argv=None):
                          "to 65535 or none")
     if file and Path(file).suffix != ".svg":
         raise ValueError(f"--picture {file}: expected FILE.svg")
-    with machine.joined(given):
+    with machine.torch_session(given):
         run = train.open_run(folder, **given)
         if port is not None:
             with server(run, port) as door:
@@ -340,4 +340,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.explain"))
+    sys.exit(run_command(main, "experiments.explain"))

@@ -16,8 +16,8 @@ import train
 from support import machine, runs
 from support.curves import draw_line, svg_page, write_text
 from support.files import write_json, write_whole
-from support.machine import main_process, say
-from support.options import Arguments, guarded
+from support.machine import main_process, print_once
+from support.options import Arguments, run_command
 from support.pairs import load_pairs, load_test_splits
 
 LEFT, BAR, ROW = 210, 360, 24  # pixels: names, the longest bar, a row
@@ -67,16 +67,17 @@ def main(argv=None):
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folders, split = given.pop("runs"), given.pop("split", None)
-    with machine.joined(given):
+    with machine.torch_session(given):
         for folder in folders:
             run = train.open_run(folder, **given)
             name, found = measure(run, split)
             title = f"{run.settings.model} on {run.task.name}, {name}, seed {run.settings.seed}"
-            say(f"{folder}: {title}, {found['pairs']} pairs")
+            print_once(f"{folder}: {title}, {found['pairs']} pairs")
             if not found["changes"]:
-                say(f"{found['metric']} {100 * found['score']:.1f}; there is nothing to take out\n")
+                print_once(f"{found['metric']} {100 * found['score']:.1f}; there is nothing to "
+                           f"take out\n")
                 continue
-            say(f"{runs.influence_table(found, name)}\n")
+            print_once(f"{runs.influence_table(found, name)}\n")
             if main_process():
                 picture, place = draw_influence(title, found), run.folder / f"influence-{name}.svg"
                 write_whole(place, lambda path: path.write_text(picture, "utf-8"))
@@ -84,4 +85,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.influence"))
+    sys.exit(run_command(main, "experiments.influence"))

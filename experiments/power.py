@@ -32,9 +32,9 @@ import train
 from experiments.compare import read_group
 from experiments.report import t_below, t_quantile
 from support import runs, tasks
-from support.checkpoints import listed
-from support.machine import joined, say
-from support.options import Arguments, guarded
+from support.checkpoints import join_names
+from support.machine import print_once, torch_session
+from support.options import Arguments, run_command
 from support.pairs import load_pairs
 
 POINTS = 0.005          # what one would like to see
@@ -65,7 +65,7 @@ def find_runs(folders, models):
     absent = set(models or ()) - {model for seeds in found.values() for model in seeds}
     if absent or not found:
         raise ValueError(f"{', '.join(folders)}: expected finished runs below"
-                         f"{f', of {listed(sorted(absent))} too' if absent else ''}")
+                         f"{f', of {join_names(sorted(absent))} too' if absent else ''}")
     return found
 
 
@@ -123,7 +123,7 @@ def read_scores(files, against, models, split):
                 found.append(dict(zip(run["seeds"], values, strict=True)))
     if not keys:
         raise ValueError(f"{', '.join(files)}: expected groups of several models"
-                         f"{f', some of {listed(models)}' if models else ''}"
+                         f"{f', some of {join_names(models)}' if models else ''}"
                          f"{f', with scores of --split {split}' if split else ''}")
     return keys, found
 
@@ -268,7 +268,7 @@ def as_interval(low, high):
 # ---- The command line ---------------------------------------------------------------------------
 
 def main(argv=None):
-    """The command line. Raises ValueError or OSError for what `guarded` shows in one line."""
+    """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     parser = Arguments("python -m experiments.power", __doc__, "RUNS ...")
     parser.add_argument("places", nargs="+", metavar="RUNS",
                         help="folders with runs below them, or files of groups")
@@ -288,14 +288,14 @@ def main(argv=None):
     else:
         changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
         models = models and [against, *models]
-        with joined(given):
+        with torch_session(given):
             found = find_runs(places, models)
             cells = read_cells(found, against, split, changes, models or [against])
         keys = [cell[0] for cell in cells]
         found = [dict(zip(seeds, differences(*cell))) for _, *cell, seeds in cells]
         drawn = bootstrap(cells, given["resamples"])
-    say(format_rows(rows_of(keys, found, drawn)))
+    print_once(format_rows(rows_of(keys, found, drawn)))
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.power"))
+    sys.exit(run_command(main, "experiments.power"))

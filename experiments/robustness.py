@@ -40,7 +40,7 @@ import train
 from priors import FUNCTION_WORDS, WordNet
 from support import machine
 from support.files import write_json
-from support.options import Arguments, guarded, named
+from support.options import Arguments, prefix_errors, run_command
 from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
@@ -709,9 +709,9 @@ def main(argv=None):
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folder, translations = given.pop("run"), given.pop("translations", None)
-    with named("--translations "):
+    with prefix_errors("--translations "):
         translations = translations and read_translations(translations)
-    with machine.joined(given):
+    with machine.torch_session(given):
         run = train.open_run(folder, **given)
         _, splits = load_pairs(run.settings, limited=False)
         result = measure_robustness(run, splits, translations)
@@ -722,4 +722,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.robustness"))
+    sys.exit(run_command(main, "experiments.robustness"))

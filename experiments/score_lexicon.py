@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from priors import RELATIONS, WordNet, relation_matrix
-from support.options import Arguments, guarded
+from support.options import Arguments, run_command
 from support.parser import load_parser
 from support.parses import parse_texts
 from support.tasks import load_task
@@ -87,4 +87,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.score_lexicon"))
+    sys.exit(run_command(main, "experiments.score_lexicon"))

@@ -16,7 +16,7 @@ from collections import Counter
 from experiments.train_parser import find_treebank, read_columns, score_parser, word_kinds
 from priors import load_wordnet
 from support.conllu import read_conllu
-from support.options import Arguments, guarded
+from support.options import Arguments, run_command
 from support.parser import PARSER, load_parser
 from support.parses import parse_texts
 from support.tasks import load_task
@@ -144,4 +144,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.score_parser"))
+    sys.exit(run_command(main, "experiments.score_parser"))

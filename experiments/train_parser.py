@@ -25,7 +25,7 @@ from tqdm import tqdm
 from priors import load_wordnet
 from support.conllu import FORM, HEAD, RELATION, TAG, read_conllu
 from support.files import write_json
-from support.options import Arguments, guarded
+from support.options import Arguments, run_command
 from support.parser import Parser, length_batches, load_parser, save_parser
 from support.words import read_vectors
 
@@ -297,4 +297,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.train_parser"))
+    sys.exit(run_command(main, "experiments.train_parser"))

@@ -15,7 +15,7 @@ import torch
 import train
 from support import runs
 from support.files import read_json, write_json
-from support.options import Arguments, guarded
+from support.options import Arguments, run_command
 from support.pairs import load_pairs
 
 
@@ -51,4 +51,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "experiments.train_toy"))
+    sys.exit(run_command(main, "experiments.train_toy"))

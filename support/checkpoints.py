@@ -47,7 +47,7 @@ TEXT_BYTES = 1 << 24  # of JSON and of a vocabulary; RoBERTa's has 2 ** 20
 
 # ---- Files and findings -------------------------------------------------------------------------
 
-def brief(found):
+def shorten(found):
     """An error, or a value, as a short piece of one line."""
     if isinstance(found, Exception):
         text = getattr(found, "strerror", None) or str(found)
@@ -59,10 +59,10 @@ def brief(found):
     return text if len(text) < 100 else text[:97] + "..."
 
 
-def listed(names, most=8):
+def join_names(names, most=8):
     """The first names with commas, and how many more there are; as brief as an error needs it."""
     names = [str(name) for name in names]
-    shown = [name if name.isprintable() and len(name) < 100 else brief(name) for name in names]
+    shown = [name if name.isprintable() and len(name) < 100 else shorten(name) for name in names]
     more = f", ... ({len(names) - most} more)" if len(names) > most else ""
     return (", ".join(shown[:most]) or "nothing") + more
 
@@ -93,7 +93,7 @@ def read_bytes(path, most=math.inf, count=-1):
         file_size(path, most)
         return np.fromfile(path, np.uint8, count)  # not mapped: a map would change with the file
     except OSError as error:
-        raise ValueError(f"{path}: expected a file to read whole, found {brief(error)}; correct "
+        raise ValueError(f"{path}: expected a file to read whole, found {shorten(error)}; correct "
                          "the name, or download it again") from error
 
 
@@ -101,7 +101,7 @@ def check_distinct(names):
     """Raise ValueError where one of the names is there twice."""
     doubled = [name for name, n in Counter(names).items() if n > 1]
     if doubled:
-        raise ValueError(f"{listed(doubled)} twice")
+        raise ValueError(f"{join_names(doubled)} twice")
 
 
 def check_zip(members, most):
@@ -126,7 +126,7 @@ def find_file(folder, *patterns):
     for pattern in patterns:
         for path in sorted(folder.glob(pattern)):
             return path
-    found = listed(sorted(path.name for path in folder.iterdir() if path.exists()))
+    found = join_names(sorted(path.name for path in folder.iterdir() if path.exists()))
     raise ValueError(f"{folder}: expected {' or '.join(patterns)}, found {found}; add the missing "
                      "file, or remove the folder to download it again")
 
@@ -137,7 +137,7 @@ def read_json(path, most=TEXT_BYTES):
     try:
         return _json_object(raw)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected a JSON object, found {brief(error)}; correct or "
+        raise ValueError(f"{path}: expected a JSON object, found {shorten(error)}; correct or "
                          "restore it") from error
 
 
@@ -178,14 +178,14 @@ def read_config(path, make=dict):
                          ("position_embedding_type", ("absolute",))):
         if settings[key] not in allowed:
             raise ValueError(f"{path}: {key} must be {' or '.join(allowed)}, got "
-                             f"{brief(settings[key])}; give the folder of another model")
+                             f"{shorten(settings[key])}; give the folder of another model")
     fields = {field: settings[key] for field, key in FIELDS.items() if key in settings}
     kind, positions = settings["model_type"], settings["max_position_embeddings"]
     # RoBERTa counts positions from pad_token_id + 1, BERT from 0
     pad = settings.get("pad_token_id", 1) if kind == "roberta" else -1
     if type(positions) is not int or type(pad) is not int:
         raise ValueError(f"{path}: max_position_embeddings and pad_token_id must be integers, got "
-                         f"{brief(positions)} and {brief(pad)}; correct them")
+                         f"{shorten(positions)} and {shorten(pad)}; correct them")
     if "lower_case" not in fields:
         fields["lower_case"] = kind == "bert" and _folder_lowers(path.parent)
     fields |= {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
@@ -201,7 +201,7 @@ def check_config(fields):
     """
     def check(name, holds, needed):
         if not holds:
-            raise ValueError(f"BertConfig: {name} must be {needed}, got {brief(fields[name])}; "
+            raise ValueError(f"BertConfig: {name} must be {needed}, got {shorten(fields[name])}; "
                              "correct the setting")
 
     for name, most in SIZES.items():
@@ -242,7 +242,7 @@ def _folder_lowers(folder):
     stated = read_json(settings).get("do_lower_case") if settings.exists() else None
     if not isinstance(stated, (bool, type(None))):
         raise ValueError(
-            f"{settings}: do_lower_case must be true or false, got {brief(stated)}; correct it")
+            f"{settings}: do_lower_case must be true or false, got {shorten(stated)}; correct it")
     if stated is None and (folder / "vocab.txt").exists():
         pieces = read_vocabulary(folder / "vocab.txt")
         return not any(piece != piece.lower() for piece in pieces if piece[:1] != "[")
@@ -255,7 +255,7 @@ def _lines(path):
         text = read_bytes(path, TEXT_BYTES).tobytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}: expected text in UTF-8, found {brief(error)}; download it again") from error
+            f"{path}: expected text in UTF-8, found {shorten(error)}; download it again") from error
     if "\r" in text:
         number = text[:text.index("\r")].count("\n") + 1
         raise ValueError(f"{path}, line {number}: expected line feeds alone, found a carriage "
@@ -269,10 +269,10 @@ def read_vocabulary(path):
     for number, piece in enumerate(_lines(path), 1):
         if ids.setdefault(piece, number - 1) != number - 1:
             raise ValueError(f"{path}, line {number}: expected another piece, found "
-                             f"{brief(piece)} as in line {ids[piece] + 1}; download it again")
+                             f"{shorten(piece)} as in line {ids[piece] + 1}; download it again")
     if lacking := [piece for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if piece not in ids]:
-        raise ValueError(f"{path}: expected BERT's special pieces, found no {listed(lacking)}; use "
-                         "the vocabulary that came with the weights")
+        raise ValueError(f"{path}: expected BERT's special pieces, found no {join_names(lacking)}; "
+                         f"use the vocabulary that came with the weights")
     return ids
 
 
@@ -291,14 +291,14 @@ def read_bpe(vocabulary, merges):
             continue
         if len(pair) != 2 or not ids.keys() >= {*pair, "".join(pair)}:
             raise ValueError(f"{merges}, line {number}: expected two pieces of {vocabulary.name} "
-                             f"that make a third, found {brief(line)}; download both again")
+                             f"that make a third, found {shorten(line)}; download both again")
         pairs.append(pair)
     made, special = {"".join(pair) for pair in pairs}, r"<.+>|\[.+\]|madeupword\d+"
     lost = [piece for piece in ids if len(piece) > 1 and piece not in made
             and not re.fullmatch(special, piece)]
     if lost or len(made) < len(pairs):
         raise ValueError(f"{merges}: expected one line for each longer piece of "
-                         f"{vocabulary.name}, found none for {listed(lost)}, or two of one; "
+                         f"{vocabulary.name}, found none for {join_names(lost)}, or two of one; "
                          "download both again")
     return ids, pairs
 
@@ -356,8 +356,8 @@ def read_arrays(folder):
     for name, array in readers[path.suffix](path).items():
         ours = our_name(name)
         if ours in arrays:
-            raise ValueError(f"{path}: expected one tensor for {listed([ours])}, found "
-                             f"{listed([name])} as a second; remove one")
+            raise ValueError(f"{path}: expected one tensor for {join_names([ours])}, found "
+                             f"{join_names([name])} as a second; remove one")
         if ours is not None:  # a kernel is TensorFlow's, stored from inputs to outputs
             arrays[ours] = array.T if name.endswith("kernel") else array
     return arrays
@@ -368,14 +368,14 @@ def _check_place(name, shape, *place):
     counts = [n for n in (*shape, *place) if type(n) is int and 0 <= n < 1 << 40]
     if len(counts) < len(shape) + len(place) or not (
             len(shape) <= 8 and math.prod(max(n, 1) for n in shape) < 1 << 60):
-        raise ValueError(f"{listed([name])} of shape {brief(shape)} at {brief(place)}")
+        raise ValueError(f"{join_names([name])} of shape {shorten(shape)} at {shorten(place)}")
 
 
 def _tensor(name, raw, dtype, shape):
     """Bytes -> array. `V2` stands for bfloat16, which numpy lacks."""
     needed = math.prod(shape) * np.dtype(dtype).itemsize
     if len(raw) != needed:
-        raise ValueError(f"{len(raw)} bytes, not {needed}, for {listed([name])} {shape}")
+        raise ValueError(f"{len(raw)} bytes, not {needed}, for {join_names([name])} {shape}")
     if dtype == "V2":  # the upper half of a float32
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
     array = raw.view(dtype).reshape(shape)
@@ -411,13 +411,13 @@ def read_safetensors(path):
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             dtype, shape, (start, end) = (entry[x] for x in ("dtype", "shape", "data_offsets"))
             if str(dtype) not in SAFE_DTYPES or start != at:
-                raise ValueError(f"{listed([name])}, dtype {brief(dtype)}, bytes {start} to {end} "
-                                 f"behind {at}")
+                raise ValueError(f"{join_names([name])}, dtype {shorten(dtype)}, bytes {start} to "
+                                 f"{end} behind {at}")
             arrays[name], at = _tensor(name, body[start:end], SAFE_DTYPES[dtype], shape), end
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
-                         f"{', '.join(SAFE_DTYPES)}, one behind the other, found {brief(error)} in "
-                         f"a file of {size}; truncated, damaged or a Git LFS pointer: "
+                         f"{', '.join(SAFE_DTYPES)}, one behind the other, found {shorten(error)} "
+                         f"in a file of {size}; truncated, damaged or a Git LFS pointer: "
                          "download it again") from error
     return arrays
 
@@ -429,7 +429,7 @@ def load_torch(path):
             archive = zipfile.ZipFile(file)
             check_zip(archive.infolist(), file_size(path))
             if damaged := archive.testzip():  # torch does not look at the CRCs
-                raise ValueError(f"another CRC of {brief(damaged)}")
+                raise ValueError(f"another CRC of {shorten(damaged)}")
     with warnings.catch_warnings():  # what they warn of is refused where it is used
         warnings.simplefilter("ignore")
         return torch.load(path, map_location="cpu", weights_only=True)
@@ -444,14 +444,14 @@ def read_pickle(path):
         for name, value in state.items():
             plain = isinstance(value, torch.Tensor) and value.layout == torch.strided
             if type(name) is not str or not plain or value.is_quantized or value.is_meta:
-                raise ValueError(f"{brief(name)}, {type(value).__name__}")
+                raise ValueError(f"{shorten(name)}, {type(value).__name__}")
         if sum(value.numel() * value.element_size() for value in state.values()) > 4 * size:
             raise ValueError(f"tensors that repeat what is in {size:,} bytes")
         half = (torch.bfloat16, torch.float16)
         return {name: (value.float() if value.dtype in half else value).detach().numpy()
                 for name, value in state.items()}
     except Exception as error:  # torch raises many kinds for a damaged file
-        reason = brief(error).split('. ')[0]  # the rest is advice to run what is in the file
+        reason = shorten(error).split('. ')[0]  # the rest is advice to run what is in the file
         raise ValueError(f"{path}: expected a dict of name -> tensor, found {reason}; "
                          "download it again") from error
 
@@ -560,7 +560,7 @@ def _stored(name, entry):
     if info.get(1) == 7:
         return None
     if info.get(1) not in TF_DTYPES or 7 in info:
-        raise ValueError(f"{listed([name])} of dtype {brief(info.get(1))}"
+        raise ValueError(f"{join_names([name])} of dtype {shorten(info.get(1))}"
                          f"{' in slices' if 7 in info else ''}")
     dims = [dim for number, dim in _fields(info.get(2, b"")) if number == 2]
     shape = tuple(dict(_fields(dim)).get(1, 0) for dim in dims)
@@ -583,7 +583,7 @@ def _tf_index(path):
         for _, handle in _block(index, index[-48 + at:]):
             for key, value in _block(index, handle):
                 if last is not None and key <= last:
-                    raise ValueError(f"{brief(key)} behind {brief(last)}")
+                    raise ValueError(f"{shorten(key)} behind {shorten(last)}")
                 entries[key.decode()], last = value, key
         header = dict(_fields(entries.pop("")))
         if header.get(2, 0) != 0:
@@ -593,7 +593,7 @@ def _tf_index(path):
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: expected the index of a little-endian, uncompressed TensorFlow "
                          f"checkpoint of whole tensors of dtypes {', '.join(map(str, TF_DTYPES))}, "
-                         f"found {brief(error)}; download it again, or save it so") from error
+                         f"found {shorten(error)}; download it again, or save it so") from error
 
 
 def read_tf_checkpoint(index):
@@ -616,7 +616,7 @@ def read_tf_checkpoint(index):
         try:
             arrays[name] = _tensor(name, raw, dtype, shape)
             if _masked_crc(raw) != crc:
-                raise ValueError(f"another CRC32C of {listed([name])}")
+                raise ValueError(f"another CRC32C of {join_names([name])}")
         except ValueError as error:
             raise ValueError(f"{file}: expected the tensors of {index.name}, found {error}; "
                              "truncated or damaged: download it again") from error

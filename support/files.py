@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import CONFIGS, WEIGHTS, brief, check_zip, find_file
+from support.checkpoints import CONFIGS, WEIGHTS, check_zip, find_file, shorten
 from support.checkpoints import read_json  # write_json's other half
 
 GOOGLE = "https://storage.googleapis.com/bert_models/"
@@ -59,7 +59,7 @@ def write_whole(path, save):
         with _whole(Path(path)) as part:
             save(part)
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
-        raise OSError(f"cannot write {path}: {brief(error)}; what was written before is whole; "
+        raise OSError(f"cannot write {path}: {shorten(error)}; what was written before is whole; "
                       "make room, or name a folder that can be written, and go on") from error
 
 
@@ -93,7 +93,7 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=None):
     except (OSError, ValueError, http.client.HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()  # it holds the connection
-        raise ValueError(f"cannot download {url}: {brief(error)}; {remedy}") from error
+        raise ValueError(f"cannot download {url}: {shorten(error)}; {remedy}") from error
 
 
 def _fetch(url, path, size, sha256, progress):
@@ -142,11 +142,11 @@ def extract(archive, folder, names=None):
                 for place, member in wanted:
                     _copy(source, member, new, place)
         except OSError as error:
-            raise ValueError(f"{archive}: cannot extract it into {folder}, found {brief(error)}; "
+            raise ValueError(f"{archive}: cannot extract it into {folder}, found {shorten(error)}; "
                              "make room, or download it again") from error
         except Exception as error:  # a damaged zip raises almost anything
-            raise ValueError(f"{archive}: expected a sound zip, found {brief(error)}; download it "
-                             "again") from error
+            raise ValueError(f"{archive}: expected a sound zip, found {shorten(error)}; download "
+                             f"it again") from error
         for name in names or ():
             os.replace(new / name, folder / name)
         if names is None:
@@ -170,7 +170,7 @@ def _wanted(source, names):
 def _copy(source, member, folder, place):
     path = (folder / place).resolve()
     if not path.is_relative_to(folder) or stat.S_ISLNK(member.external_attr >> 16):
-        raise ValueError(f"member {brief(place)}, a link or outside the folder")
+        raise ValueError(f"member {shorten(place)}, a link or outside the folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     with source.open(member) as content, open(path, "xb") as file:
         shutil.copyfileobj(content, file)

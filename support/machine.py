@@ -36,7 +36,7 @@ def main_process():
     return world()[0] == 0
 
 
-def say(*words):
+def print_once(*words):
     """Print, on one process, above a progress bar."""
     if main_process():
         tqdm.write(" ".join(map(str, words)))
@@ -111,7 +111,7 @@ def join_processes(device):
 
     Raises ValueError where there are more processes than GPUs.
     """
-    signal.signal(signal.SIGTERM, left_alone)  # torchrun sends it to those that are left
+    signal.signal(signal.SIGTERM, raise_peer_ended)  # torchrun sends it to those that are left
     wait = timedelta(days=1)  # while the first one parses
     if not (torch.cuda.is_available() and device.startswith("cuda")):
         dist.init_process_group("gloo", timeout=wait)
@@ -125,14 +125,14 @@ def join_processes(device):
     return f"cuda:{number}"
 
 
-def left_alone(*signal_and_frame):
+def raise_peer_ended(*signal_and_frame):
     """What a process says when another one has ended."""
     raise ConnectionAbortedError("another process of this run has ended, torchrun says which; "
                                  "resume from the last checkpoint")
 
 
 @contextlib.contextmanager
-def joined(given):
+def torch_session(given):
     """Around a command: meets the processes that torchrun started; `given`, its options, then has
     this one's device. torch's RuntimeErrors that are no mistake of ours become one line.
 
@@ -152,7 +152,7 @@ def joined(given):
             raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
                              "batch_size, max_length or the method's sizes") from None
         if isinstance(error, dist.DistError) or "gloo" in str(error):
-            left_alone()
+            raise_peer_ended()
         if type(error).__module__.startswith(("torch._inductor", "torch._dynamo")):
             reason = " ".join(str(error).split("\n\n")[0].split())
             raise ValueError(f"compile: torch.compile fails here ({reason}); leave it out, or "

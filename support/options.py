@@ -91,7 +91,7 @@ def nearest(word, known):
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def guarded(main, name, argv=None):
+def run_command(main, name, argv=None):
     """Runs main(argv) and returns the exit status: a user's mistake is one line and 2, Ctrl-C and
     SIGTERM are 130.
     """
@@ -104,9 +104,9 @@ def guarded(main, name, argv=None):
     except (ValueError, OSError) as error:
         said = error
         if getattr(error, "filename", None):
-            said = f"{error.filename}: {error.strerror}"
+                said = f"{error.filename}: {error.strerror}"
         elif getattr(error, "errno", None) == errno.ENOSPC:  # of a file without a name
-            said = f"{error}; make room, or let TMPDIR name another folder"
+                said = f"{error}; make room, or let TMPDIR name another folder"
         print(f"{name}: {one_line(said)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
@@ -124,7 +124,7 @@ def one_line(text, longest=600):
 
 
 @contextlib.contextmanager
-def named(prefix):
+def prefix_errors(prefix):
     """Puts the command line's word before what a lower floor says of an argument."""
     try:
         yield
@@ -231,7 +231,7 @@ def find_class(name, known):
     if name not in known and ":" not in name:
         raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
                          f"own such as mine.py:MyAttention{nearest(name, known)}")
-    with named("--model "):
+    with prefix_errors("--model "):
         method = load_class(known.get(name, name))
     if not hasattr(method, "READS"):
         raise ValueError(f"--model {name}: expected a subclass of SelfAttention, or a model that "

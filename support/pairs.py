@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 from support import tasks
-from support.checkpoints import brief
+from support.checkpoints import shorten
 from support.files import write_whole
 from support.machine import main_process
 from support.tasks import Pair, parse_label
@@ -32,7 +32,7 @@ def as_pairs(task, given):
     for pair in pairs:
         if not is_pair(pair):
             raise ValueError(f"expected pairs of two texts, such as (a, b), each perhaps with a "
-                             f"label, found {brief(pair)}")
+                             f"label, found {shorten(pair)}")
     return [x if isinstance(x, Pair) else as_pair(task, *x) for x in pairs]
 
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from support.checkpoints import are_distinct, brief, check_zip, file_size
+from support.checkpoints import are_distinct, check_zip, file_size, shorten
 from support.conllu import tree_depths
 from support.files import write_arrays
 
@@ -350,11 +350,11 @@ def load_parser(path=PARSER):
                 raise ValueError(f"distinct strings, one for each row of {weights}, missing")
         for name, weights in arrays.items():
             if weights.dtype not in ("<f2", "<f4") or not np.isfinite(weights).all():
-                raise ValueError(f"{brief(name)}, which is not of finite floats")
+                raise ValueError(f"{shorten(name)}, which is not of finite floats")
         parser = Parser(vocabulary)
         parser.load_state_dict({name: torch.from_numpy(x).float() for name, x in arrays.items()})
     except Exception as problem:   # a damaged zip file can raise almost anything
-        raise ValueError(f"{path}: expected a parser, found {brief(problem)}; check the file out "
+        raise ValueError(f"{path}: expected a parser, found {shorten(problem)}; check the file out "
                          f"again, or train one with experiments/train_parser.py") from None
     parser.fingerprint = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return parser.eval()

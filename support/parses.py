@@ -28,7 +28,7 @@ from tqdm import tqdm
 from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, format_conllu,
                             read_conllu, text_lines, tree_depths)
 from support.files import write_arrays
-from support.options import Arguments, guarded, named
+from support.options import Arguments, prefix_errors, run_command
 from support.parser import BATCH_WORDS, PARSER, PLAIN, load_parser
 
 # Axes: n words of a text
@@ -600,7 +600,7 @@ def main(argv=None):
             raise ValueError("--shard goes with FILE, not with --conllu")
         texts = text_lines(options["file"])
         texts = texts if texts[-1] else texts[:-1]   # a line feed ends the last one
-        with named("--shard: "):
+        with prefix_errors("--shard: "):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     if "conllu" in options:
@@ -644,4 +644,4 @@ def _reparse(texts, parser):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "support.parses"))
+    sys.exit(run_command(main, "support.parses"))

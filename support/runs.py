@@ -20,10 +20,10 @@ import torch
 import torch.nn.functional as F
 
 from support import curves, machine, meter, pairs as pair_files, tasks
-from support.checkpoints import brief, listed, load_torch
+from support.checkpoints import join_names, load_torch, shorten
 from support.files import read_json, write_json, write_whole
-from support.machine import main_process, say
-from support.options import named, read_places, source_of
+from support.machine import main_process, print_once
+from support.options import prefix_errors, read_places, source_of
 
 # Axes: N pairs, C classes
 
@@ -49,12 +49,12 @@ def new_folder(out, name, below="runs", make=False):
                 return folder
 
 
-class Held(ValueError):
+class FolderLocked(ValueError):
     """Another process works in a run's folder."""
 
 
 @contextlib.contextmanager
-def held(folder):
+def lock_folder(folder):
     """Around all that writes into a run's folder: no other process does so meanwhile.
 
     Makes the folder, and removes it where no run was begun in it. Ctrl-C says what goes on. Raises
@@ -71,8 +71,8 @@ def held(folder):
             if not os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
                 raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
-            raise Held(f"{folder}: another process trains there; wait for it, or name another "
-                       f"folder") from None
+            raise FolderLocked(f"{folder}: another process trains there; wait for it, or name "
+                               f"another folder") from None
         try:
             yield
         except KeyboardInterrupt:
@@ -110,11 +110,11 @@ def typed(kind, value, place=""):
     if is_dict and is_dataclass(kind):
         known = {f.name: f.type for f in fields(kind) if f.name in value or f.default is MISSING}
         if value.keys() - known.keys():
-            raise ValueError(f"{inside}{listed(sorted(value.keys() - known.keys(), key=str))}: not "
-                             f"known here; use the code that made the run")
+            raise ValueError(f"{inside}{join_names(sorted(value.keys() - known.keys(), key=str))}: "
+                             f"not known here; use the code that made the run")
         return kind(**typed(known, value, place))
     if is_dict and origin is dict:
-        return {name: typed(parts[1], x, inside + listed([name])) for name, x in value.items()}
+        return {name: typed(parts[1], x, inside + join_names([name])) for name, x in value.items()}
     if origin in (list, tuple) and isinstance(value, (list, tuple)):
         return origin(typed(parts[0], x, f"{place}[{i}]") for i, x in enumerate(value))
     fits = type(value) is kind or kind is float and type(value) is int or kind is dict and is_dict
@@ -124,7 +124,7 @@ def typed(kind, value, place=""):
     found = "nothing" if value is None else f"a {type(value).__name__}"
     wanted = "an object" if isinstance(kind, dict) else KINDS.get(origin or kind, "an object")
     raise ValueError(f"{f'{place}: ' if place else ''}expected {wanted}, found "
-                     f"{brief(value) if plain else found}; correct or restore it")
+                     f"{shorten(value) if plain else found}; correct or restore it")
 
 
 def write_inputs(folder, settings, task, new, reader, encoder, splits):
@@ -235,7 +235,7 @@ def read_config(folder, kind, model=None):
         raise ValueError(f"{folder}: no run is there; expected a folder that holds config.json, "
                          f"such as runs/toy-dafa")
     content = read_json(path)
-    with named(f"{path}: "):
+    with prefix_errors(f"{path}: "):
         content = name_class(content, model)
         config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
                         "sha256": dict[str, str] | None, "pairs": dict[str, str] | None,
@@ -259,7 +259,7 @@ def read_result(folder, name="result.json"):
     if name == "result.json" and not path.exists():
         raise ValueError(f"{path} is not there: --resume {folder} finishes the run")
     content = read_json(path)
-    with named(f"{path}: "):
+    with prefix_errors(f"{path}: "):
         result = typed(TESTED if name == "test.json" else RESULT, content)
         scores = [x for split in result["metrics"].values() for x in split.values()]
         chosen = name == "test.json" or result["metrics"].get(result["selection_split"])
@@ -278,7 +278,7 @@ def read_log(path):
     """
     events, lines = [], Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
-        with named(f"{path}:{number}: "):
+        with prefix_errors(f"{path}:{number}: "):
             try:
                 event = json.loads(line)
             except (ValueError, RecursionError):
@@ -338,7 +338,7 @@ def load_state(path):
     try:
         return load_torch(path)
     except Exception as error:  # torch raises many kinds
-        raise ValueError(f"{path}: expected a checkpoint, found {brief(error)}; train "
+        raise ValueError(f"{path}: expected a checkpoint, found {shorten(error)}; train "
                          f"again") from None
 
 
@@ -398,7 +398,7 @@ def read_checkpoint(folder, settings):
     """last.pt as save_checkpoint wrote it, a dict; progress is a Progress. ValueError names it."""
     path = Path(folder) / "last.pt"
     state = load_state(path)
-    with named(f"{path}: "):
+    with prefix_errors(f"{path}: "):
         saved = typed({"model": dict, "random": list[tuple], "progress": Progress, "scaler": dict,
                        "optimizer": {"state": dict, "param_groups": list[dict]}}, state)
         progress = saved["progress"]
@@ -427,7 +427,8 @@ def load_checkpoint(folder, saved, model, optimizer, scaler, device):
         if len(saved["random"]) == count:
             machine.restore_random_state(saved["random"][rank], device)
         else:
-            say(f"{path} is of {len(saved['random'])} processes: dropout draws other numbers now")
+            print_once(f"{path} is of {len(saved['random'])} processes: dropout draws other "
+                       f"numbers now")
         sound = len({tuple(state) for state in optimizer.state.values()}) < 2
         for p, state in optimizer.state.items():
             for name, x in state.items():
@@ -452,16 +453,16 @@ def load_weights(model, state, path):
         model.load_state_dict(state)
     except Exception as error:  # torch lists every name, or raises what is not expected
         raise ValueError(f"{path}: its weights are not those of this model as this code has it; "
-                         f"train anew, or use the code that made it ({brief(error)})") from None
+                         f"train anew, or use the code that made it ({shorten(error)})") from None
 
 
 class Log:
     """log.jsonl, one event a line, of the main process. What came after a cut run's checkpoint is
-    dropped. `loss` is that of the last step looked at.
+    dropped. `loss` is that of the last step written.
     """
 
     def __init__(self, path, progress):
-        self.path, self.taken, self.loss, kept = Path(path), [], math.nan, b""
+        self.path, self.waiting, self.loss, kept = Path(path), [], math.nan, b""
         if not main_process():
             return
         if progress.step and self.path.exists():
@@ -472,7 +473,7 @@ class Log:
                 raise ValueError(f"{path}: not the log of this run, as its sha256 says; restore "
                                  f"it, or remove it to go on without")
         elif progress.step:
-            say(f"{path} is not there: a new one begins at step {progress.step + 1}")
+            print_once(f"{path} is not there: a new one begins at step {progress.step + 1}")
         write_whole(self.path, lambda temporary: temporary.write_bytes(kept))
 
     def __call__(self, **event):
@@ -481,33 +482,33 @@ class Log:
                 with open(self.path, "a", encoding="utf-8") as file:
                     file.write(json.dumps(event) + "\n")
             except OSError as error:
-                raise OSError(f"cannot write {self.path}: {brief(error)}; make room, and --resume "
-                              f"{self.path.parent}") from None
+                raise OSError(f"cannot write {self.path}: {shorten(error)}; make room, and "
+                              f"--resume {self.path.parent}") from None
 
-    def take(self, step, loss, norm, lr, overflow):
-        """Keeps a training step's numbers where they are until `look`: a GPU goes on meanwhile.
+    def add_step(self, step, loss, norm, lr, overflow):
+        """Keeps the numbers of a training step until `write_steps`: a GPU goes on meanwhile.
 
         loss: this process's share. norm: the gradient's. lr: the highest rate. overflow: may the
         norm be infinite? Then the scaler leaves the step out.
         """
-        self.taken.append((step, loss, norm, lr, overflow))
+        self.waiting.append((step, loss, norm, lr, overflow))
 
-    def look(self, due):
-        """Logs the steps taken since the last look. -> whether a process has something `due`
+    def write_steps(self, due):
+        """Writes the steps added since the last time. -> whether a process has something `due`
 
         Raises ValueError where training has failed; what was saved before is sound.
         """
-        shares = [x for _, loss, norm, _, _ in self.taken
+        shares = [x for _, loss, norm, _, _ in self.waiting
                   for x in (loss, norm / machine.world()[1])]
         due, *sums = machine.sum_over_processes(due, *shares)
-        found = zip(self.taken, sums[::2], sums[1::2], strict=True)
+        found = zip(self.waiting, sums[::2], sums[1::2], strict=True)
         for (step, _, _, lr, overflow), loss, norm in found:
             if not (math.isfinite(loss) and (math.isfinite(norm) or overflow)):
                 raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step {step}: "
                                  f"lower --lr or --lr-new, or try --precision fp32")
             self(step=step, loss=loss, norm=norm, lr=lr)
             self.loss = loss
-        self.taken = []
+        self.waiting = []
         return bool(due)
 
 
@@ -523,8 +524,8 @@ def judge_epoch(run, examples, progress, log):
         f"{tasks.metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
         for name in run.task.metrics]
     log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
-    say(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
-        f"{', the best so far' if better else ''}")
+    print_once(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
+               f"{', the best so far' if better else ''}")
 
 
 def load_best(model, folder):
@@ -536,15 +537,17 @@ def describe(run, examples, new, steps):
     """Says what is trained on what."""
     settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
     weights = sum(p.numel() for p in run.model.parameters())
-    say(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps of "
-        f"{settings.batch_size}, {weights:,} parameters, {settings.device} {settings.precision}, "
-        f"{run.folder}\n{pair_files.describe_labels(run.task, pairs)}")
+    print_once(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps "
+               f"of {settings.batch_size}, {weights:,} parameters, {settings.device} "
+               f"{settings.precision}, {run.folder}\n{pair_files.describe_labels(run.task, pairs)}")
     if run.task.columns:
-        say(f"columns {', '.join(run.task.columns)}")
+        print_once(f"columns {', '.join(run.task.columns)}")
     if not new and settings.lr_new != settings.lr:
-        say(f"--lr-new {settings.lr_new:g} is not used: nothing is added to a trained encoder")
+        print_once(f"--lr-new {settings.lr_new:g} is not used: nothing is added to a trained "
+                   f"encoder")
     if new:
-        say(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json lists them")
+        print_once(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json "
+                   f"lists them")
 
 
 def finish(run, examples, new, progress):
@@ -583,16 +586,17 @@ def finish(run, examples, new, progress):
 
 def show_result(folder, result):
     """Prints a result, and what can be done next."""
-    say(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
-        f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on "
-        f"{result['selection_split']}\n\n{table(result['metrics'], result.get('positive'))}")
+    print_once(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
+               f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on "
+               f"{result['selection_split']}\n\n{table(result['metrics'], result.get('positive'))}")
     if (result.get("influence") or {}).get("changes"):
-        say(f"\n{influence_table(result['influence'], result['selection_split'])}")
+        print_once(f"\n{influence_table(result['influence'], result['selection_split'])}")
     if result["task"] == "toy":
-        say("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    say(f"\npython train.py --from {folder} --test               score the test split, once\n"
-        f"python train.py --from {folder} --predict pairs.tsv  label your own pairs\n"
-        f'python -m experiments.explain {folder} "A b." "C d."  what it sees in a pair')
+        print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
+    print_once(f"\npython train.py --from {folder} --test               "
+               f"score the test split, once\n"
+               f"python train.py --from {folder} --predict pairs.tsv  label your own pairs\n"
+               f'python -m experiments.explain {folder} "A b." "C d."  what it sees in a pair')
 
 
 # ---- The model in use ---------------------------------------------------------------------------
@@ -636,8 +640,8 @@ class Run:
         self.reader.look_at(pairs)
         now = getattr(self.reader.parser, "fingerprint", None)
         if now and self.parser not in (None, now):
-            say(f"{self.folder}: trained with another parser than the one that ships now; its "
-                f"answers may be worse than its result says, so train anew")
+            print_once(f"{self.folder}: trained with another parser than the one that ships now; "
+                       f"its answers may be worse than its result says, so train anew")
             self.parser = None  # said once
         return self.reader.examples(pairs)
 
@@ -757,8 +761,8 @@ def predictions_of(logits, task):
 def score_test(run, splits):
     """Scores labelled test splits and writes test.json. -> dict split -> metric -> float"""
     if (run.folder / "test.json").exists():
-        say(f"{run.folder}: test was read before, see its test.json; what was chosen since then "
-            f"was chosen on test")
+        print_once(f"{run.folder}: test was read before, see its test.json; what was chosen since "
+                   f"then was chosen on test")
     metrics = {name: run.evaluate(pairs) for name, pairs in splits.items()}
     if main_process():
         write_json(run.folder / "test.json", {"selection_split": run.task.selection,
@@ -778,7 +782,7 @@ def predict_file(run, file, splits):
         columns, rows, named_rows = tasks.read_own(file, need_label=False, likely=run.task.columns)
         pairs = tasks.make_pairs(columns, named_rows, run.task.labels, need_label=False)
         two = columns[:2]
-        say(f"columns {', '.join(two)}")
+        print_once(f"columns {', '.join(two)}")
     found = run.predict(pairs)
     ending = ".csv" if tasks.is_csv(file) else ".tsv"
     tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
@@ -788,13 +792,13 @@ def predict_file(run, file, splits):
         tables[run.folder / f"{name}.tsv"] = pair_files.glue_rows(run.task, found)
     for path, rows in tables.items() if main_process() else ():
         pair_files.write_table(path, rows)
-    say(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
+    print_once(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
     if all(pair.label is not None for pair in pairs):
         guesses = [x.answer for x in found]
         if not run.task.regression:
             guesses = [run.task.labels.index(answer) for answer in guesses]
         scores = tasks.evaluate(run.task, [pair.label for pair in pairs], guesses)
-        say(table({Path(file).name: scores}, run.task.positive))
+        print_once(table({Path(file).name: scores}, run.task.positive))
 
 
 def table(metrics, positive=None):

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import brief, file_size, listed
+from support.checkpoints import file_size, join_names, shorten
 from support.files import download, extract
 from support.options import nearest
 
@@ -190,7 +190,7 @@ def split_own(path):
             doubled = re.fullmatch(r'"([^"]*"")+[^"]*"', cell) and cell.strip('"')
             if doubled or cell.startswith('"') and line == plain[0][0]:
                 raise ValueError(f"{path}:{line}: a cell has the quotes of csv, which others lack: "
-                                 f"{brief(cell)}; quote every cell that holds a quote, or none")
+                                 f"{shorten(cell)}; quote every cell that holds a quote, or none")
     return plain
 
 
@@ -254,8 +254,8 @@ def find_columns(where, header, columns, optional, mark):
     header = [name.strip() for name in header]
     wanted = [name for name in columns if name not in optional or name in header]
     if any(header.count(name) != 1 for name in wanted):
-        raise ValueError(f"{where}: the header must name each of {listed(columns)} once (parted by "
-                         f"{mark}), found {listed(header)}")
+        raise ValueError(f"{where}: the header must name each of {join_names(columns)} once "
+                         f"(parted by {mark}), found {join_names(header)}")
     return {name: header.index(name) for name in wanted}
 
 
@@ -291,12 +291,12 @@ def parse_label(text, labels, where, also=()):
         return text
     if not labels:
         if not is_number(text):
-            raise ValueError(f"{where}: label {brief(text)} is not a finite number; this task "
+            raise ValueError(f"{where}: label {shorten(text)} is not a finite number; this task "
                              f"predicts scores")
         return float(text)
     if text not in labels:
-        raise ValueError(f"{where}: unknown label {brief(text)}; expected one of "
-                         f"{listed([*also, *labels], 12)}")
+        raise ValueError(f"{where}: unknown label {shorten(text)}; expected one of "
+                         f"{join_names([*also, *labels], 12)}")
     return labels.index(text)
 
 
@@ -327,7 +327,7 @@ def read_own(path, columns=(), need_label=True, likely=()):
                          f"{suffix or 'no ending'}")
     if columns and len(set(columns)) != 3:
         raise ValueError(f"columns: expected three names, of both sentences and the label, found "
-                         f"{listed(columns)}")
+                         f"{join_names(columns)}")
     rows = split_own(path)
     header = [name.strip() for name in rows[0][1]] if rows else []
     if likely and {*likely[:2]} <= {*header}:
@@ -352,7 +352,7 @@ def find_sentences(where, names, need_label):
     if len(two) < 2 or not bare and "label" not in names:
         raise ValueError(f"{where}: expected a header with sentence1, sentence2, label, or label "
                          f"and two others (parted by commas in .csv, else by tabs), found "
-                         f"{listed(names)}; rename them, or say which columns to take")
+                         f"{join_names(names)}; rename them, or say which columns to take")
     return *two, "label"
 
 
@@ -395,13 +395,13 @@ def class_names(path, labels):
         return ()
     for where, text in labels if numbers else ():
         if re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
-            raise ValueError(f"{where}: label {brief(text)} is not a finite number, as other "
+            raise ValueError(f"{where}: label {shorten(text)} is not a finite number, as other "
                              f"labels are; correct it, or name every class by a word")
     if len({float(text) for text in numbers}) < len(numbers):
-        raise ValueError(f"{path}: labels {listed(numbers)}: one number is written in two ways; "
-                         f"write each class in one")
+        raise ValueError(f"{path}: labels {join_names(numbers)}: one number is written in two "
+                         f"ways; write each class in one")
     if len(distinct) < 2:
-        raise ValueError(f"{path}: every label is {brief(distinct[0])}; expected at least two "
+        raise ValueError(f"{path}: every label is {shorten(distinct[0])}; expected at least two "
                          f"different ones")
     return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
 
@@ -419,8 +419,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive=""):
     texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
     labels = class_names(train_file, texts)
     if positive and positive not in labels:
-        raise ValueError(f"positive {brief(positive)}: expected one of the classes, "
-                         f"{listed(labels) if labels else 'but labels are scores'}")
+        raise ValueError(f"positive {shorten(positive)}: expected one of the classes, "
+                         f"{join_names(labels) if labels else 'but labels are scores'}")
     if len(labels) == 2:
         positive = positive or labels[1]
     metrics = ("accuracy", "f1") if positive else ("accuracy",)
@@ -628,8 +628,8 @@ def find_edition(name, folder):
     if not source.other or not here or all((folder / x).exists() for x in source.splits.values()):
         return source
     if lacking:
-        raise FileNotFoundError(f"task {name!r}: {folder} has {listed(here)} and lacks "
-                                f"{listed(lacking)}; put there {name_tables(source)}")
+        raise FileNotFoundError(f"task {name!r}: {folder} has {join_names(here)} and lacks "
+                                f"{join_names(lacking)}; put there {name_tables(source)}")
     return other
 
 

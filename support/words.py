@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import are_distinct, brief
+from support.checkpoints import are_distinct, shorten
 from support.files import read_json, write_json
 
 # Axes: n words, c characters of a word
@@ -89,7 +89,7 @@ class Vocabulary:
         letters = are_distinct(characters, 1) and "" not in characters
         if not (sound and are_distinct(words) and letters):
             raise ValueError(f"{path}: expected distinct words and characters, and a width up to "
-                             f"10,000 or null, found {brief(saved)}; train again")
+                             f"10,000 or null, found {shorten(saved)}; train again")
         return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import train
-from support.options import guarded
+from support.options import run_command
 from support.pairs import load_pairs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,7 +59,7 @@ def gentle(model, sizes=""):
 
 def command(*args):
     """Exit status of train.py."""
-    return guarded(train.main, "train.py", [str(arg) for arg in args])
+    return run_command(train.main, "train.py", [str(arg) for arg in args])
 
 
 def run(*args, out="run"):

@@ -7,7 +7,7 @@ import torch
 
 from experiments import bench
 from small_runs import TINY
-from support.options import guarded
+from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 METHODS = ["bert", "dabert", "dafa", "knowledge", "ladranet", "uerbert", "syntaxbert",
@@ -16,7 +16,7 @@ METHODS = ["bert", "dabert", "dafa", "knowledge", "ladranet", "uerbert", "syntax
 
 def command(args):
     """Exit status of experiments.bench on a CPU."""
-    return guarded(bench.main, "bench", [*args.split(), "--device", "cpu"])
+    return run_command(bench.main, "bench", [*args.split(), "--device", "cpu"])
 
 
 def test_the_table_of_steps(capsys):

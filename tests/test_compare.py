@@ -16,7 +16,7 @@ from experiments import compare, report
 from small_runs import OWN, ROOT, TINY, assert_same_run, at_call, interrupt, result, run
 from support import runs
 from support.files import write_json
-from support.options import guarded
+from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--vary", "model", "bert", "dafa",
@@ -27,7 +27,7 @@ RESULTS = ROOT / "tests" / "results"
 
 def command(*args):
     """Exit status of experiments.compare."""
-    return guarded(compare.main, "compare", [str(arg) for arg in args])
+    return run_command(compare.main, "compare", [str(arg) for arg in args])
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_without_options_it_is_bert_beside_dafa(faked, capsys):
 
 def test_processes_share_the_runs_of_a_group(faked, capsys):
     """A second one takes what the first does not hold; the last to finish shows all."""
-    with runs.held(Path("group/model=bert,seed=1")):
+    with runs.lock_folder(Path("group/model=bert,seed=1")):
         assert command("--seeds", "2", "--out", "group") == 0
         assert [(s.model, s.seed) for s in faked] == [("bert", 0), ("dafa", 0), ("dafa", 1)]
         printed = capsys.readouterr().out

@@ -13,7 +13,7 @@ import train
 from bert_min import Shown
 from experiments import draw, explain
 from small_runs import MODELS, OWN, ROBERTA, ROOT, of, write_pairs
-from support.options import guarded
+from support.options import run_command
 from support.parses import split_words
 
 A = 'the <b>dog</b> & "good" cat\'s book is'
@@ -160,7 +160,7 @@ def promised_by(model):
 
 def explained(a=A, b=B, *more):
     """The page that the command writes about the run in "run", taken apart."""
-    assert guarded(explain.main, "explain", ["run", a, b, *more]) == 0
+    assert run_command(explain.main, "explain", ["run", a, b, *more]) == 0
     return taken_apart(Path("run", explain.page_name(a, b)).read_text("utf-8"))
 
 
@@ -262,7 +262,7 @@ def test_served(trained):
 @pytest.mark.parametrize("given", [["a"], ["a", "b", "--serve"], ["--serve", "70000"], []], ids=str)
 def test_two_sentences_or_a_server(given, trained, capsys):
     trained(*of("dafa"), *ONCE)
-    assert guarded(explain.main, "explain", ["run", *given]) == 2
+    assert run_command(explain.main, "explain", ["run", *given]) == 2
     assert "two sentences" in capsys.readouterr().err
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from experiments import influence
 from small_runs import of, result, run
-from support.options import guarded
+from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def command(*args):
-    return guarded(influence.main, "experiments.influence", list(args))
+    return run_command(influence.main, "experiments.influence", list(args))
 
 
 def test_the_command(trained, capsys):

@@ -51,7 +51,7 @@ def test_torch_s_errors_that_are_no_mistake_of_ours():
             (compiler("no g++\nat all\n\nSet TORCHDYNAMO_VERBOSE=1"), ValueError, "no g.. at all"),
             (RuntimeError("[gloo/transport] closed"), OSError, "another process"),
             (RuntimeError("of ours"), RuntimeError, "of ours")]:
-        with pytest.raises(kind, match=word) as shown, machine.joined({}):
+        with pytest.raises(kind, match=word) as shown, machine.torch_session({}):
             raise error
         assert "\n" not in str(shown.value)
 
@@ -71,7 +71,7 @@ def watch(event, args):  # what this process opens to write, renames, makes
 import torch, torch.distributed as dist
 import train
 from support import runs
-from support.options import guarded
+from support.options import run_command
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")  # once; train.main would end it after each run
@@ -100,7 +100,7 @@ torch.nn.utils.clip_grad_norm_, runs.new_folder, runs.loss_sum = step, late, cou
 for name, args in {commands!r}.items():
     steps.clear(), pairs.clear(), dist.barrier()
     train.SAVE_SECONDS, train.LOOK = -1, 1
-    codes[name] = guarded(train.main, "train.py", args), sum(pairs), torch.initial_seed()
+    codes[name] = run_command(train.main, "train.py", args), sum(pairs), torch.initial_seed()
     here = [name for name in written if name.startswith(os.getcwd())]
     with open(f"../codes{{rank}}", "w") as file:
         json.dump([codes, here], file)
@@ -171,7 +171,7 @@ def test_a_command_takes_numbers_below_1e_38_for_0():
         torch.set_num_threads(1)
         return found
 
-    with machine.joined({}):
+    with machine.torch_session({}):
         inside = find_any()
     after = find_any()
     if not torch.set_flush_denormal(False):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.options import (Arguments, check_values, guarded, keywords_of, load_class, named,
-                             nearest, option, read_names, read_places, read_values)
+from support.options import (Arguments, check_values, keywords_of, load_class, nearest, option,
+                             prefix_errors, read_names, read_places, read_values, run_command)
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ def test_status_and_line_of_an_error(error, status, shown, capsys):
     def main(argv):
         assert argv == ["--x"]
         if error:
-            with named(""):
+            with prefix_errors(""):
                 raise error
 
-    assert guarded(main, "thing.py", ["--x"]) == status
+    assert run_command(main, "thing.py", ["--x"]) == status
     line = capsys.readouterr().err.strip()
     assert "\n" not in line and len(line) < 999 and shown in line
     assert line.startswith("thing.py: " if error else "")

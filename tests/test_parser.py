@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from experiments import train_parser
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from support import parser as parser_module
-from support.options import guarded
+from support.options import run_command
 from support.parser import Parser, load_parser, maximum_spanning_tree, save_parser
 from test_conllu import row
 
@@ -200,7 +200,7 @@ def glove(tmp_path):
 
 
 def run(*args):
-    return guarded(train_parser.main, "train_parser", list(map(str, args)))
+    return run_command(train_parser.main, "train_parser", list(map(str, args)))
 
 
 def test_training_writes_parser_and_scores(treebank, glove, tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import batches
 from support import parses
 from support.conllu import read_conllu, tree_depths
-from support.options import guarded
+from support.options import run_command
 from support.parses import Parse, join_trees, parse_texts, split_sentences, words_at
 from test_conllu import EXAMPLE, TWO, row, write  # noqa: F401
 
@@ -380,7 +380,7 @@ def asked(monkeypatch):
 
 
 def run(*args):
-    return guarded(parses.main, "support.parses", args)
+    return run_command(parses.main, "support.parses", args)
 
 
 def test_parse_a_text_file(write, asked, capsys, monkeypatch):

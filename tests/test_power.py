@@ -5,7 +5,7 @@ import pytest
 from experiments import power
 from small_runs import of, result, run
 from support.files import write_json
-from support.options import guarded
+from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 N = 40
@@ -92,7 +92,7 @@ def test_rows_of_models_and_of_all():
 
 def test_runs_of_two_models(capsys):
     def command(*args):
-        code = guarded(power.main, "power", [*args, "--resamples", "200"])
+        code = run_command(power.main, "power", [*args, "--resamples", "200"])
         return code, *capsys.readouterr()
 
     for model in ("bert", "dabert"):

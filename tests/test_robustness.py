@@ -17,7 +17,7 @@ import train
 from experiments import robustness
 from experiments.robustness import TRANSFORMATIONS, Thesaurus, label_rule, transform
 from small_runs import ChainParser, of
-from support.options import guarded
+from support.options import run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
 from support.tasks import SOURCES, Pair, Task
@@ -241,10 +241,10 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     monkeypatch.setattr(robustness, "WordNet", lambda: LEXICON)
     monkeypatch.setattr(robustness, "load_parser", ChainParser)
     capsys.readouterr()
-    assert guarded(robustness.main, "x", ["run", "--device", "cpu"]) == 0
+    assert run_command(robustness.main, "x", ["run", "--device", "cpu"]) == 0
     shown = capsys.readouterr().out
     assert "needs --translations" in shown and re.search("AddSent +refused", shown)
-    assert guarded(robustness.main, "x", ["run", "--translations", "t.tsv"]) == 0
+    assert run_command(robustness.main, "x", ["run", "--translations", "t.tsv"]) == 0
     result = json.loads(Path("run/robustness.json").read_text("utf-8"))
     found = result.pop("transformations")
     assert result == {"split": "dev", "metric": "accuracy", "seed": 0}
@@ -268,6 +268,6 @@ def test_own_parses_are_of_the_sentences_before(monkeypatch, trained):
     monkeypatch.setattr(robustness, "WordNet", lambda: LEXICON)
     monkeypatch.setattr(robustness, "load_parser", None)
     monkeypatch.setattr(batches, "load_parser", ChainParser)
-    assert guarded(robustness.main, "x", ["run", "--parses", "mine.conllu"]) == 0
+    assert run_command(robustness.main, "x", ["run", "--parses", "mine.conllu"]) == 0
     found = json.loads(Path("run/robustness.json").read_text("utf-8"))["transformations"]
     assert found["AddPunc"]["pairs"] == 1

@@ -289,7 +289,7 @@ def test_a_lock_that_another_process_made_anew(monkeypatch):
         Path("run/.lock").touch()
 
     monkeypatch.setattr(runs.fcntl, "flock", flock)
-    with pytest.raises(runs.Held, match="run: another process"), runs.held(Path("run")):
+    with pytest.raises(runs.FolderLocked, match="run: another"), runs.lock_folder(Path("run")):
         pass
 
 
@@ -307,7 +307,7 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
         assert run() == 130
     assert capsys.readouterr().err.strip().endswith("--resume run goes on")
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    with runs.held(Path("run")):
+    with runs.lock_folder(Path("run")):
         assert command("--resume", "run") == 2
         the_line(capsys, "run another process")
     assert command("--resume", "run") == 0 and not Path("run/.lock").exists()
