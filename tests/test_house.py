@@ -390,17 +390,6 @@ def test_what_pages_name_is_there(page, tmp_path, monkeypatch):
     assert {file for file in files if not (ROOT / file).exists()} <= set(old_files(page))
 
 
-def test_data_table_is_that_of_the_code():
-    rows = {row[0]: row[1:] for row in table("docs/data.md", "| `--task` | train,")[1:]}
-    rows.pop("toy (default)")
-    assert rows.keys() == tasks.SOURCES.keys()
-    for name, (pairs, labels, metrics, download) in rows.items():
-        task, size = tasks.SOURCES[name], sum(file.size for file in tasks.SOURCES[name].files)
-        assert [labels, metrics] == [str(len(task.labels) or "a score"), ", ".join(task.metrics)]
-        assert download == (f"{size / 1e6:.1f} MB" if size else "ask its authors")
-        assert ("without" in pairs) == bool(task.unlabelled)
-
-
 def test_options_table_is_that_of_the_classes():
     _, *rows = table("docs/equations.md", "| `--model` | `--printed` |")
     rows = {row[0]: row[1:] for row in rows}
@@ -413,25 +402,6 @@ def test_options_table_is_that_of_the_classes():
         with_defaults.pop("dropout", None)  # an option of its own
         assert options.read_values(sizes.replace(" ", ""), with_defaults) == with_defaults
         assert sizes.count("=") == len(with_defaults)
-
-
-def test_what_a_method_does_is_that_of_the_file():
-    """A row of docs/results.md for each setting of tests/results/influence-sick.json."""
-    rows = table("docs/results.md", "| method | options | seeds | lowest held-out loss |")[1:]
-    names = ("no prior",), ("another pair's prior", "another pair's choices"), (
-        "no method", "no re-reading")
-    settings = json.loads(source("tests/results/influence-sick.json"))
-    for row, setting in zip(rows, settings, strict=True):
-        runs = setting["runs"]
-        found = [run["influence"] for run in runs]
-        assert row[2] == ", ".join(str(run["seed"]) for run in runs)
-        assert row[3] == f"{np.mean([run['lowest_loss'] for run in runs]):.3f}"
-        assert row[4] == f"{100 * np.mean([x['score'] for x in found]):.1f}"
-        for cell, known in zip(row[6:], names, strict=True):
-            parts = [x["changes"][name] for x in found for name in known if name in x["changes"]]
-            score, share = (100 * np.mean([x[key] for x in parts]) if parts else 0.0
-                            for key in ("score", "answers"))
-            assert cell == (f"{score:.1f}, {share:.1f} %" if parts else "")
 
 
 def percent(x):
@@ -471,10 +441,3 @@ def test_tables_of_results_are_those_of_the_files(name, split):
             assert row[3] == f"{by:+.1f} ({low:+.1f} to {high:+.1f})"
         if brief:
             assert brief[column] == row[1]
-
-
-def test_requirements():
-    """Exactly the seven packages, each with a lower bound."""
-    lines = source("requirements.txt").split()
-    assert all(re.fullmatch(r"[a-z]+>=[\d.]+(,<[\d.]+)?", line) for line in lines), lines
-    assert {line.partition(">")[0] for line in lines} == PACKAGES | {"pytest", "hypothesis"}

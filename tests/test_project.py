@@ -1,16 +1,12 @@
-"""What surrounds the code: installing, CI, docs/scale.md."""
-import gc
+"""What surrounds the code: installing, CI, the adapter of docs/scale.md."""
 import re
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import batches
-from bert_min import PairTokenizer, SelfAttention
 from small_runs import ChainParser
-from support import parser, parses, tasks
+from support import parser
 
 ROOT = Path(__file__).resolve().parent.parent
 SCALE = (ROOT / "docs/scale.md").read_text("utf-8")
@@ -40,23 +36,3 @@ def test_adapter_of_an_engine(monkeypatch):
     assert names["ParseBatch"]()(batch) == batch | {
         "words": [["It", "works", "."], [], ["It"]], "tags": [["X"] * 3, [], ["X"]],
         "heads": [[0, 1, 2], [], [0]], "relations": [["root", "dep", "dep"], [], ["root"]]}
-
-
-def test_memory_of_a_pair():
-    """Bytes that a run keeps are those of docs/scale.md."""
-    found = re.search(r"(\d+) bytes a pair\s+and 1 a letter; .* needs trees, (\d+) bytes a pair "
-                      r"and (\d+) a word more", SCALE)
-    pair, tree, word = map(int, found.groups())
-    reader = batches.Reader(SelfAttention, 512, tokenizer=PairTokenizer.train(["fox"]))
-    parses.parse_texts(["fox"], ChainParser(), progress=False)  # loads what it needs
-    tracemalloc.start()
-    pairs = [tasks.Pair(f"{i} " + "fox " * 24, f"{i} fox", 1) for i in range(900)]
-    examples, _ = reader.examples(pairs), gc.collect()
-    kept = tracemalloc.get_traced_memory()[0]
-    texts = [text for x in pairs for text in (x.a, x.b)]
-    trees, _ = parses.parse_texts(texts, ChainParser(), progress=False), gc.collect()
-    added = tracemalloc.get_traced_memory()[0] - kept
-    tracemalloc.stop()
-    assert kept == pytest.approx(900 * pair + sum(map(len, texts)), rel=0.25)
-    assert examples.mapped.nbytes == 12 * sum(examples.lengths)
-    assert added == pytest.approx(900 * (tree + 27 * word), rel=0.25) and len(trees) == 1800

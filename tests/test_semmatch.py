@@ -465,14 +465,11 @@ def test_biases_stand_where_the_paper_has_them(name, printed):
 
 
 @pytest.mark.parametrize("attention, options, said", [
-    (DafaAttention, {"printed": {97}}, "printed 97: DafaAttention.*4, 6, 7, 9"),
-    (DabertAttention, {"without": {"all"}}, "without all.*: DabertAttention.*guide"),
-    (DafaAttention, {"scope": "layer"}, "DafaAttention: scope .*hidden or head.*layer"),
-    (DafaAttention, {"attention_size": 0}, "DafaAttention: attention_size .*0"),
-    (KnowledgeAttention, {"gamma": 0}, "KnowledgeAttention: gamma .*0"),
+    (DafaAttention, {"printed": {97}}, "printed 97"), (DafaAttention, {"scope": "x"}, "scope .*x"),
+    (DafaAttention, {"attention_size": 0}, "attention_size .*0"),
+    (KnowledgeAttention, {"gamma": 0}, "gamma .*0"), (SelfAttention, {"layers": ()}, "layers .*2"),
     (DabertAttention, {"without": {"affinity", "difference"}}, "affinity, difference"),
-    (SelfAttention, {"layers": (0, 7)}, "layers needs .*0 to 2.*0, 7"),
-    (SelfAttention, {"layers": ()}, "layers needs .*0 to 2.*none")])
+    (SelfAttention, {"layers": (0, 7)}, "layers .*0, 7")])
 def test_wrong_options(attention, options, said):
     with pytest.raises(ValueError, match=said) as error:
         Matcher(attention, config(), 3, **options)
