@@ -11,7 +11,6 @@ import torch
 import batches
 import priors
 import train
-from bert_min import PairTokenizer, SelfAttention
 from small_runs import ChainParser, beginning, command, losses, of, run, the_line
 from support import tasks
 from support.words import TAGS
@@ -86,18 +85,6 @@ def test_what_goes_in_is_what_the_method_asks_for():
     assert batch["prior"][0, 1, 2, priors.RELATIONS.index("synonym")] > 0  # dog, cat
     assert reader.words("the dog") == ["the", "dog"] and reader.words("") == []
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
-
-
-def test_rows_of_one_s_own_prior_are_words_of_a():
-    def depths(a, b):
-        return a.depths[1:, None] + 0.0 * b.depths[None, 1:]
-
-    method = type("Own", (SelfAttention,), {"PRIOR": depths})
-    reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog is new york"]))
-    pair = tasks.Pair("the dog is", "new york")
-    reader.look_at([pair])
-    batch, _ = reader.examples([pair]).collate([0])
-    assert batch["prior"].tolist() == [[[1, 1], [2, 2], [3, 3]]]
 
 
 def test_nothing_is_known_of_words_that_no_model_sees():

@@ -15,8 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_min import (Bert, BertConfig, PairTokenizer, SelfAttention, attention_weights,
-                      check_options, load_bert, overlapped_words, read_checkpoint)
+from bert_min import (Bert, BertConfig, PairTokenizer, attention_weights,
+                      load_bert, overlapped_words, read_checkpoint)
 from fuzz import damage, damaged, many, read_or_refuse
 from oracles import bert as oracle
 from oracles.common import softmax
@@ -90,14 +90,6 @@ def test_lower_case_is_found_out(tmp_path):
     fails(lambda: BertConfig.from_json(path), beside, "do_lower_case", "'no'")
     path.write_text(path.read_text().replace("{", '{"do_lower_case": false,', 1))
     assert not BertConfig.from_json(path).lower_case
-
-
-def test_unknown_options_are_named(monkeypatch):
-    monkeypatch.setattr(SelfAttention, "PRINTED", frozenset({2, 11}))
-    check_options(SelfAttention, {2}, ())
-    fails(lambda: check_options(SelfAttention, {3, 2}, ()), "printed 3: SelfAttention knows 2, 11;")
-    fails(lambda: check_options(SelfAttention, (), ["g"]),
-          "without g: SelfAttention knows nothing;")
 
 
 # ---- The encoder

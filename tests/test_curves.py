@@ -28,12 +28,3 @@ def test_curves_of_a_run():
     assert [y for _, y in result] == pytest.approx([bottom, curves.TOP, (curves.TOP + bottom) / 2])
     assert [dot.get("class") for dot in dots] == ["mark open", "mark", "mark open"]
     assert all(word in text for word in ("0.75", "0.25", "90", "50", "dev< accuracy", "epoch 1"))
-
-
-def test_long_short_and_no_curves():
-    """Neighbours are drawn as their mean; a log may have lost any part."""
-    many = [{"step": k + 1, "loss": float(k % 2)} for k in range(10 * curves.POINTS)]
-    (line,) = drawn(many)[1]
-    assert len(line) == curves.POINTS and len({y for _, y in line}) == 1
-    one = [{"step": 4, "epoch": 1, "split": "dev", "accuracy": 0.5}]
-    assert [len(x) for x in drawn(one)[1:]] == [1, 1] and drawn([])[1:] == ([], [])

@@ -1,7 +1,6 @@
 """support/meter.py and the `changes` of each model: what is taken out is what is said, and nothing
 else.
 """
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import train
 from bert_min import SelfAttention
 from reread import DrrNet, LadraNet
 from semmatch import Matcher
-from small_runs import MODELS, OWN, beginning, command, gentle, of, result, run
+from small_runs import MODELS, beginning, gentle, of, result, run
 from support import meter
 from support.tasks import Pair
 
@@ -184,15 +183,3 @@ def test_every_run_says_what_hangs_on_its_method(model):
     assert own["changes"]["no method"]["answers"] == pytest.approx(np.mean(others))
     assert said["score"] == result()["metrics"]["dev"]["accuracy"] and said["pairs"] == 10
     assert "score" not in found.influence([("the dog", "the cat")])
-
-
-def test_a_score_and_a_method_of_ones_own():
-    """A regression's scores move; a class of one's own is metered as it is."""
-    from small_runs import write_pairs
-    for name in ("train", "dev"):
-        write_pairs(f"{name}.tsv", 8, lambda rng, same: f"{same}.5")
-    Path("mine.py").write_text("from test_meter import Louder\n\nclass Mine(Louder):\n    pass\n")
-    assert command(*OWN, *of("mine.py:Mine"), "--layers", "all", "--out", "run") == 0
-    said = result()["influence"]
-    assert said["added"] == {"0": pytest.approx(0.5), "1": pytest.approx(0.5)}
-    assert said["metric"] == "pearson" and said["changes"]["no method"]["moved"] > 0

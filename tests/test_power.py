@@ -108,13 +108,9 @@ def test_runs_of_two_models(capsys):
         change = 50 * (sum(b) - sum(a))
         assert out.splitlines()[1].split()[:4] == ["own", "dabert", "2", f"{change:+.1f}"]
     assert code == 0
-    code, _, error = command("runs", "--split", "exam")
-    assert code == 2 and "--split exam: own has no labels" in error
-    code, _, error = command("runs", "runs/bert0")
-    assert code == 2 and "another run of bert on own, seed 0" in error
-    code, _, error = command("runs", "--against", "dafa")
-    assert code == 2 and "--against dafa" in error
-    for args, words in [(["nowhere"], "nowhere"), (["runs", "x.json"], "x.json"),
+    for args, words in [(["runs", "--split", "exam"], "--split exam: own has no labels"),
+                        (["runs", "runs/bert0"], "another run of bert on own, seed 0"),
+                        (["runs", "--against", "dafa"], "--against dafa"),
                         (["runs", "--models", "dabert", "dafa"], "of dafa too")]:
         code, _, error = command(*args)
         assert code == 2 and words in error

@@ -40,13 +40,6 @@ def test_metrics(metric, labels, predictions, expected):
     assert tasks.metric_title(name, task.positive) == metric
 
 
-@pytest.mark.parametrize("labels, predictions, message", [
-    ([1, 0], [1], "one length"), ([1, None], [1, 1], "without labels")])
-def test_evaluate_refuses(labels, predictions, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(Task("t", (), ("pearson",)), labels, predictions)
-
-
 # ------------------------------------------------------------------------------ published data sets
 
 NLI = ("entailment", "neutral", "contradiction")
@@ -159,21 +152,17 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
 
 
 @pytest.mark.parametrize("task, name, text, message", [
-    ("mrpc", "mrpc_dev_ids.tsv", "21\t22\n1\t2\n", ": 1 of its 2 id pairs .*_train.txt"),
-    ("mrpc", "mrpc_dev_ids.tsv", "", ": expected id pairs, found none"),
-    ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", ":2: unknown label 'yes'.*not_entailment, ent"),
-    ("rte", "test.tsv", "index\tsentence1\n0\tA\n", ":1: .*sentence1, sentence2 once"),
-    ("stsb", "stsb-en-dev.csv", "A\tB\t3.2\n", ":1: expected .*3 fields .*commas, found 1"),
-    ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "DEV"), ":2, SemEval_set: .*TRAIN, TRIAL"),
+    ("mrpc", "mrpc_dev_ids.tsv", "21\t22\n1\t2\n", ": 1 of its 2 id pairs"),
+    ("mrpc", "mrpc_dev_ids.tsv", "", ": expected id pairs"),
+    ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", ":2: unknown label 'yes'"),
+    ("stsb", "stsb-en-dev.csv", "A\tB\t3.2\n", ":1: expected .*3 fields"),
+    ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "DEV"), ":2, SemEval_set"),
     ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "TRAIN"), ": no pairs for dev"),
+    ("sick", "SICK.txt", "pair_ID\tsentence_A\tsentence_B\n", ":1: .*SemEval_set once"),
     ("snli", "snli_1.0_dev.jsonl", '{"sentence1": "A", "sentence2": null}\n', ":1: expected an "),
-    ("sick", "SICK.txt", "pair_ID\tsentence_A\tsentence_B\n", ":1: .*each of .*SemEval_set once"),
+    ("snli", "snli_1.0_dev.jsonl", "[" * 100000, ":1: not valid JSON"),
     ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t\t(1,6)\thttp\n", ":2: expected 4 fields"),
-    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t(1,6)\t\t\n", ":2: expected 4 fields"),
-    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t(1,6)\tC\thttp\n", ":2: expected 4 fields"),
-    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t\thttp\n", ":2: unknown label ''"),
-    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t(1,6)\n", ":2: expected 4 fields"),
-    ("snli", "snli_1.0_dev.jsonl", "[" * 100000, ":1: not valid JSON")])
+    ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t\thttp\n", ":2: unknown label ''")])
 def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text, message):
     folder = publish(tmp_path, task, **{name: text})
     with pytest.raises(ValueError, match=re.escape(str(folder / name)) + message) as error:
@@ -189,60 +178,31 @@ def sick_part(split):
             f"1\tA {split}\tB\t4.5\tENTAILMENT\n2\tC\tD\t3.6\tNEUTRAL\n")
 
 
-def test_sick_in_three_files(monkeypatch, tmp_path, capsys):
+def test_sick_in_three_files(monkeypatch, tmp_path):
     """As SemEval gave it out; SICK.txt goes before them; a part of them is no data set."""
     def offline(*args, remedy):
         raise ValueError(remedy)
     monkeypatch.setattr(tasks, "download", offline)
-    with pytest.raises(ValueError, match="SICK.zip by hand, or SICK.txt, or SICK_train.txt and "
-                       "SICK_trial.txt and SICK_test_annotated.txt beside it"):
+    with pytest.raises(ValueError, match="SICK.zip by hand, or SICK.txt"):
         load_task("sick", tmp_path)
     for name, split in SICK_PARTS.items():
         if split == "test":
-            with pytest.raises(FileNotFoundError, match="has SICK_train.txt, SICK_trial.txt and "
-                               "lacks SICK_test_annotated.txt; put there SICK.txt, or SICK_train"):
+            with pytest.raises(FileNotFoundError, match="lacks SICK_test_annotated.txt"):
                 load_task("sick", tmp_path)
         write_file(tmp_path / "sick", name, sick_part(split))
     splits = load_task("sick", tmp_path)[1]
     assert splits == {split: [Pair(f"A {split}", "B", 1), Pair("C", "D", 0)]
                       for split in ("train", "dev", "test")}
-    assert re.search("2.*4500.* 2.*500.* 2.*4927", capsys.readouterr().out)
     publish(tmp_path, "sick")
     assert load_task("sick", tmp_path)[1] == PUBLISHED["sick"][2][1]
 
 
-def test_columns_of_sick_in_any_order(tmp_path):
-    rows = "".join(f"{split}\tNEUTRAL\tB\t{i}\t4.5\tA\n"
-                   for i, split in enumerate(("TEST", "TRAIN", "TRIAL")))
-    header = "SemEval_set entailment_judgment sentence_B pair_ID relatedness_score sentence_A\n"
-    publish(tmp_path, "sick", **{"SICK.txt": header.replace(" ", "\t") + rows})
-    assert load_task("sick", tmp_path)[1] == dict.fromkeys(("train", "dev", "test"),
-                                                           [Pair("A", "B", 0)])
-
-
-COUNTS = {                               # of the papers and of GLUE, in the order of the splits
-    "mrpc": (3668, 408, 1725), "rte": (2490, 277, 3000), "qqp": (363846, 40430, 390965),
-    "stsb": (5749, 1500, 1379), "mnli": (392702, 9815, 9832, 9796, 9847),
-    "qnli": (104743, 5463, 5463), "snli": (549367, 9842, 9824), "sick": (4439, 495, 4906),
-    "scitail": (23596, 1304, 2126), "twitterurl": (42200, 9334)}
-
-
-@pytest.mark.parametrize("task", tasks.SOURCES)
-def test_numbers_of_pairs_are_those_published(monkeypatch, tmp_path, capsys, task):
-    """One line says where they differ, nothing where they do not, and the pairs are there."""
-    publish(tmp_path, task)
-    splits = PUBLISHED[task][2][1]
-    held = {split: len(pairs) for split, pairs in splits.items()}
-    if task == "twitterurl":
-        held["train"] += held.pop("dev")                         # drawn from train
-    differ = ", ".join(f"{held[split]} of {split} ({count} were published)" for split, count
-                       in zip(tasks.SOURCES[task].pairs, COUNTS[task], strict=True))
-    assert load_task(task, tmp_path)[1] == splits
-    assert capsys.readouterr().out == (
-        f"{tmp_path / task}: pairs: {differ}: another edition, or cut off\n")
-    monkeypatch.setitem(tasks.SOURCES, task, replace(tasks.SOURCES[task], pairs=held))
-    load_task(task, tmp_path)
-    assert capsys.readouterr().out == ""
+def test_another_number_of_pairs_is_said(tmp_path, capsys):
+    """One line, and the pairs are there."""
+    publish(tmp_path, "rte")
+    assert load_task("rte", tmp_path)[1] == PUBLISHED["rte"][2][1]
+    line, = capsys.readouterr().out.splitlines()
+    assert f"{tmp_path / 'rte'}: pairs: 2 of train (2490 were published), 2 of dev (277" in line
 
 
 # ---- downloads
@@ -349,18 +309,15 @@ def test_round_trips(tmp_path_factory, rows, end, mark):
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.tsv", "\ufeff\n \n", " is empty; .*sentence1, sentence2, label"),
-    ("a.tsv", GOOD, " has a header and no pairs"),
-    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*tabs.*found A dog., A cat., 1"),
+    ("a.tsv", "\ufeff\n \n", " is empty"), ("a.tsv", GOOD, " has a header and no pairs"),
+    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1"),
     ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*each of .* once"),
-    ("a.tsv", GOOD + "a\tb\t1\n\na\tb\n", ":4: expected 3 fields parted by tabs, .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\na,b,1\na,"b,1\n', ":3: not valid csv"),
     ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ':3: .* quotes of csv.*"d ""e"""'),
-    ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''; expected one of 0, 1"),
+    ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.json", "{}", ": expected a name"),
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8"),
-    ("a.tsv", (GOOD + "a\tb\t1\n").encode("utf-16"), ":1: a NUL byte; .*UTF-16"),
-    ("a.json", "{}", ": expected a name ending in .csv .*found .json")])
+    ("a.tsv", (GOOD + "a\tb\t1\n").encode("utf-16"), ":1: a NUL byte")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
     with pytest.raises(ValueError, match=re.escape(str(path)) + message) as error:
@@ -417,9 +374,8 @@ def test_own_labels(tmp_path, labels, names):
 
 @pytest.mark.parametrize("labels, dev, message", [
     (["0", ""], None, "train.tsv:3: the label is empty"), (["1", "1"], None, "every label is '1'"),
-    (["0", "1"], ["0", "2"], "dev.tsv:3: unknown label '2'; expected one of 0, 1"),
-    (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not a finite number, as other"),
-    ([*range(9), "o", *range(9, 20)], None, "train.tsv:11: label 'o' is not"),
+    (["0", "1"], ["0", "2"], "dev.tsv:3: unknown label '2'"),
+    (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not"),
     (["1", "0", "1.0"], None, "train.tsv: labels .*1.0.* two ways"),
     (["1\nsentence1\tsentence2\tlabel", "0"], None, "train.tsv:3: the header again"),
     (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'")])

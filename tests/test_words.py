@@ -76,9 +76,8 @@ SOUND = {"words": ["a", "é"], "characters": ["a", "\ud83d"], "width": 3}
 def test_a_broken_vocabulary_is_one_short_line(tmp_path):
     with pytest.raises(ValueError, match="vocabulary.json.*No such file"):
         Vocabulary.from_folder(tmp_path)
-    for change in ({"words": "ab"}, {"words": ["a", "a"]}, {"words": [["a"]]},
-                   {"characters": ["ab"]}, {"characters": [""]}, {"width": 0},
-                   {"width": 10 ** 9}, {"width": True}):
+    for change in ({"words": ["a", "a"]}, {"words": [["a"]]}, {"characters": ["ab"]}, {"width": 0},
+                   {"width": 10 ** 9}):
         (tmp_path / "vocabulary.json").write_text(json.dumps(SOUND | change))
         with pytest.raises(ValueError, match="vocabulary.json: expected distinct words[^\n]*$"):
             Vocabulary.from_folder(tmp_path)
@@ -113,11 +112,10 @@ def vectors_in(folder, content, words):
 def test_read_vectors_survives_malformed_lines(tmp_path):
     """The good lines count, in any neighbourhood; of the needed others it is said how many."""
     for content, malformed in (
-            (LINES.replace(b"\n", b" \r\n"), 0), (b"\n\n  \n" + LINES, 0),
-            (b"2 3\n" + LINES, 0), (b"cat 1 0\n" + LINES, 1), (LINES + b"the 7 7 7\n", 0),
-            (LINES + b"dog 1 2 3 4\n", 1), (LINES + b"dog 1 x 3\n", 1),
-            (LINES + b"dog 1 nan 3\n", 1), (LINES + b"caf\xe9 1 2 3\n", 0),
-            (LINES + b"dog 1 \xff 3\n", 1), (LINES + b"unread 1 2\n", 0)):
+            (LINES.replace(b"\n", b" \r\n"), 0), (b"\n  \n2 3\n" + LINES, 0),
+            (b"cat 1 0\n" + LINES, 1), (LINES + b"the 7 7 7\n", 0), (LINES + b"dog 1 x 3\n", 1),
+            (LINES + b"dog 1 2 3 4\n", 1), (LINES + b"dog 1 nan 3\n", 1),
+            (LINES + b"caf\xe9 1 2 3\nunread 1 2\n", 0)):
         assert vectors_in(tmp_path, content, "the cat dog") == (GOOD, malformed), content
 
 
@@ -139,13 +137,3 @@ def test_damaged_vectors(tmp_path_factory, changes):
     if found:
         vectors = Vocabulary.learn([["the", "cat", "of", "dog"]], found[0]).vectors
         assert np.isfinite(vectors).all() and vectors.shape[0] == 6
-
-
-def test_a_file_without_the_words_is_one_line(tmp_path):
-    for content in (b"", b"unread 1 2 3\n", b"\x1f\x8b \xff\n"):
-        with pytest.raises(ValueError, match="glove.txt: holds none of the 2 words[^\n]*$"):
-            vectors_in(tmp_path, content, "the cat")
-    (tmp_path / "binary").write_bytes(bytes(1 << 20))
-    for path in (tmp_path / "absent.txt", tmp_path / "binary"):
-        with pytest.raises(ValueError, match=f"^{path}: cannot be read[^\n]*$"):
-            read_vectors(path, {"the"}, False)
