@@ -33,7 +33,7 @@ from test_mistakes import call
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
 
 from answers import edited  # noqa: E402
-from exercises import Mistake, Task, find  # noqa: E402
+from exercises import Task, find  # noqa: E402
 
 B, H, K, L, N, M = 3, 2, 5, 7, 11, 13
 D = H * K
@@ -545,8 +545,8 @@ PLANTED = {f"{function}, {name}": (function, oracle, edit)
 
 @pytest.mark.parametrize("function, oracle, edit", PLANTED.values(), ids=PLANTED)
 def test_a_classic_mistake_makes_an_oracle_fail(function, oracle, edit, monkeypatch):
-    task = Task("", f"comparators.{function}", "", {}, (Mistake.of("", "", *edit),))
-    wrong = edited(task, task.mistakes[0].edits)
+    task = Task("", f"comparators.{function}", 1, [], (), (), (), {})
+    wrong = edited(task, zip(edit[::2], edit[1::2]))
     assert wrong, "the text does not stand exactly once in the function"
     *owner, name = task.path
     right = find(comparators, task.path)

@@ -249,16 +249,6 @@ def test_work_is_not_overwritten(made, tmp_path, capsys):
     assert "not written yet" in path.read_text("utf-8")
 
 
-def test_the_teachers_page_has_the_table():
-    """Functions, equations, mistakes, exercise by exercise."""
-    text = (ROOT / "tutorials/TEACHER.md").read_text("utf-8")
-    sections = dict(re.findall(r"^## (\w+): (.*?)(?=^## |\Z)", text, re.M | re.S))
-    assert sections.keys() == EXERCISES.keys()
-    for name, exercise in EXERCISES.items():
-        assert sections[name].startswith(f"{exercise.title}\n")
-        assert re.search(r"^Teaches: .*^Time: \d", sections[name], re.M | re.S)
-        rows = []
-        for task in exercise.tasks:
-            names = "; ".join(mistake.name.replace("|", "\\|") for mistake in task.mistakes)
-            rows.append(f"| `{task.function}` | {task.equation} | {names} |")
-        assert [line for line in sections[name].splitlines() if line.startswith("| `")] == rows
+def test_a_teacher_reads_what_an_exercise_teaches():
+    for exercise in EXERCISES.values():
+        assert re.match(r"(?s)Teaches: .*\nTime: (\d+ (hours|minutes))", exercise.about)

@@ -234,7 +234,7 @@ def test_one_mistake_costs_one_score(batch):
     """`reread`, which calls the wrong one, gets its points; the mistake is named."""
     found = rows(batch["wrong"])
     lost = [name for name, row in found.items() if row.won < row.total]
-    assert lost == ["choose"] and "mistake: tanh left out" in found["choose"].lines[0]
+    assert lost == ["choose"] and "tanh left out" in found["choose"].lines[0]
 
 
 @pytest.mark.parametrize("name, said", {

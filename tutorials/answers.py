@@ -23,7 +23,8 @@ from torch import nn
 
 import check
 import trial
-from exercises import EXERCISES, LETTERS, Draw, find, library
+from draws import LETTERS, Draw
+from exercises import EXERCISES, find, library
 from nearest import simple_edits
 
 OPTIONS = {             # the arguments with which a layer of PyTorch is made again

@@ -39,7 +39,8 @@ import answers
 import check
 import sandbox
 import trial
-from exercises import EXERCISES, LETTERS, PAGE, TITLE
+from draws import LETTERS
+from exercises import EXERCISES, PAGE, TITLE
 from make_exercise import definition, hand_out
 from open_tasks import GRADED
 from processes import Refused, answers_of, plain

@@ -20,7 +20,8 @@ from pathlib import Path
 import torch
 
 import answers
-from exercises import BLANK, EXERCISES, PAGE, ROOT, TITLE, Draw, find, library
+from draws import ROOT, Draw
+from exercises import BLANK, EXERCISES, PAGE, TITLE, find, library
 
 LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone"}
 KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it

@@ -19,7 +19,7 @@ import check  # noqa: E402
 import run_misprint  # noqa: E402
 from bert_min import BertConfig  # noqa: E402
 from differences import describe_difference, near  # noqa: E402
-from exercises import ROOT, Draw  # noqa: E402
+from draws import ROOT, Draw  # noqa: E402
 from processes import Refused, answers_of  # noqa: E402
 from semmatch import DafaAttention, spread_prior  # noqa: E402
 
