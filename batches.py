@@ -60,12 +60,13 @@ class Reader:
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary. tfidf: TfIdf of the training sentences.
-        own_parses: a CoNLL-U file in place of the shipped parser. toy: the lexicon is the toy
-            world's. workers: processes that parse, and that collate. progress: show bars.
+        own_parses: a CoNLL-U file in place of the shipped parser; parser: a function of texts. toy:
+            the lexicon is the toy world's. workers: processes that parse, and that collate.
+            progress: show bars.
     """
 
     def __init__(self, method, max_length, options=None, tokenizer=None, tfidf=None,
-                 own_parses=None, toy=False, workers=0, progress=True):
+                 own_parses=None, parser=None, toy=False, workers=0, progress=True):
         self.method, self.max_length, self.options = method, max_length, options or {}
         self.tokenizer, self.tfidf, self.own_parses, self.toy = tokenizer, tfidf, own_parses, toy
         self.workers, self.progress = workers, progress
@@ -75,7 +76,7 @@ class Reader:
             self.needs_parses = False   # the parts of speech of words are all that it wants of them
         self.parses, self.spans, self.facts = {}, {}, {}  # of each text that was looked at
         self.seen = set()  # those of them that were looked at a few at a time
-        self.parser = self.lexicon = None
+        self.parser, self.lexicon = parser, None
 
     def look_at(self, pairs):
         """Finds out what the method needs of these pairs' texts. The texts before are forgotten,

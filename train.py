@@ -33,7 +33,7 @@ from semmatch import Matcher
 from support import machine, runs, tasks
 from support.files import BERTS, find_bert
 from support.machine import main_process, print_once
-from support.options import (Arguments, check_values, find_class, keywords_of, option,
+from support.options import (Arguments, check_values, find_class, keywords_of, load_own, option,
                              prefix_errors, read_names, read_places, read_values, run_command)
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.words import Vocabulary
@@ -108,6 +108,7 @@ class Settings:
     set: str = option("", "what has no option, such as STEPS=4,KERNELS=1+2,SCOPE=head,CLIP=7.5")
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
     parses: str | None = option(None, "your own parses, CoNLL-U, not the shipped parser's")
+    parser: str | None = option(None, "your own function of texts in its place: mine.py:parse")
     test_file: str | None = option(None, "own pairs for --test")
     columns: str = option("", "their columns: a,b,label (default: as the header suggests)")
     data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
@@ -150,6 +151,8 @@ class Settings:
                 (not words or self.bert in (None, "none"), f"--bert: {self.model} reads words"),
                 (words or self.bert != "none", f"--bert none: {self.model} needs an encoder"),
                 (words or not self.glove, f"--glove: {self.model} reads pieces of words"),
+                (":" in (self.parser or ":"), f"--parser {self.parser}: expected mine.py:parse"),
+                (not self.parser or not self.parses, "--parser or --parses, not both"),
                 (fuses or self.layers == "first", f"--layers: no layer carries {self.model}"),
                 ((self.limit or 0) < 1 or self.limit % 1 == 0,
                  f"--limit {self.limit}: expected a whole number, or a share below 1"),
@@ -160,11 +163,17 @@ class Settings:
             if not holds:
                 raise ValueError(message)
         self.options()
+        self.own_parser()
 
     @property
     def method(self):
         """The class that --model names."""
         return find_class(self.model, METHODS)
+
+    def own_parser(self):
+        """The function that --parser names, or None."""
+        with prefix_errors("--parser "):
+            return self.parser and load_own(self.parser, "function")
 
     def given_by_set(self):
         """dict name -> value of --set: sizes of the method, and settings that have no option."""
@@ -256,8 +265,9 @@ def saved_reader(settings, task, folder):
 def make_reader(settings, task):
     """A batches.Reader as the settings ask for, without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, settings.options(),
-                          own_parses=settings.parses, toy=task.name == "toy",
-                          workers=settings.workers, progress=main_process())
+                          own_parses=settings.parses, parser=settings.own_parser(),
+                          toy=task.name == "toy", workers=settings.workers,
+                          progress=main_process())
 
 
 def build_model(settings, task, reader, config, arrays=None):
@@ -447,7 +457,8 @@ def set_up(settings, folder, progress, resume):
         task, splits = load_pairs(settings)
         seen = {name: splits[name] for name in seen_in_training(splits)}
         if resume:
-            new = runs.check_inputs(folder, Settings, seen, settings.model)["new_parameters"]
+            new = runs.check_inputs(folder, Settings, seen, settings.model,
+                                    settings.parser)["new_parameters"]
             reader, config = saved_reader(settings, task, folder)
             reader.look_at([pair for pairs in seen.values() for pair in pairs])
             model, _ = build_model(settings, task, reader, config)
@@ -471,18 +482,20 @@ def open_run(folder, parser=None, model=None, **changes):
     """The support.runs.Run in a folder, with the best epoch's weights.
 
     model: the class of your own that it was made with, as --model named it: a folder alone runs no
-    code. parser: your own, in place of the one that ships and of `parses`; see parse_texts in
-    support.parses. changes: of device, precision, workers, data_dir, parses. Raises ValueError
-    naming folder or file where there is none, or it is another code's or damaged.
+    code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
+    named it; it takes the place of the one that ships, and of `parses`. changes: of device,
+    precision, workers, data_dir, parses. Raises ValueError naming folder or file where there is
+    none, or it is another code's or damaged.
     """
     folder = Path(folder)
-    config = runs.read_config(folder, Settings, model)
+    config = runs.read_config(folder, Settings, model, parser)
     changes = {"device": None} | changes  # here, not where it was made
     if parser:
-        changes["parses"] = None
+        changes = {"parses": None, "parser": None if callable(parser) else parser} | changes
     settings, task = replace(config["settings"], **changes).complete(), config["task"]
     reader, encoder = saved_reader(settings, task, folder)
-    reader.parser = parser
+    if callable(parser):
+        reader.parser = parser
     network, _ = build_model(settings, task, reader, encoder)
     runs.load_best(network, folder)
     return runs.Run(settings, folder, task, network.to(settings.device).eval(), reader)
@@ -510,7 +523,8 @@ def command_line():
 def use(folder, given):
     """What --from does."""
     test, file = given.pop("test", False), given.pop("predict", None)
-    for name in given.keys() - {"device", "precision", "workers", "data_dir", "parses", "model"}:
+    allowed = {"device", "precision", "workers", "data_dir", "parses", "parser", "model"}
+    for name in given.keys() - allowed:
         raise ValueError(f"--{name.replace('_', '-')} belongs to training; with --from the run's "
                          f"own setting counts")
     run = open_run(folder, **given)
@@ -548,7 +562,7 @@ def start(given):
         else:
             result = train_model(settings, folder, resume and (folder / "last.pt").exists())
         if test:
-            run = open_run(folder, model=settings.model, device=settings.device)
+            run = open_run(folder, settings.parser, settings.model, device=settings.device)
             result["metrics"] |= runs.score_test(run, load_test_splits(settings))
     runs.show_result(folder, result)
 

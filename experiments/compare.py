@@ -104,11 +104,11 @@ def saved_group(folder, given):
         if unknown := group["shared"].keys() - known.keys():
             raise ValueError(f"shared: {join_names(sorted(unknown))} is no setting of this code")
         runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
-    models = [x for name, *values in group["vary"] for x in values if name == "model"]
-    models = map(str, [*models, group["shared"].get("model", "")])
-    if unsaid := {model for model in models if ":" in model} - set(own):
-        raise ValueError(f"--resume {folder}: its models are classes of somebody's own, and a "
-                         f"folder alone runs no code; if you know the files, add --own "
+    codes = [x for name, *values in group["vary"] for x in values if name in ("model", "parser")]
+    codes = map(str, [*codes, *(group["shared"].get(name) for name in ("model", "parser"))])
+    if unsaid := {code for code in codes if ":" in code} - set(own):
+        raise ValueError(f"--resume {folder}: it names code of somebody's own, and a folder "
+                         f"alone runs no code; if you know the files, add --own "
                          f"{' '.join(sorted(unsaid))}")
     group["test"] = given.pop("test", group["test"])
     return Path(folder), group
@@ -262,7 +262,7 @@ def run_one(settings, test):
     if not (folder / "result.json").exists():
         train.train_model(settings, folder, (folder / "last.pt").exists())
     if test and not (folder / "test.json").exists():
-        run = train.open_run(folder, model=settings.model, device=settings.device)
+        run = train.open_run(folder, settings.parser, settings.model, device=settings.device)
         runs.score_test(run, load_test_splits(settings))
 
 
@@ -363,7 +363,7 @@ def command_line():
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
     group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
     group.add_argument("--own", nargs="+", metavar="mine.py:M",
-                       help="with --resume: classes of your own, which a folder may not name")
+                       help="with --resume: code of your own, which a folder may not name")
     group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
     group.add_argument("--picture", nargs="+", metavar="FILE",
                        help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")

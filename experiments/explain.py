@@ -313,6 +313,7 @@ def main(argv=None):
     arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
     arguments.add_argument("--model", metavar="mine.py:M",
                            help="the class of your own that it was trained with")
+    arguments.add_argument("--parser", metavar="mine.py:F", help="your own parser, the same way")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))

@@ -277,6 +277,7 @@ def main(argv=None):
     parser.add_argument("--split", help="that is answered (default: as the best epoch was chosen)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap")
     parser.add_argument("--data-dir", help="where the data sets are now (default: as trained)")
+    parser.add_argument("--parser", metavar="mine.py:F", help="your own, that they were made with")
     given = parser.parse(argv)
     if given["resamples"] < 1:
         raise ValueError(f"--resamples {given['resamples']}: expected a number above 0")
@@ -286,7 +287,7 @@ def main(argv=None):
         keys, found = read_scores(places, against, models, split)
         drawn = np.zeros((0, len(keys)))
     else:
-        changes = {"data_dir": given["data_dir"]} if "data_dir" in given else {}
+        changes = {name: given[name] for name in ("data_dir", "parser") if name in given}
         models = models and [against, *models]
         with torch_session(given):
             found = find_runs(places, models)

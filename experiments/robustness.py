@@ -658,7 +658,8 @@ def measure_robustness(run, splits, translations=None):
     task, pairs, metric = run.task, splits[split], run.task.metrics[0]
     texts, own = {text for pair in pairs for text in (pair.a, pair.b)}, run.settings.parses
     lexicon = WordNet()
-    parses = parse_texts(texts, None if own else load_parser(), batches.CACHE, own)
+    parser = None if own else run.reader.parser or load_parser()
+    parses = parse_texts(texts, parser, batches.CACHE, own)
     guesses, found = answers(run.logits(pairs), task), {}
     run.reader.own_parses = None
     for name in tqdm(TRANSFORMATIONS, "transforming", leave=False, disable=None):
@@ -706,6 +707,7 @@ def main(argv=None):
     arguments.add_argument("--data-dir", help="where the data sets lie, if not as in training")
     arguments.add_argument("--model", metavar="mine.py:M",
                            help="the class of your own that it was trained with")
+    arguments.add_argument("--parser", metavar="mine.py:F", help="your own parser, the same way")
     arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
     given = arguments.parse(argv)
     folder, translations = given.pop("run"), given.pop("translations", None)

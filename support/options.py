@@ -232,7 +232,7 @@ def find_class(name, known):
         raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
                          f"own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
-        method = load_class(known.get(name, name))
+        method = load_own(known.get(name, name))
     if not hasattr(method, "READS"):
         raise ValueError(f"--model {name}: expected a subclass of SelfAttention, or a model that "
                          f"says of itself what it does")
@@ -240,7 +240,7 @@ def find_class(name, known):
 
 
 def source_of(place):
-    """The file of the class at "module:Class" or "path/to/file.py:Class", or None."""
+    """The file of what lies at "module:Name" or "path/to/file.py:Name", or None."""
     source = place.partition(":")[0]
     if source.endswith(".py"):
         return Path(source)
@@ -250,9 +250,9 @@ def source_of(place):
 
 
 @functools.cache
-def load_class(place):
-    """The class at "module:Class" or "path/to/file.py:Class". Raises ValueError where there is
-    none.
+def load_own(place, kind="class"):
+    """The class, or function, at "module:Name" or "path/to/file.py:Name". Raises ValueError where
+    there is none.
     """
     source, _, name = place.partition(":")
     if not source.endswith(".py"):
@@ -267,6 +267,7 @@ def load_class(place):
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(Path(source).stem, module)
         spec.loader.exec_module(module)
-    if not isinstance(getattr(module, name, None), type):
-        raise ValueError(f"{place}: {source} has no class {name}{nearest(name, vars(module))}")
-    return getattr(module, name)
+    found = getattr(module, name, None)
+    if not (isinstance(found, type) if kind == "class" else callable(found)):
+        raise ValueError(f"{place}: {source} has no {kind} {name}{nearest(name, vars(module))}")
+    return found

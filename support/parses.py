@@ -236,10 +236,12 @@ class Parse:
 def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, workers=0):
     """Parses of texts: a mapping text -> Parse. Of a longer text MAX_WORDS words are kept.
 
-    parser: parse(list of word lists) -> list of (tags, heads, relations), and fingerprint, a str
-        that changes with its weights.
-    cache: folder for the result, which gets a folder whose name depends on fingerprint,
-        CACHE_FORMAT and nltk's version, by which words differ. A text that was parsed is found
+    parser: what load_parser gives; or a function of your own that takes a list of texts, and gives
+        a Parse of each in this order, with words of its own. Of several roots all but the first
+        hang from that as parataxis.
+    cache: folder for the result, which gets a folder whose name depends on the parser's
+        `fingerprint`, a str that changes with its weights, CACHE_FORMAT and nltk's version, by
+        which words differ. Without fingerprint nothing is kept. A text that was parsed is found
         there, whatever it was parsed with. What is not gets a file for each SHARD of texts, written
         when it is whole: an interrupted call is gone on with.
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
@@ -247,7 +249,8 @@ def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, work
         also be several of them in a row.
     workers: processes that parse, beside this one, and need a cache; 0: this one does.
 
-    Raises ValueError when a text is not in conllu, or has other tokens there; OSError when a file
+    Raises ValueError when a text is not in conllu, or has other tokens there, or when what your
+    function gives is no tree over the text's characters, word by word; OSError when a file
     cannot be written or a worker ends early.
     """
     if conllu is not None:
@@ -298,9 +301,10 @@ def _in_order(texts):
 
 def _folder_of(parser, cache):
     """Where a parser's parses are kept, or None."""
-    if cache is None:
+    fingerprint = getattr(parser, "fingerprint", None)
+    if cache is None or fingerprint is None:
         return None
-    key = ascii((CACHE_FORMAT, version("nltk"), parser.fingerprint)).encode()
+    key = ascii((CACHE_FORMAT, version("nltk"), fingerprint)).encode()
     return Path(cache) / f"parses-{hashlib.sha256(key).hexdigest()[:32]}"
 
 
@@ -416,7 +420,7 @@ def _make_shards(work, workers):
                         generator=torch.Generator())   # its own: the global one is not touched
     try:
         for k, shard in enumerate(loader):
-            if isinstance(shard, OSError):
+            if isinstance(shard, Exception):
                 raise shard
             yield shard or Shard.load(work.path(k), {_key_of(work.texts(k)[0]): None})
     except RuntimeError as problem:
@@ -453,15 +457,38 @@ class _Shards(torch.utils.data.Dataset):
     def __getitem__(self, k):
         """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
         still has something to send would not end when this process is killed."""
-        arrays = _pack(_parse_in_batches(self.texts(k), self.parser))
-        arrays["keys"] = np.array([[*_key_of(text)] for text in self.texts(k)], np.uint8)
-        if not self.folder:
-            return Shard.of_arrays(arrays)
+        ask = _parse_in_batches if hasattr(self.parser, "parse") else _ask
         try:
+            arrays = _pack(ask(self.texts(k), self.parser))
+            arrays["keys"] = np.array([[*_key_of(text)] for text in self.texts(k)], np.uint8)
+            if not self.folder:
+                return Shard.of_arrays(arrays)
             self.folder.mkdir(parents=True, exist_ok=True)
             return write_arrays(self.path(k), arrays)
-        except OSError as problem:     # raised in a worker, it would come with pages of traceback
+        except (OSError, ValueError) as problem:     # out of a worker it would come with pages
             return problem
+
+
+def _ask(texts, parser):
+    """(spans, (tags, heads, relations)) of each text, by a function of the user's."""
+    rows, found = [], list(parser(texts))
+    if len(found) != len(texts):
+        raise ValueError(f"parser: expected a Parse for each of {len(texts)} texts, got "
+                         f"{len(found)}")
+    for text, parse in zip(texts, found):
+        if not isinstance(parse, Parse) or parse.text != text:
+            raise ValueError(f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
+        spans = np.array(parse.spans, np.int32).reshape(-1, 2)
+        starts, ends = spans.T
+        outside = starts.min(initial=0) < 0 or ends.max(initial=0) > len(text)
+        if outside or (starts >= ends).any() or (np.diff(spans, axis=0) < 0).any():
+            raise ValueError(f"parser: expected spans in order, within the text, none empty, got "
+                             f"{spans.tolist()}: {text!r}")
+        heads = [int(head) for head in parse.heads]
+        parse = _joined(text, spans, [(list(parse.tags), heads, list(parse.relations))])
+        parse.depths   # raises ValueError where the heads are no tree
+        rows.append((parse.spans, (parse.tags, parse.heads, parse.relations)))
+    return rows
 
 
 def _parse_in_batches(texts, parser):
@@ -503,12 +530,22 @@ def join_trees(trees):
     all_tags, all_heads, all_relations = [], [], []
     for tags, heads, relations in trees:
         before = len(all_heads)
-        root = all_heads.index(0) + 1 if before else 0
-        all_heads += [head + before if head else root for head in heads]
-        all_relations += [relation if head or not root else "parataxis"
-                          for head, relation in zip(heads, relations)]
+        all_heads += [head + before if head else 0 for head in heads]
         all_tags += tags
+        all_relations += relations
+    roots = [i for i, head in enumerate(all_heads) if not head]
+    for i in roots[1:]:
+        all_heads[i], all_relations[i] = roots[0] + 1, "parataxis"
     return all_tags, all_heads, all_relations
+
+
+def _joined(text, spans, trees):
+    """The Parse of a text whose trees are joined, up to MAX_WORDS words."""
+    tags, heads, relations = join_trees(trees)
+    heads = np.array(heads[:MAX_WORDS], np.int64)
+    heads[heads > MAX_WORDS] = 0   # a word whose head is left out hangs from ROOT
+    return Parse(text, spans[:MAX_WORDS], tuple(tags[:MAX_WORDS]), heads,
+                 tuple(relations[:MAX_WORDS]))
 
 
 def _pack(rows):
@@ -571,12 +608,8 @@ def _align(sentences, text):
                          f"text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
     spans = np.repeat(_spans(places, [len(form) for form in forms]), shared_by, axis=0)
-    tags, heads, relations = join_trees([[sentence.column(column) for column in
-                                          (TAG, HEAD, RELATION)] for sentence in sentences])
-    heads = np.array(heads[:MAX_WORDS], np.int64)
-    heads[heads > MAX_WORDS] = 0   # a word whose head is left out hangs from ROOT
-    return Parse(text, spans[:MAX_WORDS], tuple(tags[:MAX_WORDS]), heads,
-                 tuple(relations[:MAX_WORDS]))
+    return _joined(text, spans, [[sentence.column(column) for column in (TAG, HEAD, RELATION)]
+                                 for sentence in sentences])
 
 
 # ---- command line --------------------------------------------------------------------------------

@@ -144,20 +144,21 @@ def write_inputs(folder, settings, task, new, reader, encoder, splits):
     write_json(folder / "config.json", {
         "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
         "sha256": sha256_of("", own), "pairs": sha256_of_pairs(splits),
-        "own_class": sum_of_class(settings.model), "files": sha256_of(folder, written)})
+        "own_class": sum_of_source(settings.model), "own_parser": sum_of_source(settings.parser),
+        "files": sha256_of(folder, written)})
 
 
-def sum_of_class(model):
-    """The sha256 of the file of a class of one's own, or None: the model is none."""
-    file = source_of(model) if ":" in model else None
+def sum_of_source(place):
+    """The sha256 of the file of a class or function of one's own; None: this place names none."""
+    file = source_of(place) if ":" in (place or "") else None
     return next(iter(sha256_of("", [file]).values())) if file else None
 
 
-def check_inputs(folder, kind, splits, model):
+def check_inputs(folder, kind, splits, model, parser):
     """read_config's dict of a run that goes on. Raises ValueError where own files, or the pairs of
     `splits`, are not those that it was begun with.
     """
-    config = read_config(folder, kind, model)
+    config = read_config(folder, kind, model, parser)
     check_files("", config.get("sha256"), "start another run")
     found, begun = sha256_of_pairs(splits), config.get("pairs") or {}
     for split in begun:
@@ -190,7 +191,7 @@ def resumed(folder, kind, given):
 
     Raises ValueError where another one differs.
     """
-    saved = read_config(folder, kind, given.get("model"))["settings"]
+    saved = read_config(folder, kind, given.get("model"), given.get("parser"))["settings"]
     for name in given.keys() - {"device", "workers", "data_dir"}:
         if given[name] != getattr(saved, name):
             raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} has "
@@ -198,32 +199,37 @@ def resumed(folder, kind, given):
     return replace(saved, **given)
 
 
-def name_class(content, model):
-    """The content of config.json with `model` in the place of the class of one's own that it names.
+def name_own(content, model, parser):
+    """The content of config.json with `model` and `parser` in the place of code of one's own that
+    it names: a class, and a function.
 
-    A folder never names code that is run: who opens it says the class once more, wherever it lies
-    now, and its file must be that which the run was made with. Raises ValueError where it is not.
+    A folder never names code that is run: who opens it says this once more, wherever it lies now,
+    and its file must be that which the run was made with. Raises ValueError where it is not. A
+    function itself may stand for `parser`; of a run without, the parser is left alone.
     """
-    typed({"settings": {"model": str}}, content)
-    saved = content["settings"]["model"]
-    if ":" not in saved and model in (None, saved):
-        return content
-    if model is None:
-        raise ValueError(f"the model is a class of somebody's own, {saved}, and opening a folder "
-                         f"runs no code; if you know that file, say model {saved} as well")
-    if model.partition(":")[2] != saved.partition(":")[2]:
-        raise ValueError(f"model {model}: the run's is {saved}")
-    if sum_of_class(model) != content.get("own_class"):
-        raise ValueError(f"model {model}: not the file that the run was made with, as its sha256 "
-                         f"says; restore it, or train anew")
-    return content | {"settings": content["settings"] | {"model": model}}
+    typed({"settings": {"model": str, "parser": str | None}}, content)
+    said = {}
+    for name, own, sum_name in (("model", model, "own_class"), ("parser", parser, "own_parser")):
+        saved = content["settings"].get(name) or ""
+        if ":" not in saved and (own in (None, saved) or name == "parser"):
+            continue
+        said[name] = None if callable(own) else own
+        if own is None:
+            raise ValueError(f"the {name} is somebody's own, {saved}, and opening a folder runs no "
+                             f"code; if you know that file, say {name} {saved} as well")
+        if said[name] and own.partition(":")[2] != saved.partition(":")[2]:
+            raise ValueError(f"{name} {own}: the run's is {saved}")
+        if said[name] and sum_of_source(own) != content.get(sum_name):
+            raise ValueError(f"{name} {own}: not the file that the run was made with, as its "
+                             f"sha256 says; restore it, or train anew")
+    return content | {"settings": content["settings"] | said}
 
 
-def read_config(folder, kind, model=None):
+def read_config(folder, kind, model=None, parser=None):
     """config.json of a run, a dict: settings, a dataclass of this kind; task; new_parameters;
     sha256 of own files, of `pairs`, and of `files`, its own, or None.
 
-    model: the class of one's own that the run was made with; the folder alone may not name it.
+    model, parser: of one's own, that the run was made with; the folder alone may not name them.
     Raises ValueError where there is no run, or one that other code made, or it is damaged, or a
     file beside it is another one than the run was made with.
     """
@@ -236,7 +242,7 @@ def read_config(folder, kind, model=None):
                          f"such as runs/toy-dafa")
     content = read_json(path)
     with prefix_errors(f"{path}: "):
-        content = name_class(content, model)
+        content = name_own(content, model, parser)
         config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
                         "sha256": dict[str, str] | None, "pairs": dict[str, str] | None,
                         "files": dict[str, str] | None}, content)

@@ -25,9 +25,9 @@ def workplace(tmp_path, monkeypatch):
     import batches
     import priors
     from small_runs import RELATED, ChainParser, write_pairs
-    from support.options import load_class
+    from support.options import load_own
 
-    load_class.cache_clear()  # another test's mine.py
+    load_own.cache_clear()  # another test's mine.py
     monkeypatch.chdir(tmp_path)
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)

@@ -2,7 +2,6 @@
 import math
 import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import priors
 import train
 from small_runs import ChainParser, beginning, command, losses, of, run, the_line
 from support import tasks
+from support.options import load_own
 from support.words import TAGS
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -134,12 +134,36 @@ def test_own_parses_are_used(capsys):
     capsys.readouterr()
     assert command("--from", "star", "--predict", "test.tsv") == 2
     the_line(capsys, "star.conllu")
-    star = SimpleNamespace(fingerprint="star", parse=lambda sentences: [
-        (["X"] * len(words), [min(k, 1) for k in range(len(words))], ["dep"] * len(words))
-        for words in sentences])
-    opened = train.open_run("star", parser=star)
+    Path("mine.py").write_text(STARS, "utf-8")
+    assert run(*of("dafa"), "--parser", "mine.py:stars", "--epochs", "1", out="own") == 0
+    assert losses("own") == losses("star")
+    assert command("--from", "star", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
+    opened = train.open_run("star", parser=load_own("mine.py:stars", "function"))
     opened.reader.look_at([tasks.Pair("the new dog", "texts of no file")])
     assert opened.reader.parses["texts of no file"].heads.tolist() == [0, 1, 1, 1]
+
+
+# A parser of one's own, of words between spaces: each hangs from the first.
+STARS = """
+import re
+from support.parses import Parse
+
+def stars(texts):
+    for text in texts:
+        spans = [match.span() for match in re.finditer(r"\\S+", text)]
+        yield Parse(text, spans, "X" * len(spans), [min(k, 1) for k, _ in enumerate(spans)],
+                    ["dep"] * len(spans))
+"""
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--parser", "mine.py"], "--parser mine.py:parse"), (["--parser", "no.py:f"], "no.py"),
+    (["--parser", "mine.py:star"], "mine.py star stars"),
+    (["--parser", "mine.py:stars", "--parses", "mine.py"], "--parser --parses")])
+def test_parser_that_is_none(args, words, capsys):
+    Path("mine.py").write_text(STARS, "utf-8")
+    assert run(*of("dafa"), *args) == 2 and not Path("run").exists()
+    the_line(capsys, words)
 
 
 class TagParser(ChainParser):

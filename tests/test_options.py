@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.options import (Arguments, check_values, keywords_of, load_class, nearest, option,
+from support.options import (Arguments, check_values, keywords_of, load_own, nearest, option,
                              prefix_errors, read_names, read_places, read_values, run_command)
 
 
@@ -113,8 +113,8 @@ def test_status_and_line_of_an_error(error, status, shown, capsys):
 def test_classes_by_name(workplace):
     Path("own_thing.py").write_text("class Thing:\n    pass\n\nnothing = 3\n")
     for place in ("own_thing.py:Thing", f"{workplace}/own_thing.py:Thing"):
-        assert load_class(place).__name__ == "Thing" and load_class(place) is load_class(place)
-    assert load_class("support.words:Vocabulary").__module__ == "support.words"
+        assert load_own(place).__name__ == "Thing" and load_own(place) is load_own(place)
+    assert load_own("support.words:Vocabulary").__module__ == "support.words"
     for place in ("none.py:Thing", "own_thing.py:Thin", "own_thing.py:nothing", "own_thing.py:",
                   "support.nothing:Thing", "support.words:json", "..:X"):
-        says(place, load_class, place)
+        says(place, load_own, place)

@@ -369,6 +369,34 @@ def test_own_parses_that_do_not_fit(write):
     assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512   # others are cut
 
 
+@pytest.mark.parametrize("change, said", [
+    ({}, ""), ({"text": "a  b"}, "Parse of 'a b'"), ({"spans": [(0, 1), (1, 4)]}, "spans"),
+    ({"spans": [(2, 3), (0, 1)]}, "spans"), ({"spans": [(0, 0), (2, 3)]}, "spans"),
+    ({"heads": [2, 1]}, "heads"), ({"heads": [0, 3]}, "heads"), ({"tags": ["X"]}, "as many")])
+def test_a_function_is_a_parser(tmp_path, change, said):
+    """Two roots become one tree; what it gives is looked at; with a fingerprint it is kept."""
+    calls = []
+
+    def own(texts):
+        calls.extend(texts)
+        for text in texts:
+            yield Parse(**{"text": text, "spans": [(0, 1), (2, 3)], "tags": ["X", "Y"],
+                           "heads": [0, 0], "relations": ["root", "root"]} | change)
+
+    if said:
+        with pytest.raises(ValueError, match=said):
+            parse_texts(["a b"], own)
+        return
+    for fingerprint, number in ((None, 1), (None, 2), ("1", 3), ("1", 3), ("2", 4)):
+        own.fingerprint = fingerprint
+        (found,) = parse_texts(["a b"], own, tmp_path, progress=False).values()
+        assert (found.words, found.heads.tolist()) == (["a", "b"], [0, 1])
+        assert found.relations == ("root", "parataxis") and found.tags == ("X", "Y")
+        assert calls == ["a b"] * number
+    with pytest.raises(ValueError, match="of 1 texts, got 0"):
+        parse_texts(["a b"], lambda texts: [])
+
+
 # ---- command line --------------------------------------------------------------------------------
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import (OWN, ROOT, ChainParser, assert_same_run, at_call, beginning, command,
                         loaded, losses, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs, tasks
-from support.options import load_class
+from support.options import load_own
 
 pytestmark = pytest.mark.usefixtures("workplace")
 each_kind = pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
@@ -331,16 +331,20 @@ def test_losses_and_answers():
     assert found.item() == pytest.approx(by_hand + 2 * math.log(3))
 
 
-def test_opening_a_folder_runs_no_code(monkeypatch, capsys):
-    """A class of one's own is named by who opens the run, wherever the folder says it lies, and its
-    file is the one that the run was made with.
+@pytest.mark.parametrize("kind, args", [
+    ("model", of("mine.py:Mine")), ("parser", [*of("dafa"), "--parser", "mine.py:Mine"])])
+def test_opening_a_folder_runs_no_code(kind, args, capsys):
+    """A class or parser of one's own is named by who opens the run, wherever the folder says it
+    lies, and its file is the one that the run was made with.
     """
-    text = ("import pathlib\nfrom bert_min import SelfAttention\npathlib.Path('ran').touch()\n\n"
-            "class Mine(SelfAttention):\n    pass\n")
+    code = {"model": "from bert_min import SelfAttention\nclass Mine(SelfAttention):\n    pass\n",
+            "parser": "from support.parses import Parse\ndef Mine(texts):\n    return [Parse(t, "
+                      "[(0, len(t))], ['X'], [0], ['root']) for t in texts]\n"}
+    text = f"import pathlib\npathlib.Path('ran').touch()\n{code[kind]}"
     Path("mine.py").write_text(text)
-    assert run(*of("mine.py:Mine"), "--epochs", "1", "--test-file", "test.tsv") == 0
+    assert run(*args, "--epochs", "1", "--test-file", "test.tsv") == 0
     Path("ran").unlink()
-    load_class.cache_clear()
+    load_own.cache_clear()
     capsys.readouterr()
     for use in (["--predict", "test.tsv"], ["--test"], []):
         assert command("--from", "run", *use) == 2
@@ -352,17 +356,17 @@ def test_opening_a_folder_runs_no_code(monkeypatch, capsys):
     assert not Path("ran").exists()
     (Path("elsewhere")).mkdir()
     Path("mine.py").rename("elsewhere/mine.py")
-    assert train.open_run("run", model="elsewhere/mine.py:Mine").predict([("dog", "cat")])
-    assert command("--from", "run", "--model", "elsewhere/mine.py:Mine", "--test") == 0
+    assert train.open_run("run", **{kind: "elsewhere/mine.py:Mine"}).predict([("dog", "cat")])
+    assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine", "--test") == 0
     capsys.readouterr()
-    for model, said in (("bert", "run's is mine.py:Mine"), ("elsewhere/mine.py:Other", "run's is"),
+    for place, said in (("bert", "run's is mine.py:Mine"), ("elsewhere/mine.py:Other", "run's is"),
                         ("mine.py:Mine", "mine.py")):
-        assert command("--from", "run", "--model", model) == 2
+        assert command("--from", "run", f"--{kind}", place) == 2
         assert said in capsys.readouterr().err
     Path("ran").unlink()
-    load_class.cache_clear()
+    load_own.cache_clear()
     Path("elsewhere/mine.py").write_text(text + "# changed\n")
-    assert command("--from", "run", "--model", "elsewhere/mine.py:Mine") == 2
+    assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine") == 2
     the_line(capsys, "elsewhere/mine.py:Mine sha256")
     assert not Path("ran").exists(), "a file that is another one is not even begun"
 
