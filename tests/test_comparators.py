@@ -372,6 +372,34 @@ def test_larger_similarity_never_lowers_its_own_weight(seed, share, more):
     assert (after["calibrated"] >= layer.floor * after["attention"] - 1e-9).all()
 
 
+@pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
+def test_similarity_as_typeset_strengthens_the_unlike(printed):
+    """With a negative q·k the page gives an unlike word more of the weight than a synonym."""
+    layer, trace = method("uerbert", printed={"product"} if printed else ()), {}
+    q = torch.ones(1, 1, 2, K, dtype=torch.float64)
+    k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
+    found = []
+    for S in (0.0, 1.0):
+        index, segment = torch.tensor([[0, 0]]), torch.tensor([[1, 0]])
+        prior = layer.spread(torch.full((1, 1, 1), S, dtype=torch.float64), index, segment)
+        comparators.calibrated_attention(q, k, k, prior, mask, typeset=layer.typeset, trace=trace)
+        found.append(trace["calibrated"][0, 0, 1, 0].item())
+    unlike, like = found
+    assert unlike > 5 * like if printed else like > 1.5 * unlike
+
+
+def test_centring_keeps_the_gate_open_where_all_is_far():
+    """2σ(N) is 0 for all; centred, the nearer half of the keys counts, as if all were near."""
+    far_k, mask, seen = KEYS + 1e4, masks(), []
+    for keys, centred in ((far_k, False), (far_k, True), (KEYS + 1e5, True)):
+        trace = {}
+        combined_attention(Q, keys, V, mask, centred=centred, trace=trace)
+        seen.append(trace["near"][:2])
+    assert (seen[0] == 0).all() and 0.2 < seen[1][0].mean() < 0.8
+    assert (seen[1][0] > 0.5).any() and (seen[1][0] < 0.5).any()
+    same(seen[1], seen[2], 1e-9)
+
+
 def test_a_floor_of_zero_forbids():
     layer, trace, S = method("uerbert", floor=0.0), {}, known("uerbert")
     S[:, 0, 2] = 0
