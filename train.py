@@ -34,7 +34,8 @@ from support import machine, runs, tasks
 from support.files import BERTS, find_bert
 from support.machine import main_process, print_once
 from support.options import (Arguments, check_values, find_class, keywords_of, load_own, option,
-                             prefix_errors, read_names, read_places, read_values, run_command)
+                             prefix_errors, read_names, read_places, read_values, refuse,
+                             run_command)
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.words import Vocabulary
 
@@ -142,26 +143,24 @@ class Settings:
         check_values(self)
         own, words = bool(self.train_file), self.method.READS == "words"
         fuses = issubclass(self.method, SelfAttention) and self.method is not SelfAttention
-        for holds, message in [
-                (own == bool(self.dev_file), "--train-file and --dev-file go together"),
-                (not own or self.task in ("toy", "own"), f"--task {self.task} has its own files"),
-                (own or self.task != "own", "--task own needs --train-file and --dev-file"),
-                (own or not (self.test_file or self.columns or self.positive),
-                 "--test-file, --columns and POSITIVE need --train-file and --dev-file"),
-                (not words or self.bert in (None, "none"), f"--bert: {self.model} reads words"),
-                (words or self.bert != "none", f"--bert none: {self.model} needs an encoder"),
-                (words or not self.glove, f"--glove: {self.model} reads pieces of words"),
-                (":" in (self.parser or ":"), f"--parser {self.parser}: expected mine.py:parse"),
-                (not self.parser or not self.parses, "--parser or --parses, not both"),
-                (fuses or self.layers == "first", f"--layers: no layer carries {self.model}"),
-                ((self.limit or 0) < 1 or self.limit % 1 == 0,
-                 f"--limit {self.limit}: expected a whole number, or a share below 1"),
-                (self.recipe == "ours" or self.model in PRINTED_RECIPES,
-                 f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has"),
-                (self.recipe == "ours" or "weight_decay" not in self.given_by_set(),
-                 "--recipe printed: the decay is Eq. (9)'s; leave out WEIGHT_DECAY")]:
-            if not holds:
-                raise ValueError(message)
+        printed = self.recipe == "printed"
+        refuse(own != bool(self.dev_file), "--train-file and --dev-file go together")
+        refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
+        refuse(self.task == "own" and not own, "--task own needs --train-file and --dev-file")
+        refuse((self.test_file or self.columns or self.positive) and not own,
+               "--test-file, --columns and POSITIVE need --train-file and --dev-file")
+        refuse(words and self.bert not in (None, "none"), f"--bert: {self.model} reads words")
+        refuse(self.bert == "none" and not words, f"--bert none: {self.model} needs an encoder")
+        refuse(self.glove and not words, f"--glove: {self.model} reads pieces of words")
+        refuse(":" not in (self.parser or ":"), f"--parser {self.parser}: expected mine.py:parse")
+        refuse(self.parser and self.parses, "--parser or --parses, not both")
+        refuse(self.layers != "first" and not fuses, f"--layers: no layer carries {self.model}")
+        refuse(self.limit and self.limit > 1 and self.limit % 1,
+               f"--limit {self.limit}: expected a whole number, or a share below 1")
+        refuse(printed and self.model not in PRINTED_RECIPES,
+               f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
+        refuse(printed and "weight_decay" in self.given_by_set(),
+               "--recipe printed: the decay is Eq. (9)'s; leave out WEIGHT_DECAY")
         self.options()
         self.own_parser()
 

@@ -132,6 +132,12 @@ def prefix_errors(prefix):
         raise ValueError(f"{prefix}{one_line(error)}") from None
 
 
+def refuse(when, message):
+    """Raises ValueError with this message where `when` is true."""
+    if when:
+        raise ValueError(message)
+
+
 def check_values(settings):
     """ValueError unless every value of a dataclass of settings is one that its `option` allows.
 
