@@ -220,14 +220,11 @@ def relation_matrix(facts_a, facts_b):
 
     Assumes: words and expressions, which the paper does not tell apart. First each word
         is compared with each. Then a relation of an expression holds at each of its words (New
-        York, city: at New and at York) that has no synonym or antonym in the other expression. In
-        little girl, big girl all words have one: little and big, girl and girl. turn on, turn off
-        are antonyms; turn and turn are synonyms, so that it holds at on, off alone.
+        York, city: at New and at York) that has no synonym or antonym in the other expression.
         Equal words that the lexicon knows are synonyms and nothing else, and so are words of which
         one has all senses of the other; other equal words are not related.
-    Departs: co-hyponyms, which share a hypernym, are none of the paper's four relations, yet its
-        example, wheat and corn, is a pair of them. Synonyms do not count as co-hyponyms, nor
-        antonyms as synonyms: father and mother, which are one verb, are opposed.
+    Departs: co-hyponyms, which share a hypernym, are a fifth relation: the paper's own example,
+        wheat and corn. Synonyms do not count as co-hyponyms, nor antonyms as synonyms.
 
     >>> words = Table({"hypernym": [("dog", "animal")], "synonym": [("beast", "animal")]})
     >>> k = relation_matrix(words.facts(["dogs", "beast", "dog"]), words.facts(["Animal"]))

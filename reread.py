@@ -219,11 +219,8 @@ class DrrNet(nn.Module):
 
     Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
     Departs: β "is an arbitrarily big value"; as typeset, {6}, it is 10⁸, and the choice an arg-max
-    again, without a gradient. Ours is 200: on 64 MRPC pairs at the initial weights the largest
-    weight is then above 0.9 in 63 % of the choices, and its slope, β w (1 - w), above 0.01 in 92 %
-    (31 and 100 % with 100; 93 and 35 % with 1000). Training makes the choices harder.
-    The loss has the softmax of P; where C = 1, a score, all three ends are linear. {8}: see
-    probability_fusion.
+    again, without a gradient. The loss has the softmax of P; where C = 1, a score, all three ends
+    are linear. {8}: see probability_fusion.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
     over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the model
@@ -506,10 +503,8 @@ def dynamic_sequential_attention(states, mask, h_ab, choices, W_f, w_f, W_phi, g
 class LadraNet(nn.Module):
     """BERT, phrases from CNNs, and T readings of both: LadRa-Net Eqs. (9)-(15). RoBERTa will do.
 
-    Departs: β as in DrrNet, printed {13}. Ours is 600: on 64 MRPC pairs, with pre-trained weights
-    in a BERT of width 384 and initial ones behind it, the largest weight is above 0.9 in 64 % of
-    the choices and its slope above 0.01 in 82 % (37 and 96 % with 300; 77 and 67 % with 1000).
-    {12}, {14} as in the functions. The loss has the softmax of Eq. (15).
+    Departs: β as in DrrNet, printed {13}; {12}, {14} as in the functions. The loss has the softmax
+    of Eq. (15).
     Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the
     MLP. α starts as the mean of the blocks; CNNs start so that phrases are as large as tokens, and
     one β fits all. Their middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside
