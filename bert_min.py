@@ -36,7 +36,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from torch import nn
+from torch import Tensor, nn
 
 from support.checkpoints import (CONFIGS, check_config, find_file, join_names, read_arrays,
                                  read_config, read_pieces, write_config)
@@ -195,7 +195,8 @@ class SelfAttention(nn.Module):
         """A prior over words, as `spread` gets it, that says nothing."""
         return torch.zeros_like(prior)
 
-    def attend(self, hidden, q, k, v, mask, prior, trace):
+    def attend(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor,
+               prior: Tensor | None, trace: dict | None) -> Tensor:
         """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
 
         Plain attention uses neither hidden nor prior.

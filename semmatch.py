@@ -29,10 +29,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
-from bert_min import (Bert, Change, SelfAttention, Shown, attention_weights, check_options, linear,
-                      merge_heads, record, split_heads)
+from bert_min import (Bert, BertConfig, Change, SelfAttention, Shown, attention_weights,
+                      check_options, linear, merge_heads, record, split_heads)
 from support.kernels import additive_scores, l1_distances
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
@@ -572,7 +572,8 @@ class Matcher(nn.Module):
     Raises: ValueError for a layer that is not there.
     """
 
-    def __init__(self, method, config, classes, layers=(0,), **options):
+    def __init__(self, method: type[SelfAttention], config: BertConfig, classes: int,
+                 layers: tuple[int, ...] = (0,), **options):
         super().__init__()
         if not layers or not set(layers) <= set(range(config.num_layers)):
             raise ValueError(f"layers needs some of 0 to {config.num_layers - 1}, this encoder's, "
@@ -613,7 +614,9 @@ class Matcher(nn.Module):
             found["no method"] = Change(outputs=dict.fromkeys(carriers.values(), plain))
         return found
 
-    def forward(self, input_ids, segment, mask, word_index=None, prior=None, trace=None):
+    def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
+                word_index: Tensor | None = None, prior: Tensor | None = None,
+                trace: dict | None = None) -> Tensor:
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.

@@ -19,6 +19,7 @@ import functools
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -477,7 +478,8 @@ def set_up(settings, folder, progress, resume):
 
 # ---- Using a run --------------------------------------------------------------------------------
 
-def open_run(folder, parser=None, model=None, **changes):
+def open_run(folder: str | Path, parser: Callable | str | None = None, model: str | None = None,
+             **changes) -> runs.Run:
     """The support.runs.Run in a folder, with the best epoch's weights.
 
     model: the class of your own that it was made with, as --model named it: a folder alone runs no

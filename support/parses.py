@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -233,7 +233,8 @@ class Parse:
 
 # ---- parses of many texts ------------------------------------------------------------------------
 
-def parse_texts(texts, parser=None, cache=None, conllu=None, progress=True, workers=0):
+def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = None, conllu=None,
+                progress: bool = True, workers: int = 0) -> Mapping:
     """Parses of texts: a mapping text -> Parse. Of a longer text MAX_WORDS words are kept.
 
     parser: what load_parser gives; or a function of your own that takes a list of texts, and gives

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -651,12 +652,12 @@ class Run:
             self.parser = None  # said once
         return self.reader.examples(pairs)
 
-    def changes(self):
+    def changes(self) -> dict:
         """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""
         return getattr(self.model, "changes", dict)()
 
     @torch.inference_mode()
-    def logits(self, pairs, trace=None, change=None):
+    def logits(self, pairs, trace: dict | None = None, change=None) -> torch.Tensor:
         """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
         records. change: of `changes`, or None.
         """
@@ -676,11 +677,11 @@ class Run:
                 logits[part] = part_logits
         return logits
 
-    def predict(self, pairs, change=None):
+    def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
         """A Prediction for each pair; under a change, of `changes`, where one is given."""
         return predictions_of(self.logits(pairs, change=change), self.task)
 
-    def influence(self, pairs):
+    def influence(self, pairs: Iterable) -> dict:
         """What hangs on the method when these pairs are answered.
 
         -> dict: "pairs", how many; "metric"; "score", if they are labelled; "added", dict layer ->
@@ -705,13 +706,13 @@ class Run:
         return {"pairs": len(labels), "metric": metric} | score(before) | {
             "added": {str(layer): size for layer, size in added.items()}, "changes": found}
 
-    def evaluate(self, pairs):
+    def evaluate(self, pairs: Iterable) -> dict[str, float]:
         """Metrics of labelled pairs, dict name -> float in [-1, 1]; where they have a phenomenon,
         by that too.
         """
         return self.score(self.examples(pairs))[0]
 
-    def score(self, examples):
+    def score(self, examples) -> tuple[dict[str, float], float]:
         """(what `evaluate` says, mean loss) of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
         guesses = answers(logits, self.task)
@@ -722,7 +723,7 @@ class Run:
             scores[group] = some[self.task.metrics[0]]
         return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
 
-    def explain(self, a, b):
+    def explain(self, a: str, b: str) -> tuple[Prediction, dict]:
         """What the model says of two texts, and what it recorded on the way.
 
         -> (Prediction, dict name -> array). The method's TRACE says what each name is; of a

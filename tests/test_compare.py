@@ -213,9 +213,9 @@ def test_tables():
 def test_what_hangs_on_a_method_has_a_column():
     """The last change, which takes most out, of the split that chose the epoch; bert has none."""
     first, other = results_of(0.5, 0.75), results_of(0.5, 0.5)
-    for result, share in zip(other, (0.25, 0.75)):
+    for found, share in zip(other, (0.25, 0.75)):
         changes = {"no prior": {"answers": 0.0}, "no method": {"answers": share}}
-        result["influence"] = {"changes": changes}
+        found["influence"] = {"changes": changes}
     rows = [report.summarize({"model": "bert"}, first, first),
             report.summarize({"model": "dafa"}, other, first)]
     assert rows[0]["influence"] == {} and rows[1]["influence"]["no prior"]["values"] == [0.0, 0.0]

@@ -21,7 +21,7 @@ import answers  # noqa: E402
 import check  # noqa: E402
 import make_exercise  # noqa: E402
 import trial  # noqa: E402
-from exercises import EXERCISES, find, library  # noqa: E402
+from exercises import EXERCISES  # noqa: E402
 
 TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
          for task in exercise.tasks}                            # what papers share, once

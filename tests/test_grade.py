@@ -302,5 +302,5 @@ def test_a_case_whose_answer_is_always_the_same_is_no_secret():
 
 
 def test_what_prevents_all_is_what_the_lecturer_reads():
-    rows = [grade.Row("Eq. 1", name, 0, 5, [f"values: No module named 'x'"]) for name in "ab"]
+    rows = [grade.Row("Eq. 1", name, 0, 5, ["values: No module named 'x'"]) for name in "ab"]
     assert "No module named 'x'" in grade.Report("folder", rows=rows).remark()

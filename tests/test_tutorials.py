@@ -121,7 +121,7 @@ def test_show_leaves_docstrings_out(lesson_module, capsys):
     lesson_module.show(semmatch.filtration_gate, bert_min.SelfAttention.attend)
     shown = capsys.readouterr().out
     assert "    l = f * W_l(v).tanh()  # (B, L, d)\n" in shown and "Departs" not in shown
-    assert "\ndef attend(self, hidden, q, k, v, mask, prior, trace):\n    dropout =" in shown
+    assert "\ndef attend(self, hidden" in shown and "None) -> Tensor:\n    dropout =" in shown
 
 
 def test_the_drawing_marks_a_lessons_boxes(lesson_module, capsys):
