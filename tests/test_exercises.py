@@ -184,7 +184,7 @@ ABS = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
 
 @pytest.mark.parametrize("body, won, said", [
     (f"return {ABS}.permute(0, 2, 3, 1)", 0, r"the axes stand in another order"),
-    (f"return {ABS} + 1", 0, r"example, values: .*expected 3, got 4"),
+    (f"return {ABS} + 1", 0, r"example, values: .*plus 1, everywhere"),
     (f"return {ABS} + torch.rand(())", 0, r"Two calls with the same arguments return different"),
     (f"return {ABS}.detach()", 2, r"gradients: The gradient of q.* A gradient of 0: detach"),
     (f"{ABS}", 0, r"returns None \(is `return` missing\?\), expected a tensor"),
@@ -226,7 +226,7 @@ def test_what_calls_a_wrong_function_says_so(checked):
 
 
 @pytest.mark.parametrize("old, new, said", [
-    ("def gated_fusion(", "def gated_fusion", r"semmatch.py, line \d+: .*: def gated_fusion"),
+    ("def gated_fusion(", "def gated_fusion((", r"semmatch.py, line \d+: .*: def gated_fusion"),
     ("def gated_fusion(", "def my_fusion(", r"semmatch.py has no gated_fusion: its name must stay"),
     ("gated_fusion(sem, other, ", "gated_fusion(", r"cannot be called as its signature was: TypeE"),
     ("", None, "semmatch.py is missing")])
@@ -234,6 +234,16 @@ def test_a_file_that_cannot_be_read(old, new, said, checked):
     status, out = checked("dabert", (), lambda text: new and text.replace(old, new, 1))
     assert status == 1 and re.search(said, score(out, "gated_fusion")[2])
     assert re.search(r"dabert, 0 of \d+ points", out) and "Traceback" not in out
+
+
+@pytest.mark.parametrize("broken", ["return (sem", "if sem\n    pass", "x = 1\n  y = 2", "x = 'a"])
+def test_what_is_no_python_costs_one_function(broken, checked):
+    """The others are tried; the line is the student's."""
+    _, out = checked("dabert", {"semmatch.difference_scores": f"return {ABS}",
+                                "semmatch.gated_fusion": broken})
+    assert score(out, "difference_scores")[:2] == (6, 6)
+    assert re.search(r"semmatch.py, line \d+: ", score(out, "gated_fusion")[2])
+    assert "filtration_gate is not written yet" in out
 
 
 # ---- The commands -------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """tutorials/: slips are named by the numbers they give, differences are put into words."""
+import functools
 import inspect
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -10,9 +12,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
 
+import answers  # noqa: E402
+import check  # noqa: E402
+import trial  # noqa: E402
 from answers import compiled, edited  # noqa: E402
 from differences import describe_difference  # noqa: E402
-from draws import Draw  # noqa: E402
+from draws import LETTERS, Draw  # noqa: E402
 from exercises import EXERCISES, find, library  # noqa: E402
 from nearest import simple_edits  # noqa: E402
 
@@ -173,6 +178,42 @@ def test_a_slip_is_named_by_its_numbers(name, old, new, words):
     said = [what for what, text in simple_edits(task.solution)
             if all(same(mine[case], returned(compiled(task, text), task, case)) for case in mine)]
     assert any(words in what for what in said[:3]), said
+
+
+NAMED = [line for line in (Path(__file__).parent / "fixtures/slips.txt").read_text(
+    "utf-8").splitlines() if not line.startswith("#")]
+CLAIMS = "Your numbers are", "lassic mistake", "As printed"
+
+
+@functools.cache
+def right_and_known(key):
+    return answers.right_answers(TASKS[key], 5), answers.mistakes_of(TASKS[key], 5)
+
+
+@pytest.mark.parametrize("line", NAMED)
+def test_what_a_student_is_told_of_a_slip(line, tmp_path):
+    """What the list asks for; "?": nothing is claimed of it. No line of the library is shown."""
+    name, old, new, words = (part.replace("\\|", "|") if i < 3 else part for i, part in
+                             enumerate(re.split(r"(?<!\\) \| ", line, maxsplit=3)))
+    key = next(key for key in TASKS if f".{name}-" in key)
+    task, path = TASKS[key], tmp_path / "mine.py"
+    path.write_text(task.solution.replace(old, new, 1), "utf-8")
+    assert old in task.solution
+    known = dict(vars(library(task.module)))
+    exec(compile(path.read_text("utf-8"), path, "exec"), known)
+    right, mistakes = right_and_known(key)
+    got = {}
+    for case, draw in task.cases.items():
+        try:
+            got[case] = trial.in_words(lambda: trial.answer(
+                known[task.path[-1]], answers.names_of(task), draw(Draw(5))), path)
+        except trial.Problem as problem:
+            got[case] = str(problem)
+    points, said = check.judge(right, got, lambda: mistakes, letters=LETTERS)
+    told = " ".join(check.told(said))
+    assert not all(points.values())
+    assert re.search(words, told) if words != "?" else not any(x in told for x in CLAIMS), told
+    assert not any(f"`{line.strip()}`" in told for line in task.solution.splitlines())
 
 
 def test_two_guided_signals_in_the_other_order_are_named():

@@ -147,7 +147,7 @@ def variants(task):
                 yield said, count == 1, function
     for what, text in simple_edits(task.solution):
         with contextlib.suppress(Exception):     # what is no Python
-            yield f"Your numbers are those of the right function with {what}.", False, \
+            yield f"Your numbers are those of the right function with {what.rstrip(',')}.", False, \
                 compiled(task, text)
 
 

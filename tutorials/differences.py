@@ -48,14 +48,14 @@ def constant(x):
 # ---- Notes: each takes right and wrong numbers of one shape, and says something or None ----------
 
 def of_infinity(right, mine, letters):
-    for name, test in (("nan", torch.isnan), ("inf", torch.isinf)):
-        new, gone = int((test(mine) & ~test(right)).sum()), int((test(right) & ~test(mine)).sum())
-        if new:
-            return (f"yours is {name} at {new} places: a division by 0, exp of a large number, or "
-                    "a softmax over nothing")
-        if gone:
-            return f"{name} is expected at {gone} places where yours is a number"
-    return None
+    counts = {name: int((test(mine) & ~test(right)).sum())
+              for name, test in (("nan", torch.isnan), ("inf", torch.isinf))}
+    new = [f"{name} at {count} places" for name, count in counts.items() if count]
+    if new:
+        return (f"yours is {' and '.join(new)}: a division by 0, exp of a large number, or a "
+                "softmax over nothing")
+    gone = int((mine.isfinite() & ~right.isfinite()).sum())
+    return gone and f"no number is expected at {gone} places where yours is one" or None
 
 
 def of_factor(right, mine, letters):

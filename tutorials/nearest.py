@@ -66,9 +66,10 @@ class Code:
         raw, starts, last = self.source.encode(), [0], None
         for line in raw.splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
+        bare = ast.stmt, ast.Slice
         spans = [(starts[node.lineno - 1] + node.col_offset,
                   starts[node.end_lineno - 1] + node.end_col_offset,
-                  code if isinstance(node, ast.stmt) else f"({code})") for node, code in changes]
+                  code if isinstance(node, bare) else f"({code})") for node, code in changes]
         for first, end, code in sorted(spans, reverse=True):
             if last is not None and end > last:
                 return None
@@ -216,8 +217,18 @@ def of_order(code):
 
 # ---- Slips in statements, and all of them -------------------------------------------------------
 
+def of_ends(node):
+    """(rank, description, changes): the last of each axis left out instead of the first."""
+    ends = [x for x in ast.walk(node) if isinstance(x, ast.Slice) and x.upper is None
+            and isinstance(x.lower, ast.Constant) and x.lower.value == 1]
+    if ends and isinstance(node, (ast.Assign, ast.Return)):
+        words = f"`:-1` instead of `1:`, one place off, in {read(node)}"
+        yield 3, words, [(x, ":-1") for x in ends]
+
+
 def of_statement(node, code):
     """(rank, description, changes) of a statement left out, or of a result changed."""
+    yield from of_ends(node)
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             if any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value)):
@@ -239,7 +250,7 @@ def of_statement(node, code):
             yield 1, f"{read(node)} left out", [(node, "pass")]
             if isinstance(node, ast.AugAssign):
                 new = f"{ast.unparse(node.target)} = {ast.unparse(node.value)}"
-                yield 1, f"{read(new)} instead of {read(node)}", [(node, new)]
+                yield 1, f"`{ast.unparse(node.target)}` set, not added to", [(node, new)]
         case ast.If():
             for answer in ("True", "False"):
                 yield 1, f"{read(node.test)} taken as {answer.lower()}", [(node.test, answer)]

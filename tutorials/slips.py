@@ -8,6 +8,7 @@ slips at several places share ("tanh left out"), which can be made at all of the
 Left out: slips in names and in statements, and the list of all of them (nearest.py).
 """
 import ast
+import copy
 import itertools
 
 LEFT_OUT = [("{R} left out of {it}", "{l}"), ("{L} left out of {it}", "1.0 * {r}")]
@@ -57,16 +58,38 @@ CHANGED = [("the sign of {it} turned", "-{x}"), ("{it} transposed", "{x}.transpo
            ("the exponential of {it}", "{x}.exp()"), ("the logarithm of {it}", "{x}.log()"),
            ("twice {it}", "2 * {x}"), ("half of {it}", "{x} / 2"),
            ("1 - {it} instead of {it}", "1 - {x}"), *AFTER]
-RESULT = [*CHANGED[:4], ("1 - {it} instead of {it}", "1 - {x}"), ("not {it}", "~{x}"),
+RESULT = [*CHANGED[:4], ("the square root of {it}", "({x}) ** 0.5"),
+          ("1 - {it} instead of {it}", "1 - {x}"), ("not {it}", "~{x}"),
           ("a softmax added to {it}", "{x}.softmax(-1)"), *AFTER]
 SCORES = [*CHANGED, ("{it} divided by the root of the last size", "{x} / {x}.shape[-1] ** 0.5"),
           ("{it} divided by the last size", "{x} / {x}.shape[-1]")]
 
 
+SHORT, CUT = 24, "_"       # characters of the library's code that are shown; what is not
+
+
 def read(node):
-    """The code of a node, to be read: cut where it is long."""
-    text = node if isinstance(node, str) else ast.unparse(node)
-    return f"`{text}`" if len(text) <= 64 else f"`{text[:60]} ...`"
+    """The code of a node, to be read. Only the outermost sign of a long one is shown, and no line:
+    `_ + _`, `_.abs()`, `S = _`."""
+    if isinstance(node, str):
+        node = ast.parse(node).body[0]
+    node = node.value if isinstance(node, ast.Expr) else node
+    if len(ast.unparse(node)) > SHORT or isinstance(node, ast.stmt):
+        node = Shortened().generic_visit(copy.deepcopy(node))
+        if isinstance(node, ast.Call) and len(ast.unparse(node)) > SHORT:
+            node.args = [ast.Name(CUT)]
+    return f"`{ast.unparse(node)}`"
+
+
+class Shortened(ast.NodeTransformer):
+    """Cuts what is long inside an expression."""
+
+    def visit(self, node):
+        if isinstance(node, ast.expr) and len(ast.unparse(node)) > SHORT // 3:
+            if isinstance(node, (ast.Attribute, ast.Name)) and ast.unparse(node) != CUT:
+                return self.generic_visit(node)
+            return ast.Name(CUT)
+        return node
 
 
 def is_name(node):
