@@ -1,4 +1,4 @@
-"""How assets/toy-dafa was made: the run of `python train.py`, its weights in half precision.
+"""How assets/toy-dafa was made: `python train.py --epochs 24`, its weights in half precision.
 
     python -m experiments.train_toy [--out FOLDER]
 
@@ -45,7 +45,7 @@ def main(argv=None):
     folder = runs.new_folder(parser.parse(argv)["out"], "", make=True)
     torch.set_num_threads(1)  # as the run that ships was made: the same numbers on any machine
     with tempfile.TemporaryDirectory() as work:
-        train.main(["--device", "cpu", "--out", f"{work}/run"])
+        train.main(["--device", "cpu", "--epochs", "24", "--out", f"{work}/run"])
         ship(Path(work, "run"), folder)
     print(f"\n{folder}: {sum(path.stat().st_size for path in folder.rglob('*.*')):,} bytes")
 

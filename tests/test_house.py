@@ -374,6 +374,7 @@ def test_commands_are_understood(page, parsers):
 def test_what_pages_name_is_there(page, tmp_path, monkeypatch):
     """Python runs, with >>> as doctests; the run in runs/toy-dafa is made; files, tests exist."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
     for text in re.findall(r"^```python\n(.*?)^```", source(page), re.M | re.S):
         if ">>>" in text:
             test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
