@@ -477,29 +477,6 @@ def test_vectors_of_a_file(monkeypatch, capsys):
 
 # ---- A method of your own -----------------------------------------------------------------------
 
-MINE = '''
-import torch
-from bert_min import SelfAttention, Shown, linear, record
-
-
-class Scaled(SelfAttention):
-    PRINTED, ABLATIONS = frozenset({1}), frozenset({"gate"})
-    TRACE = SelfAttention.TRACE | {"gate": Shown("Gate", "pair piece gate", "", 1.0)}
-
-    def __init__(self, config, printed=frozenset(), without=frozenset(), *, start=0.5):
-        super().__init__(config)
-        self.printed, self.without, self.start = printed, without, start
-        self.W_gate = linear(config.hidden_size, 1)
-
-    def attend(self, hidden, q, k, v, mask, prior, trace):
-        mixed = super().attend(hidden, q, k, v, mask, prior, trace)
-        gate = torch.sigmoid(self.W_gate(mixed)) + self.start
-        record(trace, gate=gate)
-        return mixed if "gate" in self.without or 1 in self.printed else mixed * gate
-
-'''
-
-
 BAG = '''
 import torch
 
@@ -521,25 +498,24 @@ class Bag(torch.nn.Module):
 '''
 
 
-def test_a_method_of_your_own(monkeypatch, capsys):
-    """It trains, resumes, predicts and explains, and its own options work on it."""
-    Path("mine.py").write_text(MINE)
-    args = ["--model", "mine.py:Scaled", "--set", "START=0.0,CLIP=5", "--layers", "all"]
+def test_a_method_of_your_own(monkeypatch):
+    """docs/own_method.md's trains, resumes, predicts, explains; its own options work on it."""
+    Path("mine.py").write_text((ROOT / "tutorials/mine.py").read_text("utf-8"))
+    args = ["--model", "mine.py:SharedWords", "--set", "BONUS=2.5,CLIP=5", "--layers", "all"]
     assert run(*args) == 0
     run_cut(monkeypatch, args)
     assert command("--resume", "cut", *args[:2]) == 0
     assert_same_run("run", "cut")
     assert command("--from", "run", *args[:2], "--predict", "test.tsv") == 0
-    found = train.open_run("run", model="mine.py:Scaled")
-    assert found.model.bert.layers[1].attention.start == 0.0
+    found = train.open_run("run", model="mine.py:SharedWords")
+    assert found.model.bert.layers[1].attention.bonus == 2.5
     prediction, trace = found.explain("the dog", "the cat")
     assert prediction.answer == found.predict([("the dog", "the cat")])[0].answer
-    assert trace.keys() == {"attention", "gate"} and (trace["gate"] < 1).all()
-    for part in (["--printed", "1"], ["--without", "gate"]):
-        assert run(*args, *part, "--epochs", "1", out=part[1]) == 0
-        assert losses(part[1])[0] != losses()[0]
+    assert trace.keys() == {"attention", "calibrated", "gate"} and (trace["gate"] < 1).all()
+    assert run(*args, "--without", "gate", "--epochs", "1", out="open") == 0
+    assert losses("open")[0] != losses()[0]
     assert command(*OWN, *QUICK, "--bert", TINY, *args[:2]) == 0
-    assert Path("runs/own-Scaled/result.json").exists()
+    assert Path("runs/own-SharedWords/result.json").exists()
 
 
 def test_words_of_a_method_of_your_own(capsys):
