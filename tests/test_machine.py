@@ -47,6 +47,7 @@ def test_torch_s_errors_that_are_no_mistake_of_ours():
     compiler = type("Inner", (RuntimeError,), {"__module__": "torch._inductor.exc"})
     for error, kind, word in [
             (torch.OutOfMemoryError("CUDA\nout of memory"), ValueError, "accumulate"),
+            (RuntimeError("x DefaultCPUAllocator: can't allocate memory: y"), ValueError, "sizes"),
             (compiler("no g++\nat all\n\nSet TORCHDYNAMO_VERBOSE=1"), ValueError, "no g.. at all"),
             (RuntimeError("[gloo/transport] closed"), OSError, "another process"),
             (RuntimeError("of ours"), RuntimeError, "of ours")]:

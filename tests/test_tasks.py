@@ -40,6 +40,12 @@ def test_metrics(metric, labels, predictions, expected):
     assert tasks.metric_title(name, task.positive) == metric
 
 
+def test_evaluate_refuses():
+    for labels, message in (([1, 0, 1], "one length"), ([1, None], "without labels")):
+        with pytest.raises(ValueError, match=message):
+            evaluate(Task("t", (), ("pearson",)), labels, [1, 1])
+
+
 # ------------------------------------------------------------------------------ published data sets
 
 NLI = ("entailment", "neutral", "contradiction")

@@ -74,7 +74,8 @@ WRONG = [
     ("--epoch 3", "--epoch --epochs?"), ("--task mprc", "--task mprc mrpc"),
     ("--model dafra", "--model dafra dafa? mine.py:"), ("--printed 5", "--printed Dafa 4, 6, 7, 9"),
     ("--model bert --printed 6", "--printed 6"), ("--set SCOPE=heads", "scope heads"),
-    ("--model drrnet --bert base", "--bert drrnet"), ("--model dafa --glove x", "--glove dafa"),
+    ("--model drrnet --bert base", "--bert drrnet"), ("--bert none", "--bert none dafa"),
+    ("--model dafa --glove x", "--glove dafa"),
     ("--model bert --layers 0", "--layers bert"), ("--set OPTIMIZER=sgd", "sgd adamw, adam"),
     ("--model drrnet --set DROPOUT=0.3", "--set DROPOUT"),
     ("--model ladranet --printed 12 --without phrase-cnn", "printed 12 phrase-cnn"),
@@ -82,7 +83,7 @@ WRONG = [
     ("--recipe printed --model knowledge --set WEIGHT_DECAY=0.1", "--recipe printed WEIGHT_DECAY"),
     ("--train-file train.tsv", "--train-file --dev-file"), ("--task own", "--task --train-file"),
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
-    ("--test-file test.tsv", "--test-file --train-file"), ("--lr nan", "--lr nan"),
+    ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
     ("--resume nowhere", "nowhere config.json"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --test --lr 1", "--lr training"), ("--model random:Random", "--model Random")]
 
@@ -341,7 +342,8 @@ def test_own_columns_and_the_positive_class(capsys):
     assert list(row.items())[:3] == [("n", "7"), ("question2", "the cat"), ("question1", "the dog")]
     answer, _ = train.open_run("run").predict([("the dog", "the cat")])[0]
     assert row["prediction"] == answer
-    for args, words in [(["--columns", "question1,question2,label"], "train.csv:1 label"),
+    for args, words in [(["--columns", "question1,question2"], "columns three"),
+                        (["--columns", "question1,question2,label"], "train.csv:1 label"),
                         (of("bert", "POSITIVE=maybe"), "positive maybe no, yes")]:
         assert run(*files, *args, out="wrong") == 2
         the_line(capsys, words)
