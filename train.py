@@ -134,6 +134,7 @@ class Settings:
     patience: int | None = option(None, limits=FROM_ZERO)  # steps without a lower dev loss; 0: all
     held_out: float | None = option(None, limits=SHARE)  # share of train in place of dev
     positive: str | None = option(None)  # the class of own files whose F1 is measured
+    scores: bool | None = option(None)  # are the labels of own files scores? None: as they look
     device: str | None = option(None, "cpu, cuda, ... (default: cuda where there is one)")
     precision: str | None = option(None, "of the forward pass (default: bf16 if fast, else fp32)",
                                    ("fp32", "bf16", "fp16"))
@@ -148,8 +149,9 @@ class Settings:
         refuse(own != bool(self.dev_file), "--train-file and --dev-file go together")
         refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
         refuse(self.task == "own" and not own, "--task own needs --train-file and --dev-file")
-        refuse((self.test_file or self.columns or self.positive) and not own,
-               "--test-file, --columns and POSITIVE need --train-file and --dev-file")
+        refuse(not own and (self.test_file or self.columns or self.positive
+                            or self.scores is not None),
+               "--test-file, --columns, POSITIVE and SCORES need --train-file and --dev-file")
         refuse(words and self.bert not in (None, "none"), f"--bert: {self.model} reads words")
         refuse(self.bert == "none" and not words, f"--bert none: {self.model} needs an encoder")
         refuse(self.glove and not words, f"--glove: {self.model} reads pieces of words")
@@ -177,7 +179,7 @@ class Settings:
 
     def given_by_set(self):
         """dict name -> value of --set: sizes of the method, and settings that have no option."""
-        such = FINE_TUNE | {"held_out": 0.1, "positive": "a_class"}
+        such = FINE_TUNE | {"held_out": 0.1, "positive": "a_class", "scores": True}
         known = {f.name: such[f.name] for f in fields(self) if not f.metadata["help"]}
         sizes = keywords_of(self.method)
         if self.method.READS == "words":

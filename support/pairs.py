@@ -42,9 +42,9 @@ def load_pairs(settings, limited=True):
     -> (Task, dict split -> list of Pair)
     """
     if settings.task == "own":
-        columns = tuple(name.strip() for name in settings.columns.split(",") if name)
+        columns = settings.columns and [name.strip() for name in settings.columns.split(",")]
         files = settings.train_file, settings.dev_file, settings.test_file
-        task, splits = tasks.own_task(*files, columns, settings.positive or "")
+        task, splits = tasks.own_task(*files, columns, settings.positive or "", settings.scores)
     else:
         task, splits = tasks.load_task(settings.task, settings.data_dir, main_process())
     if settings.held_out and limited:

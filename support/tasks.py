@@ -22,6 +22,7 @@ import json
 import math
 import random
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -306,10 +307,18 @@ def is_number(text):
     return bool(decimal) and math.isfinite(float(text))
 
 
+def is_odd_number(text):
+    """May text be meant as a number, though it is none: "0,5", "12 %", "1e999", "nan", "١"?"""
+    with contextlib.suppress(ValueError):
+        return not is_number(text) and float(re.sub(r"[,%\s]", "", text)) is not None
+    return False
+
+
 # -------------------------------------------------------------------------------- the user's files
 
 SENTENCES = "sentence1", "sentence2", "label"
-NO_SENTENCES = "label", "id", "idx", "index", "pair_id", ""  # in small letters
+NO_SENTENCE = re.compile(r"|(.*[ _#-])?([gu]u?|pair|q)?(id|idx|index)\d*|split|genre|score|year",
+                         re.I)  # names of other columns that published tables have
 
 
 def read_own(path, columns=(), need_label=True, likely=()):
@@ -325,7 +334,7 @@ def read_own(path, columns=(), need_label=True, likely=()):
     if suffix not in (".csv", ".tsv", ".txt"):
         raise ValueError(f"{path}: expected a name ending in .csv (commas) or .tsv (tabs), found "
                          f"{suffix or 'no ending'}")
-    if columns and len(set(columns)) != 3:
+    if columns and ("" in columns or len(set(columns)) != 3):
         raise ValueError(f"columns: expected three names, of both sentences and the label, found "
                          f"{join_names(columns)}")
     rows = split_own(path)
@@ -333,27 +342,41 @@ def read_own(path, columns=(), need_label=True, likely=()):
     if likely and {*likely[:2]} <= {*header}:
         columns = likely
     elif rows and not columns:
-        columns = find_sentences(f"{path}:{rows[0][0]}", header, need_label)
+        columns = find_sentences(path, rows, need_label)
     columns = columns or SENTENCES
     named = read_table(path, columns, () if need_label else columns[2:], rows)
     return columns, [fields for _, fields in rows], named
 
 
-def find_sentences(where, names, need_label):
-    """The columns that a header offers: SENTENCES, or the first two that are no label and
-    no number of the pair, and label.
+def find_sentences(path, rows, need_label):
+    """The columns that a header offers: SENTENCES; or the one pair of names and the one label that
+    published tables have; or the label and the only two others.
 
-    Without a label, the two names are single words: a file without a header keeps its first pair.
+    Raises ValueError where others could be meant, with the option that would say which.
     """
-    if {*SENTENCES[:2]} <= {*names}:
+    names = [name.strip() for name in rows[0][1]]
+    if {*SENTENCES} <= {*names}:
         return SENTENCES
-    two = [name for name in names if name.lower() not in NO_SENTENCES][:2]
-    bare = not need_label and all(len(name.split()) == 1 for name in two)
-    if len(two) < 2 or not bare and "label" not in names:
-        raise ValueError(f"{where}: expected a header with sentence1, sentence2, label, or label "
-                         f"and two others (parted by commas in .csv, else by tabs), found "
-                         f"{join_names(names)}; rename them, or say which columns to take")
-    return *two, "label"
+    known = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
+    pairs = [pair for pair in dict.fromkeys(x[:2] for x in known) if {*pair} <= {*names}]
+    labels = [x for x in names if x in {"score", "relatedness_score", *(x[2] for x in known)}]
+    others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)]
+    if not pairs and labels and len(others) == 2:
+        pairs = [tuple(others)]
+    if len(pairs) == 1 and (len(labels) == 1 or not labels and not need_label):
+        return *pairs[0], *(labels or SENTENCES[2:])
+
+    def length(name):
+        place = names.index(name)
+        return sum(len("".join(row[place:place + 1])) for _, row in rows[1:100])
+
+    longest = sorted((x for x in names if x not in labels), key=length)[-2:]
+    two = pairs[0] if pairs else [x for x in names if x in longest]
+    label = [x for x in (*labels, *reversed(names)) if x not in two][:1]
+    option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
+    raise ValueError(f"{path}:{rows[0][0]}: expected a header with sentence1, sentence2, label, or "
+                     f"label and two others (parted by commas in .csv, else by tabs), found "
+                     f"{join_names(names)}; rename them{option if need_label and label else ''}")
 
 
 def read_pairs(path, labels=None, need_label=True, columns=()):
@@ -382,21 +405,23 @@ def make_pairs(columns, rows, labels, need_label=True):
     return pairs
 
 
-def class_names(path, labels):
+def class_names(path, labels, scores=None):
     """Names of the classes, sorted (numbers by value), or () for scores: more than 10 different
-    numbers, or any that is no integer. Words among them are mistakes, which `parse_label` finds.
+    numbers, or any that is no integer, unless `scores` says. Words among them are mistakes, which
+    `parse_label` finds.
 
     labels: list of (where, text).
     """
     distinct = sorted({text for _, text in labels})
     numbers = [text for text in distinct if is_number(text)]
-    scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
+    for where, text in labels:
+        if text not in numbers and (numbers or re.search(r"\d", text)) and is_odd_number(text):
+            raise ValueError(f"{where}: label {shorten(text)} is not a finite number with a point, "
+                             f"such as 0.5; correct it, or name every class by a word")
+    if scores is None:
+        scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
     if scores:
         return ()
-    for where, text in labels if numbers else ():
-        if re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
-            raise ValueError(f"{where}: label {shorten(text)} is not a finite number, as other "
-                             f"labels are; correct it, or name every class by a word")
     if len({float(text) for text in numbers}) < len(numbers):
         raise ValueError(f"{path}: labels {join_names(numbers)}: one number is written in two "
                          f"ways; write each class in one")
@@ -406,18 +431,18 @@ def class_names(path, labels):
     return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
 
 
-def own_task(train_file, dev_file, test_file=None, columns=(), positive=""):
+def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
     """A task of the user's own files, labels and columns from the training file.
 
     Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
-    and Spearman of scores.
+    and Spearman of scores. scores: are labels scores? None: as `class_names` finds.
 
     Returns: (Task, dict split -> list of Pair).
     """
     columns, _, rows = read_own(train_file, columns)
     rows = list(rows)
     texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
-    labels = class_names(train_file, texts)
+    labels = class_names(train_file, texts, scores)
     if positive and positive not in labels:
         raise ValueError(f"positive {shorten(positive)}: expected one of the classes, "
                          f"{join_names(labels) if labels else 'but labels are scores'}")

@@ -332,26 +332,52 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
 
 
 @pytest.mark.parametrize("header, taken", [
-    ("label,q,id,sentence2,sentence1", ("sentence1", "sentence2", "label")),
-    (",id,question,label,answer,note", ("question", "answer", "label")),
-    ("pair_ID,Index,ID,a,b,label", ("a", "b", "label"))])
+    ("label,q,id,sentence2,sentence1", "sentence1,sentence2,label"),
+    ("pair_ID,Index,ID,guid,uid,split,genre,a,b,label", "a,b,label"),
+    ("qid1,qid2,question1,question2,label", "question1,question2,label"),
+    ("id,qid1,qid2,question1,question2,is_duplicate", "question1,question2,is_duplicate"),
+    ("Quality,#1 ID,#2 ID,#1 String,#2 String", "#1 String,#2 String,Quality"),
+    ("index,genre,filename,year,old_index,source1,source2,sentence1,sentence2,score",
+     "sentence1,sentence2,score"),
+    ("index,promptID,sentence1_parse,sentence1,sentence2,label1,label2,gold_label",
+     "sentence1,sentence2,gold_label"),
+    ("gold_label,sentence1_parse,sentence1,sentence2,captionID,pairID,label1,label2",
+     "sentence1,sentence2,gold_label"),
+    ("index,question,sentence,label", "question,sentence,label")])
 def test_columns_of_own_files(tmp_path, header, taken):
-    """As run_glue finds them, but for numbers of rows; the task says which were taken."""
+    """Those that published tables have too; the task says which were taken."""
+    taken = tuple(taken.split(","))
     rows = [",".join(name + i for name in header.split(",")) for i in "01"]
     path = write_file(tmp_path, "a.csv", "\n".join([header, *rows]))
     task, splits = own_task(path, path)
-    assert (task.columns, task.labels) == (taken, ("label0", "label1"))
+    assert (task.columns, task.labels) == (taken, (f"{taken[2]}0", f"{taken[2]}1"))
     assert splits["dev"] == [Pair(taken[0] + i, taken[1] + i, int(i)) for i in "01"]
 
 
+@pytest.mark.parametrize("header, meant", [
+    ("id,question,label,answer,note", "question,answer,label"), ("id,text,label", "id,text,label"),
+    ("sentence_A,sentence_B,entailment_label,relatedness_score", "{0},{1},{2}"),
+    ("qid,question,reply,same", "question,reply,same"), ("#1 ID,#2 ID,label", "'{0},{1},{2}'"),
+    ("question1,question2,is_duplicate,label", "{0},{1},{2}"), ("a,b", None), ("a", None)])
+def test_columns_that_could_be_others_are_asked_for(tmp_path, header, meant):
+    """The line has the option with this file's columns filled in, the longest for sentences."""
+    names = header.split(",")
+    path = write_file(tmp_path, "a.csv", f"{header}\n{','.join(x * 3 for x in names)}\n")
+    with pytest.raises(ValueError, match=f"{path}:1: ") as error:
+        own_task(path, path)
+    option = meant and f"--columns {meant.format(*names)}"
+    assert str(error.value).endswith(option or "rename them")
+
+
 def test_prediction_files_need_no_labels(tmp_path):
-    bare = write_file(tmp_path, "a.csv", "answer,question\nb,a\n")
+    bare = write_file(tmp_path, "a.csv", "id,question2,question1\n1,a,b\n")
     assert read_pairs(bare, ("0", "1"), need_label=False) == [Pair("b", "a", None)]
     some = write_file(tmp_path, "b.tsv", GOOD + "a\tb\t1\na\tb\t\n")
     assert [pair.label for pair in read_pairs(some, ("0", "1"), need_label=False)] == [1, None]
-    headless = write_file(tmp_path, "c.tsv", "A dog.\tA cat.\nIt is.\tIt was.\n")
-    with pytest.raises(ValueError, match="c.tsv:1: .*found A dog., A cat."):
-        read_pairs(headless, ("0", "1"), need_label=False)
+    for first in ("A dog.\tA cat.", "dog\tcat"):
+        headless = write_file(tmp_path, "c.tsv", f"{first}\nIt is.\tIt was.\n")
+        with pytest.raises(ValueError, match="c.tsv:1: .*found (A )?dog.*rename them$"):
+            read_pairs(headless, ("0", "1"), need_label=False)
 
 
 def own(folder, labels, dev=None, **more):
@@ -364,6 +390,7 @@ def own(folder, labels, dev=None, **more):
 @pytest.mark.parametrize("labels, names", [
     (["yes", "no", "no"], ("no", "yes")), (["10", "9", "-1"], ("-1", "9", "10")),     # by value
     (["1", "0", "none"], ("0", "1", "none")), (["nan", "inf"], ("inf", "nan")),
+    (["5-6", "v1,2"], ("5-6", "v1,2")),
     ([str(i) for i in range(10)], tuple(str(i) for i in range(10))),
     ([str(i) for i in range(11)], ()), (["1e0", "2.5"], ())])
 def test_own_labels(tmp_path, labels, names):
@@ -378,9 +405,19 @@ def test_own_labels(tmp_path, labels, names):
     assert task.positive == (names[1] if len(names) == 2 else "")
 
 
+def test_whole_numbers_can_be_scores(tmp_path):
+    task, splits = own(tmp_path, ["1", "5", "3"], scores=True)
+    assert task.regression and [pair.label for pair in splits["dev"]] == [1, 5, 3]
+    assert len(own(tmp_path, [str(i) for i in range(12)], scores=False)[0].labels) == 12
+    with pytest.raises(ValueError, match="train.tsv:3: label 'high' is not a finite number"):
+        own(tmp_path, ["1", "high"], scores=True)
+
+
 @pytest.mark.parametrize("labels, dev, message", [
     (["0", ""], None, "train.tsv:3: the label is empty"), (["1", "1"], None, "every label is '1'"),
     (["0", "1"], ["0", "2"], "dev.tsv:3: unknown label '2'"),
+    *(([*rest, odd], None, f"train.tsv:{2 + len(rest)}: label '{odd}' is not .* such as 0.5")
+      for odd in ("0,5", "12%", "12 %", "1e999", "1,000", "1_0", "٣") for rest in ([], ["1", "0"])),
     (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not"),
     (["1", "0", "1.0"], None, "train.tsv: labels .*1.0.* two ways"),
     (["1\nsentence1\tsentence2\tlabel", "0"], None, "train.tsv:3: the header again"),

@@ -84,6 +84,7 @@ WRONG = [
     ("--train-file train.tsv", "--train-file --dev-file"), ("--task own", "--task --train-file"),
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
     ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
+    ("--set SCORES=true", "SCORES --train-file"),
     ("--resume nowhere", "nowhere config.json"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --test --lr 1", "--lr training"), ("--model random:Random", "--model Random")]
 
@@ -342,8 +343,11 @@ def test_own_columns_and_the_positive_class(capsys):
     assert list(row.items())[:3] == [("n", "7"), ("question2", "the cat"), ("question1", "the dog")]
     answer, _ = train.open_run("run").predict([("the dog", "the cat")])[0]
     assert row["prediction"] == answer
+    assert run(*files, *of("bert", "SCORES=false"), "--epochs", "1", out="two") == 0
     for args, words in [(["--columns", "question1,question2"], "columns three"),
                         (["--columns", "question1,question2,label"], "train.csv:1 label"),
+                        (["--columns", ",,"], "columns three names"),
+                        (of("bert", "SCORES=true"), "train.csv:2 no"),
                         (of("bert", "POSITIVE=maybe"), "positive maybe no, yes")]:
         assert run(*files, *args, out="wrong") == 2
         the_line(capsys, words)
