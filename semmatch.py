@@ -35,6 +35,8 @@ from bert_min import (Bert, BertConfig, Change, SelfAttention, Shown, attention_
                       check_options, linear, merge_heads, record, split_heads)
 from support.kernels import additive_scores, l1_distances
 
+__version__ = "0.1"
+
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
 # A attention size, n words of a, m words of b, R relations, C classes
 

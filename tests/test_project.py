@@ -1,10 +1,11 @@
-"""What surrounds the code: installing, CI, the adapter of docs/scale.md."""
+"""What surrounds the code: its version, CI, the adapter of docs/scale.md."""
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import semmatch
 from small_runs import ChainParser
 from support import parser
 
@@ -12,16 +13,14 @@ ROOT = Path(__file__).resolve().parent.parent
 SCALE = (ROOT / "docs/scale.md").read_text("utf-8")
 
 
-def test_everything_is_installed():
-    """All at the top, in support, experiments and assets; two bounds of torch everywhere."""
-    tomllib = pytest.importorskip("tomllib")  # of Python 3.11
-    setup = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    assert {f"{name}.py" for name in setup["py-modules"]} == {x.name for x in ROOT.glob("*.py")}
-    assert {"support", "experiments", parser.PARSER.parent.name} == {*setup["packages"]}
-    for folder in setup["packages"]:
-        patterns = "*.py", "**/*.pyc", *setup["package-data"].get(folder, ())
-        taken = {path for pattern in patterns for path in (ROOT / folder).glob(pattern)}
-        assert {path for path in (ROOT / folder).rglob("*") if path.is_file()} <= taken
+def test_one_version_and_no_installing():
+    """One version everywhere; nothing to build, so that no `train` gets into site-packages."""
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    found = [re.search(pattern, text, re.M)[1] for pattern, text in (
+        (r'^version = "(.*)"', project), (r'^version: "(.*)"', (ROOT / "CITATION.cff").read_text()),
+        (r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8")))]
+    assert found == [semmatch.__version__] * 3
+    assert "[build-system]" not in project and "[tool.setuptools" not in project
     bounds = re.search("^torch>=(.*),(<.*)$", (ROOT / "requirements.txt").read_text("utf-8"), re.M)
     workflow = (ROOT / ".github/workflows/test.yml").read_text("utf-8")
     assert re.findall('torch: "(.*)"', workflow) == [f"=={bounds[1]}", bounds[2]]
