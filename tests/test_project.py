@@ -3,7 +3,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import semmatch
 from small_runs import ChainParser
