@@ -168,7 +168,8 @@ RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the ord
 LONGEST = 4   # words in an expression, at most
 MANY = 100    # a hypernym with more direct hyponyms (person) is too general for co-hyponyms
 
-POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "ADV": "r"}   # WordNet's
+POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "NUM": "a", "ADV": "r",
+       "ADP": "r"}   # WordNet's; it has numbers as adjectives, and near, up, down as adverbs
 SERIES = {"cardinal.a.02", "ordinal.a.02", "chromatic.a.03"}   # what only differs, of one kind
 NUMBER = re.compile(r"(1\d{3}|20\d\d)|\d+(?:[.,]\d+)*")      # 1: a year
 
@@ -382,26 +383,28 @@ class WordNet(Lexicon):
     Assumes: all of this, which the paper leaves open.
         A word stands for its lemmas of the part of speech of its tag (POS); of any part where it
         has no tag, a tag of another kind, or no lemma of that part. An expression stands for all of
-        its lemmas. FUNCTION_WORDS have no facts.
-        Synonyms share a sense, any; a word is one of itself. So are an adjective and what the first
-        sense of the other is similar to: huge and big. Antonyms are opposed in any sense, and
-        so are their synonyms: big to small, as large is. An adjective that is only similar to one
-        with an antonym gets none.
-        Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense, its
-        most frequent: over all senses, most such pairs are chance (to right and to prepare are
-        changes). The hypernym may be meant in any sense. An instance counts as a hyponym (Paris of
-        city). Co-hyponyms share a direct hypernym that has at most MANY hyponyms without instances;
+        its lemmas. FUNCTION_WORDS have no facts. A word has the first three `senses` of a lemma,
+        its most frequent: in later ones carrying is running, and a result an issue.
+        Synonyms share a sense; a word is one of itself. So are an adjective and what the first
+        sense of the other is similar to: huge and big. Antonyms are opposed in some sense, and so
+        are their synonyms, big to small, as large is, and what WordNet says to see also, happy to
+        sad, as unhappy is. An adjective that is only similar to one with an antonym gets none.
+        Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense:
+        over more, most such pairs are chance (to right and to prepare are changes). An instance
+        counts as a hyponym (Paris of city). Co-hyponyms are nouns, since what verbs share is hardly
+        more than to move or to change, and have a direct hypernym of at most MANY without instances;
         or one of SERIES: numbers, ordinals, colours; or are years (1000 to 2099) or other numbers
         in digits that differ; or adjectives of co-hyponyms (French, German).
         A form that WordNet lists hides its lemma in expressions (giving up, a noun, is not give
         up). Expressions with an apostrophe (driver's license) are hardly found: 's is a word here.
     """
 
-    def __init__(self, depth=3):
-        """Loads WordNet, a few seconds and 230 MB. ValueError: none is there; depth is below 1."""
-        if depth < 1:
-            raise ValueError(f"WordNet: depth must be 1 or more, got {depth}")
-        self.depth, self.wordnet, self.bases, self.known = depth, load_wordnet(), {}, {}
+    def __init__(self, depth=4, senses=3):
+        """Loads WordNet, a few seconds and 230 MB. ValueError: none is there; one is below 1."""
+        if min(depth, senses) < 1:
+            raise ValueError(f"WordNet: depth and senses must be 1 or more, got {depth}, {senses}")
+        self.depth, self.senses = depth, senses
+        self.wordnet, self.bases, self.known = load_wordnet(), {}, {}
         names = (name.replace("_", " ") for name in self.wordnet.all_lemma_names())
         super().__init__(name for name in names if not set(name.split()) <= FUNCTION_WORDS)
 
@@ -427,13 +430,14 @@ class WordNet(Lexicon):
         for pos in parts:
             for lemma in self.wordnet._morphy(name.replace(" ", "_"), pos):
                 synsets = self.wordnet.synsets(lemma, pos)
-                senses.update(synsets)
+                senses.update(synsets[:self.senses])
                 first.add(synsets[0])
         number = NUMBER.fullmatch(name)
         if not (senses or number) or name in FUNCTION_WORDS:
             return None
         opposites = {other.synset() for s in senses for lemma in s.lemmas()
                      for other in lemma.antonyms()}
+        opposites |= {other for s in opposites for other in s.also_sees()}
         of = {noun.synset() for s in first for lemma in s.lemmas() for noun in lemma.pertainyms()}
         levels = [first]
         for _ in range(self.depth):
@@ -441,7 +445,7 @@ class WordNet(Lexicon):
                            for above in s.hypernyms() + s.instance_hypernyms()})
         lands = {above for s in of for above in s.instance_hypernyms()}
         parents = levels[1] | {above for s in lands for above in s.hypernyms()}
-        parents = {s for s in parents if len(s.hyponyms()) <= MANY}
+        parents = {s for s in parents if s.pos() == "n" and len(s.hyponyms()) <= MANY}
         similar = {head for s in first for head in s.similar_tos() if s.pos() == "s"}
         sets = senses, opposites, set().union(*levels[1:]), parents, first, similar
         facts = Facts(*({s.name() for s in synsets} for synsets in sets))

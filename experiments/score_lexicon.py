@@ -1,6 +1,6 @@
 """How often WordNet's relations are those that a person sees, and how many a task has.
 
-    python -m experiments.score_lexicon [--half s] [--tags no] [--data-dir FOLDER]
+    python -m experiments.score_lexicon [--half s] [--tags no] [--senses 1] [--data-dir FOLDER]
 
 The word pairs are those of tests/fixtures/word_pairs.txt, which says how to read it: half b is to
 build on, half s was scored once. Precision: of the pairs of different words to which the lexicon
@@ -65,14 +65,17 @@ def main(argv=None):
     arguments.add_argument("--half", choices=("b", "s"), help="default: b, to build on")
     arguments.add_argument("--tags", choices=("yes", "no"),
                            help="of the parser's parts of speech (default: yes)")
+    arguments.add_argument("--senses", type=int, help="of a word that count (default: 3)")
+    arguments.add_argument("--depth", type=int, help="steps to a hypernym, at most (default: 4)")
     arguments.add_argument("--data-dir", metavar="FOLDER", help="holds sick and mrpc; counts them")
     options = arguments.parse(argv)
-    tagged, lexicon, parser = options.get("tags") != "no", WordNet(), load_parser()
+    sizes = {name: options[name] for name in ("senses", "depth") if name in options}
+    tagged, lexicon, parser = options.get("tags") != "no", WordNet(**sizes), load_parser()
     rows = [row for row in read_word_pairs() if row[0] == options.get("half", "b")]
     parses = parse_texts([text for row in rows for text in row[2:4]], parser, progress=False)
     for kind, name in KINDS.items():
         counts = judge(lexicon, [row for row in rows if row[1] == kind], parses, tagged)
-        print(f"{name}: precision {100 * counts['right'] / counts['found']:.0f} % of "
+        print(f"{name}: precision {100 * counts['right'] / max(1, counts['found']):.0f} % of "
               f"{counts['found']}, recall {100 * counts['right'] / counts['judged']:.0f} % of "
               f"{counts['judged']}")
     for task in ("sick", "mrpc") if "data_dir" in options else ():

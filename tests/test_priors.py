@@ -174,15 +174,15 @@ def wordnet():
 
 
 # Words beside expressions, as WordNet has them.
-TABLE = {"synonym": [("girl", "little girl"), ("little", "small"), ("collect", "pick up"),
-                     ("new", "fresh"), ("york", "Eboracum"), ("hot dog", "frankfurter"),
-                     ("dog", "frankfurter")],
+TABLE = {"synonym": [("girl", "little girl"), ("little", "small"), ("corroborate", "bear out"),
+                     ("new", "fresh"), ("york", "Eboracum"), ("telephone set", "phone"),
+                     ("telephone", "phone"), ("dog", "hound")],
          "antonym": [("big", "little"), ("old", "young"), ("turn on", "turn off"), ("on", "on")],
          "hypernym": [("New York", "city"), ("little dog", "constellation"), ("turn", "move"),
                       ("a", "letter"), ("old man", "man"), ("young man", "man"),
                       ("baseball player", "athlete")],
-         "cohyponym": [("young man", "old man"), ("turn on", "turn off"), ("athlete", "player"),
-                       ("collect", "pick up")]}
+         "cohyponym": [("young man", "old man"), ("athlete", "player"),
+                       ("corroborate", "bear out")]}
 
 
 @pytest.mark.parametrize("source", ["table", "WordNet"])
@@ -198,9 +198,9 @@ def test_a_word_keeps_its_relations_within_an_expression(source):
             ("New York", "city", "new-city hypernym, york-city hypernym"),
             ("city", "in New York", "city-new hyponym, city-york hyponym"),
             ("girl", "little girl", "girl-girl synonym"),
-            ("hot dog", "frankfurter", "dog-frankfurter synonym"),
-            ("pick up", "collect", "pick-collect synonym, up-collect synonym"),
-            ("turn on", "turn off", "turn-turn synonym, on-off antonym, on-off cohyponym"),
+            ("telephone set", "phone", "telephone-phone synonym"),
+            ("bear out", "corroborate", "bear-corroborate synonym, out-corroborate synonym"),
+            ("turn on", "turn off", "turn-turn synonym, on-off antonym"),
             ("baseball player", "athlete", "baseball-athlete hypernym, player-athlete hypernym, "
                                            "player-athlete cohyponym")]:
         assert cells(lexicon, x, y) == set(expected.split(", ")), (x, y)
@@ -228,10 +228,11 @@ def test_wordnet_relates(monkeypatch):
             ("dog", "animal", "hypernym"), ("Animals", "dogs", "hyponym"), ("bank", "green", ""),
             ("big", "little", "antonym"), ("U.S.", "America", "synonym"),
             ("bore out", "corroborate", "synonym"), ("saw", "perceive", "hypernym"),
-            ("dog", "placental", "hypernym"), ("dog", "mammal", ""),    # three and four steps up
+            ("dog", "mammal", "hypernym"), ("dog", "vertebrate", ""),    # four and five steps up
             ("giving up", "quit", ""), ("Paris", "city", "hypernym"),
             ("Paris", "London", "cohyponym"), ("up", "down", "antonym"), ("right", "prepare", ""),
-            ("ice creams", "dessert", "hypernym"), ("picked up", "collect", "synonym"),
+            ("happy", "sad", "antonym"), ("carrying", "running", ""),
+            ("lifting", "carrying", ""), ("ice creams", "dessert", "hypernym"),
             ("New York", "new york", "synonym"), ("New", "York", "")]:
         assert relations(lexicon, x, y) == set(expected.split()), (x, y)
     words = "A In as it he I No was be can WILL n't 's . `` ( $ % dont cant Wont im hes whos"
@@ -240,8 +241,10 @@ def test_wordnet_relates(monkeypatch):
     monkeypatch.setattr(priors, "MANY", 1)
     lexicon = priors.WordNet(1)
     assert not relations(lexicon, "wheat", "corn") and not relations(lexicon, "dog", "animal")
-    with pytest.raises(ValueError, match="WordNet: depth must be 1 or more, got 0"):
-        priors.WordNet(0)
+    assert relations(priors.WordNet(senses=20), "carrying", "running") == {"synonym"}
+    for sizes in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="WordNet: depth and senses must be 1 or more"):
+            priors.WordNet(*sizes)
 
 
 def test_tags_choose_the_senses_of_a_word():
@@ -253,7 +256,9 @@ def test_tags_choose_the_senses_of_a_word():
                                                                      "synonym"),
             ("zzyzx", "dog", "VERB NOUN", ""), ("huge", "huge", "X NOUN", "synonym"),
             ("red", "blue", "ADJ ADJ", "cohyponym"), ("first", "3rd", "ADJ ADJ", "cohyponym"),
-            ("two", "3", "NUM NUM", "cohyponym"), ("2003", "2004", "NUM NUM", "cohyponym"),
+            ("two", "3", "NUM NUM", "cohyponym"),
+            ("billion", "million", "NUM NUM", "cohyponym"),
+            ("near", "go", "ADP VERB", ""), ("2003", "2004", "NUM NUM", "cohyponym"),
             ("2003", "7,500.5", "NUM NUM", ""), ("1977", "1977", "NUM NUM", "synonym"),
             ("French", "German", "ADJ ADJ", "cohyponym"), ("two", "first", "NUM ADJ", "")]:
         tags = tags.split()
@@ -286,7 +291,7 @@ spoken = st.lists(st.sampled_from([*TERMS, "YORK", "new", "école", "times", "An
 
 
 @settings(max_examples=100)
-@example(TABLE, "Young man turn on pick up New York".split(), "old man turn off collect".split())
+@example(TABLE, "Young man turn on bear out".split(), "old man turn off corroborate".split())
 @given(tables, spoken, spoken)
 def test_relation_matrix_of_a_table_is_the_loop(pairs, a, b):
     lexicon = Table(pairs)

@@ -83,6 +83,22 @@ M = tree_similarity(a, b)
 assert M.tolist() == [[2, 0, 2], [0, 4, 0], [2, 0, 2]]
 
 # %% [markdown]
+# This is what reaches the model: a number that does not say for which of the two it stands. And half of the 4 is
+# there for any two verbs: both are roots, and ROOT = ROOT. Two sentences that have nothing in common have a 2 at
+# their roots, the largest cell of the pair. The page does not say whether ROOT is a head that two words share;
+# `--without root` says no.
+
+# %%
+dogs = typed_tree("Dogs bark", [2, 0], ["nsubj", "root"])
+rain = typed_tree("Rain fell heavily", [2, 0, 2], ["nsubj", "root", "advmod"])
+assert tree_similarity(dogs, rain).tolist() == [[0, 0, 0], [0, 2, 0]]
+assert not tree_similarity(dogs, rain, root=False).any()
+
+figure("Two roots share a head, ROOT, whatever their words",
+       heat("M", dogs.words, rain.words, tree_similarity(dogs, rain), top=4),
+       heat("M without root", dogs.words, rain.words, tree_similarity(dogs, rain, root=False), top=4))
+
+# %% [markdown]
 # ## Subtrees: Eq. (4), `subgraph_similarity`
 #
 # $$S(i, j) = \alpha + \nu \sum_{x, y} S(x, y) \text{ if } t_i = t_j \text{ and } r_i = r_j,

@@ -148,6 +148,23 @@ figure("Without √d a relation is not heard in wide hidden states",
        curves("change of K_prior", sizes, lines, "d, numbers in a hidden state", "change", log=True))
 
 # %% [markdown]
+# **What reaches the model.** Two things that the picture does not say. Eq. (2) tells *that* a relation holds, not
+# which: an antonym counts as a synonym does, and only the words' vectors can tell them apart. And γ = 1 stands beside
+# products that are often larger. A token beside itself, as "." beside ".", has h·h / √d = √d where h has the length
+# √d: 8 with 64 numbers, 28 with BERT's 768, and no relation needed. So the largest cells of K_prior need be no
+# relations.
+
+# %%
+size_words = Table({"synonym": [("big", "large")], "antonym": [("big", "small")]})
+opposed = torch.from_numpy(relation_matrix(size_words.facts(["big"]), size_words.facts(["large", "small"])))[None]
+assert relation_indicator(opposed)[0].tolist() == [[True, True]]
+
+stop = torch.randn(1, 1, 64, generator=torch.Generator().manual_seed(0))
+stop = torch.nn.functional.layer_norm(stop, (64,)).expand(1, 2, 64)
+alone = knowledge_scores(stop, torch.zeros(1, 2, 2))[0, 0, 1]
+assert_close(alone.item(), 8.0, atol=1e-3, rtol=0)                  # γ = 1 would make it 9
+
+# %% [markdown]
 # ## Calibration: Eq. (5), `calibrated_attention`
 #
 # $$O_{sem} = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
