@@ -391,8 +391,8 @@ class WordNet(Lexicon):
         sad, as unhappy is. An adjective that is only similar to one with an antonym gets none.
         Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense:
         over more, most such pairs are chance (to right and to prepare are changes). An instance
-        counts as a hyponym (Paris of city). Co-hyponyms are nouns, since what verbs share is hardly
-        more than to move or to change, and have a direct hypernym of at most MANY without instances;
+        counts as a hyponym (Paris of city). Co-hyponyms are nouns, as verbs hardly share more than
+        to move or to change; they share a direct hypernym of at most MANY hyponyms, not instances;
         or one of SERIES: numbers, ordinals, colours; or are years (1000 to 2099) or other numbers
         in digits that differ; or adjectives of co-hyponyms (French, German).
         A form that WordNet lists hides its lemma in expressions (giving up, a noun, is not give
