@@ -250,7 +250,23 @@ def test_copies_of_the_library_are_listed(batch):
     assert {"stacked_gru", "choose", "reread"} <= {*batch["zoe"].copied}
     assert "matching" not in batch["zoe"].copied and "choose" not in batch["wrong"].copied
     text = (batch["place"] / "zoe/reread.py").read_text("utf-8").replace("scores", "mine")
-    assert "choose" in grade.copies({"reread": text}, TASKS.values())
+    codes = grade.skeletons({"reread": text}, TASKS.values())
+    assert "choose" in grade.copies(codes, TASKS.values())
+
+
+def test_hand_ins_are_compared_with_each_other(tmp_path):
+    """One's own function that another has too, with other names; the library's is listed once."""
+    own = RIGHT["choose"].replace("beta * m", "m * beta + 0 * m")
+    reports = []
+    for name, body in (("a", own), ("b", own.replace("scores", "mine")), ("c", RIGHT["choose"])):
+        hand_in(tmp_path / name, RIGHT | {"choose": body})
+        text = (tmp_path / name / "reread.py").read_text("utf-8")
+        codes = grade.skeletons({"reread": text}, TASKS.values())
+        copied = grade.copies(codes, TASKS.values())
+        reports.append(grade.Report(tmp_path / name, "drrnet", copied=copied, codes=codes))
+    grade.compare(reports)
+    assert [report.alike for report in reports] == [{"b": ["choose"]}, {"a": ["choose"]}, {}]
+    assert "choose: the same as in b" in reports[0].remark()
 
 
 def test_csv_and_gradescopes_json(batch, tmp_path):
@@ -266,6 +282,9 @@ def test_csv_and_gradescopes_json(batch, tmp_path):
     assert sum(test.get("max_score", 0) for test in results["tests"]) == TOTAL
     assert results["tests"][3]["name"] == "DRr-Net Eqs. 5, 6 choose"
     assert results["tests"][-1]["visibility"] == "hidden"
+    grade.write_feedback(tmp_path, reports)
+    page = (tmp_path / "zoe.txt").read_text("utf-8")
+    assert f"{TOTAL} of {TOTAL} points" in page and "library's" not in page
 
 
 def test_without_landlock_a_lecturer_must_say_so(tmp_path, capsys, monkeypatch):
@@ -279,8 +298,10 @@ def test_without_landlock_a_lecturer_must_say_so(tmp_path, capsys, monkeypatch):
 def test_the_command_line(tmp_path, capsys):
     """A batch of which no folder can be graded; options that do not go together."""
     folders = [str(tmp_path / "a"), str(tmp_path / "b")]
-    points = tmp_path / "points.csv"
-    assert grade.main([*folders, "--csv", str(points), "--jobs", "1", "--trust"]) == 1
+    points, pages = tmp_path / "points.csv", tmp_path / "pages"
+    assert grade.main([*folders, "--csv", str(points), "--jobs", "1", "--trust",
+                       "--feedback", str(pages)]) == 1
+    assert "not graded" in (pages / "a.txt").read_text("utf-8") and (pages / "b.txt").is_file()
     said = capsys.readouterr().out
     assert re.match(r"seed \d+\n", said) and said.count("not graded: no such folder") == 2
     assert len((tmp_path / "points.csv").read_text("utf-8").splitlines()) == 3

@@ -1,13 +1,14 @@
 """tutorials/: the lessons' calculations by hand, their quotations, and what they share."""
+import html
 import importlib
 import itertools
 import json
 import re
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
+import torch
 from test_house import equation_rows
 
 import batches
@@ -45,13 +46,41 @@ def test_what_a_lesson_calculates_by_hand(lesson, lesson_module):
     """All its cells before a model is trained; of those that do more than show code, most assert
     what the text says."""
     computed = [text for text in cells(lesson, markdown=False)
-                if not re.fullmatch(r"show\([^()]*\)", text.strip())]
+                if not re.fullmatch(r"show\([^()]*\)|guess = \.\.\.", text.strip())]
+    computed.insert(0, "guess = ...")
     names = {"__name__": "lesson"}
     for text in computed:
         if "= train_on(" in text:
             break
         exec(compile(text, lesson, "exec"), names)
+    assert not names["claim"](names["mine"])            # the line to be repaired
     assert sum("assert" in text for text in computed) >= 0.6 * len(computed)
+
+
+@each_lesson
+def test_a_lesson_asks_before_it_shows_and_has_a_line_to_repair(lesson):
+    """Each guess is taken in a cell of its own and answered later; `claim` is asked of the line
+    that is to be repaired, and asserted of the answer."""
+    computed = [text.strip() for text in cells(lesson, markdown=False)]
+    guesses = [i for i, text in enumerate(computed) if text == "guess = ..."]
+    assert guesses and not any("came(guess" in text for text in computed[:guesses[0]])
+    for first, last in itertools.pairwise([*guesses, len(computed)]):
+        assert sum(text.count("came(guess") for text in computed[first:last]) == 1
+    [repair] = [text for text in computed if "# repair this line" in text]
+    assert "def claim(" in repair and "claim(mine)" in repair and "\nassert" in repair
+    assert any("slide(" in text for text in computed)
+
+
+def test_what_came_stands_beside_a_guess(lesson_module, capsys):
+    lesson_module.came("rises", "falls", "by 0.1")
+    lesson_module.came(..., "falls", "by 0.1")
+    assert capsys.readouterr().out == ("You guessed 'rises'; it is 'falls': by 0.1\n"
+                                       "No guess; it is 'falls': by 0.1\n")
+
+
+def test_a_script_prints_a_moving_pictures_numbers(lesson_module, capsys):
+    lesson_module.slide("It grows", "x", [1, 1000], {"y": [0.5, torch.tensor(2.0)]})
+    assert capsys.readouterr().out == "It grows\nx    1  1,000\ny  0.5      2\n\n"
 
 
 @each_lesson
@@ -81,7 +110,6 @@ def test_a_lesson_has_every_equation_of_its_paper(lesson):
 def test_a_lesson_opens_with_signs_and_closes_with_answers(lesson):
     first, *_, last = cells(lesson, markdown=True)
     assert "\n| sign | meaning |\n|---|---|\n| " in first
-    assert f"\nwhole_model({lesson[0]})\n" in cells(lesson, markdown=False)[0]
     parts = re.split(r"^## (Summary|Five questions|Try it)\n", last, flags=re.M)
     assert parts[1::2] == ["Summary", "Five questions", "Try it"]
     answer = r"<details>\s*<summary>Answer</summary>\s[^<>]+</details>"
@@ -124,15 +152,6 @@ def test_show_leaves_docstrings_out(lesson_module, capsys):
     assert "\ndef attend(self, hidden" in shown and "None) -> Tensor:\n    dropout =" in shown
 
 
-def test_the_drawing_marks_a_lessons_boxes(lesson_module, capsys):
-    drawn = ElementTree.fromstring(lesson_module.model_svg(6))
-    boxes = drawn.iter("{http://www.w3.org/2000/svg}rect")
-    marked = [box for box in boxes if box.get("stroke-width") == "2"]
-    assert len(marked) == 3 and len({(x.get("x"), x.get("y")) for x in marked}) == 3
-    lesson_module.whole_model(6)
-    assert "mix of layers, phrases; reading again, coverage; mean: label" in capsys.readouterr().out
-
-
 def test_train_on_and_look(lesson_module, capsys):
     """A run of a step on one frame; the toy world is whole again after it."""
     whole = dict(toy.FRAMES)
@@ -156,6 +175,12 @@ def test_the_built_notebook_is_this_lesson(lesson):
                  if (cell["cell_type"] == "markdown") == markdown]
         assert found == [text.strip() for text in cells(lesson, markdown)]
     shown = [output for cell in notebook for output in cell.get("outputs", ())]
-    assert {"image/png", "image/svg+xml", "text/markdown"} <= {
+    assert {"image/png", "text/html", "text/markdown"} <= {
         kind for output in shown for kind in output.get("data", {})}
     assert all(output["output_type"] != "error" for output in shown)
+    for page in (output["data"]["text/html"] for output in shown
+                 if "text/html" in output.get("data", {})):
+        page = "".join(page)
+        columns = json.loads(html.unescape(re.search('data-all="(.*?)"', page)[1]))
+        assert page.count("<meter") == len(columns[0]) - 1      # and all numbers stand in a table
+        assert all(f"<td>{html.escape(number)}" in page for column in columns for number in column)

@@ -25,15 +25,13 @@
 # | W, h | a matrix that is learned; a hidden state |
 
 # %%
-from lesson import curves, figure, heat, look, show, train_on, whole_model
+from lesson import came, figure, heat, look, show, slide, train_on
 
 import torch
 from torch.testing import assert_close
 
 from bert_min import (Bert, BertConfig, Embeddings, Layer, PairTokenizer, SelfAttention, attention_weights,
                       merge_heads, split_heads)
-
-whole_model(1)
 
 # %% [markdown]
 # ## Packing: `PairTokenizer.encode`
@@ -110,7 +108,12 @@ assert_close(merge_heads(split_heads(x, 3)), x)
 #
 # The products of two vectors with k random numbers of size 1 have size √k. With k = 1,024 scores are around ±32,
 # and a softmax of such numbers gives nearly all weight to one key: the others get none, and no gradient. The
-# division keeps scores at size 1 whatever k is. Ten keys, 200 queries, the mean of the largest weight:
+# division keeps scores at size 1 whatever k is. Ten keys, 200 queries, the mean of the largest weight.
+#
+# **Guess** before you run on: k = 1,024 and no division. Is the largest weight about 0.1, 0.5 or 1?
+
+# %%
+guess = ...
 
 # %%
 generator, sizes = torch.Generator().manual_seed(0), [4, 16, 64, 256, 1024]
@@ -123,9 +126,8 @@ for size in sizes:
 print({name: [round(float(x), 2) for x in values] for name, values in largest.items()})
 
 assert largest["without √k"][-1] > 0.9 and max(largest["with √k"]) < 0.5
-
-figure("Without √k, a softmax of ten keys picks one",
-       curves("mean of the largest weights", sizes, largest, "k, numbers in a key", "weight", log=True))
+came(guess, 1, f"{largest['without √k'][-1]:.2f}, and with √k {largest['with √k'][-1]:.2f}")
+slide("Without √k, a softmax of ten keys picks one", "k, numbers in a key", sizes, largest)
 
 # %% [markdown]
 # ## The mask: `attention_weights`
@@ -141,6 +143,24 @@ scores, nothing = torch.tensor([[3.0, 1.0]]), torch.tensor([[False, False]])
 assert_close((scores - 10_000).softmax(-1), scores.softmax(-1), atol=1e-3, rtol=0)      # as if nothing were masked
 assert_close(attention_weights(scores, nothing), torch.zeros(1, 2))
 assert_close(attention_weights(scores, torch.tensor([[True, False]])), torch.tensor([[1.0, 0.0]]))
+
+# %% [markdown]
+# **Repair it.** `claim` says what a mask is for. Google's line fails in a row without a key. Change it until `claim`
+# is True. <details><summary>Answer</summary> `return scores.masked_fill(~mask, -1e30).softmax(-1) * mask`</details>
+
+# %%
+def claim(weigh):
+    """Padding gets nothing, in a row without any real key too."""
+    rows = torch.tensor([[True, False], [False, False]])
+    return not weigh(scores.expand(2, 2), rows)[~rows].any()
+
+
+def mine(scores, mask):
+    return (scores - 10_000.0 * ~mask).softmax(-1)                          # repair this line
+
+
+print(f"claim is {claim(mine)} of your line, {claim(attention_weights)} of ours")
+assert claim(attention_weights)
 
 # %% [markdown]
 # ## A layer: `Layer`
@@ -198,9 +218,8 @@ for size in sizes:
 print("distance of the two [CLS]:", [round(float(x), 3) for x in distances])
 
 assert distances[0] < 1e-5 < 1e-3 < distances[-1]
-
-figure("From New York to Seattle, or back: only positions tell them apart",
-       curves("distance of the two [CLS]", sizes, {"distance": distances}, "size of the position table", "distance"))
+slide("From New York to Seattle, or back: only positions tell them apart", "size of the position table", sizes,
+      {"distance of the two [CLS]": distances})
 
 # %% [markdown]
 # With positions the two *differ*. That the difference matters for the answer must be learned, and is hard to learn:

@@ -27,14 +27,12 @@
 import math
 
 import torch
-from lesson import SEED, curves, figure, fixed, heat, look, show, train_on, whole_model
+from lesson import SEED, came, figure, fixed, heat, look, show, slide, train_on
 from torch.testing import assert_close
 
 from bert_min import BertConfig, SelfAttention
 from semmatch import (DabertAttention, difference_attention, difference_scores, filtration_gate, gated_fusion,
                       guided_attention)
-
-whole_model(2)
 
 # %% [markdown]
 # ## Three tokens
@@ -90,6 +88,12 @@ show(difference_scores)
 show(difference_attention)
 
 # %% [markdown]
+# **Guess**: which of the three words does "12" read most by difference? Write "12", "42" or "digits", then run on.
+
+# %%
+guess = ...
+
+# %% [markdown]
 # Row "12" of β / 2 is (0, 1, 1½), its weights (0.122, 0.331, 0.547): the more different, the larger.
 # Note that "digits" gets most: it is just another word. That the difference of *counterparts* counts must be
 # learned, by the maps that make queries and keys.
@@ -101,6 +105,7 @@ difference = difference_attention(tokens, tokens, values, mask)[0, 0, :, :3]
 assert_close(scores[0, 0], torch.tensor([[0.0, 2, 3], [2, 0, 3], [3, 3, 0]]))
 assert_close(difference, torch.tensor([[0.1220, 0.3315, 0.5465], [0.3315, 0.1220, 0.5465], [0.4498, 0.4498, 0.1004]]),
              atol=1e-4, rtol=0)
+came(guess, words[difference[0].argmax()], "the distances are 0, 2 and 3")
 
 # %% [markdown]
 # ## What the page says instead
@@ -121,8 +126,33 @@ assert_close(typeset, torch.tensor([[0.4498, 0.4498, 0.1004]]).expand(3, 3), ato
 figure("Affinity reads what is alike, difference what is not",
        heat("affinity, Eq. (1)", words, words, affinity, "is read", "reads", top=0.6),
        heat("difference, Eq. (4) with bars", words, words, difference, "is read", "reads", top=0.6))
-figure("Eq. (4) as typeset: every query reads the same",
-       heat("difference, Eq. (4) without bars", words, words, typeset, "is read", "reads", top=0.6))
+
+moved, lines = [0.0, 0.25, 0.5, 0.75, 1.0], {"with bars, ours": [], "as typeset": []}
+for x in moved:                                         # the query of "12" becomes that of "digits"
+    query = tokens[:, :, :1] + x * (tokens[:, :, 2:] - tokens[:, :, :1])
+    for name, printed in zip(lines, (set(), {4})):
+        lines[name].append(difference_attention(query, tokens, values, mask, printed=printed)[0, 0, 0, 2].item())
+assert lines["with bars, ours"][0] > 0.5 > 0.2 > lines["with bars, ours"][-1]
+assert_close(lines["as typeset"], [lines["as typeset"][0]] * 5)
+slide("As typeset it does not matter what a query asks: what it reads of digits", "from 12 to digits", moved, lines)
+
+# %% [markdown]
+# **Repair it.** The sentence: a query reads what differs *from it*. Change the line until `claim` is True. <details>
+# <summary>Answer</summary> `.abs()` before `.sum(-1)`; squares would do as well.</details>
+
+# %%
+def claim(scores):
+    """Two queries that are not alike get other weights."""
+    weights = scores(tokens, tokens).softmax(-1)[0, 0]
+    return not torch.allclose(weights[0], weights[2])
+
+
+def mine(q, k):
+    return (q[..., :, None, :] - k[..., None, :, :]).sum(-1)        # repair this line
+
+
+print(f"claim is {claim(mine)} of your line, {claim(difference_scores)} of ours")
+assert claim(difference_scores)
 
 # %% [markdown]
 # **The mask of Eq. (3).** M is added *before* the division, and BERT's own M is -10,000, a finite number.
@@ -223,9 +253,7 @@ for w in openness:                                      # W_f (a ⊕ v) = w · 2
 
 assert_close([outputs[name][4] for name in outputs], [2.3, 0.3])
 assert_close([outputs[name][0] for name in outputs], [2.0, 0.0], atol=1e-3, rtol=0)
-
-figure("A closed gate should leave plain BERT's signal, a = 2",
-       curves("what attention hands on", gates, outputs, "f", "signal"))
+slide("A closed gate should leave plain BERT's signal, a = 2", "f", [round(f, 3) for f in gates], outputs)
 
 # %% [markdown]
 # ## All of it: `DabertAttention`

@@ -31,16 +31,17 @@ import math
 
 import numpy as np
 import torch
-from lesson import curves, figure, fixed, heat, look, show, train_on, trees, whole_model
+from lesson import ROOT, came, figure, fixed, heat, look, show, slide, trees
 from torch.testing import assert_close
 
+import train
 from priors import TfIdf, dependency_matrix, subgraph_similarity, tree_similarity
 from semmatch import (DafaAttention, calibrated_attention, filtration_gate, gated_fusion, guided_attention,
                       spread_prior)
+from support import runs
+from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
-
-whole_model(3)
 
 # %% [markdown]
 # ## A pair by hand
@@ -253,6 +254,13 @@ figure("The matrix stands where one sentence looks at the other; elsewhere is 1"
 show(calibrated_attention)
 
 # %% [markdown]
+# **Guess**: a word's score is -1, and its entry of M_F is 3, the largest of the row. On the page, does its weight
+# rise or fall by that? Write "rises" or "falls", then run on.
+
+# %%
+guess = ...
+
+# %% [markdown]
 # The page multiplies *scores*. That strengthens what is positive. But a score can be negative, and a negative
 # number times 3 is more negative: the word with the largest entry gets the *smallest* weight. Two keys with the
 # scores s and 0; M_F is 3 for the first, so that M̃ is 4. Typeset: its weight is σ(3 s). Ours multiplies *weights*:
@@ -276,9 +284,31 @@ lines = {"plain attention": [weight(s, 1.0, False) for s in scores],
          "M̃ = 4, ours": [weight(s, 4.0, False) for s in scores]}
 for s, plain, typeset, ours in zip(scores, *lines.values()):
     assert ours > plain and (typeset < plain) == (s < 0)
+came(guess, "falls", f"from {weight(-1.0, 1.0, False):.3f} to {weight(-1.0, 3.0, True):.3f}")
+slide("A large entry should strengthen a word, whatever its score", "score before calibration", scores, lines)
 
-figure("A large entry should strengthen a word, whatever its score",
-       curves("weight of the word", scores, lines, "score before calibration", "weight"))
+# %% [markdown]
+# **Repair it.** M_F is to "strengthen the attention weight of same dependency". Change the line until `claim` is
+# True. <details><summary>Answer</summary> `return sigmoid(score + math.log(1 + entry))`: the weight is multiplied,
+# not the score.</details>
+
+# %%
+def claim(weigh):
+    """A larger entry means a larger weight, whatever the score."""
+    return all(weigh(s, 0.0) < weigh(s, 1.0) < weigh(s, 3.0) for s in scores)
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def mine(score, entry):
+    return sigmoid(score * entry)                                   # repair this line
+
+
+print(f"claim is {claim(mine)} of your line")
+assert claim(lambda score, entry: weight(score, 1 + entry, False))
+assert not claim(lambda score, entry: weight(score, entry, True))
 
 # %% [markdown]
 # ## Guided attention: Eq. (7), `guided_attention`
@@ -308,10 +338,8 @@ d_typeset, typeset = guided_attention(dep, sem, mask, one, biased, fixed([[5.0, 
 assert_close(d_typeset[0, :, 0], d_typeset[0, 0, 0].expand(4))      # one and the same for all four tokens
 assert intended[0, 0, 3] > 0.95 and intended[0, 3, 3] < 0.35        # 5 (tanh 0 - tanh -1) = 3.8; tanh is flat at 1.5
 
-guides, keys = [f"s = {x:g}" for x in sem.flatten()], [f"{x:g}" for x in dep.flatten()]
-figure("As typeset the guide is not heard: all rows are equal",
-       heat("ours", guides, keys, intended[0], "d", "guide", top=1),
-       heat("as typeset", guides, keys, typeset[0], "d", "guide", top=1))
+slide("As typeset the guide is not heard: what the last token, d = 1.5, gets", "guide s", sem.flatten().tolist(),
+      {"ours": intended[0, :, 3], "as typeset": typeset[0, :, 3]})
 
 # %% [markdown]
 # ## The gates: Eqs. (8) and (9), `gated_fusion`, `filtration_gate`
@@ -341,45 +369,50 @@ for printed, half, closed in ((False, 2.2858, 2.0), (True, 0.2858, 0.0)):
         assert_close(out.item(), wanted, atol=1e-4, rtol=0)
 
 # %% [markdown]
-# ## A trained model, from the table to the chair
+# ## A trained model: what the trees are for
 #
-# A toy world of walks, with the paper's question of from where to where. "The cat walked from the table to the chair
-# slowly on Monday." means the same as "The cat walked to the chair from the table slowly on Monday." and as "On
-# Monday, the cat walked slowly from the table to the chair."; with table and chair exchanged it does not. Every word
-# is in all four sentences of such a square, and which of the two comes first decides nothing: chance is 50. 800
-# pairs. The paper starts from a pre-trained BERT. So do we, in small: plain BERT is trained on these pairs, then DAFA
-# begins with its encoder. (`ATTENTION_SIZE`, the width of guided attention, is 16 instead of 128: that saves time.)
+# The run that ships with the project is DAFA on all of the toy world: seven phenomena, every pair with a twin that
+# has the same words and the other label, so that chance is 50. In "prepositions" it matters which word stands
+# behind "from", "to" or "instead of"; in "roles" and "voice" who does something to whom; in "synonyms" which word.
+# It was trained longer than what `docs/results.md` compares, plain BERT and DAFA with eight epochs each, three seeds;
+# their means, which the cell below reads there, say what the method gains.
+#
+# **Guess**: the run answers once more, and all entries of the matrix are alike, so that it knows nothing of trees.
+# In which of "roles", "voice", "prepositions" and "synonyms" does it stay farthest above chance? Write one of them.
 
 # %%
-said = "the {animal} walked from the {x} to the {y} {manner} {time}"
-frames = {"walks": (("furniture", said, "the {animal} walked to the {y} from the {x} {manner} {time}"),
-                    ("furniture", said, "{time}, the {animal} walked {manner} from the {x} to the {y}"))}
-plain, before = train_on(frames, "bert", epochs=9, batch_size=32, lr=2e-3)
-run, accuracy = train_on(frames, "dafa", plain, epochs=3, batch_size=32, lr=1e-3, set="ATTENTION_SIZE=16")
-
-assert before > 0.7 and accuracy > 0.7
+guess = ...
 
 # %%
-first = "The cat walked from the table to the chair slowly on Monday."
-for second in ("The cat walked to the chair from the table slowly on Monday.",
-               "On Monday, the cat walked slowly from the chair to the table.",
-               "The cat walked from the chair to the table slowly on Monday."):
-    dafa, bert = (look(model, first, second).probability for model in (run, plain))
-    print(f"p(same) dafa {dafa:.2f}, bert {bert:.2f}   {second}")
+folder, page = ROOT / "assets/toy-dafa", (ROOT / "docs/results.md").read_text("utf-8")
+run, stored = train.open_run(folder, device="cpu"), runs.read_result(folder)["metrics"]["dev"]
+lines = [[cell.strip() for cell in line.split("|")]
+         for line in page[page.index("| | all | unseen words |"):].splitlines()[:7]]
+bert, dafa = (dict(zip(lines[0], line)) for name in ("bert", "dafa") for line in lines if line[1] == name)
+dev, untold = load_pairs(run.settings)[1]["dev"], {}
+for name in ("roles", "voice", "prepositions", "synonyms"):
+    found = run.influence([pair for pair in dev if pair.group == name])
+    change = found["changes"]["no prior"]
+    untold[name] = change["score"]
+    print(f"{name:13} three seeds: BERT {bert[name]}, DAFA {dafa[name]}; this run: {100 * found['score']:.1f}, "
+          f"without its matrix {100 * change['score']:.1f}, and {100 * change['answers']:.0f} % of the answers change")
+    assert abs(found["score"] - stored[name]) < 0.03                # as its file says
+came(guess, max(untold, key=untold.get), "there a word decides, not its place in the tree")
+
+assert untold["synonyms"] > 0.6 > max(untold["roles"], untold["voice"], untold["prepositions"])
 
 # %% [markdown]
-# With each of five seeds both models had 100 in the end: this world is too small to tell them apart.
-#
-# The third sentence is the paper's own case: the wording of the first, with the places exchanged. Training never
-# paired a wording with itself; accuracy on dev, which is made like training, says nothing about it. With each of five
-# seeds both models were sure that it means the same, and wrong: what they learned is no rule about "from". DAFA's
-# matrix does hold the answer (the heads of "from" above), but nothing in these pairs asks for it.
+# That is the gain, phenomenon by phenomenon: where the words are the same and the tree decides, plain BERT stays near
+# 50, and DAFA is there too when its matrix is taken out. Where a word decides, plain BERT is as good. Over all
+# phenomena three seeds have 13.4 points more with DAFA than with BERT (95 % interval 3.6 to 23.2).
 #
 # What did the matrix do to attention? `DafaAttention`, which computes Eqs. (6) to (9) in BERT's first layer, tells
 # in its trace.
 
 # %%
-seen = look(run, first, "The cat walked to the chair from the table slowly on Monday.")
+pair = next(pair for pair in dev if pair.group == "prepositions")
+seen = look(run, pair.a, pair.b)
+print(f"p(same) {seen.probability:.2f}   {pair.a}   {pair.b}")
 layer = seen.trace["layer0"]
 cut = seen.tokens.index("[SEP]")
 rows, columns = seen.tokens[1:cut], seen.tokens[cut + 1:-1]
@@ -406,9 +439,9 @@ figure("Trees move attention to the words that play the same part",
 # By Eq. (6) attention moves to the other sentence: entries of M̃ are 1 or more there. The gates say how much of that
 # is used: f, how far the fused signal is let in; 1 - g, how much of it is Dep.
 #
-# This world was made for trees. On all of the toy world DAFA stood 13.4 points above plain BERT (three seeds, 95 %
-# interval 3.6 to 23.2). With pre-trained weights, five seeds gave +1.8 points on MRPC's test, with an interval from
-# +0.2 to +3.4, and -0.1 on SICK's, from -0.7 to +0.6: little that one could rely on (`docs/results.md`).
+# This world was made for trees, and the encoder starts from random weights. With pre-trained weights, five seeds gave
+# +1.8 points on MRPC's test, with an interval from +0.2 to +3.4, and -0.1 on SICK's, from -0.7 to +0.6: little that
+# one could rely on (`docs/results.md`).
 #
 # ## Summary
 #
@@ -436,13 +469,13 @@ figure("Trees move attention to the words that play the same part",
 #
 # ## Try it
 #
-# 1. Take the trees away: `without="tree,subgraph"`, so that M_F is tf-idf alone. Does the model still learn as soon?
-#    <details><summary>Answer</summary> Yes: from random weights, nine epochs, seeds 0 and 1 had 100 with trees and
-#    without. Words alone are enough in this world.</details>
-# 2. Train with `printed="6"`. Which sign have the scores of aligned words? (They are the logarithms of
-#    `trace["layer0"]["attention"]`, up to a constant of each row.) <details><summary>Answer</summary> Either one:
-#    nothing holds them above 0. On MRPC the printed form was as good as ours within what three seeds can show
-#    (`docs/results.md`): training can turn the sign around.</details>
+# 1. `python -m experiments.influence assets/toy-dafa` also gives each pair another pair's matrix. Is a wrong matrix
+#    better than none? <details><summary>Answer</summary> Neither is of use: without the right trees it is near chance
+#    where trees decide.</details>
+# 2. Train with `python train.py --model dafa --printed 6`. Which sign have the scores of aligned words? (They are the
+#    logarithms of `trace["layer0"]["attention"]`, up to a constant of each row.) <details><summary>Answer</summary>
+#    Either one: nothing holds them above 0. On MRPC the printed form was as good as ours within what three seeds can
+#    show (`docs/results.md`): training can turn the sign around.</details>
 # 3. Take θ = 3 in `tree_similarity(a, b, 3.0)`. Which tie of the first pair does that break, and in whose favour?
 #    <details><summary>Answer</summary> Apple and company, in one role, now have 3; Apple and Apple still 2. The role
 #    wins.</details>

@@ -30,13 +30,12 @@
 import math
 
 import torch
-from lesson import curves, figure, fixed, heat, look, show, train_on, whole_model
+from lesson import came, figure, fixed, heat, look, show, slide, train_on
 from torch.testing import assert_close
 
 from reread import Choice, attentive_pooling, choose, highway, matching, probability_fusion, reread, stacked_gru
 
 ln2, ln3 = math.log(2), math.log(3)
-whole_model(5)
 
 # %% [markdown]
 # ## Before reading: `highway`
@@ -134,26 +133,45 @@ for clue, chosen in (([[3.0, 0.0]], "street"), ([[0.0, 3.0]], "couple")):
 # (6) mends that: a softmax with "β is an arbitrarily big value". But what is arbitrarily big? With β = 10⁸ the
 # softmax *is* the arg-max in float32, and the gradient is 0 again; with β = 1 it is a mean of all words. (Eq. (5)
 # as typeset is odd in another way: ᾱ is a sum of weights, so the number 1, and the largest of one number is always
-# the first.) Two words with the scores 0.78 and 0.80:
+# the first.) Two words with the scores 0.78 and 0.80.
+#
+# **Guess**: with β = 10⁸, how large is the gradient that the choice sends back? Write 0, 1 or 1e8, then run on.
 
 # %%
-betas, largest, slopes = [1, 10, 50, 100, 200, 500, 1000, 10_000, 100_000_000], [], []
-for beta in betas:
+guess = ...
+
+# %%
+def sure_and_slope(beta):
+    """The larger weight of the two words, and the gradient of the choice."""
     keys = torch.tensor([[[0.78], [0.80]]]).atanh().requires_grad_()
     values, no_clue = torch.tensor([[[0.0], [1.0]]]), torch.zeros(1, 1)
     chosen, weights, _ = choose(values, keys, both, no_clue, fixed([[1.0]]), float(beta))
     chosen.sum().backward()
-    largest.append(weights.max().item())
-    slopes.append(keys.grad[0, 1, 0].item())
-for beta, weight, slope in zip(betas, largest, slopes):
-    print(f"β = {beta:<11,} largest weight {weight:.4f}   gradient {slope:.6f}")
+    return weights.max().item(), keys.grad[0, 1, 0].item()
 
+
+betas = [1, 10, 50, 100, 200, 500, 1000, 10_000, 100_000_000]
+largest, slopes = zip(*map(sure_and_slope, betas))
 assert largest[0] < 0.51 and slopes[-1] == 0                     # a mean; an arg-max, from which nothing is learned
 assert largest[betas.index(200)] > 0.95 and slopes[betas.index(200)] > 0.5      # σ(200 · 0.02) = 0.982
+came(guess, 0, "the softmax is flat where it is 0 or 1")
+slide("β must be large enough to choose one word, and small enough to learn", "β", betas,
+      {"largest weight": largest, "gradient of the choice": slopes})
 
-figure("β must be large enough to choose one word, and small enough to learn",
-       curves("Is one word chosen?", betas, {"largest weight": largest}, "β", "weight", log=True),
-       curves("Can the choice be learned?", betas, {"gradient of the choice": slopes}, "β", "gradient", log=True))
+# %% [markdown]
+# **Repair it.** Choose one word, and let the choice be learned. Change β until `claim` is True. <details>
+# <summary>Answer</summary> 150 to 350 will do; ours is 200.</details>
+
+# %%
+def claim(beta):
+    """One of two words 0.02 apart is chosen, and a gradient comes back."""
+    sure, slope = sure_and_slope(beta)
+    return sure > 0.95 and slope > 0.1
+
+
+mine = 1e8                                                          # repair this line
+print(f"claim is {claim(mine)} of your line, {claim(200.0)} of ours")
+assert claim(200.0)
 
 # %% [markdown]
 # Ours is β = 200; how it was chosen, on real sentences, stands in the docstring of `DrrNet`. `--printed 6` is 10⁸.

@@ -16,8 +16,10 @@
 # | `typeset`, `printed` | the formula as it stands on the page |
 
 # %%
+import math
+
 import torch
-from lesson import ROOT, curves, figure, heat, show, trees, whole_model
+from lesson import ROOT, came, figure, heat, show, slide, trees
 from torch.testing import assert_close
 
 import train
@@ -26,8 +28,6 @@ from comparators import UerbertAttention, similarity_matrix
 from priors import Table, dependency_matrix, relation_matrix
 from semmatch import calibrated_attention, relation_indicator
 from support.toy import LEXICON
-
-whole_model(7)
 
 # %% [markdown]
 # ## What each matrix says
@@ -108,8 +108,13 @@ for found, wanted in ((weights(pages["UERBERT"], True), [0.422, 0.155, 0.422]),
 # %% [markdown]
 # On the page of DAFA the related word gets 0.063: *less* than the 0.090 that it has without any matrix. UERBERT's
 # and knowledge's pages seem to do better, but for another reason: a factor below 1 pulls a score towards 0. It
-# lowers the *unlike* word's 1, and knowledge's 0.6 raises the related word's -1. Turn the one entry of the related
-# word up, and the page takes its weight away in all three:
+# lowers the *unlike* word's 1, and knowledge's 0.6 raises the related word's -1.
+#
+# **Guess**: turn the one entry of the related word up from 0 to 1. On the page, does its weight rise or fall? Write
+# "rises" or "falls", then run on.
+
+# %%
+guess = ...
 
 # %%
 entries = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -119,9 +124,26 @@ print({name: [round(y.item(), 3) for y in line] for name, line in lines.items()}
 
 assert all(x > y for x, y in zip(lines["page, score -1"], lines["page, score -1"][1:]))
 assert all(x < y for x, y in zip(lines["ours, score -1"], lines["ours, score -1"][1:]))
+came(guess, "falls", "in all three: the score is negative")
+slide("The more similar, the less attention: a product with a negative score", "its entry of S", entries, lines)
 
-figure("The more similar, the less attention: a product with a negative score",
-       curves("the related word's weight", entries, lines, "its entry of S", "weight"))
+# %% [markdown]
+# **Repair it.** Change the line until `claim` is True. <details><summary>Answer</summary>
+# `return torch.tensor([1.0, score + math.log((1 + entry) / 2), 0.0]).softmax(-1)[1]`, or a sum with anything else that
+# rises with the entry.</details>
+
+# %%
+def claim(weigh):
+    """The larger its entry, the larger a word's weight, whatever its score."""
+    return all(weigh(s, x) < weigh(s, y) for s in (-1.0, 0.0, 1.0) for x, y in zip(entries, entries[1:]))
+
+
+def mine(score, entry):
+    return torch.tensor([1.0, score * entry, 0.0]).softmax(-1)[1]   # repair this line
+
+
+print(f"claim is {claim(mine)} of your line")
+assert claim(lambda s, x: torch.tensor([1.0, s + math.log((1 + x) / 2), 0.0]).softmax(-1)[1])
 
 # %% [markdown]
 # **What a 0 does.** On the page it makes the score 0, not the weight: the unlike word keeps e⁰. If weights were

@@ -1,6 +1,6 @@
 """Grades hand-ins, each in a process of its own.
 
-    python tutorials/grade.py hand-ins/* --csv points.csv
+    python tutorials/grade.py hand-ins/* --csv points.csv --feedback FOLDER
     python tutorials/grade.py FOLDER                        with messages
     python tutorials/grade.py FOLDER --exercise dabert --json results.json      for Gradescope
     python tutorials/grade.py FOLDER --exercise capstone    or misprint: see open_tasks.py
@@ -12,7 +12,7 @@ the right ones are here alone, and so are the points. (See sandbox.py for what i
 
 A function is tried with the student's other functions. Where it fails, and so does one it calls, it
 is tried once more with right ones: one mistake costs one score. Functions that are the library's
-but for names are listed, and what is computed as printed, for you to look at.
+but for names are listed, or another hand-in's, and what is computed as printed, for you to look at.
 
 Exit status: 0 if all folders were graded, 1 if not, 2 for a mistake on the command line.
 """
@@ -22,6 +22,7 @@ import contextlib
 import csv
 import ctypes
 import functools
+import itertools
 import json
 import os
 import secrets
@@ -64,11 +65,15 @@ class Row:
 
 @dataclass
 class Report:
-    """One folder. problem: why it was not graded."""
+    """One folder. copied: functions that are the library's. codes: function -> its skeleton, where
+    it is long. alike: another folder -> functions that are the same there. problem: why it was not
+    graded."""
     folder: Path
     exercise: str = ""
     rows: list = field(default_factory=list)
     copied: list = field(default_factory=list)
+    codes: dict = field(default_factory=dict)
+    alike: dict = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -89,6 +94,8 @@ class Report:
         printed = [row.function for row in self.rows if check.PRINTED in " ".join(row.lines)]
         found = {"the library's own code, but for names": self.copied,
                  "computed as printed; do they argue for it?": printed}
+        found |= {f"the same as in {other}, but for names": names
+                  for other, names in self.alike.items()}
         said = {line.partition(": ")[2] for row in self.rows for line in row.lines}
         if len(said) == 1 and not self.won:     # such as a module that cannot be imported
             found[said.pop()] = ["all"]
@@ -174,16 +181,29 @@ def with_right(text, tasks):
     return "\n\n\n".join(parts).encode()
 
 
-def copies(texts, tasks):
-    """Names of long functions whose code is the library's, but for names and docstrings."""
-    found = []
+def skeletons(texts, tasks):
+    """function -> skeleton of a hand-in's long functions."""
+    found = {}
     for task in tasks:
         with contextlib.suppress(KeyError, StopIteration, SyntaxError, ValueError, RecursionError):
-            theirs = skeleton(definition(ast.parse(texts[task.module]), task.path))
-            right = answers.source(task), task.solution
-            if theirs and theirs in [skeleton(ast.parse(text).body[0]) for text in right]:
-                found.append(".".join(task.path))
+            code = skeleton(definition(ast.parse(texts[task.module]), task.path))
+            found |= {".".join(task.path): code} if code else {}
     return found
+
+
+def copies(codes, tasks):
+    """Names of functions whose code is the library's, but for names and docstrings."""
+    return [name for task in tasks if (name := ".".join(task.path)) in codes and codes[name] in (
+        skeleton(ast.parse(text).body[0]) for text in (answers.source(task), task.solution))]
+
+
+def compare(reports):
+    """Says of each Report which functions another hand-in has too, but for the library's."""
+    for report, other in itertools.permutations(reports, 2):
+        same = [name for name, code in report.codes.items() if code == other.codes.get(name)
+                and name not in report.copied and report.exercise == other.exercise]
+        if same:
+            report.alike[other.folder.name] = same
 
 
 def skeleton(function):
@@ -248,7 +268,8 @@ def grade(folder, right, wrap=()):
                                weight * sum(points.values()), weight * len(points),
                                check.told(said)))
     with ONE_AT_A_TIME:
-        report.copied = copies(texts, right.tasks.values())
+        report.codes = skeletons(texts, right.tasks.values())
+        report.copied = copies(report.codes, right.tasks.values())
     return report
 
 
@@ -299,6 +320,17 @@ def print_report(report):
     print()
 
 
+def write_feedback(folder, reports):
+    """A page for each student, folder/NAME.txt, without what is for the lecturer alone."""
+    folder.mkdir(exist_ok=True)
+    for report in reports:
+        with open(folder / f"{report.folder.name}.txt", "w", encoding="utf-8") as file:
+            with contextlib.redirect_stdout(file):
+                if report.rows:
+                    print_report(report)
+                print(report.line())
+
+
 def write_csv(path, reports):
     """A row for each folder, a column for each equation."""
     columns = list(dict.fromkeys(f"{row.equation} {row.function}" for report in reports
@@ -331,6 +363,7 @@ def main(argv=None):
                         help="of the hidden arguments; drawn if not given")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Gradescope's; of one folder")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="a row for each folder")
+    parser.add_argument("--feedback", type=Path, metavar="FOLDER", help="a page for each student")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="folders at a time")
     parser.add_argument("--wrap", default="", metavar="COMMAND",
                         help="put before each student's process, such as 'unshare -rn'")
@@ -339,7 +372,7 @@ def main(argv=None):
     options = parser.parse_args(argv)
     if options.json and len(options.folders) > 1:
         parser.error("--json takes one folder; --csv takes many")
-    for file in filter(None, (options.csv, options.json)):
+    for file in filter(None, (options.csv, options.json, options.feedback)):
         if not file.parent.is_dir():
             parser.error(f"{file}: there is no folder {file.parent}")
     if options.jobs < 1:
@@ -358,8 +391,12 @@ def main(argv=None):
         if len(options.folders) == 1 and report.rows:
             print_report(report)
         print(report.line(), flush=True)
+    compare(reports)
+    for report in reports:
         if remark := report.remark():
-            print(f"    look at {remark}", flush=True)
+            print(f"look at {report.folder}: {remark}")
+    if options.feedback:
+        write_feedback(options.feedback, reports)
     if options.csv:
         write_csv(options.csv, reports)
     if options.json:

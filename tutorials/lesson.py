@@ -33,10 +33,13 @@ import torch  # noqa: E402
 import batches  # noqa: E402
 import train  # noqa: E402
 from experiments import draw  # noqa: E402
-from support import toy  # noqa: E402
+from support import runs, toy  # noqa: E402
+from support.pairs import load_pairs  # noqa: E402
 
 SEED = int(os.environ.get("LESSON_SEED", 0))
-torch.set_num_threads(int(os.environ.get("LESSON_THREADS", 1)))     # not the machine's number
+THREADS = int(os.environ.get("LESSON_THREADS", 1))
+torch.set_num_threads(THREADS)           # not the machine's number
+print(f"trained with seed {SEED} and {THREADS} of PyTorch's threads")
 batches.CACHE = ROOT / batches.CACHE     # one cache of parses, wherever a lesson is started
 
 
@@ -92,13 +95,18 @@ def train_on(frames, model, start=None, **settings):
         with contextlib.redirect_stdout(io.StringIO()):
             metrics = train.train_model(settings, Path(folder))["metrics"]
         run = train.open_run(folder, device="cpu")
+        changes = run.influence(load_pairs(run.settings)[1]["dev"])["changes"]
         log = Path(folder, "log.jsonl").read_text("utf-8").splitlines()
     events = [json.loads(line) for line in log]
     epochs = [f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event]
     print("accuracy on dev, epoch by epoch:", *epochs)
     dev, unseen = (metrics[split]["accuracy"] for split in ("dev", "dev_unseen"))
     print(f"best epoch: {100 * dev:.1f} on dev, {100 * unseen:.1f} with words it never saw; "
-          f"{time.perf_counter() - begun:.0f} seconds\n")
+          f"{time.perf_counter() - begun:.0f} seconds")
+    for change, found in changes.items():
+        print(f"    answering with {change}: {100 * found['score']:.1f} on dev, "
+              f"{100 * found['answers']:.0f} % of the answers change")
+    print()
     return run, dev
 
 
@@ -166,22 +174,37 @@ def heat(title, rows, columns, values, across="", down="", top=None):
     return Panel(width, 1.4 + max(0.3 * len(rows), 1.6 if small else 0.5), draw)
 
 
-def curves(title, x, series, across="", up="", log=False):
-    """Lines over x. -> Panel
+def slide(message, moved, places, series):
+    """A picture that moves: a slider, and a bar for each of `series` at its place.
 
-    series: dict of what a line stands for -> numbers, one for each x. log: a logarithmic x axis.
+    moved: what the slider moves. places: where it can stand. series: what a bar stands for -> its
+    numbers, one for each place, 0 or more. All numbers stand below the slider, so that they can be
+    read where it does not move; a script prints them.
     """
-    def draw(ax):
-        for label, values in series.items():
-            ax.plot(x, [float(y) for y in values], marker="o", label=label)
-        ax.set(title=title, xlabel=across, ylabel=up)
-        if log:
-            ax.set_xscale("log")
-            if len(x) <= 6:                            # more would stand on top of each other
-                ax.set_xticks(x, [str(place) for place in x])
-                ax.minorticks_off()
-        ax.legend()
-    return Panel(4.8, 3.4, draw)
+    rows = [[moved, *(f"{x:,}" for x in places)]]
+    rows += [[name, *(f"{float(y):.3g}" for y in series[name])] for name in series]
+    if not in_notebook():
+        print(f"{message}\n{runs.align(rows)}\n")
+        return
+    from IPython.display import HTML, display
+    top = max(float(y) for values in series.values() for y in values)
+    cells = "".join(f"<tr><td>{'<td>'.join(html.escape(x) for x in row)}" for row in rows)
+    bars = "".join(f'<tr><td>{html.escape(row[0])}<td><meter max="{top:g}" value="{row[1]}" '
+                   f'style="width:20em"></meter><td>{row[1]}' for row in rows[1:])
+    columns = html.escape(json.dumps([list(column) for column in zip(*rows)][1:]))
+    move = ("const f=this.closest('figure'),[at,...ys]=JSON.parse(this.dataset.all)[this.value];"
+            "f.querySelector('output').value=at;f.querySelectorAll('meter').forEach((m,i)=>{"
+            "m.value=ys[i];m.parentNode.nextElementSibling.textContent=ys[i]})")
+    display(HTML(f'<figure><b>{html.escape(message)}</b><p><label>{html.escape(moved)} '
+                 f'<input type="range" min="0" max="{len(places) - 1}" value="0" '
+                 f'data-all="{columns}" oninput="{move}"></label> <output>{rows[0][1]}</output>'
+                 f'<table>{bars}</table><table>{cells}</table></figure>'))
+
+
+def came(guess, right, words):
+    """Says what came beside what was guessed. guess: ... where nothing was."""
+    made = "No guess" if guess is ... else f"You guessed {guess!r}"
+    print(f"{made}; it is {right!r}: {words}")
 
 
 def figure(message, *panels):
@@ -221,65 +244,3 @@ def trees(parses):
         names = "ROOT", *parse.words
         print(f"{title}:", ", ".join(f"{word} <-{relation}- {names[head]}" for word, head, relation
                                      in zip(parse.words, parse.heads, parse.relations)))
-
-
-# ---- The whole model ----------------------------------------------------------------------------
-
-# (column, row), what it is, the lessons that it is for
-BOXES = [((0, 0), "sentences a and b", ()), ((1, 0), "pieces: [CLS] a [SEP] b [SEP]", (1,)),
-         ((2, 0), "attention", (1, 7)), ((3, 1), "attention to differences", (2,)),
-         ((2, 2), "dependency trees", (3,)), ((3, 2), "attention led by trees", (3, 7)),
-         ((2, 3), "relations of words", (4, 7)), ((3, 3), "attention led by relations", (4, 7)),
-         ((4, 0), "fusion: guided attention, gates", (2, 3, 4)),
-         ((5, 0), "rest of the layer, more layers", (1,)), ((6, 0), "vector of [CLS]: label", (1,)),
-         ((4, 4), "mix of layers, phrases", (6,)), ((5, 4), "reading again, coverage", (6,)),
-         ((6, 4), "mean: label", (6,)),
-         ((1, 5), "words with features", (5,)), ((2, 5), "three GRUs", (5,)),
-         ((3, 5), "first look", (5,)), ((4, 5), "reading again", (5,)),
-         ((5, 5), "two judgements", (5,)), ((6, 5), "gates: label", (5,))]
-ARROWS = [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 0), (4, 0)), ((2, 0), (3, 1)), ((2, 0), (3, 2)),
-          ((2, 0), (3, 3)), ((2, 2), (3, 2)), ((2, 3), (3, 3)), ((3, 1), (4, 0)), ((3, 2), (4, 0)),
-          ((3, 3), (4, 0)), ((4, 0), (5, 0)), ((5, 0), (6, 0)), ((5, 0), (4, 4)), ((4, 4), (5, 4)),
-          ((5, 4), (6, 4)), ((0, 0), (1, 5)), ((1, 5), (2, 5)), ((2, 5), (3, 5)), ((3, 5), (4, 5)),
-          ((4, 5), (5, 5)), ((5, 5), (6, 5))]
-WIDE, HIGH, ACROSS, DOWN = 112, 40, 140, 58       # a box, from one to the next
-PAGE = 840                                        # pixels: a notebook's column
-
-
-def whole_model(lesson):
-    """Draws the methods as one model, the lesson's part marked; a script prints that part."""
-    if in_notebook():
-        show_svg(model_svg(lesson))
-    else:
-        print("This lesson's part of the whole model:",
-              "; ".join(text for _, text, lessons in BOXES if lesson in lessons), "\n")
-
-
-def model_svg(lesson):
-    """The drawing of whole_model, an SVG text."""
-    parts = ['<rect width="100%" height="100%" fill="white"/>']
-    for (i, j), (k, l) in ARROWS:
-        x, y = 8 + i * ACROSS + WIDE, 8 + j * DOWN + HIGH / 2
-        if k <= i or l - j > 3:                            # out of the lower edge
-            x, y = x - WIDE / 2, y + HIGH / 2
-        end = f"{8 + k * ACROSS:.0f} {8 + l * DOWN + HIGH / 2:.0f}"
-        if k <= i:                                         # into the upper edge
-            end = f"{8 + k * ACROSS + WIDE / 2:.0f} {8 + l * DOWN:.0f}"
-        parts.append(f'<path d="M{x:.0f} {y:.0f}L{end}" stroke="#777" marker-end="url(#tip)"/>')
-    for (i, j), text, lessons in BOXES:
-        x, y, mine = 8 + i * ACROSS, 8 + j * DOWN, lesson in lessons
-        fill, edge = ("#ffd27f", "#a35c00") if mine else ("#f4f4f6", "#b8b8c0")
-        parts.append(f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" '
-                     f'stroke="{edge}" stroke-width="{2 if mine else 1}"/>')
-        lines = textwrap.wrap(text, 19)
-        for k, line in enumerate(lines):
-            below = y + HIGH / 2 + 4 + 14 * (k - (len(lines) - 1) / 2)
-            parts.append(f'<text x="{x + WIDE / 2:.0f}" y="{below:.0f}" text-anchor="middle" '
-                         f'font-family="sans-serif" font-size="11" fill="black">'
-                         f'{html.escape(line)}</text>')
-    tip = ('<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="3" '
-           'orient="auto"><path d="M0 0L7 3L0 6z" fill="#777"/></marker></defs>')
-    wide, high = 16 + 6 * ACROSS + WIDE, 16 + 5 * DOWN + HIGH
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{PAGE}" '
-            f'height="{high * PAGE // wide}" viewBox="0 0 {wide} {high}" role="img" '
-            f'aria-label="The whole model">{tip}{"".join(parts)}</svg>')

@@ -58,7 +58,8 @@ CALIBRATED = (calibrated, [added(torch.log), added(torch.log1p), added(lambda M:
 EQUATIONS = {
     "DABERT 4": (difference,
                  [differences(lambda x: x.abs().sum(-1)), differences(lambda x: x.norm(dim=-1)),
-                  differences(lambda x: x.square().sum(-1)), differences(lambda x: x.abs().amax(-1))],
+                  differences(lambda x: x.square().sum(-1)),
+                  differences(lambda x: x.abs().amax(-1))],
                  [lambda q, k: difference(q, k) + q.square().sum(-1)[..., None],
                   lambda q, k: -difference(q, k)]),
     "DABERT 5": (guided, [guided_by(lambda k, q: (k + q).tanh()),
