@@ -170,12 +170,15 @@ def word_figures(reader, pair):
     if kind == "relations":
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
         note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
-                f"The model learns that a relation holds, not which: Eq. (2).")
+                f"The model learns that a relation holds, not which, Eq. (2), and adds γ to "
+                f"products of vectors that are often larger.")
         figures.append(draw.relations("Relations of words", *words, names, note))
     elif kind == "dependency":
-        figures.append(draw.heat("Dependency prior over words", *words, prior,
-                                 f"How much the trees agree at {ACROSS}. Two roots have one head, "
-                                 f"ROOT, whatever their words."))
+        note = (f"How much the trees agree at {ACROSS}. One word in two roles and two words in one "
+                f"can have the same number.")
+        if "root" not in reader.options.get("without", ()):
+            note += " Two roots have one head, ROOT, whatever their words."
+        figures.append(draw.heat("Dependency prior over words", *words, prior, note))
     elif prior.ndim == 2:
         figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
     return figures
