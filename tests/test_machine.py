@@ -102,8 +102,9 @@ for name, args in {commands!r}.items():
     train.SAVE_SECONDS, train.LOOK = -1, 1
     codes[name] = run_command(train.main, "train.py", args), sum(pairs), torch.initial_seed()
     here = [name for name in written if name.startswith(os.getcwd())]
-    with open(f"../codes{{rank}}", "w") as file:
+    with open(f"../new{{rank}}", "w") as file:
         json.dump([codes, here], file)
+    os.replace(f"../new{{rank}}", f"../codes{{rank}}")  # torchrun may end this process at any time
 sys.exit(codes["killed"][0])
 """
 
