@@ -395,7 +395,7 @@ for name in ("roles", "voice", "prepositions", "synonyms"):
     change = found["changes"]["no prior"]
     untold[name] = change["score"]
     print(f"{name:13} three seeds: BERT {bert[name]}, DAFA {dafa[name]}; this run: {100 * found['score']:.1f}, "
-          f"without its matrix {100 * change['score']:.1f}, and {100 * change['answers']:.0f} % of the answers change")
+          f"without its matrix {100 * change['score']:.1f}, {100 * change['answers']:.0f} % of the answers change")
     assert abs(found["score"] - stored[name]) < 0.03                # as its file says
 came(guess, max(untold, key=untold.get), "there a word decides, not its place in the tree")
 

@@ -129,7 +129,7 @@ slide("The more similar, the less attention: a product with a negative score", "
 
 # %% [markdown]
 # **Repair it.** Change the line until `claim` is True. <details><summary>Answer</summary>
-# `return torch.tensor([1.0, score + math.log((1 + entry) / 2), 0.0]).softmax(-1)[1]`, or a sum with anything else that
+# `return torch.tensor([1.0, score + math.log((1 + entry) / 2), 0.0]).softmax(-1)[1]`, or a sum with anything that
 # rises with the entry.</details>
 
 # %%
