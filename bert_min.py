@@ -45,6 +45,7 @@ from support.checkpoints import (CONFIGS, check_config, find_file, join_names, r
 
 # ---- Configuration ------------------------------------------------------------------------------
 
+WORD_LETTERS = 200  # a longer word is unknown
 ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
                "relu": F.relu}
 
@@ -178,7 +179,11 @@ class SelfAttention(nn.Module):
     def forward(self, hidden, mask, prior=None, trace=None):
         """hidden (B, L, d), mask (B, L) bool, prior of `spread` or None -> (B, L, d), unprojected.
         """
-        return self.attend(hidden, *self.project(hidden), mask, prior, trace)  # (B, L, d)
+        mixed = self.attend(hidden, *self.project(hidden), mask, prior, trace)  # (B, L, d)
+        if getattr(mixed, "shape", None) != hidden.shape:  # others would be broadcast
+            raise ValueError(f"{type(self).__name__}.attend: expected {tuple(hidden.shape)}, (B, L,"
+                             f" d), got {tuple(getattr(mixed, 'shape', ())) or mixed}")
+        return mixed
 
     def project(self, hidden):
         """hidden (B, L, d) -> q, k, v (B, H, L, k)."""
@@ -379,7 +384,7 @@ class PairTokenizer:
 
     @staticmethod
     def _wordpiece(ids, lower_case):
-        model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
+        model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=WORD_LETTERS)
         tokenizer = Tokenizer(model)
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case)  # and no accents
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -403,13 +408,15 @@ class PairTokenizer:
         """
         tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(map(sound, texts))
         # The trainer numbers inner letters in a random order and breaks ties by number: name them.
-        normal = "".join(tokenizer.normalizer.normalize_str(text) for text in texts)
-        letters = sorted(set(normal) - set(" "))
+        texts = [tokenizer.normalizer.normalize_str(text) for text in texts]
+        letters = sorted(set("".join(texts)) - set(" "))
         trainer = trainers.WordPieceTrainer(
             vocab_size=vocab_size, show_progress=False, initial_alphabet=letters,
             special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
                             *("##" + letter for letter in letters)])
-        tokenizer.train_from_iterator(texts, trainer)
+        split = tokenizer.pre_tokenizer.pre_tokenize_str
+        words = [word for text in texts for word, _ in split(text) if len(word) <= WORD_LETTERS]
+        tokenizer.train_from_iterator(words, trainer)
         # anew: this one would find special tokens in a text
         return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case=True), "bert")
 

@@ -37,11 +37,14 @@ SPENT = 1e-6      # a word of which no more is left than this has been read as o
 
 
 def check_sizes(method, beta, **counts):
-    """ValueError unless β is above 0 and each count, or each of a tuple, is a whole one above 0."""
+    """ValueError unless β is above 0 and each count, or each of a tuple, is a whole one above 0,
+    and at most 10,000, steps 100.
+    """
     for name, count in counts.items():
-        numbers = count if isinstance(count, (tuple, list)) else (count,)
-        if not numbers or any(type(number) is not int or number < 1 for number in numbers):
-            raise ValueError(f"{method.__name__}: {name} needs whole numbers above 0, "
+        numbers, most = count if isinstance(count, (tuple, list)) else (count,), 10_000
+        most = 100 if name == "steps" else most
+        if not numbers or any(type(x) is not int or not 0 < x <= most for x in numbers):
+            raise ValueError(f"{method.__name__}: {name} needs whole numbers from 1 to {most:,}, "
                              f"got {count!r}")
     if not 0 < beta < math.inf:
         raise ValueError(f"{method.__name__}: beta needs a number above 0, got {beta!r}")

@@ -230,6 +230,9 @@ class FusionAttention(SelfAttention):
                  attention_size=128, initial=0.02):
         super().__init__(config)
         check_options(type(self), printed, without)
+        lacking = [x for x in ("add_weights", "second", "fuse") if not hasattr(self, x)]
+        if lacking:
+            raise ValueError(f"{type(self).__name__}: a subclass writes {', '.join(lacking)}")
         if scope not in ("hidden", "head"):
             raise ValueError(f"{type(self).__name__}: scope needs hidden or head, got {scope!r}")
         if type(attention_size) is not int or attention_size < 1:

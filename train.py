@@ -114,7 +114,7 @@ class Settings:
     test_file: str | None = option(None, "own pairs for --test")
     columns: str = option("", "their columns: a,b,label (default: as the header suggests)")
     data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
-    max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=POSITIVE)
+    max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=(1, 100_001))
     limit: float | None = option(None, "pairs of each split at most; below 1: share of training",
                                  limits=POSITIVE)
     recipe: str = option("ours", "how to train: ours, or knowledge's page", ("ours", "printed"))

@@ -13,6 +13,7 @@ they refuse is one ValueError of one line that names the file, before much memor
 Left out: safetensors in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
+import errno
 import functools
 import json
 import math
@@ -79,7 +80,7 @@ def file_size(path, most=math.inf):
     """Bytes of a plain file. Raises OSError for anything else, and above `most` or the memory."""
     about, most = os.stat(path), min(most, memory())
     if not stat.S_ISREG(about.st_mode):
-        raise OSError("no plain file")
+        raise OSError(errno.EINVAL, "no plain file", str(path))
     if about.st_size > most:
         raise OSError(f"{about.st_size:,} bytes, more than {most:,}")
     return about.st_size

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from support.checkpoints import file_size
+
 # Axes: n words of a sentence
 
 FORM, TAG, HEAD, RELATION, ENHANCED, MISC = 1, 3, 6, 7, 8, 9   # columns; column 0 is the number
@@ -83,6 +85,8 @@ def text_lines(path):
     Only a line feed ends one: Unicode's other separators may stand inside a sentence. Raises
     OSError when the file cannot be read, ValueError naming file and line when it is not UTF-8.
     """
+    if str(path) != "-":
+        file_size(path)  # a pipe may never end
     data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     try:
         return [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]

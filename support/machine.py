@@ -16,6 +16,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
+from support.options import prefix_errors
+
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
 FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
 # Set, so that tokenizers is silent about worker processes.
@@ -144,7 +146,8 @@ def torch_session(given):
     torch.set_flush_denormal(True)
     try:
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
-            device = join_processes(given.get("device", "cuda"))
+            with prefix_errors("RANK and WORLD_SIZE are set, as torchrun does: "):
+                device = join_processes(given.get("device", "cuda"))
             given |= {"device": device} if device else {}
         yield
     except (RuntimeError, MemoryError) as error:

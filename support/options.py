@@ -7,10 +7,14 @@ import functools
 import importlib.util
 import math
 import os
+import re
 import signal
 import sys
+import traceback
 from dataclasses import field, fields
 from pathlib import Path
+
+OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
 
 
 def option(default, help="", choices=None, limits=None):
@@ -43,6 +47,7 @@ class Arguments(argparse.ArgumentParser):
                          usage=" ".join(["%(prog)s", *needed.split(), "[options]"]),
                          formatter_class=argparse.RawDescriptionHelpFormatter,
                          argument_default=argparse.SUPPRESS)
+        self.needed = needed
 
     def error(self, message):
         """argparse would print its usage and exit."""
@@ -61,7 +66,8 @@ class Arguments(argparse.ArgumentParser):
             names = [name for action in self._actions for name in action.option_strings]
             near = difflib.get_close_matches(unknown[0].split("=")[0], names, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else "see --help"
-            raise ValueError(f"{unknown[0]}: no such option; {hint}")
+            text = "; a text that begins with - stands behind --" if self.needed else ""
+            raise ValueError(f"{unknown[0]}: no such option; {hint}{text}")
         return vars(given)
 
     def add_settings(self, settings, groups):
@@ -92,28 +98,88 @@ def nearest(word, known):
 
 
 def run_command(main, name, argv=None):
-    """Runs main(argv) and returns the exit status: a user's mistake is one line and 2, Ctrl-C and
-    SIGTERM are 130.
+    """Runs main(argv) and returns the exit status: a user's mistake is one line and 2, Ctrl-C,
+    SIGTERM and SIGHUP are 130.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    mend_streams()
+    before = {number: signal.getsignal(number) for number in STOPS}
+    for number in STOPS:
+        if before[number] != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, interrupt_once)
     try:
-        return main(argv) or 0
+        status = main(argv) or 0
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:  # who reads our output has enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError) as error:
-        said = error
-        if getattr(error, "filename", None):
-                said = f"{error.filename}: {error.strerror}"
-        elif getattr(error, "errno", None) == errno.ENOSPC:  # of a file without a name
-                said = f"{error}; make room, or let TMPDIR name another folder"
-        print(f"{name}: {one_line(said)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt as stop:
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
+    except Exception as error:
+        mistake, place = isinstance(error, (ValueError, OSError)), own_line(error)
+        if not (mistake or place or OWN):
+            raise
+        if not (mistake or place):  # such as torch's in the backward pass
+            place = f"{', '.join(OWN.values())}: "
+        print(f"{name}: {place}{one_line(said_of(error))}", file=sys.stderr)
+        return 2
     finally:
-        signal.signal(signal.SIGTERM, before)
+        stdout_fails()
+        for number in STOPS:
+            signal.signal(number, before[number])
+
+
+STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+def interrupt_once(*signal_and_frame):
+    """Raises KeyboardInterrupt; what follows comes while the first one is being obeyed."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def mend_streams():
+    """Lets a stream that was closed print nothing, and one that takes ASCII alone print "\\xe4"."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
+        with contextlib.suppress(AttributeError):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def stdout_fails(text=""):
+    """Can what was printed not be written? Then it is dropped, or Python would fail at its end."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return False
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+
+
+def said_of(error):
+    """What a user is told of an error."""
+    text = str(error)
+    if getattr(error, "filename", None) and isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EFBIG):  # of a file without a name
+        return f"stdout: {text}" if stdout_fails("\n") else (
+            f"{text}; make room, or let TMPDIR name another folder")
+    if isinstance(error, (ValueError, OSError)) and "Traceback" not in text:
+        return text
+    # a worker's has its traceback in its text, torch's a page behind its first line
+    kind, lines = f"{type(error).__name__}: ", text.splitlines() or [""]
+    return lines[-1] if "Traceback" in text else kind + lines[0]
+
+
+def own_line(error):
+    """"mine.py:12: ", the last line of somebody's own code that an error came through, or ""."""
+    text = "".join(traceback.format_exception(error))
+    found = [f"{OWN[file]}:{line}: " for file, line in re.findall(r'File "(.+?)", line (\d+)', text)
+             if file in OWN]
+    return found[-1] if found else ""
 
 
 def one_line(text, longest=600):
@@ -129,7 +195,7 @@ def prefix_errors(prefix):
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{prefix}{one_line(error)}") from None
+        raise ValueError(f"{prefix}{one_line(error)}") from error
 
 
 def refuse(when, message):
@@ -217,6 +283,7 @@ def read_values(text, known):
                 value = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
         except (ValueError, TypeError, KeyError):  # or a default of None, which says nothing
             raise ValueError(f"{part}: expected such as {as_text(like)}") from None
+        refuse(name in found, f"{part}: {name.upper()} stands there twice")
         numbers = value if kind is tuple else (value,)
         if any(type(x) is int and abs(x) >= 10 ** 6 for x in numbers):
             raise ValueError(f"{part}: expected numbers below 1,000,000")
@@ -239,9 +306,10 @@ def find_class(name, known):
                          f"own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
         method = load_own(known.get(name, name))
-    if not hasattr(method, "READS"):
-        raise ValueError(f"--model {name}: expected a subclass of SelfAttention, or a model that "
-                         f"says of itself what it does")
+    lacking = [x for x in ("PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE")
+               if not hasattr(method, x)]
+    refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
+                    f"of itself what it does, {', '.join(lacking)} too")
     return method
 
 
@@ -271,6 +339,7 @@ def load_own(place, kind="class"):
     else:
         spec = importlib.util.spec_from_file_location(Path(source).stem, source)
         module = importlib.util.module_from_spec(spec)
+        OWN[spec.origin] = source
         sys.modules.setdefault(Path(source).stem, module)
         spec.loader.exec_module(module)
     found = getattr(module, name, None)

@@ -76,9 +76,11 @@ def lock_folder(folder):
                                f"another folder") from None
         try:
             yield
-        except KeyboardInterrupt:
-            begun = (folder / "config.json").exists()
-            raise KeyboardInterrupt(f"--resume {folder} goes on" if begun else "") from None
+        except (KeyboardInterrupt, BrokenPipeError):  # the latter: as `| head` ends
+            saved = [name for name in ("config.json", "last.pt", "result.json")
+                     if (folder / name).exists()]
+            how = "goes on" if saved[1:] else "begins again: nothing was saved yet"
+            raise KeyboardInterrupt(f"--resume {folder} {how}" if saved else "") from None
         finally:
             Path(lock.name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -600,10 +602,13 @@ def show_result(folder, result):
         print_once(f"\n{influence_table(result['influence'], result['selection_split'])}")
     if result["task"] == "toy":
         print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    print_once(f"\npython train.py --from {folder} --test               "
-               f"score the test split, once\n"
-               f"python train.py --from {folder} --predict pairs.tsv  label your own pairs\n"
-               f'python -m experiments.explain {folder} "A b." "C d."  what it sees in a pair')
+    source = tasks.SOURCES.get(result["task"])
+    tested = any(split.startswith("test") and split not in source.unlabelled
+                 for split in source.splits) if source else result["settings"].get("test_file")
+    if tested or result["task"] == "toy":
+        print_once(f"\n# score the test split, once\npython train.py --from {folder} --test")
+    print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv\n"
+               f'# what it sees in a pair\npython -m experiments.explain {folder} "A b." "C d."')
 
 
 # ---- The model in use ---------------------------------------------------------------------------
@@ -674,6 +679,7 @@ class Run:
                 found.append(logits_of_part.float().cpu())
         for done, rows in machine.gather((parts[rank::count], found)):
             for part, part_logits in zip(done, rows, strict=True):
+                check_logits(part_logits, len(part), self.task)
                 logits[part] = part_logits
         return logits
 
@@ -737,6 +743,14 @@ class Run:
         return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
 
 
+def check_logits(logits, pairs, task):
+    """ValueError unless a model's logits are (N, C), for this many pairs: others are broadcast."""
+    shape, wanted = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
+    if shape != wanted:
+        raise ValueError(f"a model returns {wanted}, a row for each pair and a column for each "
+                         f"class; this one's is {tuple(shape or ()) or logits}")
+
+
 def loss_sum(logits, labels, task, class_weights=None):
     """Cross-entropy, or squared error of scores, in float32, summed over the batch.
 
@@ -745,6 +759,7 @@ def loss_sum(logits, labels, task, class_weights=None):
     """
     if logits.dim() == 3:
         return sum(loss_sum(judgement, labels, task, class_weights) for judgement in logits)
+    check_logits(logits, len(labels), task)
     if task.regression:
         return F.mse_loss(logits.float()[:, 0], labels.float(), reduction="sum")
     return F.cross_entropy(logits.float(), labels, class_weights, reduction="sum")

@@ -1,14 +1,13 @@
 """Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
 
 import math
-import os
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import are_distinct, shorten
+from support.checkpoints import are_distinct, file_size, shorten
 from support.files import read_json, write_json
 
 # Axes: n words, c characters of a word
@@ -139,7 +138,8 @@ def read_vectors(path, words, progress=True):
 
 def _needed_lines(path, words, progress):
     """(word, bytes behind it) of each line of the file that begins with one of the words."""
-    with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
+    size = file_size(path)  # before a pipe is waited for
+    with open(path, "rb") as file, tqdm(total=size, desc="reading vectors",
                                         unit="B", unit_scale=True, leave=False,
                                         disable=None if progress else True) as bar:
         while line := file.readline(LINE_BYTES):

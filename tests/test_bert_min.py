@@ -417,6 +417,7 @@ def test_train_and_save(tmp_path):
     vocabulary = trained.tokenizer.get_vocab()
     assert 60 < len(vocabulary) == trained.vocab_size <= 150
     assert all(other.tokenizer.get_vocab() == vocabulary for other in others)
+    assert PairTokenizer.train([*lines, "ab" * 500], 150).tokenizer.get_vocab() == vocabulary
     pair = (lines[0].upper(), spaces(lines[0]), lines[1], spaces(lines[1]), 50)
     assert 1 not in trained.encode(*pair)[0]  # capitals are lowered, nothing is unknown
     config = dataclasses.replace(TINY, vocab_size=trained.vocab_size)

@@ -1,10 +1,14 @@
 """support/options.py: options out of a dataclass, values with limits, classes by name, errors."""
+import io
+import os
+import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from support.options import (Arguments, check_values, keywords_of, load_own, nearest, option,
+from support.options import (STOPS, Arguments, check_values, keywords_of, load_own, nearest, option,
                              prefix_errors, read_names, read_places, read_values, run_command)
 
 
@@ -44,6 +48,8 @@ def test_options_are_the_fields(capsys):
                         ("--wide-steps x", "--wide-steps x"), ("--hidden 1", "--hidden"),
                         ("--colour green", "--colour green red")]:
         says(words, parser().parse, args.split())
+    texts = Arguments("thing.py", "A thing.", "A B")
+    says("--qqqq behind --", texts.parse, ["--qqqq"])
 
 
 def test_limits_of_values():
@@ -77,6 +83,7 @@ def test_values_names_and_places():
     assert known == {"wide": (2, 3), "name": "hidden", "rate": 0.5} and keywords_of(object) == {}
     found = read_values(" WIDE=1+22, rate=2e-1,Name=Head,", known)
     assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head"} and read_values("", known) == {}
+    says("rate=2 RATE twice", read_values, "RATE=1,rate=2", known)
     for text, words in [("WIDTH=3", "WIDTH=3 WIDE=2+3 NAME=hidden RATE=0.5 wide?"), ("RATE", "0.5"),
                         ("RATE=much", "RATE=much 0.5"), ("WIDE=1,2", "2"), ("WIDE=a+1", "2+3"),
                         ("WIDE=2+1000000", "WIDE=2+1000000 below 1,000,000")]:
@@ -108,6 +115,69 @@ def test_status_and_line_of_an_error(error, status, shown, capsys):
     line = capsys.readouterr().err.strip()
     assert "\n" not in line and len(line) < 999 and shown in line
     assert line.startswith("thing.py: " if error else "")
+
+
+def test_streams_that_are_closed_full_or_ascii(monkeypatch, capsys):
+    """A closed one prints nothing, ASCII gets an escape, a full one is named."""
+    def main(argv):
+        print("\xe4", file=sys.stdout)
+        print("\xe4", file=sys.stderr)
+
+    with open(os.devnull, "w") as quiet, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", None)
+        patch.setattr(sys, "stdout", quiet)
+        assert run_command(main, "x") == 0 and sys.stderr.write("") == 0
+        sys.stderr.close()
+    bytes_of = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_of, "ascii"))
+    assert run_command(main, "x") == 0 and bytes_of.getvalue() == b"\\xe4\n"
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert run_command(main, "x") == 2
+        error = capsys.readouterr().err
+        assert "x: stdout: " in error and "TMPDIR" not in error
+
+
+def test_who_leaves_is_not_interrupted_again():
+    """The first signal counts; afterwards all are as before."""
+    def main(argv):
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(number)
+
+    before = [signal.getsignal(number) for number in STOPS]
+    assert run_command(main, "x") == 130
+    assert [signal.getsignal(number) for number in STOPS] == before
+
+
+@pytest.mark.parametrize("text, shown", [
+    ("import nothing_there", "own.py:1: ModuleNotFoundError: No"), ("class A(:", "own.py:1: Synta"),
+    ("class A:\n    x = 1 / 0", "own.py:2: ZeroDivisionError: "),
+    ("class A:\n    def f():\n\n        raise ValueError('no idea')", "own.py:4: no idea"),
+    ("class A:\n    def f():\n        from torch import ones\n        ones(2) @ ones(3)",
+     "own.py:4: RuntimeError: "), ("class A:\n    f = 3", "own.py: TypeError: ")])
+def test_mistakes_in_somebody_s_own_code_name_file_and_line(workplace, monkeypatch, capsys, text,
+                                                            shown):
+    """Though a floor above puts its words before them."""
+    def main(argv):
+        with prefix_errors("--model "):
+            load_own("own.py:A").f()
+
+    monkeypatch.setattr("support.options.OWN", {})
+    Path("own.py").write_text(text)
+    assert run_command(main, "x") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"x: {shown.replace('no idea', '--model no idea')}"), error
+    assert error.count("\n") == 1
+
+
+def test_a_mistake_of_ours_is_a_traceback(monkeypatch):
+    monkeypatch.setattr("support.options.OWN", {})
+    with pytest.raises(ZeroDivisionError):
+        run_command(lambda argv: 1 / 0, "x")
 
 
 def test_classes_by_name(workplace):

@@ -6,6 +6,7 @@ import json
 import math
 import operator
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -35,6 +36,10 @@ class Harm:
 
     def __reduce__(self):
         return Path.touch, (Path("harm"),)
+
+
+def beyond(error):
+    raise error
 
 
 def put(content, place, value):
@@ -105,6 +110,19 @@ def test_scores(model):
     assert metrics.keys() == {"pearson", "spearman"}
     assert metrics["pearson"] == pytest.approx(pearson, abs=1e-5)
     assert run("--class-weights", "balanced", out="wrong") == 2  # scores have no classes
+
+
+@pytest.mark.parametrize("task, file, offered", [
+    ("toy", None, True), ("rte", None, False), ("mrpc", None, True), ("own", None, False),
+    ("own", "test.tsv", True)])
+def test_what_is_offered_next_is_there(task, file, offered, capsys):
+    """Test where it has labels; a line is one command, however long its folder's name."""
+    shown = {"task": task, "model": "bert", "seed": 0, "best_epoch": 1, "selection_split": "dev",
+             "settings": {"epochs": 1, "test_file": file}, "metrics": {"dev": {"accuracy": 1.0}}}
+    runs.show_result(Path("x" * 50), shown)
+    lines = capsys.readouterr().out.splitlines()
+    assert (f"python train.py --from {'x' * 50} --test" in lines) == offered
+    assert f"python train.py --from {'x' * 50} --predict pairs.tsv" in lines
 
 
 def test_three_classes_test_and_predict(capsys):
@@ -270,6 +288,13 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
         assert run() == 130
     assert capsys.readouterr().err.strip().endswith("--resume run goes on")
+    for action in (lambda: signal.raise_signal(1), functools.partial(beyond, BrokenPipeError)):
+        with monkeypatch.context() as patch:
+            at_call(patch, torch.nn.utils, "clip_grad_norm_", 1, action)
+            assert run(out="early") == 130
+        assert "--resume early begins again: nothing" in capsys.readouterr().err
+        assert not Path("early/.lock").exists()
+        shutil.rmtree("early")
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     with runs.lock_folder(Path("run")):
         assert command("--resume", "run") == 2

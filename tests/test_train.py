@@ -86,7 +86,8 @@ WRONG = [
     ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
     ("--set SCORES=true", "SCORES --train-file"),
     ("--resume nowhere", "nowhere config.json"), ("--predict test.tsv", "--predict --from"),
-    ("--from nowhere --test --lr 1", "--lr training"), ("--model random:Random", "--model Random")]
+    ("--from nowhere --test --lr 1", "--lr training"), ("--model random:Random", "--model Random"),
+    ("--max-length 1000000", "--max-length 100001")]
 
 
 @pytest.mark.parametrize("args, words", WRONG, ids=[args for args, _ in WRONG])
@@ -102,11 +103,16 @@ def test_a_wrong_option_gives_one_line(args, words, capsys):
     ("--model drrnet --bert none --glove none.txt", "--glove none.txt"),
     ("--max-length 64", "--max-length 64 48"), ("--max-length 2", "max_length 2"),
     ("--dev-file range.tsv", "range.tsv:2 '2'"), ("--test", "test labelled"),
-    ("--model dafa --parses some.conllu", "some.conllu")])
+    ("--model dafa --parses some.conllu", "some.conllu"),
+    ("--model dafa --parses pipe", "pipe plain file"),
+    ("--model drrnet --bert none --glove pipe", "pipe plain file"),
+    ("--model ladranet --set STEPS=999999", "LadraNet steps 100"),
+    ("--model semmatch:FusionAttention", "FusionAttention add_weights, second, fuse")])
 def test_wrong_data_give_one_line_and_take_no_folder(args, words, capsys):
     """Nothing of a folder that was there is lost, and the corrected command can use it."""
     Path("range.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\t2\n")
     Path("some.conllu").write_text("# text = hi\n1\thi\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
+    os.mkfifo("pipe")
     Path("run/deep").mkdir(parents=True)
     Path("run/deep/thesis.txt").write_text("years of work")
     assert run(*args.split()) == 2
@@ -530,6 +536,17 @@ def test_words_of_a_method_of_your_own(capsys):
     for task in (OWN, ["--task", "toy"]):
         assert command(*task, *QUICK, "--model", "bag.py:Bag", "--lr-new", "1") == 0
         assert "--lr-new 1 is not used" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("base, method, words", [
+    ("SelfAttention", "attend(self, hidden, *others): return hidden[:, :1]", "Mine.attend 1, 32)"),
+    ("SelfAttention", "attend(self, hidden, *others): pass", "Mine.attend None"),
+    ("DrrNet", "forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)")])
+def test_wrong_shapes_are_not_broadcast(base, method, words, capsys):
+    Path("mine.py").write_text(f"from bert_min import SelfAttention\nfrom reread import DrrNet\n\n"
+                               f"class Mine({base}):\n    def {method}\n")
+    assert run(*of("drrnet" if base == "DrrNet" else "bert"), "--model", "mine.py:Mine") == 2
+    the_line(capsys, words)
 
 
 # ---- Cut off and resumed ------------------------------------------------------------------------
