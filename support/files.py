@@ -31,8 +31,9 @@ BERTS = {  # name -> a zip, or a name at Hugging Face
     "base": GOOGLE + "2018_10_18/uncased_L-12_H-768_A-12.zip",
     "large": GOOGLE + "2018_10_18/uncased_L-24_H-1024_A-16.zip",
     "roberta-base": "FacebookAI/roberta-base"}
-PUBLISHED = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)  # a name at Hugging Face, no way out
+PUBLISHED = re.compile(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)  # no way out of a folder
 VOCABULARIES = {"bert": ["vocab.txt"], "roberta": ["vocab.json", "merges.txt"]}  # by model_type
+LARGEST = 10 ** 10  # bytes of a download whose size nobody announced
 UNPACKED = 100  # times its size: more has no zip of weights or sentences
 OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published model has these
 
@@ -102,15 +103,18 @@ def _fetch(url, path, size, sha256, progress):
         with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as file:
             announced = answer.headers.get("Content-Length")
             total = int(announced) if announced else size
+            if size not in (None, total):
+                raise ValueError(f"expected bytes {size}, got {total}")
             with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
                       disable=None if progress else True) as bar:
-                while got <= (total or got) and (chunk := answer.read(1 << 20)):
+                while got <= (total or LARGEST) and (chunk := answer.read(1 << 20)):
                     file.write(chunk)
                     digest.update(chunk)
                     got += len(chunk)
                     bar.update(len(chunk))
-        for what, wanted, found in (("bytes", total, got), ("bytes", size, got),
-                                    ("sha256", sha256, digest.hexdigest())):
+        if total is None and got > LARGEST:
+            raise ValueError(f"expected at most {LARGEST:,} bytes, got more")
+        for what, wanted, found in (("bytes", total, got), ("sha256", sha256, digest.hexdigest())):
             if wanted not in (None, found):
                 raise ValueError(f"expected {what} {wanted}, got {found}")
 
@@ -181,7 +185,8 @@ def find_bert(name, data_dir, progress=True):
 
     Args:
         name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
-            google-bert/bert-base-cased, downloaded once to data_dir/bert/name.
+            google-bert/bert-base-cased, downloaded once to data_dir/bert/name; behind an @ may
+            stand the revision, such as a commit's name, without which it is the newest.
     Raises: ValueError if the name is unknown, the download fails, or configuration, weights or
         vocabulary are not in the folder.
     """
@@ -221,8 +226,10 @@ def _download_bert(source, folder, around, progress):
 
 def _download_published(name, folder, progress, remedy):
     """The files of a model at Hugging Face, configuration first: it says which others there are."""
+    model, _, revision = name.partition("@")
+
     def fetch(file):
-        url = f"{HUGGING_FACE}{name}/resolve/main/{file}"
+        url = f"{HUGGING_FACE}{model}/resolve/{revision or 'main'}/{file}"
         try:
             download(url, folder / file, progress=progress, remedy=remedy)
         except ValueError as error:

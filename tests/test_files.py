@@ -88,7 +88,7 @@ def server(monkeypatch):
     httpd.server_close()
 
 
-def test_download(server, tmp_path):
+def test_download(server, tmp_path, monkeypatch):
     url, served = server
     body, path = random.Random(1).randbytes(2_500_000), tmp_path / "deep" / "file.bin"
     served |= {"whole": (body, {"Content-Length": len(body)}), "open": (body, {}),
@@ -103,10 +103,13 @@ def test_download(server, tmp_path):
     for name, size, digest, words in (
             ("cut", None, None, ["2000", "1000"]), ("none", None, None, ["404"]),
             ("whole", 17, None, ["17", "2500000"]), ("whole", None, "0" * 64, ["sha256"]),
-            ("open", 2_500_001, None, ["2500001"]), ("odd", None, None, ["many"]),
+            ("open", 2_500_001, None, ["2500001"]), ("open", 99, None, ["99"]),
+            ("odd", None, None, ["many"]),
             ("chunked", None, None, ["IncompleteRead"]), ("file", None, None, ["Redirection"])):
         fails(lambda: download(url + name, path, size, digest, progress=False),
               f"cannot download {url}{name}", f"put the file at {path} by hand", *words)
+    monkeypatch.setattr(files, "LARGEST", 1 << 20)
+    fails(lambda: download(url + "open", path, progress=False), "at most 1,048,576 bytes, got more")
     for bad in ("http://127.0.0.1:9/x", "nonsense"):
         fails(lambda: download(bad, path, progress=False, remedy="walk"), "cannot download", "walk")
     fails(lambda: download(url + "whole", path / "x", progress=False), "cannot download", path)
@@ -216,6 +219,8 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, c
     fails(lambda: find_bert("a/b", tmp_path), "a/b: ", "gpt2")
     assert f"a/b: no folder here; fetching {url}a/b" in capsys.readouterr().err
     del served[main + "model.safetensors"]
+    served |= {name.replace("main", "v2"): body for name, body in served.items() if "C_1" in name}
+    assert find_bert("a-b/C_1.x@v2", tmp_path, False) == tmp_path / "bert/a-b/C_1.x@v2"
     for _ in range(2):
         folder = find_bert("a-b/C_1.x", tmp_path, False)
         assert folder == tmp_path / "bert/a-b/C_1.x" and (folder / "vocab.txt").exists()
