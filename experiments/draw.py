@@ -1,6 +1,7 @@
 """Figures of a pair of sentences, and the page they stand on, as HTML and SVG.
 
-A page is one HTML document with nothing outside it: no script, no font, no picture from elsewhere.
+A page is one HTML document with nothing outside it: no font, no picture from elsewhere. Its one
+script lights up the cell that the arrow keys lead to; all is there without it.
 `tree`, `heat`, `bars` and `relations` each make a Figure from lists and arrays; `page` joins them,
 `picture` puts some of them on one SVG. A figure is a drawing and, for those who do not see it, a
 real table. A map's table lies unseen over its drawing, cell upon cell, and shows the value under
@@ -23,6 +24,22 @@ SHADES = 10  # steps of the colour scale
 LONGEST = 18  # characters of a label in a figure; tables and hovers have all
 WIDEST = 820  # pixels of a stand-alone picture: a column of text on GitHub
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
+SCRIPT = """
+for (const table of document.querySelectorAll(".over")) {
+  let i = 1, j = 0;
+  table.closest(".box").addEventListener("keydown", event => {
+    const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
+    const [down, right] = step[event.key] || [0, 0], rows = table.rows;
+    if (!down) if (!right) return;
+    event.preventDefault();
+    i = Math.max(1, Math.min(rows.length - 1, i + down));
+    j = Math.max(1, Math.min(rows[0].cells.length - 1, j + right));
+    document.querySelector(".now")?.classList.remove("now");
+    rows[i].cells[j].classList.add("now");
+    rows[i].cells[j].scrollIntoView({block: "nearest", inline: "nearest"});
+  });
+}
+"""
 
 
 class Figure(NamedTuple):
@@ -32,6 +49,7 @@ class Figure(NamedTuple):
     body: str  # HTML
     drawing: tuple | None = None  # pixels of width and height, and what stands in the SVG
     heads: int = 0  # drawings that take the place of the first
+    source: str = ""  # HTML below: the equation that it comes from
 
 
 # ---- Text ---------------------------------------------------------------------------------------
@@ -369,6 +387,20 @@ def relations(title, rows, columns, names, note=""):
     return Figure(title, note, box(drawn, title))
 
 
+def formula(cited, lines, departs):
+    """HTML of an equation: where it is cited, its lines, and what is computed in its place.
+
+    >>> formula("DAFA Eq. (1)", ["g_i = W_g d_(t-1)"], "")
+    '<p class="math">g<sub>i</sub> = W<sub>g</sub> d<sub>(t-1)</sub></p><p>DAFA Eq. (1)</p>'
+    """
+    said = [re.sub(r"_(\([^()]*\)|\w+\*?)", r"<sub>\1</sub>", clean(line)) for line in lines]
+    said = "".join(f'<p class="math">{line}</p>' for line in said)
+    said += f"<p>{clean(cited)}</p>"
+    if departs:
+        said += f"<details><summary>What is computed</summary><p>{clean(departs)}</p></details>"
+    return said
+
+
 # ---- A page, a picture --------------------------------------------------------------------------
 
 def section(figures):
@@ -381,10 +413,10 @@ def section(figures):
                      f'<label for="{key}-{k}">{name}</label>\n')
         pressed = ""
     parts.append('<div class="side">')
-    for title, note, body, *_ in figures:
+    for title, note, body, _, _, source in figures:
         said = f"<p>{clean(note)}</p>" if note else ""
         parts.append(f"<figure><figcaption><h2>{clean(title)}</h2>{said}</figcaption>{body}"
-                     "</figure>\n")
+                     f"{source}</figure>\n")
     return f'<section>{"".join(parts)}</div></section>\n'
 
 
@@ -418,8 +450,8 @@ def page(title, sentences, answer, probabilities, sections, note="", lead=(), to
             f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}'
             f'<h1>{clean(title)}</h1>{"".join(quotes)}'
             f'<p>Prediction: <strong>{clean(answer)}</strong></p>{said}{shares}'
-            f'<p class="note">{clean(note)}</p>\n{"".join(map(section, sections))}</main></body>'
-            "</html>\n")
+            f'<p class="note">{clean(note)}</p>\n{"".join(map(section, sections))}</main>'
+            f"<script>{SCRIPT}</script></body></html>\n")
 
 
 def picture(title, figures):

@@ -5,7 +5,9 @@
 prints the prediction and, of a method that reads step by step, what it reads; and writes a page
 into the run's folder, named after the pair: what would be said without the prior, without the
 method; where calibration moves attention; what is known of the words; what the model recorded.
-`RUN --serve` shows the same page with two text fields, on this machine alone, until Ctrl-C.
+`--beside RUN2` shows what another run saw beside it; `--printed 6` what this one sees with Eq. (6)
+as typeset. `RUN --serve` shows the same page with two text fields, on this machine alone, until
+Ctrl-C.
 `--picture FILE.svg` draws four figures of the page by themselves, the first that are no tables.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
@@ -14,8 +16,10 @@ one; of whatever is more, and of each sentence, there is a figure. Parts of the 
 by side. Left out: how figures are drawn (draw).
 """
 import hashlib
+import inspect
 import re
 import sys
+from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import groupby
 from pathlib import Path
@@ -30,7 +34,7 @@ from experiments import draw
 from priors import RELATIONS
 from support import machine
 from support.files import write_whole
-from support.options import Arguments, run_command
+from support.options import Arguments, prefix_errors, run_command
 from support.tasks import Pair
 
 APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
@@ -116,8 +120,21 @@ def figure(part):
         note += f" In order: {part.order}."
     beside = [part.labels[axis] for axis in part.axes]
     if part.values.ndim == 1:
-        return draw.bars(title, *beside, part.values, note, shown.top)
-    return draw.heat(title, *beside[-2:], part.values, note, shown.top, shown.chosen)
+        found = draw.bars(title, *beside, part.values, note, shown.top)
+    else:
+        found = draw.heat(title, *beside[-2:], part.values, note, shown.top, shown.chosen)
+    return found._replace(source=equation(shown.by)) if shown.by else found
+
+
+def equation(function):
+    """HTML of what the docstring of an equation's function says: the formula, where it is printed,
+    and what is computed in its place.
+    """
+    first, *rest = inspect.getdoc(function).split("\n\n")
+    cited = re.search(r"[\w-]+ Eqs?\. .*", first, re.S)[0].removesuffix(" In DAFA's letters:")
+    lines = rest[0].splitlines() if rest[0].startswith("  ") else []
+    departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
+    return draw.formula(" ".join(cited.split()), lines, departs[1] if departs else "")
 
 
 def find_teller(run):
@@ -158,14 +175,14 @@ def read_trace(run, pair, trace):
 # ---- What is known of the words -----------------------------------------------------------------
 
 def word_figures(reader, pair):
-    """draw.Figures of both trees, and of the prior, where the method takes them."""
-    figures, prior, kind = [], reader.prior(pair), reader.method.PRIOR
+    """(draw.Figures of both trees, of the prior), where the method takes them."""
+    trees, figures, prior, kind = [], [], reader.prior(pair), reader.method.PRIOR
     if reader.needs_parses and kind != "relations":   # which takes only tags of a parse
         for side, parse in (("a", reader.parses[pair.a]), ("b", reader.parses[pair.b])):
-            figures.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
-                                     parse.heads, parse.relations))
+            trees.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
+                                   parse.heads, parse.relations))
     if prior is None:
-        return figures
+        return trees, figures
     words = reader.words(pair.a), reader.words(pair.b)
     if kind == "relations":
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
@@ -178,10 +195,11 @@ def word_figures(reader, pair):
                 f"can have the same number.")
         if "root" not in reader.options.get("without", ()):
             note += " Two roots have one head, ROOT, whatever their words."
-        figures.append(draw.heat("Dependency prior over words", *words, prior, note))
+        figures.append(draw.heat("Dependency prior over words", *words, prior, note,
+                                 large=True))
     elif prior.ndim == 2:
         figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
-    return figures
+    return trees, figures
 
 
 # ---- What stands first --------------------------------------------------------------------------
@@ -242,15 +260,46 @@ def page_name(a, b):
     return "-".join(["explanation", *words, mark]) + ".html"
 
 
-def explain_pair(run, a, b, top=""):
-    """-> (what to print, the page's text, its Figures as lists); top: HTML that stands first."""
-    prediction, trace = run.explain(a, b)
-    pair = Pair(a, b, None)
-    found, layer = read_trace(run, pair, trace), find_teller(run)[1]
-    sections = [moved_figure(run, pair, trace) + word_figures(run.reader, pair),
+def seen_by(run, pair):
+    """(a runs.Prediction, lists of Parts of the trace, all Figures as lists)"""
+    prediction, trace = run.explain(pair.a, pair.b)
+    found, (trees, prior) = read_trace(run, pair, trace), word_figures(run.reader, pair)
+    sections = [trees, moved_figure(run, pair, trace) + prior,
                 *(list(map(figure, parts)) for parts in found)]
-    sections = [figures for figures in sections if figures]
+    return prediction, found, [figures for figures in sections if figures]
+
+
+def side_by_side(left, right, names):
+    """The Figures of two runs as lists, those of one title beside each other under the runs' names,
+    and once where they are equal."""
+    others = {figure.title: figure for figures in right for figure in figures}
+    sections = []
+    for figures in left:
+        sections.append([])
+        for one in figures:
+            two = others.pop(one.title, None)
+            if two and two.body == one.body:
+                sections[-1].append(one)
+                continue
+            for found, name in zip((one, two), names):
+                if found:
+                    sections[-1].append(found._replace(title=f"{found.title} ({name})"))
+    rest = [x._replace(title=f"{x.title} ({names[1]})") for x in others.values()]
+    return sections + [rest] * bool(rest)
+
+
+def explain_pair(run, a, b, top="", beside=None):
+    """-> (what to print, the page's text, its Figures as lists); top: HTML that stands first.
+    beside: (names of both, another Run), or None.
+    """
+    pair, layer = Pair(a, b, None), find_teller(run)[1]
+    prediction, found, sections = seen_by(run, pair)
     first = lead(run, pair)
+    if beside:
+        names, other = beside
+        said, _, others = seen_by(other, pair)
+        first.append(f"The answer of {names[1]} is {as_said(said)}.")
+        sections = side_by_side(sections, others, names)
     lines = [f"prediction: {as_said(prediction)}", *first]
     for part in (part for parts in found for part in parts if part.order):
         lines.append(f"    {part.label or part.shown.title}: {part.order}")
@@ -264,11 +313,13 @@ def explain_pair(run, a, b, top=""):
     return lines, page, sections
 
 
-def server(run, port):
+def server(run, port, beside=None):
     """An HTTPServer of the page with two text fields, on 127.0.0.1; one request at a time.
 
-    Args: port: 0 takes a free one.
+    Args: port: 0 takes a free one. beside: as explain_pair takes it.
     """
+    script = b64encode(hashlib.sha256(draw.SCRIPT.encode()).digest()).decode()
+
     class Door(BaseHTTPRequestHandler):
         timeout = 10  # seconds for who connects and says nothing: all others wait
 
@@ -283,16 +334,16 @@ def server(run, port):
             a = given.get("a", ["The cat chased the dog."])[0]
             b = given.get("b", ["The dog was chased by the cat."])[0]
             try:
-                self.answer(200, explain_pair(run, a, b, draw.form(a, b))[1])
+                self.answer(200, explain_pair(run, a, b, draw.form(a, b), beside)[1])
             except ValueError as error:
                 self.answer(400, draw.form(a, b) + draw.clean(error))
 
         def answer(self, status, text):
-            """Sends HTML that may load nothing and run nothing."""
+            """Sends HTML that may load nothing, and run nothing but the page's own script."""
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Security-Policy", "default-src 'none'; style-src "
-                             "'unsafe-inline'; form-action 'self'")
+                             f"'unsafe-inline'; script-src 'sha256-{script}'; form-action 'self'")
             self.end_headers()
             self.wfile.write(text.encode("utf-8", "replace"))
 
@@ -313,6 +364,9 @@ def main(argv=None):
                            help="serve the page with two text fields (default port: 8000)")
     arguments.add_argument("--picture", metavar="FILE.svg",
                            help="draw the page's first four drawings")
+    arguments.add_argument("--beside", metavar="RUN2", help="show what another run saw beside it")
+    arguments.add_argument("--printed", metavar="N,M",
+                           help="show what it sees with these equations as typeset beside it")
     arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
     arguments.add_argument("--model", metavar="mine.py:M",
                            help="the class of your own that it was trained with")
@@ -321,18 +375,28 @@ def main(argv=None):
     given = arguments.parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)
+    other, printed = given.pop("beside", None), given.pop("printed", None)
     if (port is None) == (b is None) or port is not None and (file or a or not 0 <= port < 65536):
         raise ValueError("expected two sentences, each in quotes, or --serve, with a port from 0 "
                          "to 65535 or none")
+    if other and printed:
+        raise ValueError("--beside or --printed, not both")
     if file and Path(file).suffix != ".svg":
         raise ValueError(f"--picture {file}: expected FILE.svg")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
+        beside = None
+        if other:
+            beside = (str(run.folder), other), train.open_run(other, **given)
+        elif printed:
+            with prefix_errors("--printed takes no equation that changes weights: "):
+                beside = (("as trained", f"Eq. {printed} as typeset"),
+                          train.open_run(folder, printed=printed, **given))
         if port is not None:
-            with server(run, port) as door:
+            with server(run, port, beside) as door:
                 print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
                 door.serve_forever()
-        lines, page, sections = explain_pair(run, a, b)
+        lines, page, sections = explain_pair(run, a, b, beside=beside)
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): page}
     if file:

@@ -23,10 +23,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def taken_apart(text):
-    """The page as XML; nothing in it runs, and each figure has a table for who does not see it."""
+    """The page as XML; its own script alone runs; each figure has a table for who does not see it."""
     assert not re.search(r"<(?!meta|input|path|rect)\w+[^>]*/>", text), "HTML leaves it open"
     root = ElementTree.fromstring(text)
     assert not re.search(r"https?:|url\(|@import", root.find(".//style").text)
+    body = root.find("body")
+    script = body.find("script")
+    assert script.text == draw.SCRIPT
+    body.remove(script)
     for node in root.iter():
         node.tag = node.tag.rpartition("}")[2]
         assert node.tag not in ("script", "link", "img", "iframe", "object", "base", "form")
@@ -135,7 +139,7 @@ def test_odd_text_everywhere(text):
 ONCE = "--epochs", "1", "--limit", "4"
 TREES = ["Dependency tree of sentence a", "Dependency tree of sentence b"]
 MOVED = "Where calibration moves attention"
-KNOWN = {"dafa": [MOVED, *TREES, "Dependency prior over words"],
+KNOWN = {"dafa": [*TREES, MOVED, "Dependency prior over words"],
          "knowledge": [MOVED, "Relations of words"],
          "drrnet": TREES}
 LOOK, READ = "First look: sentence ", "Reading, step by step: "
@@ -250,7 +254,7 @@ def test_served(trained):
                 fields = [node.get("value") for node in root.iter("input")
                           if node.get("name") in ("a", "b")]
                 assert status == 200 and fields == [a, b] and MOVED in text
-                assert not list(root.iter("script"))
+                assert [node.text for node in root.iter("script")] == [draw.SCRIPT]
             assert asked(door.server_port, "/")[0] == 200
             assert asked(door.server_port, "/etc/passwd")[0] == 404
             assert asked(door.server_port, "/", "evil.example")[0] == 404
@@ -264,6 +268,30 @@ def test_two_sentences_or_a_server(given, trained, capsys):
     trained(*of("dafa"), *ONCE)
     assert run_command(explain.main, "explain", ["run", *given]) == 2
     assert "two sentences" in capsys.readouterr().err
+
+
+def test_two_runs_beside_each_other(trained, capsys):
+    """What is equal stands once; as typeset, Eq. (6) calibrates otherwise; Eq. (7) has other
+    weights; below a figure stands its equation."""
+    run = train.open_run(trained(*of("dafa"), *ONCE))
+    typeset = train.open_run("run", printed="6")
+    root = explained("the dog", "cat", "--printed", "6")
+    expected = typeset.explain("the dog", "cat")[1]["calibrated"][0].mean(0)
+    table = tables(root)["Attention after calibration"]
+    assert [title for title in titles(root) if "calibration" in title] == [
+        f"{title} ({name})" for title in (MOVED, "Attention after calibration")
+        for name in ("as trained", "Eq. 6 as typeset")]
+    np.testing.assert_allclose(values(table[2])[0], expected, atol=6e-4)
+    assert titles(root)[:2] == TREES and "O_knw" not in said(root) and "⊙ MF" in said(root)
+    assert not np.allclose(expected, run.explain("the dog", "cat")[1]["calibrated"][0].mean(0))
+    answer = typeset.predict(("the dog", "cat"))[0].answer
+    assert f"The answer of Eq. 6 as typeset is {answer}" in said(root)
+    other = explained("the dog", "cat", "--beside", "run")
+    assert titles(other) == titles(explained("the dog", "cat"))
+    capsys.readouterr()
+    for wrong in (["--printed", "7"], ["--printed", "6", "--beside", "run"]):
+        assert run_command(explain.main, "explain", ["run", "a", "b", *wrong]) == 2
+        assert "--printed" in capsys.readouterr().err
 
 
 def test_what_a_lexicon_knows(trained):
@@ -302,7 +330,7 @@ def test_a_method_of_ones_own(trained, workplace):
     trained("--model", f"{workplace / 'mine.py'}:SharedWords", *ONCE)
     root = explained("the good dog", "a dog", "--model", f"{workplace / 'mine.py'}:SharedWords")
     own = ["Prior over words", "Attention", "Attention to shared words", "Gate", "heard"]
-    assert titles(root) == [MOVED, *TREES, *own]
+    assert titles(root) == [*TREES, MOVED, *own]
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
 
 
