@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def taken_apart(text):
-    """The page as XML; its own script alone runs; each figure has a table for who does not see it."""
+    """The page as XML: its own script alone runs; each figure has a table for the blind."""
     assert not re.search(r"<(?!meta|input|path|rect)\w+[^>]*/>", text), "HTML leaves it open"
     root = ElementTree.fromstring(text)
     assert not re.search(r"https?:|url\(|@import", root.find(".//style").text)
