@@ -92,7 +92,7 @@ class Shown(NamedTuple):
     note: str = ""
     top: float | None = None  # the value of the full colour; None: the largest
     chosen: bool = False  # frame the largest of each row
-    by: Callable | None = None  # the function of its equation, whose docstring has the formula
+    by: str = ""  # the function of its equation, whose docstring has the formula
 
 
 class Change(NamedTuple):

@@ -244,9 +244,9 @@ class DrrNet(nn.Module):
     PRINTED = frozenset({6, 8})
     ABLATIONS = frozenset({"initial-vector", "guide-vector", "global", "reread"})
     TRACE = {
-        "pooling": Shown("First look", "sentence pair word", LOOK, 1.0, by=attentive_pooling),
+        "pooling": Shown("First look", "sentence pair word", LOOK, 1.0, by="attentive_pooling"),
         "reading": Shown("Reading, step by step", "sentence pair step word", READ, 1.0, True,
-                         choose),
+                         "choose"),
         "relations": Shown("The two judgements", "pair judge class", "", 1.0),
         "gates": Shown("Gates of the two judgements", "pair judge", "How much each counts.", 1.0)}
 
@@ -527,9 +527,9 @@ class LadraNet(nn.Module):
     PRINTED = frozenset({12, 13, 14})
     ABLATIONS = frozenset({"phrase-cnn", "dsa", "global", "bert", "average-pooling"})
     TRACE = {
-        "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0, by=attentive_pooling),
+        "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0, by="attentive_pooling"),
         "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True,
-                         choose),
+                         "choose"),
         "coverage": Shown("Coverage, step by step", "pair step reader piece", "What is left.", 1.0),
         "layers": Shown("Mixture of layers", "layer", "The same for every sentence."),
         "mixture": Shown("Mixture of each step", "pair step reader", "Of what it chose.", 1.0)}

@@ -186,7 +186,7 @@ def calibrated_attention(q, k, v, prior, mask, dropout=0.0, typeset=False, trace
 
 CALIBRATED = {"calibrated": Shown("Attention after calibration", "pair head piece piece",
                                   "The same weights once the prior has changed them.", 1.0,
-                                  by=calibrated_attention)}
+                                  by="calibrated_attention")}
 
 
 def shown_by_fuse(*signals):
@@ -194,12 +194,12 @@ def shown_by_fuse(*signals):
     note = ("How much the piece of a row, which guides, takes from each piece of the other signal; "
             "even rows: it hardly chooses.")
     shown = {f"{signal}_guided": Shown(f"Guided attention, led by the {signal} signal",
-                                       "pair piece piece", note, 1.0, by=guided_attention)
+                                       "pair piece piece", note, 1.0, by="guided_attention")
              for signal in signals}
     joined = f"g of the {signals[0]} signal and 1 - g of the {signals[1]} one are joined."
     let_in = "f of what is joined is let in."
-    return shown | {"g": Shown("Gate g", "pair piece gate", joined, 1.0, by=gated_fusion),
-                    "f": Shown("Gate f", "pair piece gate", let_in, 1.0, by=filtration_gate)}
+    return shown | {"g": Shown("Gate g", "pair piece gate", joined, 1.0, by="gated_fusion"),
+                    "f": Shown("Gate f", "pair piece gate", let_in, 1.0, by="filtration_gate")}
 
 
 class FusionAttention(SelfAttention):
@@ -331,7 +331,7 @@ class DabertAttention(FusionAttention):
     TRACE = SelfAttention.TRACE | {
         "difference": Shown("Difference attention", "pair head piece piece",
                             "The larger the difference of two pieces, the larger the weight.", 1.0,
-                            by=difference_attention),
+                            by="difference_attention"),
     } | shown_by_fuse("affinity", "difference")
 
     def add_weights(self, d, A):

@@ -112,8 +112,8 @@ def labels_of(axis, size, labels):
     return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
 
 
-def figure(part):
-    """A draw.Figure of a Part."""
+def figure(part, teller):
+    """A draw.Figure of a Part of what the module `teller` recorded."""
     shown, note = part.shown, part.shown.note
     title = f"{shown.title}: {part.label}" if part.label else shown.title
     if part.order:
@@ -123,7 +123,9 @@ def figure(part):
         found = draw.bars(title, *beside, part.values, note, shown.top)
     else:
         found = draw.heat(title, *beside[-2:], part.values, note, shown.top, shown.chosen)
-    return found._replace(source=equation(shown.by)) if shown.by else found
+    modules = [sys.modules[kind.__module__] for kind in type(teller).__mro__]
+    equations = [vars(module)[shown.by] for module in modules if shown.by in vars(module)]
+    return found._replace(source=equation(equations[0])) if equations else found
 
 
 def equation(function):
@@ -265,7 +267,7 @@ def seen_by(run, pair):
     prediction, trace = run.explain(pair.a, pair.b)
     found, (trees, prior) = read_trace(run, pair, trace), word_figures(run.reader, pair)
     sections = [trees, moved_figure(run, pair, trace) + prior,
-                *(list(map(figure, parts)) for parts in found)]
+                *([figure(part, find_teller(run)[0]) for part in parts] for parts in found)]
     return prediction, found, [figures for figures in sections if figures]
 
 
