@@ -416,7 +416,7 @@ class PairTokenizer:
             special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
                             *("##" + letter for letter in letters)])
         split = tokenizer.pre_tokenizer.pre_tokenize_str
-        words = [word for text in texts for word, _ in split(text) if len(word) <= WORD_LETTERS]
+        words = (word for text in texts for word, _ in split(text) if len(word) <= WORD_LETTERS)
         tokenizer.train_from_iterator(words, trainer)
         # anew: this one would find special tokens in a text
         return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case=True), "bert")
