@@ -288,6 +288,7 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
         assert run() == 130
     assert capsys.readouterr().err.strip().endswith("--resume run goes on")
+    of_caller = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where nohup began the tests
     for action in (lambda: signal.raise_signal(1), functools.partial(beyond, BrokenPipeError)):
         with monkeypatch.context() as patch:
             at_call(patch, torch.nn.utils, "clip_grad_norm_", 1, action)
@@ -296,6 +297,7 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
         assert not Path("early/.lock").exists()
         shutil.rmtree("early")
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    signal.signal(signal.SIGHUP, of_caller)
     with runs.lock_folder(Path("run")):
         assert command("--resume", "run") == 2
         the_line(capsys, "run another process")
