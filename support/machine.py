@@ -128,7 +128,8 @@ def join_processes(device):
 
 
 def raise_peer_ended(*signal_and_frame):
-    """What a process says when another one has ended."""
+    """What a process says when another one has ended; torchrun's SIGTERM must not end it first."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise ConnectionAbortedError("another process of this run has ended, torchrun says which; "
                                  "resume from the last checkpoint")
 
@@ -142,6 +143,7 @@ def torch_session(given):
     can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some processors
     compute many times slower. It is of no use to a caller's own numbers, so that it ends here.
     """
+    of_caller = signal.getsignal(signal.SIGTERM)
     np.finfo("float32"), np.finfo("float64")  # older numpy looks once, and warns if they are 0 then
     torch.set_flush_denormal(True)
     try:
@@ -164,8 +166,9 @@ def torch_session(given):
     finally:
         torch.set_flush_denormal(False)
         if dist.is_initialized():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             dist.destroy_process_group()
+        if signal.getsignal(signal.SIGTERM) == raise_peer_ended:
+            signal.signal(signal.SIGTERM, of_caller or signal.SIG_DFL)  # None: not Python's
 
 
 # ---- Device -------------------------------------------------------------------------------------
