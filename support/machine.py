@@ -129,7 +129,8 @@ def join_processes(device):
 
 def raise_peer_ended(*signal_and_frame):
     """What a process says when another one has ended; torchrun's SIGTERM must not end it first."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if dist.is_initialized():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise ConnectionAbortedError("another process of this run has ended, torchrun says which; "
                                  "resume from the last checkpoint")
 

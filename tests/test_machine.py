@@ -54,6 +54,7 @@ def test_torch_s_errors_that_are_no_mistake_of_ours():
         with pytest.raises(kind, match=word) as shown, machine.torch_session({}):
             raise error
         assert "\n" not in str(shown.value)
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
 
 
 # ---- Two processes ------------------------------------------------------------------------------
