@@ -412,6 +412,27 @@ def test_options_table_is_that_of_the_classes():
         assert sizes.count("=") == len(with_defaults)
 
 
+@pytest.mark.parametrize("task", ["toy", "sick", "mrpc"])
+def test_what_a_method_does_is_that_of_the_files(task):
+    """A row of docs/results.md for each setting of tests/results/influence-TASK.json."""
+    rows = table("docs/results.md", f"| {task}: method | options | seeds | lowest loss |")[1:]
+    names = ("no prior",), ("another pair's prior", "another pair's choices"), (
+        "no method", "no re-reading")
+    settings = json.loads(source(f"tests/results/influence-{task}.json"))
+    for row, setting in zip(rows, settings, strict=True):
+        runs = setting["runs"]
+        found = [run["influence"] for run in runs]
+        assert row[0].startswith(setting["model"]) and row[1] == f"`{setting['options']}`"
+        assert row[2] == ", ".join(str(run["seed"]) for run in runs)
+        assert row[3] == f"{np.mean([run['lowest_loss'] for run in runs]):.3f}"
+        assert row[4] == f"{100 * np.mean([x['score'] for x in found]):.1f}"
+        for cell, known in zip(row[6:], names, strict=True):
+            parts = [x["changes"][name] for x in found for name in known if name in x["changes"]]
+            score, share = (100 * np.mean([x[key] for x in parts]) if parts else 0.0
+                            for key in ("score", "answers"))
+            assert cell == (f"{score:.1f}, {share:.1f} %" if parts else "")
+
+
 def percent(x):
     return f"{100 * x['mean']:.1f} ({100 * x['std']:.1f})"
 
