@@ -84,7 +84,7 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=None):
 
     Args:
         size, sha256: what the file must have; None: not checked. All announced bytes must come.
-        progress: show a bar. remedy: what to do by hand; None: to put the file at path.
+        progress: show a bar, and a sha256 that is not checked. remedy: what to do by hand; None: to put the file at path.
     Raises: ValueError with the reason and the remedy.
     """
     path, remedy = Path(path), remedy or f"put the file at {path} by hand"
@@ -103,8 +103,8 @@ def _fetch(url, path, size, sha256, progress):
         with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as file:
             announced = answer.headers.get("Content-Length")
             total = int(announced) if announced else size
-            if size not in (None, total):
-                raise ValueError(f"expected bytes {size}, got {total}")
+            if size not in (None, total) or (total or 0) > LARGEST:
+                raise ValueError(f"expected bytes {size or f'up to {LARGEST}'}, got {total}")
             with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
                       disable=None if progress else True) as bar:
                 while got <= (total or LARGEST) and (chunk := answer.read(1 << 20)):
@@ -117,6 +117,8 @@ def _fetch(url, path, size, sha256, progress):
         for what, wanted, found in (("bytes", total, got), ("sha256", sha256, digest.hexdigest())):
             if wanted not in (None, found):
                 raise ValueError(f"expected {what} {wanted}, got {found}")
+        if progress and sha256 is None:  # nobody published one: it can be compared by hand
+            print(f"{url}: bytes {got}, sha256 {digest.hexdigest()}", file=sys.stderr)
 
 
 def extract(archive, folder, names=None):

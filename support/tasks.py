@@ -647,20 +647,36 @@ def find_edition(name, folder):
     """
     source = SOURCES[name]
     other = replace(source, **source.other)
-    here, lacking = [], []
-    for table in other.splits.values():
-        (here if (folder / table).exists() else lacking).append(table)
-    if not source.other or not here or all((folder / x).exists() for x in source.splits.values()):
+    lacking = missing_tables(other, folder)
+    if not missing_tables(source, folder) or len(lacking) == len(other.splits):
         return source
-    if lacking:
-        raise FileNotFoundError(f"task {name!r}: {folder} has {join_names(here)} and lacks "
-                                f"{join_names(lacking)}; put there {name_tables(source)}")
+    if lacking and source.other:
+        raise FileNotFoundError(f"task {name!r}: {folder} lacks {join_names(lacking)} beside its "
+                                f"other tables; put there {name_tables(source)}")
     return other
+
+
+def find_table(folder, name):
+    """The path of a table: in the folder, or below it, as a zip has it; it may not exist.
+
+    Raises: ValueError where two are below it.
+    """
+    found = [folder / name] if (folder / name).exists() else sorted(folder.rglob(name))
+    if len(found) > 1:
+        raise ValueError(f"{found[0]} and {found[1]}: expected one {name} in {folder}; take one "
+                         f"away")
+    return found[0] if found else folder / name
+
+
+def missing_tables(source, folder):
+    """Names of the tables of a source that are not in the folder or below it, each once."""
+    tables = dict.fromkeys([*source.splits.values(), *source.dev_ids[:1]])
+    return [table for table in tables if not find_table(folder, table).exists()]
 
 
 def name_tables(source):
     """What a folder needs: the tables of a source, or those of its other edition."""
-    editions = source.splits, source.other["splits"]
+    editions = [source.splits, *filter(None, [source.other.get("splits")])]
     return ", or ".join(" and ".join(dict.fromkeys(splits.values())) for splits in editions)
 
 
@@ -679,20 +695,17 @@ def compare_sizes(source, folder, sizes):
 
 def fetch_tables(name, source, folder, progress):
     """Downloads and extracts the tables that the folder lacks; touches nothing if all are there."""
-    tables = dict.fromkeys([*source.splits.values(), *source.dev_ids[:1]])
-    lacking = [table for table in tables if not (folder / table).exists()]
+    lacking = missing_tables(source, folder)
     if lacking and source.on_request:
         raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
                                 f"{source.on_request}: put them there, or take the task toy")
     for file in source.files if lacking else ():
         path = folder / file.name
-        fetched = not path.exists()
+        fetched = not path.exists() and (path.suffix == ".zip" or file.name in lacking)
         if fetched:
-            place = f"put the file at {path} by hand"
-            if source.other:
-                place += f", or {name_tables(source)} beside it"
             download(file.url, path, file.size, file.sha256, progress,
-                     remedy=f"{place}, or take the task toy")
+                     remedy=f"put the file at {path} by hand, or {name_tables(source)} into {folder} "
+                            f"or a folder in it, or take the task toy")
         if path.suffix == ".zip":
             extract(path, folder, lacking)
             if fetched:                  # what the user put there stays
@@ -709,7 +722,7 @@ def read_source(source, folder):
         if held:
             splits["dev"] = [rows[i][0] for i in sorted(held)]
         if not splits[split]:
-            raise ValueError(f"{folder / table}: no pairs for {split}; it is cut off or another "
+            raise ValueError(f"{find_table(folder, table)}: no pairs for {split}; it is cut off or another "
                              f"edition: get it again")
     return splits
 
@@ -719,7 +732,7 @@ def read_split(source, folder, split):
 
     Returns: iterator of (Pair, tuple of its ids)
     """
-    path, labelled = folder / source.splits[split], split not in source.unlabelled
+    path, labelled = find_table(folder, source.splits[split]), split not in source.unlabelled
     a, b, label = source.columns
     column, words = source.split_column[:1], source.split_column[1:]
     ids = source.dev_ids[1:] if split == "train" else ()
@@ -750,7 +763,7 @@ def find_dev_rows(source, folder, ids):
     if not source.dev_ids:
         count = math.ceil(source.dev_share * len(ids))
         return set(random.Random("dev").sample(range(len(ids)), count))
-    path, train = folder / source.dev_ids[0], folder / source.splits["train"]
+    path, train = (find_table(folder, x) for x in (source.dev_ids[0], source.splits["train"]))
     held = {tuple(fields) for _, fields in split_rows(path)}
     if not held:
         raise ValueError(f"{path}: expected id pairs, found none; fetch it again")

@@ -110,6 +110,7 @@ def test_download(server, tmp_path, monkeypatch):
               f"cannot download {url}{name}", f"put the file at {path} by hand", *words)
     monkeypatch.setattr(files, "LARGEST", 1 << 20)
     fails(lambda: download(url + "open", path, progress=False), "at most 1,048,576 bytes, got more")
+    fails(lambda: download(url + "whole", path, progress=False), "up to 1048576, got 2500000")
     for bad in ("http://127.0.0.1:9/x", "nonsense"):
         fails(lambda: download(bad, path, progress=False, remedy="walk"), "cannot download", "walk")
     fails(lambda: download(url + "whole", path / "x", progress=False), "cannot download", path)
@@ -187,17 +188,19 @@ def test_damaged_zips_give_whole_files_or_none(tmp_path_factory, changes, names)
 
 # ---- Published encoders
 
-def test_find_bert_unzips_a_whole_model_once(server, tmp_path, monkeypatch):
-    """One of Google's zips, which may hold a folder."""
+def test_find_bert_unzips_a_whole_model_once(server, tmp_path, monkeypatch, capsys):
+    """One of Google's zips, which may hold a folder. Nobody published its sha256: it is printed."""
     url, served = server
     google = FIXTURES / "tiny_bert_tf"
     monkeypatch.setitem(files.BERTS, "mini", f"{url}mini.zip")
     served["mini.zip"] = zipped({"uncased_L-2/" + path.name: path.read_bytes()
                                  for path in google.iterdir()}), {}
+    digest = hashlib.sha256(served["mini.zip"][0]).hexdigest()
     for _ in range(2):
-        folder = find_bert("mini", tmp_path, progress=False)
+        folder = find_bert("mini", tmp_path)
         assert folder == tmp_path / "bert" / "mini" and listing(folder) == listing(google)
         served.clear()
+    assert capsys.readouterr().err.count(digest) == 1
 
 
 def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch, capsys):

@@ -256,6 +256,17 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
     assert len(calls) == 1 and by_hand.exists()
 
 
+def test_unzipped_tables_are_found_below_the_folder(tmp_path):
+    """Where unzip puts them; not where there are two of them."""
+    for task, (_, _, (files, splits)) in PUBLISHED.items():
+        for name, text in files.items():
+            write_file(tmp_path / task / "X" / "y", name, text)
+        assert load_task(task, tmp_path)[1] == splits
+    write_file(tmp_path / "rte" / "old", "dev.tsv", "x")
+    with pytest.raises(ValueError, match=r"X/y/dev.tsv and .*old/dev.tsv: .* one dev.tsv in"):
+        load_task("rte", tmp_path)
+
+
 def test_twitter_is_had_on_request(tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/twitterurl lacks {TWITTER}.*request"):
         load_task("twitterurl", tmp_path)
