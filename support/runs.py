@@ -59,7 +59,7 @@ def lock_folder(folder):
     """Around all that writes into a run's folder: no other process does so meanwhile.
 
     Makes the folder, and removes it where no run was begun in it. Ctrl-C says what goes on. Raises
-    Held where another process has it.
+    FolderLocked where another process has it.
     """
     if not main_process():
         yield
