@@ -704,8 +704,8 @@ def fetch_tables(name, source, folder, progress):
         fetched = not path.exists() and (path.suffix == ".zip" or file.name in lacking)
         if fetched:
             download(file.url, path, file.size, file.sha256, progress,
-                     remedy=f"put the file at {path} by hand, or {name_tables(source)} into {folder} "
-                            f"or a folder in it, or take the task toy")
+                     remedy=f"put the file at {path} by hand, or {name_tables(source)} into "
+                            f"{folder} or a folder in it, or take the task toy")
         if path.suffix == ".zip":
             extract(path, folder, lacking)
             if fetched:                  # what the user put there stays
@@ -722,8 +722,8 @@ def read_source(source, folder):
         if held:
             splits["dev"] = [rows[i][0] for i in sorted(held)]
         if not splits[split]:
-            raise ValueError(f"{find_table(folder, table)}: no pairs for {split}; it is cut off or another "
-                             f"edition: get it again")
+            raise ValueError(f"{find_table(folder, table)}: no pairs for {split}; it is cut off or "
+                             f"another edition: get it again")
     return splits
 
 
