@@ -211,8 +211,10 @@ def draw_panels(panels):
     for title, rows in panels:
         parts += draw_panel(title, rows, left, top)
         top += ROW * (len(rows) + 3)
-    width, height = max(left + PLOT + TEXT, 640), top + ROW
-    return svg_page(width, height, [*parts, write_text(12, top + 6, NOTE, "soft")])
+    known = sum(change["low"] is not None for _, rows in panels for _, change in rows)
+    counted = f"Of {known} such bars {known / 20:.1f} would leave out 0 by chance alone."
+    notes = [write_text(12, top + 6, NOTE, "soft"), write_text(12, top + ROW, counted, "soft")]
+    return svg_page(max(left + PLOT + TEXT, 640), top + 2 * ROW, [*parts, *notes])
 
 
 def draw_panel(title, rows, left, top):

@@ -242,6 +242,7 @@ def test_the_picture_of_real_results():
         assert places == pytest.approx(expected, abs=1)
         assert ("open" in dot.get("class")) == (change["low"] <= 0 <= change["high"])
         assert {row["values"]["model"], report.percent(change, "+")} <= {x.text for _, x in parts}
+    assert any(f"{len(rows)} such bars {len(rows) / 20:.1f} " in (x.text or "") for _, x in parts)
 
 
 def test_runs_below_a_folder_are_listed(trained, capsys):
