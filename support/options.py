@@ -293,6 +293,8 @@ def read_values(text, known):
 
 def as_text(value):
     """How read_values reads it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 from support import tasks
-from support.checkpoints import shorten
+from support.checkpoints import join_names, shorten
 from support.files import write_whole
 from support.machine import main_process
 from support.tasks import Pair, parse_label
@@ -108,7 +108,7 @@ def describe_labels(task, splits):
     if task.regression:
         return f"scores from {min(train):g} to {max(train):g}"
     counts, share = Counter(train), 100 * max(Counter(chosen).values()) / len(chosen)
-    classes = ", ".join(f"{label} ({counts[i]})" for i, label in enumerate(task.labels))
+    classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
     return f"classes {classes}; {task.selection}: {len(chosen)} pairs, {share:.1f} % of one class"
 
 

@@ -23,6 +23,8 @@ import math
 import random
 import re
 import shlex
+import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -130,6 +132,7 @@ def evaluate(task, labels, predictions):
 # ---------------------------------------------------------------------------------- reading tables
 
 csv.field_size_limit(2 ** 31 - 1)        # a cell is as long as it is
+LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave float32
 
 
 def read_lines(path):
@@ -145,6 +148,8 @@ def read_lines(path):
                 if b"\0" in data:
                     raise ValueError(f"{path}:{line}: a NUL byte; expected UTF-8 text, found "
                                      f"UTF-16 or a binary file; save it as UTF-8")
+                if b"\r" in data[:-1] and b"\n" not in data:
+                    raise ValueError(f"{path}:{line}: lines end in CR alone; save it with LF")
                 yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
@@ -292,8 +297,8 @@ def parse_label(text, labels, where, also=()):
         return text
     if not labels:
         if not is_number(text):
-            raise ValueError(f"{where}: label {shorten(text)} is not a finite number; this task "
-                             f"predicts scores")
+            raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5; this "
+                             f"task predicts scores")
         return float(text)
     if text not in labels:
         raise ValueError(f"{where}: unknown label {shorten(text)}; expected one of "
@@ -302,23 +307,31 @@ def parse_label(text, labels, where, also=()):
 
 
 def is_number(text):
-    """Is text a finite decimal number?"""
+    """Is text a decimal number that can be a score?"""
     decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII)
-    return bool(decimal) and math.isfinite(float(text))
+    return bool(decimal) and abs(float(text)) < LARGEST_SCORE
 
 
 def is_odd_number(text):
-    """May text be meant as a number, though it is none: "0,5", "12 %", "1e999", "nan", "١"?"""
+    """May text be meant as a number, though it is none: "0,5", "12 %", "1e999", "١"?"""
     with contextlib.suppress(ValueError):
-        return not is_number(text) and float(re.sub(r"[,%\s]", "", text)) is not None
+        float(re.sub(r"[,%\s]", "", text))
+        return not is_number(text) and re.search(r"\d", text) is not None
     return False
+
+
+def spelling(text):
+    """What of a label tells it from others: its value, or letters whatever their case and form."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")  # others have no width
+    return float(text) if is_number(text) else seen
 
 
 # -------------------------------------------------------------------------------- the user's files
 
 SENTENCES = "sentence1", "sentence2", "label"
-NO_SENTENCE = re.compile(r"|(.*[ _#-])?([gu]u?|pair|q)?(id|idx|index)\d*|split|genre|score|year",
-                         re.I)  # names of other columns that published tables have
+NO_SENTENCE = re.compile(r"|(.*[ _#-])?([gu]u?|pair|q)?(id|idx|index)\d*|split|genre", re.I)
+# names of other columns that published tables have
 
 
 def read_own(path, columns=(), need_label=True, likely=()):
@@ -360,23 +373,23 @@ def find_sentences(path, rows, need_label):
     known = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
     pairs = [pair for pair in dict.fromkeys(x[:2] for x in known) if {*pair} <= {*names}]
     labels = [x for x in names if x in {"score", "relatedness_score", *(x[2] for x in known)}]
-    others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)]
+    cells = {x: ["".join(row[i:i + 1]) for _, row in rows[1:100]] for i, x in enumerate(names)}
+    others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)
+              and not (cells[x] and all(map(is_number, cells[x])))]
     if not pairs and labels and len(others) == 2:
         pairs = [tuple(others)]
     if len(pairs) == 1 and (len(labels) == 1 or not labels and not need_label):
         return *pairs[0], *(labels or SENTENCES[2:])
 
-    def length(name):
-        place = names.index(name)
-        return sum(len("".join(row[place:place + 1])) for _, row in rows[1:100])
-
-    longest = sorted((x for x in names if x not in labels), key=length)[-2:]
+    lengths = {x: len("".join(cells[x])) for x in names if x not in labels}
+    longest = sorted(lengths, key=lengths.get)[-2:]
     two = pairs[0] if pairs else [x for x in names if x in longest]
     label = [x for x in (*labels, *reversed(names)) if x not in two][:1]
     option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
     raise ValueError(f"{path}:{rows[0][0]}: expected a header with sentence1, sentence2, label, or "
                      f"label and two others (parted by commas in .csv, else by tabs), found "
-                     f"{join_names(names)}; rename them{option if need_label and label else ''}")
+                     f"{join_names(names)}; write one above them if they are a pair, else rename "
+                     f"them{option if need_label and label and two[1:] else ''}")
 
 
 def read_pairs(path, labels=None, need_label=True, columns=()):
@@ -407,27 +420,34 @@ def make_pairs(columns, rows, labels, need_label=True):
 
 def class_names(path, labels, scores=None):
     """Names of the classes, sorted (numbers by value), or () for scores: more than 10 different
-    numbers, or any that is no integer, unless `scores` says. Words among them are mistakes, which
-    `parse_label` finds.
+    numbers, or any that is no integer, unless `scores` says. Labels are all numbers or all words,
+    unless `scores` says that they are classes.
 
     labels: list of (where, text).
     """
     distinct = sorted({text for _, text in labels})
     numbers = [text for text in distinct if is_number(text)]
-    for where, text in labels:
-        if text not in numbers and (numbers or re.search(r"\d", text)) and is_odd_number(text):
-            raise ValueError(f"{where}: label {shorten(text)} is not a finite number with a point, "
-                             f"such as 0.5; correct it, or name every class by a word")
+    for where, text in labels if scores is None else ():
+        if text not in numbers and (numbers or is_odd_number(text)):
+            raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5"
+                             f"{', as others are' if numbers else ''}; correct it, or say that it "
+                             f"names a class: --set SCORES=false")
     if scores is None:
         scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
-    if scores:
-        return ()
-    if len({float(text) for text in numbers}) < len(numbers):
-        raise ValueError(f"{path}: labels {join_names(numbers)}: one number is written in two "
-                         f"ways; write each class in one")
-    if len(distinct) < 2:
+    spelled = Counter(map(spelling, distinct))
+    if len(spelled) < 2:
         raise ValueError(f"{path}: every label is {shorten(distinct[0])}; expected at least two "
                          f"different ones")
+    if scores:
+        return ()
+    twice = [text for text in distinct if spelled[spelling(text)] > 1]
+    if twice:
+        raise ValueError(f"{path}: labels {join_names(twice)}: one class is written in two ways; "
+                         f"write each in one")
+    if len(distinct) > max(10, len(labels) / 2):
+        raise ValueError(f"{path}: {len(distinct)} different labels of {len(labels)} pairs, such "
+                         f"as {shorten(distinct[0])}: too many for classes; name the columns by "
+                         f"--columns")
     return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
 
 

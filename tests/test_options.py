@@ -90,7 +90,7 @@ def test_values_names_and_places():
         says(words, read_values, text, known)
     says("SIZE=3", read_values, "SIZE=3", {"size": None})  # of which kind?
     assert read_values("ON=False", {"on": True}) == {"on": False}
-    says("ON=0 True", read_values, "ON=0", {"on": True})
+    says("ON=0 true", read_values, "ON=0", {"on": True})
     assert read_names("6, 9,tree") == {6, 9, "tree"} and not read_names("none") | read_names("")
     assert read_places("first", 3) == (0,) and read_places("all", 3) == (0, 1, 2)
     assert read_places("2, 0,2", 3) == (0, 2)

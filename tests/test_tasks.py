@@ -334,7 +334,8 @@ def test_round_trips(tmp_path_factory, rows, end, mark):
     ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ':3: .* quotes of csv.*"d ""e"""'),
     ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.json", "{}", ": expected a name"),
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8"),
-    ("a.tsv", (GOOD + "a\tb\t1\n").encode("utf-16"), ":1: a NUL byte")])
+    ("a.tsv", (GOOD + "a\tb\t1\n").encode("utf-16"), ":1: a NUL byte"),
+    ("a.tsv", (GOOD + "a\tb\t1\n").replace("\n", "\r"), ":1: lines end in CR alone")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
     with pytest.raises(ValueError, match=re.escape(str(path)) + message) as error:
@@ -369,7 +370,8 @@ def test_columns_of_own_files(tmp_path, header, taken):
     ("id,question,label,answer,note", "question,answer,label"), ("id,text,label", "id,text,label"),
     ("sentence_A,sentence_B,entailment_label,relatedness_score", "{0},{1},{2}"),
     ("qid,question,reply,same", "question,reply,same"), ("#1 ID,#2 ID,label", "'{0},{1},{2}'"),
-    ("question1,question2,is_duplicate,label", "{0},{1},{2}"), ("a,b", None), ("a", None)])
+    ("question1,question2,is_duplicate,label", "{0},{1},{2}"), ("a,b", None), ("a", None),
+    ("a,label", None)])
 def test_columns_that_could_be_others_are_asked_for(tmp_path, header, meant):
     """The line has the option with this file's columns filled in, the longest for sentences."""
     names = header.split(",")
@@ -378,6 +380,14 @@ def test_columns_that_could_be_others_are_asked_for(tmp_path, header, meant):
         own_task(path, path)
     option = meant and f"--columns {meant.format(*names)}"
     assert str(error.value).endswith(option or "rename them")
+
+
+def test_numbers_are_no_sentences(tmp_path):
+    path = write_file(tmp_path, "a.csv", "user,item,label\n17,28,1\n3,4,0\n")
+    with pytest.raises(ValueError, match="--columns user,item,label"):
+        own_task(path, path)
+    path = write_file(tmp_path, "a.csv", "views,post,answer,label\n17,a,b,1\n3,c,d,0\n")
+    assert own_task(path, path)[0].columns == ("post", "answer", "label")
 
 
 def test_prediction_files_need_no_labels(tmp_path):
@@ -400,7 +410,7 @@ def own(folder, labels, dev=None, **more):
 
 @pytest.mark.parametrize("labels, names", [
     (["yes", "no", "no"], ("no", "yes")), (["10", "9", "-1"], ("-1", "9", "10")),     # by value
-    (["1", "0", "none"], ("0", "1", "none")), (["nan", "inf"], ("inf", "nan")),
+    (["nan", "inf"], ("inf", "nan")),
     (["5-6", "v1,2"], ("5-6", "v1,2")),
     ([str(i) for i in range(10)], tuple(str(i) for i in range(10))),
     ([str(i) for i in range(11)], ()), (["1e0", "2.5"], ())])
@@ -419,8 +429,9 @@ def test_own_labels(tmp_path, labels, names):
 def test_whole_numbers_can_be_scores(tmp_path):
     task, splits = own(tmp_path, ["1", "5", "3"], scores=True)
     assert task.regression and [pair.label for pair in splits["dev"]] == [1, 5, 3]
-    assert len(own(tmp_path, [str(i) for i in range(12)], scores=False)[0].labels) == 12
-    with pytest.raises(ValueError, match="train.tsv:3: label 'high' is not a finite number"):
+    assert len(own(tmp_path, [str(i) for i in range(12)] * 2, scores=False)[0].labels) == 12
+    assert own(tmp_path, ["1", "none", "0,5"], scores=False)[0].labels == ("0,5", "1", "none")
+    with pytest.raises(ValueError, match="train.tsv:3: label 'high' is not a number"):
         own(tmp_path, ["1", "high"], scores=True)
 
 
@@ -430,7 +441,14 @@ def test_whole_numbers_can_be_scores(tmp_path):
     *(([*rest, odd], None, f"train.tsv:{2 + len(rest)}: label '{odd}' is not .* such as 0.5")
       for odd in ("0,5", "12%", "12 %", "1e999", "1,000", "1_0", "٣") for rest in ([], ["1", "0"])),
     (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not"),
-    (["1", "0", "1.0"], None, "train.tsv: labels .*1.0.* two ways"),
+    (["1", "0", "none"], None, "train.tsv:4: label 'none' is not .* as others are"),
+    (["1", "0", "1.0"], None, "train.tsv: labels 1, 1.0: .* two ways"),
+    (["no", "yes", "Yes"], None, "train.tsv: labels Yes, yes: .* two ways"),
+    (["no", "yes", "yes\u200b"], None, "two ways"),
+    (["caf\xe9", "cafe\u0301"], None, "every label"),
+    (["0.5", "0.50"], None, "every label is '0.5'"),
+    ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
+    (["0.5", "1e300"], None, "train.tsv:3: label '1e300' is not"),
     (["1\nsentence1\tsentence2\tlabel", "0"], None, "train.tsv:3: the header again"),
     (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'")])
 def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
