@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 import priors
+from support.options import prefix_errors, refuse
 from support.parser import load_parser
 from support.parses import CACHE, parse_texts, split_words, words_at
 from support.toy import LEXICON
@@ -137,7 +138,14 @@ class Reader:
             return priors.relation_matrix(self.facts[pair.a], self.facts[pair.b])  # (n, m, R)
         if callable(kind):
             known = {"parses": self.parses.get, "facts": self.facts.get, "words": self.words}
-            return kind(*(known[need](text) for need in self.needs for text in (pair.a, pair.b)))
+            found = kind(*(known[need](text) for need in self.needs for text in (pair.a, pair.b)))
+            n, m = len(self.words(pair.a)), len(self.words(pair.b))
+            with prefix_errors(f"{self.method.__name__}.PRIOR: "):
+                array = np.asarray(found)
+                refuse(array.dtype.kind not in "biuf" or array.ndim < 2 or array.shape[0] < n
+                       or array.shape[1] < m, f"expected numbers (n, m, ...) over words, here "
+                       f"({n}, {m}), got {array.shape} of {array.dtype}")
+            return found
         if kind != "dependency":
             return None
         a, b = self.parses[pair.a], self.parses[pair.b]

@@ -181,9 +181,10 @@ class SelfAttention(nn.Module):
         """hidden (B, L, d), mask (B, L) bool, prior of `spread` or None -> (B, L, d), unprojected.
         """
         mixed = self.attend(hidden, *self.project(hidden), mask, prior, trace)  # (B, L, d)
-        if getattr(mixed, "shape", None) != hidden.shape:  # others would be broadcast
+        if not torch.is_tensor(mixed) or mixed.shape != hidden.shape:  # others would be broadcast
+            found = tuple(mixed.shape) if torch.is_tensor(mixed) else type(mixed).__name__
             raise ValueError(f"{type(self).__name__}.attend: expected {tuple(hidden.shape)}, (B, L,"
-                             f" d), got {tuple(getattr(mixed, 'shape', ())) or mixed}")
+                             f" d), got {found}")
         return mixed
 
     def project(self, hidden):

@@ -153,6 +153,9 @@ class Settings:
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, POSITIVE and SCORES need --train-file and --dev-file")
+        refuse(fuses and all(getattr(self.method, x) is getattr(SelfAttention, x)
+                             for x in ("attend", "forward", "project")),
+               f"--model {self.model}: writes no attend, so that it would be plain attention")
         refuse(words and self.bert not in (None, "none"), f"--bert: {self.model} reads words")
         refuse(self.bert == "none" and not words, f"--bert none: {self.model} needs an encoder")
         refuse(self.glove and not words, f"--glove: {self.model} reads pieces of words")

@@ -183,7 +183,7 @@ def find_device(name=None):
             warnings.simplefilter("ignore")
             torch.ones(1, device=name).item()  # a kernel has to run, too
     except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
-        reason = str(error).split("\n")[0]
+        reason = re.split(r"\n|\. ", str(error))[0]
         raise ValueError(f"device {name}: not usable here ({reason}); leave it out, or use "
                          f"cpu") from None
     if name.startswith("cuda"):

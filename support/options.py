@@ -11,7 +11,9 @@ import re
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Set
 from dataclasses import field, fields
+from importlib import import_module
 from pathlib import Path
 
 OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
@@ -47,7 +49,7 @@ class Arguments(argparse.ArgumentParser):
                          usage=" ".join(["%(prog)s", *needed.split(), "[options]"]),
                          formatter_class=argparse.RawDescriptionHelpFormatter,
                          argument_default=argparse.SUPPRESS)
-        self.needed = needed
+        self.needed, self.by_set = needed, {}  # name of a setting without an option -> what it has
 
     def error(self, message):
         """argparse would print its usage and exit."""
@@ -59,13 +61,14 @@ class Arguments(argparse.ArgumentParser):
         bare = [name for name, value in vars(given).items() if value == []]  # Python's, for "--"
         if bare:
             self.error(f"argument --{bare[0].replace('_', '-')}: expected one argument")
+        unknown = [x for x in unknown if x != "--"]
         if unknown and not unknown[0].startswith("-"):
             raise ValueError(f"{unknown[0]}: one argument too many; put a text of several words "
                              f"in quotes")
         if unknown:
-            names = [name for action in self._actions for name in action.option_strings]
-            near = difflib.get_close_matches(unknown[0].split("=")[0], names, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else "see --help"
+            names = {name: name for action in self._actions for name in action.option_strings}
+            near = difflib.get_close_matches(unknown[0].split("=")[0], names | self.by_set, 1, 0.5)
+            hint = f"did you mean {(names | self.by_set)[near[0]]}?" if near else "see --help"
             text = "; a text that begins with - stands behind --" if self.needed else ""
             raise ValueError(f"{unknown[0]}: no such option; {hint}{text}")
         return vars(given)
@@ -77,6 +80,7 @@ class Arguments(argparse.ArgumentParser):
         titles, group = {first: title for title, first in groups.items()}, self
         for f in fields(settings):
             if not f.metadata["help"]:
+                self.by_set[option_name(f)] = f"--set {f.name.upper()}=..."
                 continue
             if f.name in titles:
                 group = self.add_argument_group(titles[f.name])
@@ -88,7 +92,16 @@ class Arguments(argparse.ArgumentParser):
                 continue
             choices = f.metadata["choices"]
             group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text,
+                               action="store" if f.default != "" else Join,
                                choices=choices, metavar=None if choices else f.name.upper())
+
+
+class Join(argparse.Action):
+    """Of an option of names with commas, whose default is "": given twice, both count."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        before = getattr(namespace, self.dest, "")
+        setattr(namespace, self.dest, f"{before},{values}" if before else values)
 
 
 def nearest(word, known):
@@ -110,14 +123,14 @@ def run_command(main, name, argv=None):
         status = main(argv) or 0
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # who reads our output has enough, as `head` has
-        return 0
     except KeyboardInterrupt as stop:
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, BrokenPipeError) and stdout_fails("\n"):
+            return 0  # who reads our output has enough, as `head` has
         mistake, place = isinstance(error, (ValueError, OSError)), own_line(error)
-        if not (mistake or place or OWN):
+        if not (mistake or place or OWN and isinstance(error, Exception)):
             raise
         if not (mistake or place):  # such as torch's in the backward pass
             place = f"{', '.join(OWN.values())}: "
@@ -217,6 +230,8 @@ def check_values(settings):
             said = f"--set {f.name.upper()}={value}: expected"
         if value is None:
             continue
+        if value == "" != f.default:  # such as "$OUT" of a script, not set
+            raise ValueError(f"{said} a value, got an empty one")
         if choices and value not in choices:
             raise ValueError(f"{said} {', '.join(choices)}{nearest(value, choices)}")
         if type(value) is int and abs(value) >= 2 ** 63:
@@ -225,7 +240,7 @@ def check_values(settings):
             continue
         low, high = limits
         if low == "above" and not high < value < math.inf:
-            raise ValueError(f"{said} a number above {high}")
+            raise ValueError(f"{said} a finite number above {high}")
         if low != "above" and not low <= value < high:
             below = f", below {high}" if high < math.inf else ""
             raise ValueError(f"{said} {low} or more{below}")
@@ -298,6 +313,11 @@ def as_text(value):
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+SAYS = {"PRIOR": "None, a function, dependency, relations, words", "READS": "pieces, words",
+        "PRINTED": "a set of numbers", "ABLATIONS": "a set of words", "TRACE": "a dict"}
+KINDS = {"PRIOR": Callable, "READS": str, "PRINTED": Set, "ABLATIONS": Set, "TRACE": dict}
+
+
 def find_class(name, known):
     """The class of a method by its name in the dict `known`, or "mine.py:Name" of one's own.
 
@@ -307,11 +327,18 @@ def find_class(name, known):
         raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
                          f"own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
-        method = load_own(known.get(name, name))
-    lacking = [x for x in ("PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE")
-               if not hasattr(method, x)]
+        place, _, attribute = known.get(name, "").partition(":")
+        method = load_own(name) if not place else getattr(import_module(place), attribute)
+    lacking = [x for x in SAYS if not hasattr(method, x)]
     refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
                     f"of itself what it does, {', '.join(lacking)} too")
+    for attribute, expected in SAYS.items():
+        said = getattr(method, attribute)
+        words = said is None or isinstance(said, str)
+        fits = str(said) in expected.split(", ") if words else isinstance(said, KINDS[attribute])
+        refuse(not fits, f"--model {name}: {attribute} is {said!r}, expected {expected}")
+    lacks = method.PRIOR and hasattr(method, "attend") and not hasattr(method, "spread")
+    refuse(lacks, f"--model {name}: has a PRIOR and no spread, from words to pieces")
     return method
 
 
@@ -333,9 +360,10 @@ def load_own(place, kind="class"):
     source, _, name = place.partition(":")
     if not source.endswith(".py"):
         try:
-            module = importlib.import_module(source.strip("."))
+            OWN[str(source_of(place))] = source
+            module = import_module(source.strip("."))
         except (ModuleNotFoundError, ValueError) as error:
-            raise ValueError(f"{place}: {error}") from None
+            raise ValueError(f"{place}: {error}") from error
     elif not Path(source).is_file():
         raise ValueError(f"{place}: there is no file {source}")
     else:
@@ -344,7 +372,11 @@ def load_own(place, kind="class"):
         OWN[spec.origin] = source
         sys.modules.setdefault(Path(source).stem, module)
         spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    if not (isinstance(found, type) if kind == "class" else callable(found)):
-        raise ValueError(f"{place}: {source} has no {kind} {name}{nearest(name, vars(module))}")
-    return found
+
+    def fits(found):
+        return isinstance(found, type) if kind == "class" else callable(found)
+
+    if not fits(getattr(module, name, None)):
+        known = [x for x, found in vars(module).items() if fits(found)]
+        raise ValueError(f"{place}: {source} has no {kind} {name}{nearest(name, known)}")
+    return getattr(module, name)

@@ -347,7 +347,7 @@ def read_own(path, columns=(), need_label=True, likely=()):
     if suffix not in (".csv", ".tsv", ".txt"):
         raise ValueError(f"{path}: expected a name ending in .csv (commas) or .tsv (tabs), found "
                          f"{suffix or 'no ending'}")
-    if columns and ("" in columns or len(set(columns)) != 3):
+    if columns and not len(columns) == len({*columns} - {""}) == 3:
         raise ValueError(f"columns: expected three names, of both sentences and the label, found "
                          f"{join_names(columns)}")
     rows = split_own(path)

@@ -19,6 +19,7 @@ class Choices:
     share: float = option(0.5, "of the whole", limits=(0, 1))
     quick: bool = option(False, "be quick")
     hidden: float | None = option(None, limits=(0, float("inf")))
+    names: str = option("", "some of them")
 
 
 def parser():
@@ -39,13 +40,16 @@ def test_options_are_the_fields(capsys):
     found = parser().parse("--colour=blue --wide-steps 3 --share 0.25 --quick".split())
     assert found == {"colour": "blue", "wide_steps": 3, "share": 0.25, "quick": True}
     assert parser().parse([]) == {}  # what is not given is not there
+    given = parser().parse("--names a --share 1 --names b,c --share 2".split())
+    assert given == {"names": "a,b,c", "share": 2}  # the last, or both of a list
     with pytest.raises(SystemExit) as end:
         parser().parse(["--help"])
     out = capsys.readouterr().out
     assert end.value.code == 0 and "100 % of them" in out and "default: 0.5" in out
     assert "hidden" not in out and out.index("what:") < out.index("--share") < out.index("how:")
     for args, words in [("--wide-step 3", "--wide-step --wide-steps?"), ("--qqqq", "--help"),
-                        ("--wide-steps x", "--wide-steps x"), ("--hidden 1", "--hidden"),
+                        ("--wide-steps x", "--wide-steps x"), ("--hidden 1", "--set HIDDEN="),
+                        ("-- x", "x: one too many"),
                         ("--colour green", "--colour green red")]:
         says(words, parser().parse, args.split())
     texts = Arguments("thing.py", "A thing.", "A B")
@@ -58,7 +62,7 @@ def test_limits_of_values():
             ({"share": 1.0}, "--share 1.0 below 1"), ({"share": float("nan")}, "--share nan"),
             ({"share": -0.1}, "--share -0.1"), ({"hidden": -1}, "--set HIDDEN=-1"),
             ({"colour": "green"}, "--colour green red, blue"),
-            ({"wide_steps": 2 ** 63}, "--wide-steps 2^63")]:
+            ({"colour": ""}, "--colour empty"), ({"wide_steps": 2 ** 63}, "--wide-steps 2^63")]:
         says(words, check_values, Choices(**given))
     check_values(Choices())
     check_values(Choices("blue", 1, 0.0, True, 1e9))
@@ -172,6 +176,21 @@ def test_mistakes_in_somebody_s_own_code_name_file_and_line(workplace, monkeypat
     error = capsys.readouterr().err
     assert error.startswith(f"x: {shown.replace('no idea', '--model no idea')}"), error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("text, shown", [
+    ("class A(:", "own_too:1: SyntaxError: "), ("A = 1 / 0", "own_too:1: ZeroDivisionError: "),
+    ("import nothing_there", "own_too:1: own_too:A: No module"), ("A = iter", "own_too: TypeErr"),
+    ("raise SystemExit(3)", "own_too:1: SystemExit: 3"),
+    ("raise BrokenPipeError('a worker')", "own_too:1: a worker")])
+def test_mistakes_in_an_own_module_name_it(workplace, monkeypatch, capsys, text, shown):
+    monkeypatch.setattr("support.options.OWN", {})
+    monkeypatch.syspath_prepend(os.getcwd())
+    monkeypatch.delitem(sys.modules, "own_too", raising=False)
+    Path("own_too.py").write_text(text)
+    assert run_command(lambda place: load_own(place, "function")(3), "x", "own_too:A") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"x: {shown}") and error.count("\n") == 1, error
 
 
 def test_a_mistake_of_ours_is_a_traceback(monkeypatch):

@@ -355,7 +355,7 @@ def test_own_columns_and_the_positive_class(capsys):
                         (["--columns", ",,"], "columns three names"),
                         (of("bert", "SCORES=true"), "train.csv:2 no"),
                         (of("bert", "POSITIVE=maybe"), "positive maybe no, yes")]:
-        assert run(*files, *args, out="wrong") == 2
+        assert run(*files[:4 if args[0] == "--columns" else 6], *args, out="wrong") == 2
         the_line(capsys, words)
 
 
@@ -538,13 +538,27 @@ def test_words_of_a_method_of_your_own(capsys):
         assert "--lr-new 1 is not used" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("base, method, words", [
-    ("SelfAttention", "attend(self, hidden, *others): return hidden[:, :1]", "Mine.attend 1, 32)"),
-    ("SelfAttention", "attend(self, hidden, *others): pass", "Mine.attend None"),
-    ("DrrNet", "forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)")])
-def test_wrong_shapes_are_not_broadcast(base, method, words, capsys):
-    Path("mine.py").write_text(f"from bert_min import SelfAttention\nfrom reread import DrrNet\n\n"
-                               f"class Mine({base}):\n    def {method}\n")
+ATTEND = "def attend(self, hidden, *others): return "
+
+
+@pytest.mark.parametrize("base, body, words", [
+    ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
+    ("SelfAttention", ATTEND + "(hidden, hidden)", "Mine.attend tuple"),
+    ("SelfAttention", "def atend(self, hidden): return hidden", "writes no attend"),
+    ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "PRIOR and no spread"),
+    *(("SelfAttention", f"{said}; {ATTEND}hidden", f"--model mine.py:Mine: {words}")
+      for said, words in (("READS = 'word'", "READS 'word' pieces, words"), ("TRACE = 3", "TRACE"),
+                          ("PRIOR = 'tree'", "PRIOR 'tree'"), ("PRIOR = 3", "PRIOR is 3"),
+                          ("ABLATIONS = 'gate',", "ABLATIONS ('gate',) set"))),
+    *(("SyntaxbertAttention", f"PRIOR = lambda a, b: {prior}", f"Mine.PRIOR: {words}")
+      for prior, words in (("3", "(n, m, ...) ()"), ("[['x'] * 99] * 99", "(n, m, ...) U"),
+                           ("[[1.]] * 99", "(n, m, ...) 1)"), ("[[1.], 2]", "inhomogeneous"))),
+    ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)")])
+def test_mistakes_of_an_own_class(base, body, words, capsys):
+    """Wrong shapes would be broadcast, names with a slip be passed over."""
+    home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "comparators")
+    lines = [f"from {home} import {base}", f"class Mine({base}):", *body.split("; ")]
+    Path("mine.py").write_text("\n    ".join(lines).replace("    class", "class") + "\n")
     assert run(*of("drrnet" if base == "DrrNet" else "bert"), "--model", "mine.py:Mine") == 2
     the_line(capsys, words)
 
