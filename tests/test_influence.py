@@ -4,10 +4,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
-from experiments import influence
-from small_runs import of, result, run
+from experiments import controls, influence
+from semmatch import DafaAttention, KnowledgeAttention
+from small_runs import ROOT, of, result, run
 from support.options import run_command
+from tensors import config
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -45,3 +48,19 @@ def test_splits_and_plain_bert(trained, trained_once, capsys):
     assert command("run", "--split", "tets") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "--split tets" in error and "dev" in error
+
+
+@pytest.mark.parametrize("method", [DafaAttention, KnowledgeAttention])
+def test_controls_have_other_pairs_priors(method):
+    """Pairs 0, 1, 2, 3 have those of pairs 2, 3, 0, 1; a run of one trains."""
+    name = method.__name__.replace("Attention", "")
+    shuffled = getattr(controls, f"Shuffled{name}")
+    prior = torch.rand(4, 3, 2, 5) < 0.1 if name == "Knowledge" else torch.rand(4, 3, 2)
+    place, segment = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, -1]] * 4), torch.arange(8) // 4
+    given = place, segment.repeat(4, 1)
+    mine, other = shuffled(config()), method(config())
+    expected = other.spread(prior[[2, 3, 0, 1]], *given)
+    torch.testing.assert_close(mine.spread(prior, *given), expected, rtol=0, atol=0)
+    assert not torch.equal(expected, other.spread(prior, *given))
+    model = f"{ROOT}/experiments/controls.py:Shuffled{name}"
+    assert run("--model", model) == 0 and result()["influence"]
