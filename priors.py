@@ -140,12 +140,14 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
 
 
 def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()):
-    """M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]   DAFA Eq. (5), (n, m) float32.
+    """M_F of DAFA Eq. (5), (n, m) float32, for parses a and b of n and m words.
 
-    a, b: parses of n and m words. tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set
-    of equation numbers; 4 counts here. without: set of parts to leave out, "tree" (M = 0),
-    "subgraph" (S = 0), "tfidf" (tf = 1), "root" (ROOT is no head that two words share). Raises
-    ValueError for another part. M and S are never negative here, so abs does nothing.
+        M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]
+
+    tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set of equation numbers; 4 counts
+    here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1),
+    "root" (ROOT is no head that two words share). Raises ValueError for another part. M and S are
+    never negative here, so abs does nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
         all three, 0.

@@ -4,14 +4,18 @@ A page is one HTML document with nothing outside it: no font, no picture from el
 script lights up the cell that the arrow keys lead to; all is there without it.
 `tree`, `heat`, `bars` and `relations` each make a Figure from lists and arrays; `page` joins them,
 `picture` puts some of them on one SVG. A figure is a drawing and, for those who do not see it, a
-real table. A map's table lies unseen over its drawing, cell upon cell, and shows the value under
-the pointer: so each value stands in the page once, and the page stays small.
+real table. A map's drawing is a PNG with a pixel for each cell, in the page's text. Its table lies
+unseen over it, cell upon cell, and shows the value under the pointer: so each value stands in the
+page once, and the page stays small.
 
 Left out: what the numbers mean and where they come from (explain). Nothing here knows a model.
 """
 import html
 import re
+import struct
 import unicodedata
+import zlib
+from base64 import b64encode
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +25,7 @@ import numpy as np
 
 CELL, BAR, LEVEL, FONT = 17, 72, 20, 12  # pixels: a cell, the highest bar, arc to arc, letters
 SHADES = 10  # steps of the colour scale
+LESS, MORE = "c2410c", "0b4f9e"  # colours below and above 0: --mark and --heat of page.css
 LONGEST = 18  # characters of a label in a figure; tables and hovers have all
 WIDEST = 820  # pixels of a stand-alone picture: a column of text on GitHub
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
@@ -130,28 +135,26 @@ def table(caption, rows, columns, cells, corner="#", over=None):
     Args: rows, columns: labels. cells: rows of what stands in <td>. All is escaped here. over: how
         wide the row labels and how high the column labels are of a map that this lies upon.
     """
-    whole = first = ""
+    whole = first = hidden = ""
     if over:
         whole = f' class="over" style="width:{over[0] + len(columns) * CELL:.0f}px"'
         first = f' style="width:{over[0]:.0f}px;height:{over[1]:.0f}px"'
-
-    def text(cell):
-        return f"<i>{clean(cell)}</i>" if over else clean(cell)
-
-    head = "".join(f'<th scope="col">{text(label)}</th>' for label in columns)
+        hidden = "<p>"  # what HTML lets a page leave open, it leaves: of a map these are most of it
+    head = "".join(f'<th scope="col">{hidden}{clean(label)}' for label in columns)
     body = []
     for label, row in zip(rows, cells, strict=True):
-        inner = "".join(f"<td>{text(cell)}</td>" for cell in row)
-        body.append(f'<tr><th scope="row">{text(label)}</th>{inner}</tr>\n')
+        inner = "".join(f"<td>{hidden}{clean(cell)}" for cell in row)
+        body.append(f'<tr><th scope="row">{hidden}{clean(label)}{inner}</tr>\n')
     return (f'<table{whole}><caption>{clean(caption)}</caption>\n<thead><tr><th scope="col"{first}>'
-            f'{text(corner)}</th>{head}</tr></thead>\n<tbody>{"".join(body)}</tbody></table>')
+            f'{hidden}{clean(corner)}{head}</tr></thead>\n<tbody>{"".join(body)}</tbody></table>')
 
 
 def drawn_and_said(title, note, drawing, *content):
     """A Figure with a table that a reader opens. content: as `table` takes it after its caption."""
     said = box(table(title, *content), f"{title}, as a table")
-    body = box(svg(*drawing), title) + f"<details><summary>As a table</summary>{said}</details>"
-    return Figure(title, note, body, drawing)
+    drawn = svg(*drawing, f'class="large" style="--wide:{drawing[0]:.0f}" aria-hidden="true"')
+    said = f"<details><summary>As a table</summary>{said}</details>"
+    return Figure(title, note, box(drawn, title) + said, drawing)
 
 
 def svg(wide, high, inner, more='aria-hidden="true"'):
@@ -165,13 +168,16 @@ def write(x, y, inner, anchor="start", more='class="soft"'):
     return f'<text {more} x="{x:.1f}" y="{y:.0f}" text-anchor="{anchor}">{inner}</text>'
 
 
+def names_of(labels, place, anchor="end"):
+    """A label for each row of cells, from `place` down; of columns, place turns. anchor: which of
+    its ends stands there."""
+    parts = [f'<text y="{i * CELL}">{marked(label)}</text>' for i, label in enumerate(labels)]
+    return f'<g class="soft" text-anchor="{anchor}" transform="{place}">{"".join(parts)}</g>'
+
+
 def upright(labels, left, y, anchor="start"):
     """A label for each column of cells, read from below; anchor: which of its ends is at y."""
-    parts = []
-    for j, label in enumerate(labels):
-        turned = f'transform="translate({left + j * CELL + 12:.0f} {y:.0f}) rotate(-90)"'
-        parts.append(f'<text class="soft" text-anchor="{anchor}" {turned}>{marked(label)}</text>')
-    return "".join(parts)
+    return names_of(labels, f"translate({left + 12:.0f} {y:.0f}) rotate(-90)", anchor)
 
 
 # ---- Maps ---------------------------------------------------------------------------------------
@@ -187,21 +193,37 @@ def shades(values, top):
     return np.rint(SHADES * np.sign(share) * np.sqrt(np.clip(abs(share), 0, 1))).astype(int)
 
 
+def bitmap(shaded):
+    """A PNG of (n, m) shades, a pixel for each: 60 by 60 in 2 kB. n, m: 1 or more."""
+    shades = range(-SHADES, SHADES + 1)
+    colours = bytes.fromhex("".join(LESS if shade < 0 else MORE for shade in shades))
+    opacities = bytes(255 * abs(shade) // SHADES for shade in shades)
+    # before each line a 0: its pixels stand as they are
+    lines = np.pad((shaded + SHADES).astype(np.uint8), ((0, 0), (1, 0)))
+    found = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", struct.pack(">2I5B", *shaded.shape[::-1], 8, 3, 0, 0, 0)),
+                       (b"PLTE", colours), (b"tRNS", opacities),
+                       (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")):
+        found += struct.pack(">I", len(data)) + kind + data
+        found += struct.pack(">I", zlib.crc32(kind + data))
+    return found
+
+
 def cells_of(shaded, left, base, framed=()):
-    """The cells of (n, m) shades, a path for each shade, those below 0 in the other colour.
+    """The cells of (n, m) shades, and paper between them, two dashed lines as wide as the map.
     framed: the cells (i, j) with a frame.
     """
-    parts = []
-    for shade in (s for s in range(-SHADES, SHADES + 1) if s):
-        path = "".join(f"M{j} {i}h.94" for i, j in np.argwhere(shaded == shade).tolist())
-        kind = 'class="less" ' if shade < 0 else ""
-        if path:
-            parts.append(f'<path {kind}stroke-opacity="{abs(shade) / SHADES:g}" d="{path}"/>')
+    (n, m), drawn = shaded.shape, ""
+    if shaded.any():
+        data = b64encode(bitmap(shaded)).decode()
+        drawn = (f'<image width="{m}" height="{n}" href="data:image/png;base64,{data}"/>'
+                 f'<path stroke-width="{m}" d="M{m / 2} .94V{n}"/>'
+                 f'<path stroke-width="{n}" d="M.94 {n / 2}H{m}"/>')
     if framed:
-        path = "".join(f"M{j} {i - .47:.2f}h.94v.94h-.94z" for i, j in framed)
-        parts.append(f'<path class="frame" d="{path}"/>')
-    place = f"translate({left:.0f} {base + CELL // 2:.0f}) scale({CELL})"
-    return f'<g class="cells" transform="{place}">{"".join(parts)}</g>'
+        path = "".join(f"M{j} {i}h.94v.94h-.94z" for i, j in framed)
+        drawn += f'<path class="frame" d="{path}"/>'
+    place = f"translate({left:.0f} {base:.0f}) scale({CELL})"
+    return f'<g class="cells" transform="{place}">{drawn}</g>'
 
 
 def outline(left, base, columns, rows, kind="line"):
@@ -256,20 +278,19 @@ def heat(title, rows, columns, values, note="", top=None, chosen=False, large=Fa
         parts.append(svg(wide, high, cells, 'class="head" aria-hidden="true"'))
     texts = cell_texts(mean, heads, framed)
     parts.append(table(caption, rows, columns, texts, over=(left, base)))
-    size = "map large" if large else "map"
-    body = box(f'<div class="{size}">{"".join(parts)}</div>', title)
+    size = f'"map large" style="--wide:{wide:.0f}"' if large else '"map"'
+    body = box(f'<div class={size}>{"".join(parts)}</div>', title)
     return Figure(title, note, body, (wide, high, inner), len(heads))
 
 
 def map_drawing(rows, columns, shaded, framed, top, left, base):
     """(width, height, what stands in the SVG) of a map; left, base: where its first cell begins."""
     n, m = shaded.shape
-    names = [write(left - 5, base + i * CELL + 13, marked(row), "end")
-             for i, row in enumerate(rows)]
-    inner = (upright(columns, left, base - 5) + "".join(names)
+    inner = (upright(columns, left, base - 5)
+             + names_of(rows, f"translate({left - 5:.0f} {base + 13:.0f})")
              + cells_of(shaded, left, base, framed) + outline(left, base, m, n)
              + legend(top, left, base + n * CELL + 8, bool(framed), bool((shaded < 0).any())))
-    return left + max(m, SHADES + 7) * CELL + 2, base + n * CELL + 60, inner
+    return left + max(m, SHADES + (7 if framed else 3)) * CELL + 2, base + n * CELL + 60, inner
 
 
 def cell_texts(mean, heads, framed):
@@ -394,8 +415,11 @@ def formula(cited, lines, departs):
     '<p class="math">g<sub>i</sub> = W<sub>g</sub> d<sub>(t-1)</sub></p><p>DAFA Eq. (1)</p>'
     """
     said = [re.sub(r"_(\([^()]*\)|\w+\*?)", r"<sub>\1</sub>", clean(line)) for line in lines]
+    said = [re.sub(r" {2,}([\w-]+ Eqs?\. .*)", r" <small>\1</small>", line) for line in said]
+    numbered = any(f"<small>{clean(cited)}<" in line for line in said)
     said = "".join(f'<p class="math">{line}</p>' for line in said)
-    said += f"<p>{clean(cited)}</p>"
+    if not numbered:
+        said += f"<p>{clean(cited)}</p>"
     if departs:
         said += f"<details><summary>What is computed</summary><p>{clean(departs)}</p></details>"
     return said
@@ -447,10 +471,10 @@ def page(title, sentences, answer, probabilities, sections, note="", lead=(), to
                        [[f"{p:.3f}"] for p in probabilities.values()], "answer")
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{clean(title)}</title>'
-            f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}'
-            f'<h1>{clean(title)}</h1>{"".join(quotes)}'
-            f'<p>Prediction: <strong>{clean(answer)}</strong></p>{said}{shares}'
-            f'<p class="note">{clean(note)}</p>\n{"".join(map(section, sections))}</main>'
+            f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}<header class="side">'
+            f'<div><h1>{clean(title)}</h1>{"".join(quotes)}<p class="note">{clean(note)}</p></div>'
+            f'<div><p class="answer">Prediction: <strong>{clean(answer)}</strong></p>{said}</div>'
+            f'{shares}</header>\n{"".join(map(section, sections))}</main>'
             f"<script>{SCRIPT}</script></body></html>\n")
 
 

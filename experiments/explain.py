@@ -31,7 +31,7 @@ import numpy as np
 import train
 from bert_min import SelfAttention, Shown
 from experiments import draw
-from priors import RELATIONS
+from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
 from support import machine
 from support.files import write_whole
 from support.options import Arguments, prefix_errors, run_command
@@ -133,7 +133,7 @@ def equation(function):
     and what is computed in its place.
     """
     first, *rest = inspect.getdoc(function).split("\n\n")
-    cited = re.search(r"[\w-]+ Eqs?\. .*", first, re.S)[0].removesuffix(" In DAFA's letters:")
+    cited = re.search(r"[\w-]+ Eqs?\. .*?(?=, \(|\Z)", first, re.S)[0].removesuffix(" In DAFA's letters:")
     lines = rest[0].splitlines() if rest[0].startswith("  ") else []
     departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
     return draw.formula(" ".join(cited.split()), lines, departs[1] if departs else "")
@@ -193,12 +193,12 @@ def word_figures(reader, pair):
                 f"products of vectors that are often larger.")
         figures.append(draw.relations("Relations of words", *words, names, note))
     elif kind == "dependency":
-        note = (f"How much the trees agree at {ACROSS}. One word in two roles and two words in one "
-                f"can have the same number.")
+        note = f"How much the trees agree at {ACROSS}."
         if "root" not in reader.options.get("without", ()):
-            note += " Two roots have one head, ROOT, whatever their words."
-        figures.append(draw.heat("Dependency prior over words", *words, prior, note,
-                                 large=True))
+            note += " Two roots share a head, ROOT, whatever their words."
+        drawn = draw.heat("Dependency prior over words", *words, prior, note, large=True)
+        source = map(equation, (tree_similarity, subgraph_similarity, dependency_matrix))
+        figures.append(drawn._replace(source="".join(source)))
     elif prior.ndim == 2:
         figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
     return trees, figures
@@ -215,18 +215,21 @@ def as_said(prediction):
 
 
 def lead(run, pair):
-    """Sentences on a pair: where its trees agree most, and what the model says when a part is
-    taken out of it. A part of another pair takes the place of none here: there is no other.
+    """Sentences on a pair: what the model says when a part is taken out of it, and where its trees
+    agree most. A part of another pair takes the place of none here: there is no other.
     """
-    lines, prior = [], run.reader.prior(pair)
-    if run.reader.method.PRIOR == "dependency" and prior.size and prior.max() > 0:
-        i, j = np.unravel_index(prior.argmax(), prior.shape)
-        a, b = run.reader.words(pair.a)[i], run.reader.words(pair.b)[j]
-        lines.append(f"The trees agree most at “{a}” in a and “{b}” in b.")
+    lines, prior, kind = [], run.reader.prior(pair), run.reader.method.PRIOR
+    known = {"dependency": "the trees", "relations": "the lexicon"}.get(kind, "the prior")
+    parts = {"no prior": f"Without {known}", "no method": "With plain attention"}
     for name, change in run.changes().items():
         if not name.startswith("another"):
             changed = run.predict([pair], change)[0]
-            lines.append(f"With {name} the answer would be {as_said(changed)}.")
+            lines.append(f"{parts.get(name, f'With {name}')} the answer would be "
+                         f"{as_said(changed)}.")
+    if kind == "dependency" and prior.size and prior.max() > 0:
+        i, j = np.unravel_index(prior.argmax(), prior.shape)
+        a, b = run.reader.words(pair.a)[i], run.reader.words(pair.b)[j]
+        lines.append(f"The trees agree most at “{a}” in a and “{b}” in b.")
     return lines
 
 
@@ -344,7 +347,7 @@ def server(run, port, beside=None):
             """Sends HTML that may load nothing, and run nothing but the page's own script."""
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Security-Policy", "default-src 'none'; style-src "
+            self.send_header("Content-Security-Policy", "default-src 'none'; img-src data:; style-src "
                              f"'unsafe-inline'; script-src 'sha256-{script}'; form-action 'self'")
             self.end_headers()
             self.wfile.write(text.encode("utf-8", "replace"))
