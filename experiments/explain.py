@@ -133,7 +133,7 @@ def equation(function):
     and what is computed in its place.
     """
     first, *rest = inspect.getdoc(function).split("\n\n")
-    cited = re.search(r"[\w-]+ Eqs?\. .*?(?=, \(|\Z)", first, re.S)[0].removesuffix(" In DAFA's letters:")
+    cited = re.search(r"[\w-]+ Eqs?\. .*?(?=, \(| In DAFA's letters:|\Z)", first, re.S)[0]
     lines = rest[0].splitlines() if rest[0].startswith("  ") else []
     departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
     return draw.formula(" ".join(cited.split()), lines, departs[1] if departs else "")
@@ -347,8 +347,9 @@ def server(run, port, beside=None):
             """Sends HTML that may load nothing, and run nothing but the page's own script."""
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Security-Policy", "default-src 'none'; img-src data:; style-src "
-                             f"'unsafe-inline'; script-src 'sha256-{script}'; form-action 'self'")
+            self.send_header(
+                "Content-Security-Policy", "default-src 'none'; img-src data:; style-src "
+                f"'unsafe-inline'; script-src 'sha256-{script}'; form-action 'self'")
             self.end_headers()
             self.wfile.write(text.encode("utf-8", "replace"))
 
