@@ -491,15 +491,19 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     model: the class of your own that it was made with, as --model named it: a folder alone runs no
     code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
     named it; it takes the place of the one that ships, and of `parses`. changes: of device,
-    precision, workers, data_dir, parses. Raises ValueError naming folder or file where there is
+    precision, workers, data_dir, parses, printed. Raises ValueError naming folder or file where there is
     none, or it is another code's or damaged.
     """
     folder = Path(folder)
+    known = {"device", "precision", "workers", "data_dir", "parses", "printed"}
+    for name in changes.keys() - known:
+        raise ValueError(f"--{name.replace('_', '-')} belongs to training; the run's own counts")
     config = runs.read_config(folder, Settings, model, parser)
     changes = {"device": None} | changes  # here, not where it was made
     if parser:
         changes = {"parses": None, "parser": None if callable(parser) else parser} | changes
-    settings, task = replace(config["settings"], **changes).complete(), config["task"]
+    settings, task = runs.typed(Settings, vars(config["settings"]) | changes), config["task"]
+    settings = settings.complete()
     reader, encoder = saved_reader(settings, task, folder)
     if callable(parser):
         reader.parser = parser
@@ -530,10 +534,7 @@ def command_line():
 def use(folder, given):
     """What --from does."""
     test, file = given.pop("test", False), given.pop("predict", None)
-    allowed = {"device", "precision", "workers", "data_dir", "parses", "parser", "model"}
-    for name in given.keys() - allowed:
-        raise ValueError(f"--{name.replace('_', '-')} belongs to training; with --from the run's "
-                         f"own setting counts")
+    refuse("printed" in given, "--printed belongs to training; the run's own counts")
     run = open_run(folder, **given)
     if file is not None:
         is_split = not Path(file).suffix and not Path(file).is_file()

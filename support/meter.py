@@ -11,6 +11,7 @@ import contextlib
 import torch
 
 from support import machine
+from support.options import refuse
 
 # Axes: N pairs, L tokens, d hidden size, C classes
 
@@ -23,6 +24,7 @@ def changed(model, change):
     if change is None:
         yield dict
         return
+    refuse(isinstance(change, str), f"change: expected a value of run.changes(), got {change!r}")
     before = {name: getattr(model, name) for name in change.attributes}
     hooks = [module.register_forward_hook(hook) for module, hook in change.outputs.items()]
     try:

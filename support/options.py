@@ -67,7 +67,7 @@ class Arguments(argparse.ArgumentParser):
                              f"in quotes")
         if unknown:
             names = {name: name for action in self._actions for name in action.option_strings}
-            near = difflib.get_close_matches(unknown[0].split("=")[0], names | self.by_set, 1, 0.5)
+            near = difflib.get_close_matches(unknown[0].split("=")[0], names | self.by_set, 1)
             hint = f"did you mean {(names | self.by_set)[near[0]]}?" if near else "see --help"
             text = "; a text that begins with - stands behind --" if self.needed else ""
             raise ValueError(f"{unknown[0]}: no such option; {hint}{text}")

@@ -3,6 +3,7 @@ import csv
 import io
 import random
 from collections import Counter
+from collections.abc import Iterable
 
 from support import tasks
 from support.checkpoints import join_names, shorten
@@ -24,15 +25,22 @@ def as_pairs(task, given):
     """A list of Pair: of Pairs and of tuples or lists of two texts, perhaps with a label as in
     as_pair; one pair alone is one pair. Raises ValueError for anything else.
     """
-    def is_pair(x):
-        return isinstance(x, Pair) or isinstance(x, (tuple, list)) and len(x) in (2, 3) and all(
-            isinstance(text, str) for text in x[:2])
+    def fits(pair):
+        parts = (pair.a, pair.b) if isinstance(pair, Pair) else pair
+        return isinstance(parts, (tuple, list)) and len(parts) in (2, 3) and all(
+            isinstance(text, str) for text in parts[:2])
 
-    pairs = [given] if is_pair(given) or isinstance(given, (str, dict)) else list(given)
-    for pair in pairs:
-        if not is_pair(pair):
+    many = isinstance(given, Iterable) and not isinstance(given, (str, dict)) and not fits(given)
+    pairs = list(given) if many else [given]
+    lists = isinstance(given, tuple) and given and all(isinstance(x, list) for x in given)
+    for pair in [given] if lists else pairs:  # of a and of b? zip(a, b) has the pairs
+        if not fits(pair):
             raise ValueError(f"expected pairs of two texts, such as (a, b), each perhaps with a "
                              f"label, found {shorten(pair)}")
+        label, known = getattr(pair, "label", None), range(len(task.labels))
+        if label is not None and (type(label) is not int or label not in known) and known:
+            raise ValueError(f"label: a Pair has the number of its class, 0 to {len(known) - 1}, "
+                             f"found {shorten(label)}; a tuple has its name")
     return [x if isinstance(x, Pair) else as_pair(task, *x) for x in pairs]
 
 

@@ -216,7 +216,7 @@ def name_own(content, model, parser):
         saved = content["settings"].get(name) or ""
         if ":" not in saved and (own in (None, saved) or name == "parser"):
             continue
-        said[name] = None if callable(own) else own
+        said[name] = typed(str | None, None if name == "parser" and callable(own) else own, name)
         if own is None:
             raise ValueError(f"the {name} is somebody's own, {saved}, and opening a folder runs no "
                              f"code; if you know that file, say {name} {saved} as well")

@@ -1,5 +1,6 @@
 """support/pairs.py: cutting, describing, labelling pairs; files of predictions."""
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,9 +29,14 @@ def test_a_pair_of_texts():
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
     for wrong in ("ab", ["ab"], ["a", "b", "c", "d"], [{"a": 1, "b": 2}], {"a": 1, "b": 2},
-                  [("a",)], [("a", 2)], [("a", "b", "same", 4)], [None], [b"ab"], [("a", None)]):
+                  [("a",)], [("a", 2)], [("a", "b", "same", 4)], [None], [b"ab"], [("a", None)], None,
+                  3, len, Path("a.tsv"), Pair("a", None), [("a", "b"), Pair(1, "b")],
+                  (["a", "c"], ["b", "d"])):           # two lists of texts would be other pairs
         with pytest.raises(ValueError, match="expected pairs of two texts"):
             as_pairs(TWO, wrong)
+    for label in ("same", 2, -1, True, 1.0):
+        with pytest.raises(ValueError, match="number of its class, 0 to 1, found"):
+            as_pairs(TWO, Pair("a", "b", label))
     assert as_pair(TWO, "a", "b", "same") == Pair("a", "b", 1)
     assert as_pair(SCORES, "a", "b", 2.5) == as_pair(SCORES, "a", "b", "2.5") == Pair("a", "b", 2.5)
     for task, label in ((TWO, "other"), (TWO, ""), (SCORES, "same"), (SCORES, float("nan"))):

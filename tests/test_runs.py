@@ -399,6 +399,16 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
     assert not Path("ran").exists(), "a file that is another one is not even begun"
 
 
+@pytest.mark.parametrize("given, words", [
+    ({"epochs": 3}, "--epochs training"), ({"max_length": 5}, "--max-length"), ({"odd": 1}, "--odd"),
+    ({"workers": "x"}, "workers x"), ({"model": Path}, "model text"), ({"parser": 3}, "parser 3"),
+    ({"precision": "fp8"}, "--precision fp8"), ({"device": ""}, "--device empty")])
+def test_a_run_in_use_is_as_it_was_trained(trained, given, words):
+    with pytest.raises(ValueError) as error:
+        train.open_run(trained(*of("bert")), **given)
+    assert all(word in str(error.value) for word in words.split()), error.value
+
+
 def test_a_run_in_use_is_in_evaluation_mode(trained):
     """Whoever calls its model gets the same as its predictions, without dropout."""
     assert not train.open_run(trained(*of("bert"), "--dropout", "0.5")).model.training
