@@ -491,8 +491,8 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     model: the class of your own that it was made with, as --model named it: a folder alone runs no
     code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
     named it; it takes the place of the one that ships, and of `parses`. changes: of device,
-    precision, workers, data_dir, parses, printed. Raises ValueError naming folder or file where there is
-    none, or it is another code's or damaged.
+    precision, workers, data_dir, parses, printed. Raises ValueError for others, and naming folder
+    or file where there is none, or it is another code's or damaged.
     """
     folder = Path(folder)
     known = {"device", "precision", "workers", "data_dir", "parses", "printed"}

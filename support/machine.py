@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from support.options import prefix_errors
+from support.options import prefix_errors, visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
 FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
@@ -41,7 +41,7 @@ def main_process():
 def print_once(*words):
     """Print, on one process, above a progress bar."""
     if main_process():
-        tqdm.write(" ".join(map(str, words)))
+        tqdm.write(visible(" ".join(map(str, words))))
 
 
 @contextlib.contextmanager

@@ -195,9 +195,14 @@ def own_line(error):
     return found[-1] if found else ""
 
 
+def visible(text):
+    """A text with "\\x1b" for a control character, which a terminal would obey."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], text)
+
+
 def one_line(text, longest=600):
     """A text without line ends, its middle left out where it is longer."""
-    text = " ".join(str(text).splitlines())
+    text = visible(" ".join(str(text).splitlines()))
     half = longest // 2
     return text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
 

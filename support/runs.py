@@ -92,6 +92,8 @@ KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or f
 TESTED = {"selection_split": str, "metrics": dict[str, dict[str, float]]}
 RESULT = TESTED | {"task": str, "model": str, "seed": int, "best_epoch": int,
                    "settings": {"epochs": int}, "sha256": dict[str, str] | None}
+INFLUENCE = {"metric": str, "score": float, "added": dict[str, float],
+             "changes": dict[str, {"score": float, "answers": float, "moved": float}]}
 EVENT = {"step": int, "epoch": int | None, "loss": float | None, "mean_loss": float | None}
 
 
@@ -162,7 +164,6 @@ def check_inputs(folder, kind, splits, model, parser):
     `splits`, are not those that it was begun with.
     """
     config = read_config(folder, kind, model, parser)
-    check_files("", config.get("sha256"), "start another run")
     found, begun = sha256_of_pairs(splits), config.get("pairs") or {}
     for split in begun:
         if found.get(split) != begun[split]:
@@ -194,7 +195,10 @@ def resumed(folder, kind, given):
 
     Raises ValueError where another one differs.
     """
-    saved = read_config(folder, kind, given.get("model"), given.get("parser"))["settings"]
+    config = read_config(folder, kind, given.get("model"), given.get("parser"))
+    if not (folder / "result.json").exists():
+        check_files("", config.get("sha256"), "start another run")
+    saved = config["settings"]
     for name in given.keys() - {"device", "workers", "data_dir"}:
         if given[name] != getattr(saved, name):
             raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} has "
@@ -270,6 +274,8 @@ def read_result(folder, name="result.json"):
     content = read_json(path)
     with prefix_errors(f"{path}: "):
         result = typed(TESTED if name == "test.json" else RESULT, content)
+        if result.get("influence"):
+            typed(INFLUENCE, result["influence"], "influence")
         scores = [x for split in result["metrics"].values() for x in split.values()]
         chosen = name == "test.json" or result["metrics"].get(result["selection_split"])
         if not chosen or not all(-1 <= x <= 1 for x in scores):

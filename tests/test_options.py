@@ -182,7 +182,8 @@ def test_mistakes_in_somebody_s_own_code_name_file_and_line(workplace, monkeypat
     ("class A(:", "own_too:1: SyntaxError: "), ("A = 1 / 0", "own_too:1: ZeroDivisionError: "),
     ("import nothing_there", "own_too:1: own_too:A: No module"), ("A = iter", "own_too: TypeErr"),
     ("raise SystemExit(3)", "own_too:1: SystemExit: 3"),
-    ("raise BrokenPipeError('a worker')", "own_too:1: a worker")])
+    ("raise BrokenPipeError('a worker')", "own_too:1: a worker"),
+    ("raise OSError('\\x1b[31mred\\x9b')", "own_too:1: \\x1b[31mred\\x9b")])
 def test_mistakes_in_an_own_module_name_it(workplace, monkeypatch, capsys, text, shown):
     monkeypatch.setattr("support.options.OWN", {})
     monkeypatch.syspath_prepend(os.getcwd())

@@ -29,8 +29,8 @@ def test_a_pair_of_texts():
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
     for wrong in ("ab", ["ab"], ["a", "b", "c", "d"], [{"a": 1, "b": 2}], {"a": 1, "b": 2},
-                  [("a",)], [("a", 2)], [("a", "b", "same", 4)], [None], [b"ab"], [("a", None)], None,
-                  3, len, Path("a.tsv"), Pair("a", None), [("a", "b"), Pair(1, "b")],
+                  [("a",)], [("a", 2)], [("a", "b", "same", 4)], [None], [b"ab"], [("a", None)],
+                  None, 3, len, Path("a.tsv"), Pair("a", None), [("a", "b"), Pair(1, "b")],
                   (["a", "c"], ["b", "d"])):           # two lists of texts would be other pairs
         with pytest.raises(ValueError, match="expected pairs of two texts"):
             as_pairs(TWO, wrong)
