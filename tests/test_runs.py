@@ -405,7 +405,8 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
 @pytest.mark.parametrize("given, words", [
     ({"epochs": 3}, "--epochs training"), ({"max_length": 5}, "--max-length"),
     ({"odd": 1}, "--odd"), ({"workers": "x"}, "workers x"), ({"model": Path}, "model text"),
-    ({"parser": 3}, "parser 3"), ({"precision": "fp8"}, "--precision fp8"), ({"device": ""}, "--device empty")])
+    ({"parser": 3}, "parser 3"), ({"precision": "fp8"}, "--precision fp8"),
+    ({"device": ""}, "--device empty")])
 def test_a_run_in_use_is_as_it_was_trained(trained, given, words):
     with pytest.raises(ValueError) as error:
         train.open_run(trained(*of("bert")), **given)
