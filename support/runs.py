@@ -611,10 +611,13 @@ def show_result(folder, result):
     source = tasks.SOURCES.get(result["task"])
     tested = any(split.startswith("test") and split not in source.unlabelled
                  for split in source.splits) if source else result["settings"].get("test_file")
+    named = {kind: result["settings"].get(kind) for kind in ("model", "parser")}
+    own = "".join(f" --{kind} {name}" for kind, name in named.items() if ":" in (name or ""))
     if tested or result["task"] == "toy":
-        print_once(f"\n# score the test split, once\npython train.py --from {folder} --test")
-    print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv\n"
-               f'# what it sees in a pair\npython -m experiments.explain {folder} "A b." "C d."')
+        print_once(f"\n# score the test split, once\npython train.py --from {folder} --test{own}")
+    print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv{own}")
+    print_once("# what it sees in a pair\n"
+               f'python -m experiments.explain {folder} "A b." "C d."{own}')
 
 
 # ---- The model in use ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import functools
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -510,14 +511,24 @@ class Bag(torch.nn.Module):
 '''
 
 
-def test_a_method_of_your_own(monkeypatch):
-    """docs/own_method.md's trains, resumes, predicts, explains; its own options work on it."""
-    Path("mine.py").write_text((ROOT / "tutorials/mine.py").read_text("utf-8"))
+def test_a_method_of_your_own(monkeypatch, capsys):
+    """docs/own_method.md's train, its first one resumes, predicts, explains; its own options work
+    on it."""
+    first, *more = re.findall("^```python\n(.*?)^```", (ROOT / "docs/own_method.md").read_text(
+        "utf-8"), re.M | re.S)
+    assert first == (ROOT / "tutorials/mine.py").read_text("utf-8")
+    for text in more:
+        Path("other.py").write_text(text)
+        name = re.findall(r"^class (\w+)", text, re.M)[-1]
+        assert run("--model", f"other.py:{name}", "--epochs", "1", out=name) == 0
+        assert train.open_run(name, model=f"other.py:{name}").explain("the dog", "")
+    Path("mine.py").write_text(first)
     args = ["--model", "mine.py:SharedWords", "--set", "BONUS=2.5,CLIP=5", "--layers", "all"]
     assert run(*args) == 0
     run_cut(monkeypatch, args)
     assert command("--resume", "cut", *args[:2]) == 0
     assert_same_run("run", "cut")
+    assert "--predict pairs.tsv --model mine.py:SharedWords\n" in capsys.readouterr().out
     assert command("--from", "run", *args[:2], "--predict", "test.tsv") == 0
     found = train.open_run("run", model="mine.py:SharedWords")
     assert found.model.bert.layers[1].attention.bonus == 2.5
