@@ -6,6 +6,7 @@ import re
 import resource
 import signal
 import sys
+import threading
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from support.options import prefix_errors, visible
+from support.options import STOPS, prefix_errors, refuse, visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
 FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
@@ -113,18 +114,44 @@ def join_processes(device):
 
     Raises ValueError where there are more processes than GPUs.
     """
-    signal.signal(signal.SIGTERM, raise_peer_ended)  # torchrun sends it to those that are left
     wait = timedelta(days=1)  # while the first one parses
     if not (torch.cuda.is_available() and device.startswith("cuda")):
-        dist.init_process_group("gloo", timeout=wait)
+        with meeting():
+            dist.init_process_group("gloo", timeout=wait)
         return None
     number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if number >= there:
         raise ValueError(f"torchrun: more processes on this machine than its {there} GPUs; "
                          f"start {there} of them")
     torch.cuda.set_device(number)
-    dist.init_process_group("nccl", timeout=wait, device_id=torch.device("cuda", number))
+    with meeting():
+        dist.init_process_group("nccl", timeout=wait, device_id=torch.device("cuda", number))
     return f"cuda:{number}"
+
+
+@contextlib.contextmanager
+def meeting():
+    """Around the wait for the other processes, where Python sees no signal: Ctrl-C and SIGTERM end
+    it. After ten seconds a line says who waits where. What the caller had is there again.
+    """
+    rank, count, *place = (os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR",
+                                                             "MASTER_PORT"))
+    refuse(not int(rank) < int(count), f"RANK {rank}: expected less than WORLD_SIZE, {count}")
+    said = threading.Timer(10, print, [f"process {rank} of {count} waits for the others at "
+                                       f"{':'.join(map(str, place))}"], {"file": sys.stderr})
+    said.daemon = True
+    said.start()
+    before = {number: signal.getsignal(number) for number in STOPS}
+    try:
+        for number in before:
+            if before[number] != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        yield
+    finally:
+        said.cancel()
+        for number in before:
+            signal.signal(number, before[number])
+    signal.signal(signal.SIGTERM, raise_peer_ended)  # torchrun sends it to those that are left
 
 
 def raise_peer_ended(*signal_and_frame):
