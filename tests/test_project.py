@@ -17,8 +17,9 @@ def test_one_version_and_no_installing():
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     found = [re.search(pattern, text, re.M)[1] for pattern, text in (
         (r'^version = "(.*)"', project), (r'^version: "(.*)"', (ROOT / "CITATION.cff").read_text()),
+        (r"version = \{(.*)\}", (ROOT / "docs/papers.md").read_text("utf-8")),
         (r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8")))]
-    assert found == [semmatch.__version__] * 3
+    assert found == [semmatch.__version__] * 4
     assert "[build-system]" not in project and "[tool.setuptools" not in project
     bounds = re.search("^torch>=(.*),(<.*)$", (ROOT / "requirements.txt").read_text("utf-8"), re.M)
     workflow = (ROOT / ".github/workflows/test.yml").read_text("utf-8")
