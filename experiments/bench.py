@@ -7,7 +7,6 @@ Sections, of which --sections chooses some:
               before
     parser    sentences parsed, and found where they are kept
     priors    DAFA's matrices and lexical ones made, sentences looked up
-    help      what `train.py --help` takes beside importing torch
 
 Weights, tokens and priors of the steps are random: only shapes matter there. What is compared takes
 turns, step by step, so that a busy machine slows all of it alike. Times are medians (with the lower
@@ -22,7 +21,6 @@ import itertools
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -48,7 +46,6 @@ from support.toy import LEXICON
 
 # Axes: B batch, L tokens, n words of a, m words of b
 
-ROOT = Path(train.__file__).resolve().parent
 SHAPES = {"6-layer": (30522, 384, 6, 12, 1536, 512), "base": (30522, 768, 12, 12, 3072, 512)}
 PIECES = 1.25    # of a word, in English
 DENSITY = 0.3    # share of word pairs whose entry of DAFA's matrix is above 0
@@ -259,7 +256,6 @@ def score_alone(run, pairs):
         run.predict(pair)
 
 
-
 def some_pairs(options):
     """Pairs of MRPC's training split where --data-dir has it, else of toy. -> (pairs, each of their
     texts once, which of the two tasks)
@@ -324,21 +320,8 @@ def measure_priors(options):
                        f"sentences looked up, {source}, {name}": (look_up, len(texts))}, options)
 
 
-def measure_help(options):
-    """`train.py --help` and importing torch, each in a process of its own."""
-    commands = {"import torch": ["-c", "import torch"],
-                "train.py --help": [str(ROOT / "train.py"), "--help"]}
-    works = {}
-    for name, command in commands.items():
-        works[name] = functools.partial(subprocess.run, [sys.executable, *command], check=True,
-                                        stdout=subprocess.DEVNULL)
-    seconds = take_turns(works, options)
-    seconds["difference"] = [y - x for x, y in zip(*seconds.values())]
-    return align([["", "ms"], *([name, as_text(times)] for name, times in seconds.items())])
-
-
 SECTIONS = {"steps": measure_steps, "pair": measure_pairs, "parser": measure_parser,
-            "priors": measure_priors, "help": measure_help}
+            "priors": measure_priors}
 
 
 # ---- The command line ---------------------------------------------------------------------------
@@ -399,19 +382,15 @@ def processor():
 def main(argv=None):
     """Measures and prints the sections. Raises ValueError or OSError for a user's mistake."""
     options = read_options(argv)
+    device, text = options["device"], f"{processor()}, "
     with machine.torch_session(options):
-        measure(options)
-
-
-def measure(options):
-    """Prints the sections."""
-    device = options["device"]
-    gpu = f"{torch.cuda.get_device_name(device)}, " if device.startswith("cuda") else ""
-    print(f"{gpu}{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
-          f"batch {options['batch']}, layers {options['layers']}, medians of {options['repeats']} "
-          f"(quartiles), other work on the machine: {os.getloadavg()[0]:.1f} processes")
-    for name in options["sections"]:
-        print(f"\n{name}\n\n{SECTIONS[name](options)}", flush=True)
+        if device.startswith("cuda"):
+            text = f"{torch.cuda.get_device_name(device)}, {text}"
+        print(f"{text}{torch.get_num_threads()} threads, torch {torch.__version__}, batch "
+              f"{options['batch']}, layers {options['layers']}, medians of {options['repeats']} "
+              f"(quartiles), other work on the machine: {os.getloadavg()[0]:.1f} processes")
+        for name in options["sections"]:
+            print(f"\n{name}\n\n{SECTIONS[name](options)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import numpy as np
 CELL, BAR, LEVEL, FONT = 17, 72, 20, 12  # pixels: a cell, the highest bar, arc to arc, letters
 SHADES = 10  # steps of the colour scale
 LESS, MORE = "c2410c", "0b4f9e"  # colours below and above 0: --mark and --heat of page.css
+UPRIGHT = " rotate(-90)"  # labels read from below
 LONGEST = 18  # characters of a label in a figure; tables and hovers have all
 WIDEST = 820  # pixels of a stand-alone picture: a column of text on GitHub
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
@@ -168,16 +169,13 @@ def write(x, y, inner, anchor="start", more='class="soft"'):
     return f'<text {more} x="{x:.1f}" y="{y:.0f}" text-anchor="{anchor}">{inner}</text>'
 
 
-def names_of(labels, place, anchor="end"):
-    """A label for each row of cells, from `place` down; of columns, place turns. anchor: which of
-    its ends stands there."""
+def names_of(labels, x, y, anchor="end", turned=""):
+    """A label for each row of cells, from (x, y) down; turned: of each column, to the right.
+    anchor: which of its ends stands there.
+    """
     parts = [f'<text y="{i * CELL}">{marked(label)}</text>' for i, label in enumerate(labels)]
+    place = f"translate({x:.0f} {y:.0f}){turned}"
     return f'<g class="soft" text-anchor="{anchor}" transform="{place}">{"".join(parts)}</g>'
-
-
-def upright(labels, left, y, anchor="start"):
-    """A label for each column of cells, read from below; anchor: which of its ends is at y."""
-    return names_of(labels, f"translate({left + 12:.0f} {y:.0f}) rotate(-90)", anchor)
 
 
 # ---- Maps ---------------------------------------------------------------------------------------
@@ -286,8 +284,8 @@ def heat(title, rows, columns, values, note="", top=None, chosen=False, large=Fa
 def map_drawing(rows, columns, shaded, framed, top, left, base):
     """(width, height, what stands in the SVG) of a map; left, base: where its first cell begins."""
     n, m = shaded.shape
-    inner = (upright(columns, left, base - 5)
-             + names_of(rows, f"translate({left - 5:.0f} {base + 13:.0f})")
+    inner = (names_of(columns, left + 12, base - 5, "start", UPRIGHT)
+             + names_of(rows, left - 5, base + 13)
              + cells_of(shaded, left, base, framed) + outline(left, base, m, n)
              + legend(top, left, base + n * CELL + 8, bool(framed), bool((shaded < 0).any())))
     return left + max(m, SHADES + (7 if framed else 3)) * CELL + 2, base + n * CELL + 60, inner
@@ -319,7 +317,7 @@ def bars(title, labels, values, note="", top=None):
         high, x = BAR * np.clip(np.nan_to_num(value) / top, 0, 1), left + j * CELL + 2
         parts.append(f'<path class="bar" d="M{x} {floor}v-{high:.1f}h{CELL - 4}v{high:.1f}z">'
                      f"<title>{clean(label)}: {brief(value)}</title></path>")
-    parts.append(upright(labels, left, floor + 6, "end"))
+    parts.append(names_of(labels, left + 12, floor + 6, turned=UPRIGHT))
     drawing = left + len(labels) * CELL + 2, floor + widest(labels) + 10, "".join(parts)
     return drawn_and_said(title, note, drawing, labels, ["value"], [[brief(x)] for x in values])
 

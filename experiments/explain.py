@@ -31,6 +31,7 @@ import numpy as np
 import train
 from bert_min import SelfAttention, Shown
 from experiments import draw
+from experiments.influence import add_run_options
 from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
 from support import machine
 from support.files import write_whole
@@ -373,11 +374,7 @@ def main(argv=None):
     arguments.add_argument("--beside", metavar="RUN2", help="show what another run saw beside it")
     arguments.add_argument("--printed", metavar="N,M",
                            help="show what it sees with these equations as typeset beside it")
-    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
-    arguments.add_argument("--model", metavar="mine.py:M",
-                           help="the class of your own that it was trained with")
-    arguments.add_argument("--parser", metavar="mine.py:F", help="your own parser, the same way")
-    arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
+    add_run_options(arguments)
     given = arguments.parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)

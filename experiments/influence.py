@@ -53,6 +53,17 @@ def draw_influence(title, found):
     return svg_page(LEFT + BAR + 100, low + ROW, parts)
 
 
+def add_run_options(arguments):
+    """Those of a command that opens the folders of runs: what train.open_run takes."""
+    for name, what, said in (
+            ("parses", "FILE", "your own parses, as in training"),
+            ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
+            ("model", "mine.py:M", "the class of your own that it was trained with"),
+            ("parser", "mine.py:F", "your own parser, the same way"),
+            ("device", "DEVICE", "where to compute, such as cpu or cuda")):
+        arguments.add_argument(f"--{name}", metavar=what, help=said)
+
+
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.influence", "What hangs on a method when a "
@@ -60,12 +71,7 @@ def main(argv=None):
                           "RUN ...")
     arguments.add_argument("runs", metavar="RUN", nargs="+", help="folders of trained runs")
     arguments.add_argument("--split", help="dev, test, ... (default: what chose the epoch)")
-    arguments.add_argument("--data-dir", help="where the data sets are (default: the run's)")
-    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training")
-    arguments.add_argument("--model", metavar="mine.py:M",
-                           help="the class of your own that it was trained with")
-    arguments.add_argument("--parser", metavar="mine.py:F", help="your own parser, the same way")
-    arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
+    add_run_options(arguments)
     given = arguments.parse(argv)
     folders, split = given.pop("runs"), given.pop("split", None)
     with machine.torch_session(given):

@@ -37,6 +37,7 @@ from tqdm import tqdm
 
 import batches
 import train
+from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, WordNet
 from support import machine
 from support.files import write_json
@@ -702,13 +703,7 @@ def main(argv=None):
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     arguments.add_argument("--translations", metavar="FILE",
                            help="for BackTrans: .tsv or .csv with the header sentence, translation")
-    arguments.add_argument("--parses", metavar="FILE", help="your own parses, as in training; "
-                           "sentences that are changed get our parser's")
-    arguments.add_argument("--data-dir", help="where the data sets lie, if not as in training")
-    arguments.add_argument("--model", metavar="mine.py:M",
-                           help="the class of your own that it was trained with")
-    arguments.add_argument("--parser", metavar="mine.py:F", help="your own parser, the same way")
-    arguments.add_argument("--device", help="where to compute, such as cpu or cuda")
+    add_run_options(arguments)
     given = arguments.parse(argv)
     folder, translations = given.pop("run"), given.pop("translations", None)
     with prefix_errors("--translations "):
