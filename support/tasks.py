@@ -386,10 +386,11 @@ def find_sentences(path, rows, need_label):
     two = pairs[0] if pairs else [x for x in names if x in longest]
     label = [x for x in (*labels, *reversed(names)) if x not in two][:1]
     option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
+    offered = need_label and label and two[1:] and len(option) < 200
     raise ValueError(f"{path}:{rows[0][0]}: expected a header with sentence1, sentence2, label, or "
                      f"label and two others (parted by commas in .csv, else by tabs), found "
                      f"{join_names(names)}; write one above them if they are a pair, else rename "
-                     f"them{option if need_label and label and two[1:] else ''}")
+                     f"them{option if offered else ''}")
 
 
 def read_pairs(path, labels=None, need_label=True, columns=()):

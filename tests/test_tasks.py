@@ -458,6 +458,7 @@ def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
 
 @many
 @given(damage, st.sampled_from(["a.tsv", "a.csv"]))
+@example([("flip", 0, 1), ("retype", 0, 123)], "a.tsv")  # a name of hundreds of letters
 def test_a_damaged_file_is_read_or_refused(tmp_path_factory, changes, name):
     text = 'id\tq\tr\tlabel\n1\t"A ""b"""\tc\t1\n2\td,e\t\t0\n3\t"f\ng"\th\t0\n4\ti\tj\t1\n'
     data = damaged((text if name == "a.tsv" else text.replace("\t", ",")).encode(), changes)
