@@ -92,8 +92,9 @@ KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or f
 TESTED = {"selection_split": str, "metrics": dict[str, dict[str, float]]}
 RESULT = TESTED | {"task": str, "model": str, "seed": int, "best_epoch": int,
                    "settings": {"epochs": int}, "sha256": dict[str, str] | None}
+CHANGED = {"score": float, "answers": float, "moved": float}
 INFLUENCE = {"metric": str, "score": float, "added": dict[str, float],
-             "changes": dict[str, {"score": float, "answers": float, "moved": float}]}
+             "changes": dict[str, CHANGED]}
 EVENT = {"step": int, "epoch": int | None, "loss": float | None, "mean_loss": float | None}
 
 
