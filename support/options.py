@@ -148,7 +148,7 @@ STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 def interrupt_once(*signal_and_frame):
     """Raises KeyboardInterrupt; what follows comes while the first one is being obeyed."""
     for number in STOPS:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *late: None)  # under SIG_IGN Python tells of one on its way
     raise KeyboardInterrupt
 
 
