@@ -131,26 +131,24 @@ def join_processes(device):
 
 @contextlib.contextmanager
 def meeting():
-    """Around the wait for the other processes, where Python sees no signal: Ctrl-C and SIGTERM end
-    it. After ten seconds a line says who waits where. What the caller had is there again.
+    """Around the wait for the other processes, where Python sees no signal: those of STOPS end it.
+    After ten seconds a line says who waits where.
     """
-    rank, count, *place = (os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR",
-                                                             "MASTER_PORT"))
-    refuse(not int(rank) < int(count), f"RANK {rank}: expected less than WORLD_SIZE, {count}")
-    said = threading.Timer(10, print, [f"process {rank} of {count} waits for the others at "
-                                       f"{':'.join(map(str, place))}"], {"file": sys.stderr})
+    rank, count, *place = (os.environ.get(name, "?") for name in ("RANK", "WORLD_SIZE",
+                                                                  "MASTER_ADDR", "MASTER_PORT"))
+    refuse(int(rank) >= int(count), f"RANK {rank}: expected less than WORLD_SIZE, {count}")
+    text = f"process {rank} of {count} waits for the others at {':'.join(place)}"
+    said = threading.Timer(10, print, [text], {"file": sys.stderr})
     said.daemon = True
     said.start()
-    before = {number: signal.getsignal(number) for number in STOPS}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in STOPS
+              if signal.getsignal(number) != signal.SIG_IGN}
     try:
-        for number in before:
-            if before[number] != signal.SIG_IGN:
-                signal.signal(number, signal.SIG_DFL)
         yield
     finally:
         said.cancel()
-        for number in before:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
     signal.signal(signal.SIGTERM, raise_peer_ended)  # torchrun sends it to those that are left
 
 

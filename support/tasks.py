@@ -119,11 +119,10 @@ def evaluate(task, labels, predictions):
     if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
         raise ValueError(f"evaluate: labels and predictions must be two lists of one length >= 1, "
                          f"got shapes {labels.shape} and {predictions.shape}")
-    unlabelled = " (a split without labels cannot be scored)"
-    for name, values, note in (("labels", labels, unlabelled), ("predictions", predictions, "")):
-        odd = values[~np.isfinite(values)]
-        if odd.size:
-            raise ValueError(f"evaluate: {name} must be finite numbers, got {odd[0]}{note}")
+    for name, values in (("labels", labels), ("predictions", predictions)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"evaluate: {name} must be finite numbers; a split without labels "
+                             f"cannot be scored")
     positive = task.labels.index(task.positive) if task.positive else 1
     given = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
@@ -617,7 +616,8 @@ SOURCES = {
         split_column=("SemEval_set", "TRAIN", "TRIAL", "TEST"),
         columns=("sentence_A", "sentence_B", "entailment_label"),
         labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",), rows=split_sick,
-        other=dict(pairs=dict(train=4500, dev=500, test=4927), split_column=(),
+        other=dict(pairs=dict(train=4500, dev=500, test=4927), split_column=(), files=(),
+                   on_request="SemEval gave it out in three files, Zenodo has it in SICK.txt",
                    splits={"train": "SICK_train.txt", "dev": "SICK_trial.txt",
                            "test": "SICK_test_annotated.txt"})),
     "scitail": Source(
@@ -643,7 +643,7 @@ def load_task(name, data_dir, progress=True):
         progress: show downloads, and say where a split has not as many pairs as were published.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
-        for files that are had on request only, and where a part of an edition is there.
+        for files that are not to be downloaded.
     """
     if name == "toy":
         from support.toy import toy_task     # imported here, as it imports this file
@@ -662,19 +662,11 @@ def load_task(name, data_dir, progress=True):
 
 
 def find_edition(name, folder):
-    """The Source of a task, or its other edition where only the tables of that one are there.
-
-    Raises: FileNotFoundError where a part of them is there.
-    """
+    """The Source of a task, or its other edition where tables of that one alone are there."""
     source = SOURCES[name]
     other = replace(source, **source.other)
-    lacking = missing_tables(other, folder)
-    if not missing_tables(source, folder) or len(lacking) == len(other.splits):
-        return source
-    if lacking and source.other:
-        raise FileNotFoundError(f"task {name!r}: {folder} lacks {join_names(lacking)} beside its "
-                                f"other tables; put there {name_tables(source)}")
-    return other
+    begun = len(missing_tables(other, folder)) < len(other.splits)
+    return other if begun and missing_tables(source, folder) else source
 
 
 def find_table(folder, name):
