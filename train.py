@@ -499,6 +499,7 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     for name in changes.keys() - known:
         raise ValueError(f"--{name.replace('_', '-')} belongs to training; the run's own counts")
     config = runs.read_config(folder, Settings, model, parser)
+    changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()}
     changes = {"device": None} | changes  # here, not where it was made
     if parser:
         changes = {"parses": None, "parser": None if callable(parser) else parser} | changes

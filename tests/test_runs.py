@@ -408,8 +408,9 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
     ({"parser": 3}, "parser 3"), ({"precision": "fp8"}, "--precision fp8"),
     ({"device": ""}, "--device empty")])
 def test_a_run_in_use_is_as_it_was_trained(trained, given, words):
+    assert train.open_run(trained(*of("bert")), data_dir=Path("x")).settings.data_dir == "x"
     with pytest.raises(ValueError) as error:
-        train.open_run(trained(*of("bert")), **given)
+        train.open_run("run", **given)
     assert all(word in str(error.value) for word in words.split()), error.value
 
 
