@@ -13,7 +13,8 @@ From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.eval
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
 
 Left out: what is computed (semmatch, reread, bert_min, priors), how pairs become tensors (batches),
-where they come from and what lies in the folder (support), comparisons, pages, speed (experiments).
+how a model is made and used (run), where pairs come from and what lies in the folder (support),
+comparisons, pages, speed (experiments).
 """
 import functools
 import math
@@ -27,18 +28,16 @@ import torch
 from tqdm import tqdm
 
 import batches
-import priors
-from bert_min import (BertConfig, PairTokenizer, SelfAttention, check_options, load_bert,
-                      read_checkpoint)
-from semmatch import Matcher
+from bert_min import SelfAttention, check_options
+from run import (Run, build_model, describe, finish, judge_epoch, new_reader, predict_file,
+                 saved_reader, score_test, start_at_mean)
 from support import machine, runs, tasks
-from support.files import BERTS, find_bert
+from support.files import BERTS
 from support.machine import main_process, print_once
 from support.options import (Arguments, check_values, find_class, keywords_of, load_own, option,
-                             prefix_errors, read_names, read_places, read_values, refuse,
-                             run_command)
+                             prefix_errors, read_names, read_values, refuse, run_command)
 from support.pairs import load_pairs, load_test_splits, seen_in_training
-from support.words import Vocabulary
+from support.task import loss_sum
 
 LOOK = 10             # steps after which losses are looked at: then a GPU is waited for
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
@@ -78,11 +77,8 @@ PRINTED_RECIPES = {"knowledge": FINE_TUNE | dict(batch_size=70, optimizer="adade
                                                  schedule="flat", weight_decay=0.0)}
 SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked at after each epoch
 SCRATCH = FINE_TUNE | dict(epochs=8, batch_size=64, lr=1e-3, dropout=0.0)
-SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
-# What a model without an encoder trains with on toy, and its sizes.
+# What a model without an encoder trains with on toy.
 TOY_RECIPE = dict(epochs=8, batch_size=64, lr=1e-3)
-TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
-
 
 # ---- Settings -----------------------------------------------------------------------------------
 
@@ -227,97 +223,7 @@ class Settings:
         return replace(self, task=task, bert=bert, device=device, **decided)
 
 
-# ---- The model ----------------------------------------------------------------------------------
-
-def new_reader(settings, task, splits):
-    """Reads pairs with the encoder's tokenizer, or with pieces or words learned from train.
-
-    -> (batches.Reader that has looked at train and dev, BertConfig or None, weights or None)
-    """
-    reader, config, arrays = make_reader(settings, task), None, None
-    if settings.bert == "scratch":
-        texts = [text for pair in splits["train"] for text in (pair.a, pair.b)]
-        reader.tokenizer = PairTokenizer.train(texts, vocab_size=8000)
-        config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
-                            max_length=settings.max_length)
-    elif settings.bert != "none":
-        with prefix_errors("--bert "):
-            folder = find_bert(settings.bert, settings.data_dir, main_process())
-        config, arrays = read_checkpoint(folder)
-        reader.tokenizer = PairTokenizer.from_folder(folder, config)
-    reader.look_at([pair for name in seen_in_training(splits) for pair in splits[name]])
-    reader.learn(splits["train"])
-    if settings.bert == "none":
-        learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
-        texts = [text for name in learned for pair in splits[name] for text in (pair.a, pair.b)]
-        with prefix_errors("--glove "):
-            print_once(reader.learn_words(texts, settings.glove, settings.seed))
-    return reader, config, arrays
-
-
-def saved_reader(settings, task, folder):
-    """Reads pairs as the run in this folder does. -> (batches.Reader, BertConfig or None)"""
-    reader, config = make_reader(settings, task), None
-    if settings.method.PRIOR == "dependency":
-        reader.tfidf = priors.TfIdf.load(folder / "words.json")
-    if settings.bert == "none":
-        reader.tokenizer = Vocabulary.from_folder(folder / "encoder")
-    else:
-        config = BertConfig.from_json(folder / "encoder" / "config.json")
-        reader.tokenizer = PairTokenizer.from_folder(folder / "encoder", config)
-    return reader, config
-
-
-def make_reader(settings, task):
-    """A batches.Reader as the settings ask for, without a tokenizer."""
-    return batches.Reader(settings.method, settings.max_length, settings.options(),
-                          own_parses=settings.parses, parser=settings.own_parser(),
-                          toy=task.name == "toy", workers=settings.workers,
-                          progress=main_process())
-
-
-def build_model(settings, task, reader, config, arrays=None):
-    """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)
-
-    new: what an encoder's file does not have, the classifier too; it has a rate of its own.
-    """
-    method, classes, options = settings.method, len(task.labels) or 1, settings.options()
-    if config and settings.max_length > config.max_length:
-        raise ValueError(f"--max-length {settings.max_length}: this encoder has "
-                         f"{config.max_length} positions")
-    if config and settings.dropout is not None:
-        config = replace(config, dropout=settings.dropout, attention_dropout=settings.dropout)
-    torch.manual_seed(settings.seed)
-    if config is None:
-        sizes = {"dropout": settings.dropout or 0.0} | (TOY_SIZES if task.name == "toy" else {})
-        sizes = {name: x for name, x in sizes.items() if name in keywords_of(method)}
-        return method(reader.tokenizer, classes, **(sizes | options)), []
-    whole = not issubclass(method, SelfAttention)
-    if whole:
-        model = method(config, classes, **options)
-    else:
-        with prefix_errors("--layers "):
-            layers = read_places(settings.layers, config.num_layers)
-        model = Matcher(method, config, classes, layers, **options)
-    if settings.bert == "scratch":  # BERT's N(0, 0.02²) is made for 768 columns, not for 64
-        for name, p in model.named_parameters():
-            if p.dim() == 2 and "embeddings" not in name:
-                for gate in p.chunk(3 if "gru" in name else 1):
-                    torch.nn.init.xavier_uniform_(gate)
-    new = []
-    if arrays is not None:
-        new = ["bert." + name for name in load_bert(model.bert, arrays, settings.bert)]
-    if whole or arrays is not None:
-        new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
-    return model, new
-
-
-@torch.no_grad()
-def start_at_mean(model, pairs):
-    """Before training a score is the mean of these pairs' scores."""
-    for layer in getattr(model, "outputs", list)():
-        layer.bias.fill_(sum(pair.label for pair in pairs) / len(pairs))
-
+# ---- The optimizer ------------------------------------------------------------------------------
 
 def make_optimizer(kind, model, new, settings):
     """No decay on biases and norms; what the method adds, the names `new`, has its own rate."""
@@ -391,7 +297,7 @@ def train_model(settings, folder, resume=False):
     log = runs.Log(folder / "log.jsonl", progress)
     steps = math.ceil(len(train_set.pairs) / settings.batch_size)
     saved = time.monotonic()
-    runs.describe(run, examples, new, settings.epochs * steps)
+    describe(run, examples, new, settings.epochs * steps)
 
     while not progress.finished(settings.epochs, settings.patience, steps):
         model.train()
@@ -429,14 +335,14 @@ def train_model(settings, folder, resume=False):
         del loader  # and with it its workers
         runs.save_checkpoint(folder, model, optimizer, scaler, progress, settings.device)
 
-        runs.judge_epoch(run, examples[run.task.selection], progress, log)
+        judge_epoch(run, examples[run.task.selection], progress, log)
         flat = progress.step - progress.best_step >= SGD_AFTER and progress.optimizer != "sgd"
         if settings.recipe == "printed" and flat:
             progress.optimizer = "sgd"
             optimizer = make_optimizer("sgd", model, set(new), settings)
             print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at "
                        f"{SGD_RATE:g}")
-    return runs.finish(run, examples, new, progress)
+    return finish(run, examples, new, progress)
 
 
 def add_gradients(run, forward, scaler, loader, parts, batch_size, class_weights):
@@ -449,7 +355,7 @@ def add_gradients(run, forward, scaler, loader, parts, batch_size, class_weights
             with machine.autocast(settings.device, settings.precision):
                 logits = forward(**inputs)
             counts = rank < batch_size  # a process without a pair of this batch adds 0
-            part_loss = runs.loss_sum(logits, labels, run.task, class_weights)
+            part_loss = loss_sum(logits, labels, run.task, class_weights)
             part_loss = part_loss * counts / batch_size
             scaler.scale(part_loss * processes).backward()  # processes average gradients
         loss += part_loss.detach()
@@ -478,15 +384,15 @@ def set_up(settings, folder, progress, resume):
         runs.write_inputs(folder, settings, task, new, reader, config, seen)
     torch.manual_seed(settings.seed + machine.world()[0])
     progress.load_seconds += time.perf_counter() - begun
-    run = runs.Run(settings, folder, task, model.to(settings.device), reader)
+    run = Run(settings, folder, task, model.to(settings.device), reader)
     return run, examples, new
 
 
 # ---- Using a run --------------------------------------------------------------------------------
 
 def open_run(folder: str | Path, parser: Callable | str | None = None, model: str | None = None,
-             **changes) -> runs.Run:
-    """The support.runs.Run in a folder, with the best epoch's weights.
+             **changes) -> Run:
+    """The run.Run in a folder, with the best epoch's weights.
 
     model: the class of your own that it was made with, as --model named it: a folder alone runs no
     code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
@@ -510,7 +416,7 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
         reader.parser = parser
     network, _ = build_model(settings, task, reader, encoder)
     runs.load_best(network, folder)
-    return runs.Run(settings, folder, task, network.to(settings.device).eval(), reader)
+    return Run(settings, folder, task, network.to(settings.device).eval(), reader)
 
 
 HELP = """Train and use sentence-pair models; README.md says more.
@@ -541,9 +447,9 @@ def use(folder, given):
         is_split = not Path(file).suffix and not Path(file).is_file()
         splits = load_pairs(run.settings, limited=False)[1] if is_split else {}
         with prefix_errors("--predict "):
-            runs.predict_file(run, file, splits)
+            predict_file(run, file, splits)
     if test:
-        metrics = runs.score_test(run, load_test_splits(run.settings))
+        metrics = score_test(run, load_test_splits(run.settings))
         print_once(runs.table(metrics, run.task.positive))
     if not test and file is None:
         runs.show_result(folder, runs.read_result(folder))
@@ -572,7 +478,7 @@ def start(given):
             result = train_model(settings, folder, resume and (folder / "last.pt").exists())
         if test:
             run = open_run(folder, settings.parser, settings.model, device=settings.device)
-            result["metrics"] |= runs.score_test(run, load_test_splits(settings))
+            result["metrics"] |= score_test(run, load_test_splits(settings))
     runs.show_result(folder, result)
 
 

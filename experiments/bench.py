@@ -35,13 +35,16 @@ import batches
 import priors
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
-from support import machine, tasks
+from run import Run, build_model, make_reader
+from support import machine
 from support.checkpoints import CONFIGS, find_file
 from support.files import find_bert
 from support.options import Arguments, prefix_errors, run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
-from support.runs import Run, align, loss_sum
+from support.runs import align
+from support.task import Task, loss_sum
+from support.tasks import load_task
 from support.toy import LEXICON
 
 # Axes: B batch, L tokens, n words of a, m words of b
@@ -53,7 +56,7 @@ RELATED = 0.005  # share of word pairs that have a given lexical relation
 WORDS = 20       # of a sentence that is parsed
 PAIRS = 2000     # of the task, at most
 SINGLE = 10      # pairs of a turn, where each is scored alone
-TASK = tasks.Task("any", ("0", "1"), ("accuracy",))
+TASK = Task("any", ("0", "1"), ("accuracy",))
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler says when it starts and stops
 
 
@@ -112,7 +115,7 @@ class Subject:
         if issubclass(settings.method, SelfAttention) and settings.method is not SelfAttention:
             settings = replace(settings, layers=options["layers"])
         self.name, self.settings = model, settings.complete()
-        self.model, _ = train.build_model(self.settings, TASK, None, config)
+        self.model, _ = build_model(self.settings, TASK, None, config)
         self.model.to(options["device"])
         kind = self.settings.optimizer
         self.optimizer = train.make_optimizer(kind, self.model, set(), self.settings)
@@ -134,7 +137,7 @@ class Subject:
 
     @torch.inference_mode()
     def infer(self):
-        """Logits of the batch, as support.runs.Run makes them."""
+        """Logits of the batch, as run.Run makes them."""
         self.model.eval()
         with machine.autocast(self.settings.device, self.settings.precision):
             self.model(**self.batch).float().cpu()
@@ -221,12 +224,12 @@ def compare_subjects(subjects, options):
 # ---- Text ---------------------------------------------------------------------------------------
 
 def make_run(model, task, tokenizer, tfidf, options):
-    """An untrained support.runs.Run of the first of --bert, at the first of --precision."""
+    """An untrained run.Run of the first of --bert, at the first of --precision."""
     sizes = read_sizes(options["bert"][0], options)
     sizes = replace(sizes, vocab_size=tokenizer.vocab_size)
     subject = Subject(model, sizes, options)
     settings = replace(subject.settings, precision=options["precision"][0])
-    reader = train.make_reader(settings, task)
+    reader = make_reader(settings, task)
     reader.tokenizer, reader.tfidf, reader.progress = tokenizer, tfidf, False
     return Run(settings, Path("nowhere"), task, subject.model, reader)
 
@@ -261,7 +264,7 @@ def some_pairs(options):
     texts once, which of the two tasks)
     """
     name = "mrpc" if Path(options["data_dir"], "mrpc").is_dir() else "toy"
-    pairs = tasks.load_task(name, options["data_dir"])[1]["train"][:PAIRS]
+    pairs = load_task(name, options["data_dir"])[1]["train"][:PAIRS]
     return pairs, list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b))), name
 
 

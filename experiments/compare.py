@@ -29,12 +29,14 @@ import priors
 import train
 from bert_min import BertConfig
 from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
-from support import machine, runs, tasks
+from run import SCRATCH_SIZES, build_model, score_test
+from support import machine, runs
 from support.checkpoints import CONFIGS, find_file, join_names
 from support.files import find_bert, read_json, write_json, write_whole
 from support.machine import main_process, print_once
 from support.options import Arguments, nearest, prefix_errors, run_command
 from support.pairs import load_pairs, load_test_splits
+from support.task import Task
 from support.words import Vocabulary
 
 FILE = "comparison.json"
@@ -195,14 +197,14 @@ def check_model(settings):
     """
     reader, config = SimpleNamespace(tokenizer=Vocabulary.learn([["word"]])), None
     if settings.bert == "scratch":
-        config = BertConfig(99, **train.SCRATCH_SIZES, max_length=settings.max_length)
+        config = BertConfig(99, **SCRATCH_SIZES, max_length=settings.max_length)
     elif settings.bert != "none":
         with prefix_errors("--bert "):
             folder = find_bert(settings.bert, settings.data_dir, main_process())
         config = BertConfig.from_json(find_file(folder, *CONFIGS))
     if config:
         config = replace(config, vocab_size=99, hidden_size=config.num_heads, intermediate_size=1)
-    train.build_model(settings, tasks.Task("any", (), ()), reader, config)
+    build_model(settings, Task("any", (), ()), reader, config)
 
 
 # ---- Running ------------------------------------------------------------------------------------
@@ -263,7 +265,7 @@ def run_one(settings, test):
         train.train_model(settings, folder, (folder / "last.pt").exists())
     if test and not (folder / "test.json").exists():
         run = train.open_run(folder, settings.parser, settings.model, device=settings.device)
-        runs.score_test(run, load_test_splits(settings))
+        score_test(run, load_test_splits(settings))
 
 
 def gather_results(folder, group, variants):

@@ -36,7 +36,7 @@ from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_simil
 from support import machine
 from support.files import write_whole
 from support.options import Arguments, prefix_errors, run_command
-from support.tasks import Pair
+from support.task import Pair
 
 APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
 ACROSS = "a word of a (row) and a word of b (column)"
@@ -208,7 +208,7 @@ def word_figures(reader, pair):
 # ---- What stands first --------------------------------------------------------------------------
 
 def as_said(prediction):
-    """A runs.Prediction in words, such as "same (80.2 %)", or a score."""
+    """A Prediction in words, such as "same (80.2 %)", or a score."""
     answer, probabilities = prediction
     if probabilities is None:
         return f"{answer:.3f}"
@@ -267,7 +267,7 @@ def page_name(a, b):
 
 
 def seen_by(run, pair):
-    """(a runs.Prediction, lists of Parts of the trace, all Figures as lists)"""
+    """(a Prediction, lists of Parts of the trace, all Figures as lists)"""
     prediction, trace = run.explain(pair.a, pair.b)
     found, (trees, prior) = read_trace(run, pair, trace), word_figures(run.reader, pair)
     sections = [trees, moved_figure(run, pair, trace) + prior,

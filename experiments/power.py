@@ -31,11 +31,12 @@ from tqdm import tqdm
 import train
 from experiments.compare import read_group
 from experiments.report import t_below, t_quantile
-from support import runs, tasks
+from support import runs
 from support.checkpoints import join_names
 from support.machine import print_once, torch_session
 from support.options import Arguments, run_command
 from support.pairs import load_pairs
+from support.task import METRICS, answers
 
 POINTS = 0.005          # what one would like to see
 SURE = 1.960 + 0.842    # quantiles of the normal distribution: 5 % in two tails, power of 80 %
@@ -76,7 +77,7 @@ def read_answers(folder, split, changes, model):
     labels = np.array([pair.label for pair in pairs])
     if not pairs or None in labels:
         raise ValueError(f"--split {split}: {run.task.name} has no labels there")
-    return run.task.metrics[0], labels, np.array(runs.answers(run.logits(pairs), run.task))
+    return run.task.metrics[0], labels, np.array(answers(run.logits(pairs), run.task))
 
 
 def read_cells(found, against, split, changes, said=()):
@@ -132,7 +133,7 @@ def read_scores(files, against, models, split):
 
 def differences(metric, labels, theirs, ours):
     """(S,) what the metric gains from theirs to ours, seed by seed."""
-    score = tasks.METRICS[metric]
+    score = METRICS[metric]
     return np.array([score(labels, b) - score(labels, a) for a, b in zip(theirs, ours)])
 
 

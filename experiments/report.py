@@ -18,7 +18,7 @@ import numpy as np
 
 from support.curves import draw_line, svg_page, write_text
 from support.runs import align
-from support.tasks import METRICS, metric_title
+from support.task import METRICS, metric_title
 
 
 # ---- Numbers ------------------------------------------------------------------------------------

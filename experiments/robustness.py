@@ -45,8 +45,9 @@ from support.options import Arguments, prefix_errors, run_command
 from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
-from support.runs import align, answers
-from support.tasks import evaluate, read_table, split_own
+from support.runs import align
+from support.tables import read_table, split_own
+from support.task import answers, evaluate
 from support.toy import Number
 
 # An edit is a function (texts, rng, given) -> texts: of one sentence or both of a pair, with a

@@ -1,15 +1,14 @@
-"""Pairs on their way in and out: cut, described, labelled; files of predictions."""
-import csv
-import io
+"""Pairs on their way in and out: cut, described, labelled."""
 import random
 from collections import Counter
 from collections.abc import Iterable
 
-from support import tasks
 from support.checkpoints import join_names, shorten
-from support.files import write_whole
 from support.machine import main_process
-from support.tasks import Pair, parse_label
+from support.own import own_task
+from support.tables import parse_label
+from support.task import Pair
+from support.tasks import load_task
 
 
 def as_pair(task, a, b, label=None):
@@ -52,9 +51,9 @@ def load_pairs(settings, limited=True):
     if settings.task == "own":
         columns = settings.columns and [name.strip() for name in settings.columns.split(",")]
         files = settings.train_file, settings.dev_file, settings.test_file
-        task, splits = tasks.own_task(*files, columns, settings.positive or "", settings.scores)
+        task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
     else:
-        task, splits = tasks.load_task(settings.task, settings.data_dir, main_process())
+        task, splits = load_task(settings.task, settings.data_dir, main_process())
     if settings.held_out and limited:
         splits = hold_out(task, splits, settings.held_out, settings.seed)
     if settings.limit and limited:
@@ -118,15 +117,6 @@ def describe_labels(task, splits):
     counts, share = Counter(train), 100 * max(Counter(chosen).values()) / len(chosen)
     classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
     return f"classes {classes}; {task.selection}: {len(chosen)} pairs, {share:.1f} % of one class"
-
-
-def write_table(path, rows):
-    """Rows of cells as .csv (commas) or anything else (tabs), quoted where a cell asks for it."""
-    text = io.StringIO()
-    mark = "," if tasks.is_csv(path) else "\t"
-    csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
-    content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
-    write_whole(path, lambda temporary: temporary.write_bytes(content))
 
 
 def pair_rows(task, pairs):

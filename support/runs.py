@@ -1,6 +1,4 @@
-"""A run: its folder, and a trained model in use, for predictions, scores and what it recorded of a
-pair. What lies in the folder is read here, once, as values of declared types.
-"""
+"""The folder of a run: its files are written here, and read, once, as values of declared types."""
 import contextlib
 import fcntl
 import functools
@@ -10,23 +8,20 @@ import json
 import math
 import os
 import sys
-import time
-from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import NamedTuple, get_args, get_origin
+from typing import get_args, get_origin
 
 import torch
-import torch.nn.functional as F
 
-from support import curves, machine, meter, pairs as pair_files, tasks
+from support import machine
 from support.checkpoints import join_names, load_torch, shorten
 from support.files import read_json, write_json, write_whole
 from support.machine import main_process, print_once
-from support.options import prefix_errors, read_places, source_of
-
-# Axes: N pairs, C classes
+from support.options import prefix_errors, source_of
+from support.task import METRICS, Task, metric_title
+from support.tasks import SOURCES
 
 
 # ---- The folder ---------------------------------------------------------------------------------
@@ -251,16 +246,16 @@ def read_config(folder, kind, model=None, parser=None):
     content = read_json(path)
     with prefix_errors(f"{path}: "):
         content = name_own(content, model, parser)
-        config = typed({"settings": kind, "task": tasks.Task, "new_parameters": list[str],
+        config = typed({"settings": kind, "task": Task, "new_parameters": list[str],
                         "sha256": dict[str, str] | None, "pairs": dict[str, str] | None,
                         "files": dict[str, str] | None}, content)
         task = config["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
         known = {"", *task.labels}
-        if not once or not task.metrics or set(task.metrics) - tasks.METRICS.keys() or (
+        if not once or not task.metrics or set(task.metrics) - METRICS.keys() or (
                 task.positive not in known):
             raise ValueError(f"task: expected labels, each once, one of them positive, and metrics "
-                             f"of {', '.join(tasks.METRICS)}; correct or restore it")
+                             f"of {', '.join(METRICS)}; correct or restore it")
     ended = (Path(folder) / "result.json").exists()
     sums = read_result(folder).get("sha256") if ended else config.get("files")
     check_files(folder, sums, "train anew")
@@ -528,76 +523,9 @@ class Log:
         return bool(due)
 
 
-def judge_epoch(run, examples, progress, log):
-    """Scores dev, keeps the weights if it is the best epoch so far, and says so."""
-    begun = time.perf_counter()
-    scores, mean_loss = run.score(examples)
-    progress.evaluate_seconds += time.perf_counter() - begun
-    better = progress.judge(scores[run.task.metrics[0]], mean_loss)
-    if better and main_process():
-        save_state(run.model.state_dict(), run.folder / "best.pt")
-    split, numbers = run.task.selection, [
-        f"{tasks.metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
-        for name in run.task.metrics]
-    log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
-    print_once(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
-               f"{', the best so far' if better else ''}")
-
-
 def load_best(model, folder):
     """Takes the best epoch's weights. Raises ValueError naming the file."""
     load_weights(model, load_state(folder / "best.pt"), folder / "best.pt")
-
-
-def describe(run, examples, new, steps):
-    """Says what is trained on what."""
-    settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
-    weights = sum(p.numel() for p in run.model.parameters())
-    print_once(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps "
-               f"of {settings.batch_size}, {weights:,} parameters, {settings.device} "
-               f"{settings.precision}, {run.folder}\n{pair_files.describe_labels(run.task, pairs)}")
-    if run.task.columns:
-        print_once(f"columns {', '.join(run.task.columns)}")
-    if not new and settings.lr_new != settings.lr:
-        print_once(f"--lr-new {settings.lr_new:g} is not used: nothing is added to a trained "
-                   f"encoder")
-    if new:
-        print_once(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json "
-                   f"lists them")
-
-
-def finish(run, examples, new, progress):
-    """Evaluates the best epoch and writes result.json, which it returns; last.pt has done its work.
-    """
-    settings, parameters = run.settings, dict(run.model.named_parameters())
-    machine.gather(None)  # best.pt is there
-    load_best(run.model, run.folder)
-    begun = time.perf_counter()
-    metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
-    seconds = {"load": progress.load_seconds, "train": progress.train_seconds,
-               "evaluate": progress.evaluate_seconds + time.perf_counter() - begun}
-    result = {"task": run.task.name, "model": settings.model, "bert": settings.bert,
-              "seed": settings.seed, "selection_split": run.task.selection,
-              "positive": run.task.positive,
-              "best_epoch": progress.best_epoch, "metrics": metrics,
-              "pairs": {name: len(x.pairs) for name, x in examples.items()},
-              "seconds": {name: round(value, 2) for name, value in seconds.items()},
-              "pairs_per_second": round(progress.pairs / progress.train_seconds, 2),
-              "peak_memory_mb": machine.peak_memory(settings.device),
-              "parameters": sum(p.numel() for p in parameters.values()),
-              "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
-              "settings": asdict(settings), "versions": machine.versions(settings.device),
-              "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
-              "code": run.code, "parser": getattr(run.reader.parser, "fingerprint", None),
-              "sha256": sha256_of(run.folder, used_files(run.folder))}
-    if main_process():
-        events = read_log(run.folder / "log.jsonl")
-        picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
-        write_whole(run.folder / "curves.svg", lambda path: path.write_text(picture, "utf-8"))
-        write_json(run.folder / "result.json", result)
-        for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
-            path.unlink(missing_ok=True)
-    return result
 
 
 def show_result(folder, result):
@@ -609,7 +537,7 @@ def show_result(folder, result):
         print_once(f"\n{influence_table(result['influence'], result['selection_split'])}")
     if result["task"] == "toy":
         print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    source = tasks.SOURCES.get(result["task"])
+    source = SOURCES.get(result["task"])
     tested = any(split.startswith("test") and split not in source.unlabelled
                  for split in source.splits) if source else result["settings"].get("test_file")
     named = {kind: result["settings"].get(kind) for kind in ("model", "parser")}
@@ -621,218 +549,6 @@ def show_result(folder, result):
                f'python -m experiments.explain {folder} "A b." "C d."{own}')
 
 
-# ---- The model in use ---------------------------------------------------------------------------
-
-class Prediction(NamedTuple):
-    """What a model says of a pair."""
-    answer: str | float          # the name of a class, or a score
-    probabilities: dict | None   # class -> number; None for a score
-
-
-class Run:
-    """A model with all that it needs to read pairs; train.open_run makes one of a run's folder.
-
-    Pairs are tasks.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score, or one
-    of these alone; or batches.Examples.
-    """
-
-    def __init__(self, settings, folder, task, model, reader):
-        self.settings, self.folder, self.task = settings, folder, task
-        self.model, self.reader = model, reader
-        self.code = code_of(settings.model)
-        ended = (folder / "result.json").exists()
-        self.parser = read_result(folder).get("parser") if ended else None  # it was trained with
-
-    def class_weights(self, pairs):
-        """(C,) with which each class counts alike in these training pairs, or None: not asked for.
-        """
-        if self.settings.class_weights == "none":
-            return None
-        if self.task.regression:
-            raise ValueError("class_weights: scores have no classes; leave it out")
-        counts = torch.bincount(torch.tensor([pair.label for pair in pairs]),
-                                minlength=len(self.task.labels))
-        return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.settings.device)
-
-    def examples(self, pairs):
-        """batches.Examples of pairs."""
-        if hasattr(pairs, "collate"):
-            return pairs
-        pairs = pair_files.as_pairs(self.task, pairs)
-        self.reader.look_at(pairs)
-        now = getattr(self.reader.parser, "fingerprint", None)
-        if now and self.parser not in (None, now):
-            print_once(f"{self.folder}: trained with another parser than the one that ships now; "
-                       f"its answers may be worse than its result says, so train anew")
-            self.parser = None  # said once
-        return self.reader.examples(pairs)
-
-    def changes(self) -> dict:
-        """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""
-        return getattr(self.model, "changes", dict)()
-
-    @torch.inference_mode()
-    def logits(self, pairs, trace: dict | None = None, change=None) -> torch.Tensor:
-        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
-        records. change: of `changes`, or None.
-        """
-        examples, (rank, count) = self.examples(pairs), machine.world()
-        order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
-        parts = [order[i:i + 64] for i in range(0, len(order), 64)]
-        logits, found = torch.zeros(len(order), len(self.task.labels) or 1), []
-        self.model.eval()
-        with meter.changed(self.model, change) as altered:
-            for batch_and_labels in examples.loader(parts[rank::count]):
-                batch, _ = machine.to_device(batch_and_labels, self.settings.device)
-                with machine.autocast(self.settings.device, self.settings.precision):
-                    logits_of_part = self.model(**altered(batch), trace=trace)
-                found.append(logits_of_part.float().cpu())
-        for done, rows in machine.gather((parts[rank::count], found)):
-            for part, part_logits in zip(done, rows, strict=True):
-                check_logits(part_logits, len(part), self.task)
-                logits[part] = part_logits
-        return logits
-
-    def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
-        """A Prediction for each pair; under a change, of `changes`, where one is given."""
-        return predictions_of(self.logits(pairs, change=change), self.task)
-
-    def influence(self, pairs: Iterable) -> dict:
-        """What hangs on the method when these pairs are answered.
-
-        -> dict: "pairs", how many; "metric"; "score", if they are labelled; "added", dict layer ->
-        how large what it adds is beside plain attention; "changes", dict name of a change -> dict
-        of "score", "answers", "moved", the last two of meter.compare. A change needs two pairs or
-        more where it takes another pair's part.
-        """
-        examples, metric = self.examples(pairs), self.task.metrics[0]
-        labels = [pair.label for pair in examples.pairs]
-
-        def score(logits):
-            if None in labels:
-                return {}
-            return {"score": tasks.evaluate(self.task, labels, answers(logits, self.task))[metric]}
-
-        with meter.added_sizes(self.model) as added:
-            before = self.logits(examples)
-        found = {}
-        for name, change in self.changes().items():
-            after = self.logits(examples, change=change)
-            found[name] = score(after) | meter.compare(before, after, self.task.regression)
-        return {"pairs": len(labels), "metric": metric} | score(before) | {
-            "added": {str(layer): size for layer, size in added.items()}, "changes": found}
-
-    def evaluate(self, pairs: Iterable) -> dict[str, float]:
-        """Metrics of labelled pairs, dict name -> float in [-1, 1]; where they have a phenomenon,
-        by that too.
-        """
-        return self.score(self.examples(pairs))[0]
-
-    def score(self, examples) -> tuple[dict[str, float], float]:
-        """(what `evaluate` says, mean loss) of labelled Examples."""
-        logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
-        guesses = answers(logits, self.task)
-        scores = tasks.evaluate(self.task, labels, guesses)
-        for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
-            rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
-            some = tasks.evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
-            scores[group] = some[self.task.metrics[0]]
-        return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
-
-    def explain(self, a: str, b: str) -> tuple[Prediction, dict]:
-        """What the model says of two texts, and what it recorded on the way.
-
-        -> (Prediction, dict name -> array). The method's TRACE says what each name is; of a
-        Matcher they are those of the first layer that carries the method.
-        """
-        trace = {}
-        prediction = predictions_of(self.logits([(a, b)], trace), self.task)[0]
-        layers = sum(name.startswith("layer") and isinstance(trace[name], dict) for name in trace)
-        if layers:
-            trace = trace[f"layer{read_places(self.settings.layers, layers)[0]}"]
-        return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
-
-
-def check_logits(logits, pairs, task):
-    """ValueError unless a model's logits are (N, C), for this many pairs: others are broadcast."""
-    shape, wanted = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
-    if shape != wanted:
-        raise ValueError(f"a model returns {wanted}, a row for each pair and a column for each "
-                         f"class; this one's is {tuple(shape or ()) or logits}")
-
-
-def loss_sum(logits, labels, task, class_weights=None):
-    """Cross-entropy, or squared error of scores, in float32, summed over the batch.
-
-    Args: logits: (B, C), or (J, B, C), J judgements of a model that trains, whose losses add up.
-        class_weights: (C,), what a pair of each class counts, or None: 1.
-    """
-    if logits.dim() == 3:
-        return sum(loss_sum(judgement, labels, task, class_weights) for judgement in logits)
-    check_logits(logits, len(labels), task)
-    if task.regression:
-        return F.mse_loss(logits.float()[:, 0], labels.float(), reduction="sum")
-    return F.cross_entropy(logits.float(), labels, class_weights, reduction="sum")
-
-
-def answers(logits, task):
-    """The score or the index of the class of each row of logits (N, C), a list."""
-    return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
-
-
-def predictions_of(logits, task):
-    """A Prediction for each row of logits (N, C)."""
-    if task.regression:
-        return [Prediction(score, None) for score in logits[:, 0].tolist()]
-    found = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
-    return [Prediction(max(row, key=row.get), row) for row in found]
-
-
-# ---- What the command line does with it ---------------------------------------------------------
-
-def score_test(run, splits):
-    """Scores labelled test splits and writes test.json. -> dict split -> metric -> float"""
-    if (run.folder / "test.json").exists():
-        print_once(f"{run.folder}: test was read before, see its test.json; what was chosen since "
-                   f"then was chosen on test")
-    metrics = {name: run.evaluate(pairs) for name, pairs in splits.items()}
-    if main_process():
-        write_json(run.folder / "test.json", {"selection_split": run.task.selection,
-                                              "seed": run.settings.seed, "metrics": metrics})
-    return metrics
-
-
-def predict_file(run, file, splits):
-    """Labels the pairs of a file, or of a split by its name, into the run's folder; prints where,
-    and metrics.
-    """
-    if splits and file not in splits:
-        raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
-    if file in splits:
-        pairs, rows, two = splits[file], pair_files.pair_rows(run.task, splits[file]), ()
-    else:
-        columns, rows, named_rows = tasks.read_own(file, need_label=False, likely=run.task.columns)
-        pairs = tasks.make_pairs(columns, named_rows, run.task.labels, need_label=False)
-        two = columns[:2]
-        print_once(f"columns {', '.join(two)}")
-    found = run.predict(pairs)
-    ending = ".csv" if tasks.is_csv(file) else ".tsv"
-    tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
-              pair_files.add_predictions(run.task, rows, found, two)}
-    if (run.task.name, file) in pair_files.GLUE_FILES:
-        name = pair_files.GLUE_FILES[run.task.name, file]
-        tables[run.folder / f"{name}.tsv"] = pair_files.glue_rows(run.task, found)
-    for path, rows in tables.items() if main_process() else ():
-        pair_files.write_table(path, rows)
-    print_once(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
-    if all(pair.label is not None for pair in pairs):
-        guesses = [x.answer for x in found]
-        if not run.task.regression:
-            guesses = [run.task.labels.index(answer) for answer in guesses]
-        scores = tasks.evaluate(run.task, [pair.label for pair in pairs], guesses)
-        print_once(table({Path(file).name: scores}, run.task.positive))
-
-
 def table(metrics, positive=None):
     """Text: a row for each metric, a column for each split of a dict split -> metric -> float.
 
@@ -842,7 +558,7 @@ def table(metrics, positive=None):
     for name in dict.fromkeys(name for scores in metrics.values() for name in scores):
         found = [f"{100 * scores[name]:.1f}" if name in scores else ""
                  for scores in metrics.values()]
-        rows.append([tasks.metric_title(name, positive), *found])
+        rows.append([metric_title(name, positive), *found])
     return align(rows)
 
 

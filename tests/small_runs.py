@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import train
+from run import build_model, new_reader
 from support.options import run_command
 from support.pairs import load_pairs
 
@@ -33,6 +34,14 @@ class ChainParser:
     def parse(sentences):
         return [(["X"] * len(words), list(range(len(words))), ["root", *["dep"] * (len(words) - 1)])
                 for words in sentences]
+
+
+def write_file(folder, name, content):
+    """A file of text or bytes, with its folder. -> its path"""
+    path = folder / name
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
 def write_pairs(path, count, label):
@@ -77,8 +86,8 @@ def beginning(*args):
     """What a run begins with: (settings, split -> batches.Examples, model, names of the new)."""
     settings = settings_of(*args)
     task, splits = load_pairs(settings)
-    reader, config, arrays = train.new_reader(settings, task, splits)
-    model, new = train.build_model(settings, task, reader, config, arrays)
+    reader, config, arrays = new_reader(settings, task, splits)
+    model, new = build_model(settings, task, reader, config, arrays)
     return settings, {name: reader.examples(splits[name]) for name in ("train", "dev")}, model, new
 
 

@@ -11,7 +11,8 @@ import batches
 import priors
 import train
 from small_runs import ChainParser, beginning, command, losses, of, run, the_line
-from support import tasks
+from support.own import read_pairs
+from support.task import Pair
 from support.options import load_own
 from support.words import TAGS
 
@@ -68,7 +69,7 @@ def test_each_row_is_padded_by_itself():
 
 
 def test_what_goes_in_is_what_the_method_asks_for():
-    pairs = [tasks.Pair("the dog", "a good cat"), tasks.Pair("", "not bad")]
+    pairs = [Pair("the dog", "a good cat"), Pair("", "not bad")]
     for model in ("bert", "ladranet", "dafa", "knowledge"):
         reader, _ = reader_of(*of(model))
         reader.look_at(pairs)
@@ -91,7 +92,7 @@ def test_nothing_is_known_of_words_that_no_model_sees():
     """A text of 10,000 words costs what one of max_length words costs, and its reading."""
     reader, _ = reader_of(*of("knowledge"), "--without", "tags")
     assert not reader.needs_parses
-    long = tasks.Pair("dog " * 10_000, "cat " * 10_000)
+    long = Pair("dog " * 10_000, "cat " * 10_000)
     reader.look_at([long])
     assert [len(reader.facts[text]) for text in (long.a, long.b)] == [48, 48]
     batch, _ = reader.examples([long]).collate([0])
@@ -120,7 +121,7 @@ def test_printed_and_without_reach_the_prior():
 
 def test_own_parses_are_used(capsys):
     """Stars, not the chains that the tests' parser makes; predicting needs the texts' parses."""
-    texts, lines = {text for name in ("train", "dev") for pair in tasks.read_pairs(f"{name}.tsv")
+    texts, lines = {text for name in ("train", "dev") for pair in read_pairs(f"{name}.tsv")
                     for text in (pair.a, pair.b)}, []
     for text in sorted(texts):
         lines.append(f"# text = {text}")
@@ -139,7 +140,7 @@ def test_own_parses_are_used(capsys):
     assert losses("own") == losses("star")
     assert command("--from", "star", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
     opened = train.open_run("star", parser=load_own("mine.py:stars", "function"))
-    opened.reader.look_at([tasks.Pair("the new dog", "texts of no file")])
+    opened.reader.look_at([Pair("the new dog", "texts of no file")])
     assert opened.reader.parses["texts of no file"].heads.tolist() == [0, 1, 1, 1]
 
 
@@ -175,7 +176,7 @@ class TagParser(ChainParser):
                 for words, (_, *rest) in zip(sentences, ChainParser.parse(sentences))]
 
 
-ODD_PAIRS = [tasks.Pair(*texts, label) for texts, label in [
+ODD_PAIRS = [Pair(*texts, label) for texts, label in [
     (("The GOOD dog is in New York", "the bad cat is not the dog"), 1), (("", "good"), 0),
     (("a BAD zebra", "Good bad good apples are good"), 0), (("", ""), 1),
     (("STRASSE \U0001f600 x" + "y" * 30, "Straße"), 0), (("dog " * 8 + "dog", "cat"), 1)]]

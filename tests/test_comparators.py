@@ -25,7 +25,7 @@ from experiments import explain
 from oracles import comparators as loops
 from priors import FUNCTION_WORDS, Facts, Table, load_wordnet
 from small_runs import of, run
-from support.tasks import Pair
+from support.task import Pair
 from tensors import (against, check_error, check_finite, config, far, large, linear, lists, normal,
                      quick, same, silent, weights_of)
 from test_mistakes import call

@@ -23,7 +23,7 @@ import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare
 from shapes import Tracer
-from support import conllu, kernels, meter, options, parser, parses, tasks, toy, words
+from support import conllu, kernels, meter, options, parser, parses, task, toy, words
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
@@ -31,7 +31,8 @@ PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
        "semmatch": {"bert_min", "support.kernels"},
        "comparators": {"bert_min", "priors", "semmatch"}, "batches": {"priors", "support"},
-       "train": {"batches", "bert_min", "priors", "semmatch", "support"}}
+       "run": {"batches", "bert_min", "priors", "semmatch", "support"},
+       "train": {"batches", "bert_min", "run", "support"}}
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
         for path in sorted(ROOT.glob(pattern))}
@@ -171,13 +172,13 @@ def run_words(monkeypatch):
     small.parse([list("pqrpq"), list("qq"), ["p"]])
     small([list("pqrpq")], unknown=0.5)
     parser.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
-    tasks.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
+    task.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
     monkeypatch.setattr(parses, "word_tokenizer",                           # as if nltk gave up
                         lambda: SimpleNamespace(tokenize=lambda text: []))
     parses.split_words("p q")
     tokenizers = {"pieces": PairTokenizer.train(list(made)),
                   "words": words.Vocabulary.learn([a.words, b.words])}
-    pairs = [tasks.Pair(a.text, b.text, 1), tasks.Pair(b.text, a.text, 0)]
+    pairs = [task.Pair(a.text, b.text, 1), task.Pair(b.text, a.text, 0)]
     for prior, reads in (("dependency", "pieces"), ("relations", "pieces"), ("words", "words")):
         method = SimpleNamespace(PRIOR=prior, READS=reads)
         reader = batches.Reader(method, 13, tokenizer=tokenizers[reads])

@@ -80,7 +80,7 @@ dist.init_process_group("gloo")  # once; train.main would end it after each run
 dist.init_process_group, dist.destroy_process_group = lambda *a, **k: None, lambda: None
 sys.addaudithook(watch)
 new_folder, clip, steps = runs.new_folder, torch.nn.utils.clip_grad_norm_, []
-loss_sum, pairs, codes = runs.loss_sum, [], {{}}
+loss_sum, pairs, codes = train.loss_sum, [], {{}}
 
 def late(*args, **options):  # the second process comes late, as on another machine
     time.sleep(rank / 4)
@@ -98,7 +98,7 @@ def step(*args):
         os.kill(os.getpid(), signal.SIGKILL)
     return clip(*args)
 
-torch.nn.utils.clip_grad_norm_, runs.new_folder, runs.loss_sum = step, late, counted
+torch.nn.utils.clip_grad_norm_, runs.new_folder, train.loss_sum = step, late, counted
 for name, args in {commands!r}.items():
     steps.clear(), pairs.clear(), dist.barrier()
     train.SAVE_SECONDS, train.LOOK = -1, 1

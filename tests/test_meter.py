@@ -12,7 +12,7 @@ from reread import DrrNet, LadraNet
 from semmatch import Matcher
 from small_runs import MODELS, beginning, gentle, of, result, run
 from support import meter
-from support.tasks import Pair
+from support.task import Pair
 
 pytestmark = pytest.mark.usefixtures("workplace")
 NEIGHBOURS = "uerbert", "syntaxbert", "comateformer"

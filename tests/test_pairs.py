@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from small_runs import rows_of
-from support import tasks
 from support.pairs import (add_predictions, as_pair, as_pairs, describe_labels, glue_rows, hold_out,
-                           limit_pairs, load_pairs, load_test_splits, pair_rows, write_table)
-from support.runs import Prediction
-from support.tasks import Pair, Task
+                           limit_pairs, load_pairs, load_test_splits, pair_rows)
+from support.tables import write_table
+from support.task import Pair, Prediction, Task
 
 TWO = Task("own", ("different", "same"), ("accuracy",))
 SCORES = Task("own", (), ("pearson",))
@@ -69,11 +68,11 @@ def test_what_is_to_be_told_apart():
 def test_test_splits_have_labels(monkeypatch):
     settings = SimpleNamespace(task="x", data_dir="", limit=1, held_out=None)
     splits = {"train": pairs(2), "test": pairs(3), "test_unseen": pairs(2)}
-    monkeypatch.setattr(tasks, "load_task", lambda *args: (TWO, splits))
+    monkeypatch.setattr("support.pairs.load_task", lambda *args: (TWO, splits))
     found = load_test_splits(settings)  # --limit is of training
     assert {name: len(some) for name, some in found.items()} == {"test": 3, "test_unseen": 2}
     for wrong in ({"train": pairs(2)}, splits | {"test": [Pair("a", "b")]}):
-        monkeypatch.setattr(tasks, "load_task", lambda *args: (TWO, wrong))
+        monkeypatch.setattr("support.pairs.load_task", lambda *args: (TWO, wrong))
         with pytest.raises(ValueError, match="test.* labelled"):
             load_test_splits(settings)
 
@@ -90,7 +89,7 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
     for first in range(0, 8, block):
         start = splits["train"].index(held["dev"][first])
         assert held["dev"][first:first + block] == splits["train"][start:start + block]
-    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
     settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
     assert load_pairs(settings)[1] == other
     assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name

@@ -20,7 +20,8 @@ from small_runs import ChainParser, of
 from support.options import run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
-from support.tasks import SOURCES, Pair, Task
+from support.task import Pair, Task
+from support.tasks import SOURCES
 from support.toy import LEXICON as TOY_LEXICON
 from support.toy import toy_task
 

@@ -24,7 +24,9 @@ import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import (OWN, ROOT, ChainParser, assert_same_run, at_call, beginning, command,
                         loaded, losses, of, result, rows_of, run, run_cut, the_line, write_pairs)
-from support import machine, runs, tasks
+from support import machine, runs
+from support.own import read_pairs
+from support.task import Pair, Task, pearson
 from support.options import load_own
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -58,10 +60,10 @@ def test_a_run_in_use(model, trained):
     for x in answers:
         assert sum(x.probabilities.values()) == pytest.approx(1)
         assert x.answer == max(x.probabilities, key=x.probabilities.get)
-    assert found.predict([tasks.Pair(*pair) for pair in texts]) == answers
+    assert found.predict([Pair(*pair) for pair in texts]) == answers
     metrics = found.evaluate([(*pair, x.answer) for pair, x in zip(texts, answers)])
     assert metrics["accuracy"] == 1.0 and found.predict([]) == []
-    dev = tasks.read_pairs("dev.tsv", ("0", "1"))
+    dev = read_pairs("dev.tsv", ("0", "1"))
     assert found.evaluate(dev) == found.evaluate(found.examples(dev)) == result()["metrics"]["dev"]
     with pytest.raises(ValueError, match="label"):
         found.evaluate([("a", "b", "2")])
@@ -103,12 +105,12 @@ def test_scores(model):
         write_pairs(f"{name}.tsv", 12, lambda rng, same: f"{rng.uniform(0, 5):.2f}")
     assert run(*of(model)) == 0
     assert command("--from", "run", "--predict", "dev.tsv") == 0
-    rows, pairs = rows_of("run/predictions-dev.tsv"), tasks.read_pairs("dev.tsv", ())
+    rows, pairs = rows_of("run/predictions-dev.tsv"), read_pairs("dev.tsv", ())
     scores = [x.answer for x in train.open_run("run").predict(pairs)]
     assert [float(row["prediction"]) for row in rows] == pytest.approx(scores, abs=6e-5)
-    metrics, pearson = result()["metrics"]["dev"], tasks.pearson([x.label for x in pairs], scores)
+    metrics, expected = result()["metrics"]["dev"], pearson([x.label for x in pairs], scores)
     assert metrics.keys() == {"pearson", "spearman"}
-    assert metrics["pearson"] == pytest.approx(pearson, abs=1e-5)
+    assert metrics["pearson"] == pytest.approx(expected, abs=1e-5)
     assert run("--class-weights", "balanced", out="wrong") == 2  # scores have no classes
 
 
@@ -137,7 +139,7 @@ def test_three_classes_test_and_predict(capsys):
     assert result()["metrics"].keys() == {"dev"} and tested["selection_split"] == "dev"
     assert command("--from", "run", "--test", "--predict", "test.tsv") == 0
     assert result(name="test.json") == tested and "test was read before" in capsys.readouterr().out
-    pairs = tasks.read_pairs("test.tsv")
+    pairs = read_pairs("test.tsv")
     with open("blind.csv", "w", newline="", encoding="utf-8") as file:
         sentences = [(pair.a, pair.b) for pair in pairs]
         sentences = [*sentences, ('a, "b"\t c', '"d')]
@@ -160,11 +162,11 @@ def test_three_classes_test_and_predict(capsys):
 
 def test_a_split_is_predicted_by_its_name(monkeypatch):
     """All of it, whatever --limit was; with sentences, and in GLUE's form: index, class's name."""
-    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
-    blind = [tasks.Pair(p.a, p.b) for p in tasks.read_pairs("test.tsv", ("0", "1"))]
-    task = tasks.Task("rte", ("not_entailment", "entailment"), ("accuracy",))
+    pairs = read_pairs("train.tsv", ("0", "1"))
+    blind = [Pair(p.a, p.b) for p in read_pairs("test.tsv", ("0", "1"))]
+    task = Task("rte", ("not_entailment", "entailment"), ("accuracy",))
     splits = {"train": pairs, "dev": pairs[:8], "test": blind}
-    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
     args = [*OWN[4:], "--task", "rte", *of("bert"), "--epochs", "1", "--limit", "4"]
     assert command(*args, "--out", "rte") == 0
     assert command("--from", "rte", "--predict", "test.tsv") == 2  # its labels are not this task's
@@ -343,22 +345,6 @@ def test_damaged_files_of_a_run(readers, name, changes, member):
     path.write_bytes(damaged_zip(sound, member, changes) if inside else damaged(sound, changes))
     found = read_or_refuse(read, "cut")
     assert found in (None, before) or inside or name != "last.pt"
-
-
-def test_losses_and_answers():
-    classes, scores = (tasks.Task("x", names, ("accuracy",)) for names in (("a", "b", "c"), ()))
-    logits, labels = torch.tensor([[1.5], [-0.25]]), torch.tensor([1.0, 0.5])
-    assert runs.loss_sum(logits, labels, scores).item() == pytest.approx(0.25 + 0.5625)
-    assert runs.answers(logits, scores) == [1.5, -0.25]
-    logits = torch.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 3.0]], dtype=torch.bfloat16)
-    found = runs.loss_sum(logits, torch.tensor([2, 0]), classes)
-    rows = zip(logits.tolist(), (2, 0))
-    by_hand = sum(math.log(sum(map(math.exp, row))) - row[k] for row, k in rows)
-    assert found.dtype == torch.float32 and found.item() == pytest.approx(by_hand)
-    assert runs.answers(logits, classes) == [1, 2]
-    other = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # one more judgement: ln 3 a pair
-    found = runs.loss_sum(torch.stack([logits, other]), torch.tensor([2, 0]), classes)
-    assert found.item() == pytest.approx(by_hand + 2 * math.log(3))
 
 
 @pytest.mark.parametrize("kind, args", [

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from support.tasks import Task, load_task
+from support.task import Task
+from support.tasks import load_task
 from support.toy import LEXICON, VERBS, WORDS, Number, toy_task
 
 GROUPS = ["roles", "voice", "prepositions", "numbers", "synonyms", "antonyms", "modifiers"]

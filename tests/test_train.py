@@ -22,7 +22,9 @@ from small_runs import (MODELS, OWN, ROBERTA, ROOT, TINY, WORDS, assert_like_wei
                         assert_same_run, at_call, beginning, command, equal, events, gentle,
                         loaded, losses, of, result, rows_of, run, run_cut, the_line,
                         write_pairs)
-from support import machine, runs, tasks
+from support import machine, runs
+from support.own import read_pairs
+from support.task import Task
 
 pytestmark = pytest.mark.usefixtures("workplace")
 each_kind = pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
@@ -369,7 +371,7 @@ def judged(monkeypatch, results, dev_losses):
         seen.append({name: value.clone() for name, value in self.model.state_dict().items()})
         return {"accuracy": next(results), "f1": -float(len(seen))}, next(dev_losses)
 
-    monkeypatch.setattr(runs.Run, "score", score)
+    monkeypatch.setattr(train.Run, "score", score)
     return seen
 
 
@@ -395,11 +397,11 @@ def test_selection_never_sees_the_test_split(monkeypatch):
         def __getattribute__(self, name):
             raise AssertionError(f"{name} of a test pair was read")
 
-    pairs = tasks.read_pairs("train.tsv", ("0", "1"))
-    task = tasks.Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
+    pairs = read_pairs("train.tsv", ("0", "1"))
+    task = Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
     splits = {"train": pairs, "dev_mismatched": pairs[8:12], "dev_matched": pairs[:8],
               "test_matched": [Sealed()] * 3, "test": [Sealed()]}
-    monkeypatch.setattr(tasks, "load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
     for model in ("bert", "dafa", "drrnet"):
         args = [*OWN[4:], "--task", "mnli", *of(model), "--epochs", "1", "--out", model]
         assert command(*args) == 0
@@ -409,14 +411,14 @@ def test_selection_never_sees_the_test_split(monkeypatch):
 
 def test_a_loss_or_gradient_that_is_not_finite_ends_the_run(monkeypatch, capsys):
     """It would make all weights NaN, and last.pt with them."""
-    real, calls = runs.loss_sum, []  # three steps, the dev loss, two steps
+    real, calls = train.loss_sum, []  # of five steps
 
     def loss_sum(*args):
         calls.append(1)
-        return real(*args) * (math.nan if len(calls) == 6 else 1)
+        return real(*args) * (math.nan if len(calls) == 5 else 1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "loss_sum", loss_sum)
+        patch.setattr(train, "loss_sum", loss_sum)
         assert run() == 2
     the_line(capsys, "nan step 5 --lr")
     assert all(value.isfinite().all() for value in loaded("run/last.pt")["model"].values())
@@ -462,7 +464,7 @@ def test_every_encoder_model_runs_on_roberta(model):
     args = [*of(model), "--bert", ROBERTA, "--max-length", "64"]
     assert run(*args, "--epochs", "1") == 0 and losses()
     found = train.open_run("run")
-    data = found.examples(tasks.read_pairs("train.tsv", ("0", "1")))
+    data = found.examples(read_pairs("train.tsv", ("0", "1")))
     embed, pieces = found.model.bert.embeddings, found.reader.tokenizer.pieces(data.tokens(1)[0])
     assert pieces[0] == "<s>" and pieces.count("</s>") == 3
     batch, _ = data.collate([0, 1, 2])
@@ -580,7 +582,7 @@ PLACES = {  # what is interrupted, at which call, seconds between checkpoints
     "before the first checkpoint": (*CLIP, 2, 300), "in the first epoch": (*CLIP, 3, -1),
     "between the log and the checkpoint": (torch, "save", 3, -1),
     "back to the first epoch": (*CLIP, 6, 300), "in the second epoch": (*CLIP, 5, -1),
-    "in evaluation": (runs.Run, "score", 2, 300), "after training": (runs, "finish", 1, 300)}
+    "in evaluation": (train.Run, "score", 2, 300), "after training": (train, "finish", 1, 300)}
 
 
 @pytest.mark.parametrize("model, places", [
@@ -606,7 +608,7 @@ def test_a_resumed_run_equals_one_that_was_not_interrupted(model, places, monkey
 def test_a_finished_run_is_not_trained_again(trained, monkeypatch, capsys):
     before = (trained() / "result.json").read_bytes()
     at_call(monkeypatch, *CLIP, 1)
-    at_call(monkeypatch, runs.Run, "score", 1)
+    at_call(monkeypatch, train.Run, "score", 1)
     capsys.readouterr()
     for args in (["--resume", "run"], ["--from", "run"], ["--resume", "run", "--epochs", "2"]):
         assert command(*args) == 0

@@ -111,7 +111,7 @@ def train_on(frames, model, start=None, **settings):
 
 
 def build_on(start, *given, build=train.build_model):
-    """train.build_model, with the encoder of the Run `start` in the new model's place."""
+    """run.build_model, with the encoder of the Run `start` in the new model's place."""
     model, new = build(*given)
     if start is not None:                              # what the method adds keeps random weights
         model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)

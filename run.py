@@ -1,0 +1,364 @@
+"""A run: a model, what reads its pairs, and its folder. Made to be trained, and used afterwards.
+
+`train.open_run(folder)` returns a Run, whose predict, evaluate, explain and influence a reader
+calls; training scores each epoch with the same ones. `settings` are train.Settings throughout.
+
+Left out: what is computed (semmatch, reread, bert_min), the form of the files (support.runs).
+"""
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+
+import batches
+import priors
+from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
+from semmatch import Matcher
+from support import curves, machine, meter, own, runs
+from support.files import find_bert, write_json, write_whole
+from support.machine import main_process, print_once
+from support.options import keywords_of, prefix_errors, read_places
+from support.pairs import (GLUE_FILES, add_predictions, as_pairs, describe_labels, glue_rows,
+                           pair_rows, seen_in_training)
+from support.tables import is_csv, write_table
+from support.task import (Prediction, answers, check_logits, evaluate, loss_sum, metric_title,
+                          predictions_of)
+from support.words import Vocabulary
+
+SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
+# Those of a model without an encoder, on toy.
+TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
+
+
+# ---- The model ----------------------------------------------------------------------------------
+
+def new_reader(settings, task, splits):
+    """Reads pairs with the encoder's tokenizer, or with pieces or words learned from train.
+
+    -> (batches.Reader that has looked at train and dev, BertConfig or None, weights or None)
+    """
+    reader, config, arrays = make_reader(settings, task), None, None
+    if settings.bert == "scratch":
+        texts = [text for pair in splits["train"] for text in (pair.a, pair.b)]
+        reader.tokenizer = PairTokenizer.train(texts, vocab_size=8000)
+        config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
+                            max_length=settings.max_length)
+    elif settings.bert != "none":
+        with prefix_errors("--bert "):
+            folder = find_bert(settings.bert, settings.data_dir, main_process())
+        config, arrays = read_checkpoint(folder)
+        reader.tokenizer = PairTokenizer.from_folder(folder, config)
+    reader.look_at([pair for name in seen_in_training(splits) for pair in splits[name]])
+    reader.learn(splits["train"])
+    if settings.bert == "none":
+        learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
+        texts = [text for name in learned for pair in splits[name] for text in (pair.a, pair.b)]
+        with prefix_errors("--glove "):
+            print_once(reader.learn_words(texts, settings.glove, settings.seed))
+    return reader, config, arrays
+
+
+def saved_reader(settings, task, folder):
+    """Reads pairs as the run in this folder does. -> (batches.Reader, BertConfig or None)"""
+    reader, config = make_reader(settings, task), None
+    if settings.method.PRIOR == "dependency":
+        reader.tfidf = priors.TfIdf.load(folder / "words.json")
+    if settings.bert == "none":
+        reader.tokenizer = Vocabulary.from_folder(folder / "encoder")
+    else:
+        config = BertConfig.from_json(folder / "encoder" / "config.json")
+        reader.tokenizer = PairTokenizer.from_folder(folder / "encoder", config)
+    return reader, config
+
+
+def make_reader(settings, task):
+    """A batches.Reader as the settings ask for, without a tokenizer."""
+    return batches.Reader(settings.method, settings.max_length, settings.options(),
+                          own_parses=settings.parses, parser=settings.own_parser(),
+                          toy=task.name == "toy", workers=settings.workers,
+                          progress=main_process())
+
+
+def build_model(settings, task, reader, config, arrays=None):
+    """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)
+
+    new: what an encoder's file does not have, the classifier too; it has a rate of its own.
+    """
+    method, classes, options = settings.method, len(task.labels) or 1, settings.options()
+    if config and settings.max_length > config.max_length:
+        raise ValueError(f"--max-length {settings.max_length}: this encoder has "
+                         f"{config.max_length} positions")
+    if config and settings.dropout is not None:
+        config = replace(config, dropout=settings.dropout, attention_dropout=settings.dropout)
+    torch.manual_seed(settings.seed)
+    if config is None:
+        sizes = {"dropout": settings.dropout or 0.0} | (TOY_SIZES if task.name == "toy" else {})
+        sizes = {name: x for name, x in sizes.items() if name in keywords_of(method)}
+        return method(reader.tokenizer, classes, **(sizes | options)), []
+    whole = not issubclass(method, SelfAttention)
+    if whole:
+        model = method(config, classes, **options)
+    else:
+        with prefix_errors("--layers "):
+            layers = read_places(settings.layers, config.num_layers)
+        model = Matcher(method, config, classes, layers, **options)
+    if settings.bert == "scratch":  # BERT's N(0, 0.02²) is made for 768 columns, not for 64
+        for name, p in model.named_parameters():
+            if p.dim() == 2 and "embeddings" not in name:
+                for gate in p.chunk(3 if "gru" in name else 1):
+                    torch.nn.init.xavier_uniform_(gate)
+    new = []
+    if arrays is not None:
+        new = ["bert." + name for name in load_bert(model.bert, arrays, settings.bert)]
+    if whole or arrays is not None:
+        new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
+    return model, new
+
+
+@torch.no_grad()
+def start_at_mean(model, pairs):
+    """Before training a score is the mean of these pairs' scores."""
+    for layer in getattr(model, "outputs", list)():
+        layer.bias.fill_(sum(pair.label for pair in pairs) / len(pairs))
+
+
+# ---- The model in use ---------------------------------------------------------------------------
+
+class Run:
+    """A model with all that it needs to read pairs; train.open_run makes one of a run's folder.
+
+    Pairs are support.task.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score,
+    or one of these alone; or batches.Examples.
+    """
+
+    def __init__(self, settings, folder, task, model, reader):
+        self.settings, self.folder, self.task = settings, folder, task
+        self.model, self.reader = model, reader
+        self.code = runs.code_of(settings.model)
+        ended = (folder / "result.json").exists()  # it was trained with this parser
+        self.parser = runs.read_result(folder).get("parser") if ended else None
+
+    def class_weights(self, pairs):
+        """(C,) with which each class counts alike in these training pairs, or None: not asked for.
+        """
+        if self.settings.class_weights == "none":
+            return None
+        if self.task.regression:
+            raise ValueError("class_weights: scores have no classes; leave it out")
+        counts = torch.bincount(torch.tensor([pair.label for pair in pairs]),
+                                minlength=len(self.task.labels))
+        return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.settings.device)
+
+    def examples(self, pairs):
+        """batches.Examples of pairs."""
+        if hasattr(pairs, "collate"):
+            return pairs
+        pairs = as_pairs(self.task, pairs)
+        self.reader.look_at(pairs)
+        now = getattr(self.reader.parser, "fingerprint", None)
+        if now and self.parser not in (None, now):
+            print_once(f"{self.folder}: trained with another parser than the one that ships now; "
+                       f"its answers may be worse than its result says, so train anew")
+            self.parser = None  # said once
+        return self.reader.examples(pairs)
+
+    def changes(self) -> dict:
+        """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""
+        return getattr(self.model, "changes", dict)()
+
+    @torch.inference_mode()
+    def logits(self, pairs, trace: dict | None = None, change=None) -> torch.Tensor:
+        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
+        records. change: of `changes`, or None.
+        """
+        examples, (rank, count) = self.examples(pairs), machine.world()
+        order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
+        parts = [order[i:i + 64] for i in range(0, len(order), 64)]
+        logits, found = torch.zeros(len(order), len(self.task.labels) or 1), []
+        self.model.eval()
+        with meter.changed(self.model, change) as altered:
+            for batch_and_labels in examples.loader(parts[rank::count]):
+                batch, _ = machine.to_device(batch_and_labels, self.settings.device)
+                with machine.autocast(self.settings.device, self.settings.precision):
+                    logits_of_part = self.model(**altered(batch), trace=trace)
+                found.append(logits_of_part.float().cpu())
+        for done, rows in machine.gather((parts[rank::count], found)):
+            for part, part_logits in zip(done, rows, strict=True):
+                check_logits(part_logits, len(part), self.task)
+                logits[part] = part_logits
+        return logits
+
+    def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
+        """A Prediction for each pair; under a change, of `changes`, where one is given."""
+        return predictions_of(self.logits(pairs, change=change), self.task)
+
+    def influence(self, pairs: Iterable) -> dict:
+        """What hangs on the method when these pairs are answered.
+
+        -> dict: "pairs", how many; "metric"; "score", if they are labelled; "added", dict layer ->
+        how large what it adds is beside plain attention; "changes", dict name of a change -> dict
+        of "score", "answers", "moved", the last two of meter.compare. A change needs two pairs or
+        more where it takes another pair's part.
+        """
+        examples, metric = self.examples(pairs), self.task.metrics[0]
+        labels = [pair.label for pair in examples.pairs]
+
+        def score(logits):
+            if None in labels:
+                return {}
+            return {"score": evaluate(self.task, labels, answers(logits, self.task))[metric]}
+
+        with meter.added_sizes(self.model) as added:
+            before = self.logits(examples)
+        found = {}
+        for name, change in self.changes().items():
+            after = self.logits(examples, change=change)
+            found[name] = score(after) | meter.compare(before, after, self.task.regression)
+        return {"pairs": len(labels), "metric": metric} | score(before) | {
+            "added": {str(layer): size for layer, size in added.items()}, "changes": found}
+
+    def evaluate(self, pairs: Iterable) -> dict[str, float]:
+        """Metrics of labelled pairs, dict name -> float in [-1, 1]; where they have a phenomenon,
+        by that too.
+        """
+        return self.score(self.examples(pairs))[0]
+
+    def score(self, examples) -> tuple[dict[str, float], float]:
+        """(what `evaluate` says, mean loss) of labelled Examples."""
+        logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
+        guesses = answers(logits, self.task)
+        scores = evaluate(self.task, labels, guesses)
+        for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
+            rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
+            some = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
+            scores[group] = some[self.task.metrics[0]]
+        return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
+
+    def explain(self, a: str, b: str) -> tuple[Prediction, dict]:
+        """What the model says of two texts, and what it recorded on the way.
+
+        -> (Prediction, dict name -> array). The method's TRACE says what each name is; of a
+        Matcher they are those of the first layer that carries the method.
+        """
+        trace = {}
+        prediction = predictions_of(self.logits([(a, b)], trace), self.task)[0]
+        layers = sum(name.startswith("layer") and isinstance(trace[name], dict) for name in trace)
+        if layers:
+            trace = trace[f"layer{read_places(self.settings.layers, layers)[0]}"]
+        return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
+
+
+# ---- While it is trained ------------------------------------------------------------------------
+
+def describe(run, examples, new, steps):
+    """Says what is trained on what."""
+    settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
+    weights = sum(p.numel() for p in run.model.parameters())
+    print_once(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps "
+               f"of {settings.batch_size}, {weights:,} parameters, {settings.device} "
+               f"{settings.precision}, {run.folder}\n{describe_labels(run.task, pairs)}")
+    if run.task.columns:
+        print_once(f"columns {', '.join(run.task.columns)}")
+    if not new and settings.lr_new != settings.lr:
+        print_once(f"--lr-new {settings.lr_new:g} is not used: nothing is added to a trained "
+                   f"encoder")
+    if new:
+        print_once(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json "
+                   f"lists them")
+
+
+def judge_epoch(run, examples, progress, log):
+    """Scores dev, keeps the weights if it is the best epoch so far, and says so."""
+    begun = time.perf_counter()
+    scores, mean_loss = run.score(examples)
+    progress.evaluate_seconds += time.perf_counter() - begun
+    better = progress.judge(scores[run.task.metrics[0]], mean_loss)
+    if better and main_process():
+        runs.save_state(run.model.state_dict(), run.folder / "best.pt")
+    split, numbers = run.task.selection, [
+        f"{metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
+        for name in run.task.metrics]
+    log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
+    print_once(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
+               f"{', the best so far' if better else ''}")
+
+
+def finish(run, examples, new, progress):
+    """Evaluates the best epoch and writes result.json, which it returns; last.pt has done its work.
+    """
+    settings, parameters = run.settings, dict(run.model.named_parameters())
+    machine.gather(None)  # best.pt is there
+    runs.load_best(run.model, run.folder)
+    begun = time.perf_counter()
+    metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
+    seconds = {"load": progress.load_seconds, "train": progress.train_seconds,
+               "evaluate": progress.evaluate_seconds + time.perf_counter() - begun}
+    result = {"task": run.task.name, "model": settings.model, "bert": settings.bert,
+              "seed": settings.seed, "selection_split": run.task.selection,
+              "positive": run.task.positive,
+              "best_epoch": progress.best_epoch, "metrics": metrics,
+              "pairs": {name: len(x.pairs) for name, x in examples.items()},
+              "seconds": {name: round(value, 2) for name, value in seconds.items()},
+              "pairs_per_second": round(progress.pairs / progress.train_seconds, 2),
+              "peak_memory_mb": machine.peak_memory(settings.device),
+              "parameters": sum(p.numel() for p in parameters.values()),
+              "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
+              "settings": asdict(settings), "versions": machine.versions(settings.device),
+              "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
+              "code": run.code, "parser": getattr(run.reader.parser, "fingerprint", None),
+              "sha256": runs.sha256_of(run.folder, runs.used_files(run.folder))}
+    if main_process():
+        events = runs.read_log(run.folder / "log.jsonl")
+        picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
+        write_whole(run.folder / "curves.svg", lambda path: path.write_text(picture, "utf-8"))
+        write_json(run.folder / "result.json", result)
+        for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
+            path.unlink(missing_ok=True)
+    return result
+
+
+# ---- What the command line does with it ---------------------------------------------------------
+
+def score_test(run, splits):
+    """Scores labelled test splits and writes test.json. -> dict split -> metric -> float"""
+    if (run.folder / "test.json").exists():
+        print_once(f"{run.folder}: test was read before, see its test.json; what was chosen since "
+                   f"then was chosen on test")
+    metrics = {name: run.evaluate(pairs) for name, pairs in splits.items()}
+    if main_process():
+        write_json(run.folder / "test.json", {"selection_split": run.task.selection,
+                                              "seed": run.settings.seed, "metrics": metrics})
+    return metrics
+
+
+def predict_file(run, file, splits):
+    """Labels the pairs of a file, or of a split by its name, into the run's folder; prints where,
+    and metrics.
+    """
+    if splits and file not in splits:
+        raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
+    if file in splits:
+        pairs, rows, two = splits[file], pair_rows(run.task, splits[file]), ()
+    else:
+        columns, rows, named_rows = own.read_own(file, need_label=False, likely=run.task.columns)
+        pairs = own.make_pairs(columns, named_rows, run.task.labels, need_label=False)
+        two = columns[:2]
+        print_once(f"columns {', '.join(two)}")
+    found = run.predict(pairs)
+    ending = ".csv" if is_csv(file) else ".tsv"
+    tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
+              add_predictions(run.task, rows, found, two)}
+    if (run.task.name, file) in GLUE_FILES:
+        name = GLUE_FILES[run.task.name, file]
+        tables[run.folder / f"{name}.tsv"] = glue_rows(run.task, found)
+    for path, rows in tables.items() if main_process() else ():
+        write_table(path, rows)
+    print_once(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
+    if all(pair.label is not None for pair in pairs):
+        guesses = [x.answer for x in found]
+        if not run.task.regression:
+            guesses = [run.task.labels.index(answer) for answer in guesses]
+        scores = evaluate(run.task, [pair.label for pair in pairs], guesses)
+        print_once(runs.table({Path(file).name: scores}, run.task.positive))

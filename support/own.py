@@ -1,0 +1,159 @@
+"""The user's own files: a .tsv or .csv with a header that names two sentences and a label."""
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+from support.checkpoints import join_names, shorten
+from support.tables import (is_number, is_odd_number, parse_label, read_table, spelling, split_own)
+from support.task import Pair, Task
+from support.tasks import SOURCES
+
+SENTENCES = "sentence1", "sentence2", "label"
+NO_SENTENCE = re.compile(r"|(.*[ _#-])?([gu]u?|pair|q)?(id|idx|index)\d*|split|genre", re.I)
+# names of other columns that published tables have
+
+
+def read_own(path, columns=(), need_label=True, likely=()):
+    """Rows of a user's .tsv or .csv file.
+
+    Args:
+        columns: names of the columns of a, b and label; () for those of `find_sentences`.
+        likely: the same, taken where the header has both sentences.
+    Returns: (columns, all rows as lists of str, iterator of (where, dict column -> text)).
+    Raises: ValueError naming file and line.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".csv", ".tsv", ".txt"):
+        raise ValueError(f"{path}: expected a name ending in .csv (commas) or .tsv (tabs), found "
+                         f"{suffix or 'no ending'}")
+    if columns and not len(columns) == len({*columns} - {""}) == 3:
+        raise ValueError(f"columns: expected three names, of both sentences and the label, found "
+                         f"{join_names(columns)}")
+    rows = split_own(path)
+    header = [name.strip() for name in rows[0][1]] if rows else []
+    if likely and {*likely[:2]} <= {*header}:
+        columns = likely
+    elif rows and not columns:
+        columns = find_sentences(path, rows, need_label)
+    columns = columns or SENTENCES
+    named = read_table(path, columns, () if need_label else columns[2:], rows)
+    return columns, [fields for _, fields in rows], named
+
+
+def find_sentences(path, rows, need_label):
+    """The columns that a header offers: SENTENCES; or the one pair of names and the one label that
+    published tables have; or the label and the only two others.
+
+    Raises ValueError where others could be meant, with the option that would say which.
+    """
+    names = [name.strip() for name in rows[0][1]]
+    if {*SENTENCES} <= {*names}:
+        return SENTENCES
+    known = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
+    pairs = [pair for pair in dict.fromkeys(x[:2] for x in known) if {*pair} <= {*names}]
+    labels = [x for x in names if x in {"score", "relatedness_score", *(x[2] for x in known)}]
+    cells = {x: ["".join(row[i:i + 1]) for _, row in rows[1:100]] for i, x in enumerate(names)}
+    others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)
+              and not (cells[x] and all(map(is_number, cells[x])))]
+    if not pairs and labels and len(others) == 2:
+        pairs = [tuple(others)]
+    if len(pairs) == 1 and (len(labels) == 1 or not labels and not need_label):
+        return *pairs[0], *(labels or SENTENCES[2:])
+
+    lengths = {x: len("".join(cells[x])) for x in names if x not in labels}
+    longest = sorted(lengths, key=lengths.get)[-2:]
+    two = pairs[0] if pairs else [x for x in names if x in longest]
+    label = [x for x in (*labels, *reversed(names)) if x not in two][:1]
+    option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
+    offered = need_label and label and two[1:] and len(option) < 200
+    raise ValueError(f"{path}:{rows[0][0]}: expected a header with sentence1, sentence2, label, or "
+                     f"label and two others (parted by commas in .csv, else by tabs), found "
+                     f"{join_names(names)}; write one above them if they are a pair, else rename "
+                     f"them{option if offered else ''}")
+
+
+def read_pairs(path, labels=None, need_label=True, columns=()):
+    """Pairs of a user's .tsv or .csv file with a header. An empty sentence is a sentence.
+
+    Args:
+        labels: the task's class names, () for scores, None to keep the text.
+        need_label: if False, the column may be missing and a cell of it empty; such a pair has the
+            label None.
+        columns: as in `read_own`.
+    Returns: list of Pair.
+    Raises: ValueError naming file and line.
+    """
+    columns, _, rows = read_own(path, columns, need_label)
+    return make_pairs(columns, rows, labels, need_label)
+
+
+def make_pairs(columns, rows, labels, need_label=True):
+    """Pairs of the rows of `read_own`, see `read_pairs`."""
+    (a, b, column), pairs = columns, []
+    for where, row in rows:
+        label = None
+        if need_label or row.get(column):
+            label = parse_label(row[column], labels, where)
+        pairs.append(Pair(row[a], row[b], label))
+    return pairs
+
+
+def class_names(path, labels, scores=None):
+    """Names of the classes, sorted (numbers by value), or () for scores: more than 10 different
+    numbers, or any that is no integer, unless `scores` says. Labels are all numbers or all words,
+    unless `scores` says that they are classes.
+
+    labels: list of (where, text).
+    """
+    distinct = sorted({text for _, text in labels})
+    numbers = [text for text in distinct if is_number(text)]
+    for where, text in labels if scores is None else ():
+        if text not in numbers and (numbers or is_odd_number(text)):
+            raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5"
+                             f"{', as others are' if numbers else ''}; correct it, or say that it "
+                             f"names a class: --set SCORES=false")
+    if scores is None:
+        scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
+    spelled = Counter(map(spelling, distinct))
+    if len(spelled) < 2:
+        raise ValueError(f"{path}: every label is {shorten(distinct[0])}; expected at least two "
+                         f"different ones")
+    if scores:
+        return ()
+    twice = [text for text in distinct if spelled[spelling(text)] > 1]
+    if twice:
+        raise ValueError(f"{path}: labels {join_names(twice)}: one class is written in two ways; "
+                         f"write each in one")
+    if len(distinct) > max(10, len(labels) / 2):
+        raise ValueError(f"{path}: {len(distinct)} different labels of {len(labels)} pairs, such "
+                         f"as {shorten(distinct[0])}: too many for classes; name the columns by "
+                         f"--columns")
+    return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
+
+
+def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
+    """A task of the user's own files, labels and columns from the training file.
+
+    Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
+    and Spearman of scores. scores: are labels scores? None: as `class_names` finds.
+
+    Returns: (Task, dict split -> list of Pair).
+    """
+    columns, _, rows = read_own(train_file, columns)
+    rows = list(rows)
+    texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
+    labels = class_names(train_file, texts, scores)
+    if positive and positive not in labels:
+        raise ValueError(f"positive {shorten(positive)}: expected one of the classes, "
+                         f"{join_names(labels) if labels else 'but labels are scores'}")
+    if len(labels) == 2:
+        positive = positive or labels[1]
+    metrics = ("accuracy", "f1") if positive else ("accuracy",)
+    metrics = metrics if labels else ("pearson", "spearman")
+    splits = {"train": make_pairs(columns, rows, labels)}
+    for split, file in (("dev", dev_file), ("test", test_file)):
+        if file:
+            splits[split] = read_pairs(file, labels, columns=columns)
+    task = Task("own", labels, metrics, positive=positive, columns=tuple(columns))
+    return task, splits

@@ -1,0 +1,219 @@
+"""Tables of text: rows and columns of .tsv, .csv and .jsonl files, and what a label in them means.
+
+A row that does not fit its file is an error that names file and line; nothing is repaired.
+"""
+import contextlib
+import csv
+import io
+import itertools
+import json
+import re
+import unicodedata
+from pathlib import Path
+
+from support.checkpoints import file_size, join_names, shorten
+from support.files import write_whole
+
+csv.field_size_limit(2 ** 31 - 1)        # a cell is as long as it is
+LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave float32
+
+
+def read_lines(path):
+    """Lines of a UTF-8 file without its byte order mark; only "\\n" ends one (U+2028 is text).
+
+    Returns: iterator of (line number, text).
+    Raises: ValueError naming file and line.
+    """
+    try:
+        file_size(path)
+        with open(path, "rb") as file:
+            for line, data in enumerate(file, 1):
+                if b"\0" in data:
+                    raise ValueError(f"{path}:{line}: a NUL byte; expected UTF-8 text, found "
+                                     f"UTF-16 or a binary file; save it as UTF-8")
+                if b"\r" in data[:-1] and b"\n" not in data:
+                    raise ValueError(f"{path}:{line}: lines end in CR alone; save it with LF")
+                yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (Latin-1?); "
+                         f"save the file as UTF-8") from None
+
+
+def is_csv(path):
+    """Does the name end in .csv: commas and quotes (RFC 4180)? All else has tabs."""
+    return Path(path).suffix.lower() == ".csv"
+
+
+def split_rows(path):
+    """Fields of each line that is not blank; without a .csv's name, tabs part them and quotes are
+    text. Returns: iterator of (line number, list of str).
+    """
+    if is_csv(path):
+        yield from split_quoted(path, ",")
+        return
+    for line, text in read_lines(path):
+        text = text.removesuffix("\n").removesuffix("\r")
+        if text.strip(" "):
+            yield line, text.split("\t")
+
+
+def split_own(path):
+    """`split_rows` of a user's file, a list. Of a file with tabs, quotes may be those of csv: where
+    each cell that begins with one also ends with one. Elsewhere they are text.
+
+    Raises: ValueError for a file that is quoted in part.
+    """
+    plain = list(split_rows(path))
+    if is_csv(path) or not plain:
+        return plain
+    with contextlib.suppress(ValueError):
+        quoted = list(split_quoted(path, "\t"))
+        sizes, found = ([len(fields) for _, fields in rows] for rows in (plain, quoted))
+        # two quotes of text, lines apart, would hide what is between them
+        if sizes == found or len(set(sizes)) > 1 or plain[0][1][0].startswith('"'):
+            return quoted
+    for line, fields in plain:
+        for cell in fields:
+            doubled = re.fullmatch(r'"([^"]*"")+[^"]*"', cell) and cell.strip('"')
+            if doubled or cell.startswith('"') and line == plain[0][0]:
+                raise ValueError(f"{path}:{line}: a cell has the quotes of csv, which others lack: "
+                                 f"{shorten(cell)}; quote every cell that holds a quote, or none")
+    return plain
+
+
+def split_quoted(path, mark):
+    """`split_rows` of a file quoted as in csv. A row's number is that of its first line."""
+    text = io.StringIO("".join(text for _, text in read_lines(path)), newline="")
+    reader, line = csv.reader(text, delimiter=mark, strict=True), 1
+    try:
+        for fields in reader:
+            if len(fields) > 1 or "".join(fields).strip():
+                yield line, fields
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{path}:{line}: not valid csv ({error}); a field with a comma, quote or "
+                         f"line break needs double quotes around it, each quote inside doubled"
+                         ) from None
+
+
+def read_table(path, columns, optional=(), rows=None):
+    """The given columns of a table.
+
+    Args:
+        columns: names in its header line, in any order, or numbers from 0 where it has no header.
+        optional: those names that may be missing.
+        rows: what `split_own` gives; without them those of `split_rows`.
+    Returns: iterator of (where = "file:line", dict column -> stripped text).
+    Raises: ValueError for a header without the columns, a row of another length, no row at all.
+    """
+    mark = "commas" if is_csv(path) else "tabs"
+    headed = isinstance(columns[0], str)
+    if headed:
+        expected = f"a header line with the columns {', '.join(columns)}"
+    else:
+        expected = f"rows of {max(columns) + 1} fields or more"
+    rows = split_rows(path) if rows is None else iter(rows)
+    start, first = next(rows, (0, []))
+    if not start:
+        raise ValueError(f"{path} is empty; expected {expected}")
+    if headed:
+        place = find_columns(f"{path}:{start}", first, columns, optional, mark)
+    elif len(first) > max(columns):
+        place, rows = {n: n for n in columns}, itertools.chain([(start, first)], rows)
+    else:
+        raise ValueError(f"{path}:{start}: expected {expected} parted by {mark}, "
+                         f"found {len(first)}")
+    line = 0
+    for line, fields in rows:
+        if headed and fields == first:
+            raise ValueError(f"{path}:{line}: the header again, as where files were joined; take "
+                             f"it out")
+        if len(fields) != len(first):
+            raise ValueError(f"{path}:{line}: expected {len(first)} fields parted by {mark}, like "
+                             f"line {start}, found {len(fields)}")
+        yield f"{path}:{line}", {name: fields[i].strip() for name, i in place.items()}
+    if not line:
+        raise ValueError(f"{path} has a header and no pairs; expected one pair a line below it")
+
+
+def find_columns(where, header, columns, optional, mark):
+    """Dict name -> its place in a header line, without optional names that are absent."""
+    header = [name.strip() for name in header]
+    wanted = [name for name in columns if name not in optional or name in header]
+    if any(header.count(name) != 1 for name in wanted):
+        raise ValueError(f"{where}: the header must name each of {join_names(columns)} once "
+                         f"(parted by {mark}), found {join_names(header)}")
+    return {name: header.index(name) for name in wanted}
+
+
+def read_objects(path, keys):
+    """`read_table` of a file with one JSON object on each line that is not blank."""
+    for line, text in read_lines(path):
+        if not text.strip():
+            continue
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}:{line}: not valid JSON ({error}); expected one object on "
+                             f"each line; get the file again") from None
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), str) for key in keys):
+            raise ValueError(f"{path}:{line}: expected an object with the texts {', '.join(keys)}, "
+                             f"found {text.strip()[:60]}; get the file again")
+        yield f"{path}:{line}", {key: found[key].strip() for key in keys}
+
+
+def parse_label(text, labels, where, also=()):
+    """What the text of a label means.
+
+    Args:
+        labels: names of the classes, () for scores, None to keep the text.
+        also: what else could have stood there, for the error.
+    Returns: index of the class, score, or text.
+    Raises: ValueError naming `where`.
+    """
+    if labels is None:
+        if not text:
+            raise ValueError(f"{where}: the label is empty; expected the name of a class or a "
+                             f"score")
+        return text
+    if not labels:
+        if not is_number(text):
+            raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5; this "
+                             f"task predicts scores")
+        return float(text)
+    if text not in labels:
+        raise ValueError(f"{where}: unknown label {shorten(text)}; expected one of "
+                         f"{join_names([*also, *labels], 12)}")
+    return labels.index(text)
+
+
+def is_number(text):
+    """Is text a decimal number that can be a score?"""
+    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII)
+    return bool(decimal) and abs(float(text)) < LARGEST_SCORE
+
+
+def is_odd_number(text):
+    """May text be meant as a number, though it is none: "0,5", "12 %", "1e999", "١"?"""
+    with contextlib.suppress(ValueError):
+        float(re.sub(r"[,%\s]", "", text))
+        return not is_number(text) and re.search(r"\d", text) is not None
+    return False
+
+
+def spelling(text):
+    """What of a label tells it from others: its value, or letters whatever their case and form."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")  # others have no width
+    return float(text) if is_number(text) else seen
+
+
+def write_table(path, rows):
+    """Rows of cells as .csv (commas) or anything else (tabs), quoted where a cell asks for it."""
+    text = io.StringIO()
+    mark = "," if is_csv(path) else "\t"
+    csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
+    content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
+    write_whole(path, lambda temporary: temporary.write_bytes(content))
