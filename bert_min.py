@@ -39,7 +39,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import Tensor, nn
 
 from support.checkpoints import (CONFIGS, check_config, find_file, join_names, read_arrays,
-                                 read_config, read_pieces, write_config)
+                                 read_config, read_pieces, shorten, write_config)
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -381,7 +381,7 @@ class PairTokenizer:
         ids = tokenizer.get_vocab()
         first, last, pad = (ids[token] for token in self.SPECIALS[kind])
         self.tokenizer, self.pad_id, self.vocab_size = tokenizer, pad, max(ids.values()) + 1
-        self.first, self.last = [first], [last]
+        self.kind, self.first, self.last = kind, [first], [last]
         self.middle = self.last * (2 if kind == "roberta" else 1)
 
     @staticmethod
@@ -421,6 +421,19 @@ class PairTokenizer:
         tokenizer.train_from_iterator(words, trainer)
         # anew: this one would find special tokens in a text
         return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case=True), "bert")
+
+    def state(self):
+        """What `from_state` makes the same one of: a dict of texts."""
+        return {"kind": self.kind, "tokenizer": self.tokenizer.to_str()}
+
+    @classmethod
+    def from_state(cls, state):
+        """What `state` gave. Raises ValueError for something else."""
+        try:
+            return cls(Tokenizer.from_str(state["tokenizer"]), state["kind"])
+        except Exception as error:  # tokenizers has no narrower one
+            raise ValueError(f"tokenizer: expected what PairTokenizer.state gives, found "
+                             f"{shorten(error)}") from None
 
     def save(self, folder):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""

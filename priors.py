@@ -27,11 +27,9 @@ Left out: lemmas, morphology, enhanced dependencies, the sense that a word has i
 
 import functools
 import itertools
-import json
 import math
 import re
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
@@ -67,22 +65,20 @@ class TfIdf:
         tf = np.array(tf)  # (n,)
         return tf / tf.mean() if words else tf
 
-    def save(self, path):
-        """Writes the counts as JSON."""
-        text = json.dumps({"sentences": self.N, "df": self.df}, indent=1, sort_keys=True)
-        Path(path).write_text(text + "\n", "utf-8")
+    def state(self):
+        """What `from_state` makes the same one of: a dict of plain values."""
+        return {"sentences": self.N, "df": dict(sorted(self.df.items()))}
 
     @classmethod
-    def load(cls, path):
-        """The TfIdf that `save` wrote. Raises ValueError naming a file that is no such one."""
+    def from_state(cls, state):
+        """The TfIdf whose `state` this is. Raises ValueError for something else."""
         loaded = cls([])
         try:
-            saved = json.loads(Path(path).read_text("utf-8"))
-            loaded.N = int(saved["sentences"])
-            loaded.df.update({word: int(count) for word, count in saved["df"].items()})
-        except Exception as problem:  # no such file, no JSON, JSON of another kind
-            raise ValueError(f"{path}: expected what TfIdf.save writes, found: "
-                             f"{type(problem).__name__} {problem}; train again") from None
+            loaded.N = int(state["sentences"])
+            loaded.df.update({str(word): int(count) for word, count in state["df"].items()})
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise ValueError(f"tf-idf: expected what TfIdf.state gives, found: "
+                             f"{type(problem).__name__} {problem}") from None
         return loaded
 
 

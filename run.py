@@ -19,7 +19,7 @@ from semmatch import Matcher
 from support import curves, machine, meter, own, runs
 from support.files import find_bert, write_json, write_whole
 from support.machine import main_process, print_once
-from support.options import keywords_of, prefix_errors, read_places
+from support.options import keywords_of, prefix_errors, read_places, refuse
 from support.pairs import (GLUE_FILES, add_predictions, as_pairs, describe_labels, glue_rows,
                            pair_rows, seen_in_training)
 from support.tables import is_csv, write_table
@@ -60,16 +60,20 @@ def new_reader(settings, task, splits):
     return reader, config, arrays
 
 
-def saved_reader(settings, task, folder):
-    """Reads pairs as the run in this folder does. -> (batches.Reader, BertConfig or None)"""
-    reader, config = make_reader(settings, task), None
+def saved_reader(settings, saved):
+    """Reads pairs as the run does that `runs.read_saved` read. -> (batches.Reader, BertConfig or
+    None)
+    """
+    reader, config = make_reader(settings, saved["task"]), None
     if settings.method.PRIOR == "dependency":
-        reader.tfidf = priors.TfIdf.load(folder / "words.json")
+        reader.tfidf = priors.TfIdf.from_state(saved["tfidf"])
     if settings.bert == "none":
-        reader.tokenizer = Vocabulary.from_folder(folder / "encoder")
+        reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
     else:
-        config = BertConfig.from_json(folder / "encoder" / "config.json")
-        reader.tokenizer = PairTokenizer.from_folder(folder / "encoder", config)
+        config = runs.typed(BertConfig, saved["encoder"], "encoder")
+        reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
+        refuse(reader.tokenizer.vocab_size > config.vocab_size, f"the tokenizer has "
+               f"{reader.tokenizer.vocab_size} pieces, the encoder {config.vocab_size}")
     return reader, config
 
 
@@ -133,12 +137,12 @@ class Run:
     or one of these alone; or batches.Examples.
     """
 
-    def __init__(self, settings, folder, task, model, reader):
+    def __init__(self, settings, folder, task, model, reader, contents):
+        """contents: what runs.describe_run says of it."""
         self.settings, self.folder, self.task = settings, folder, task
-        self.model, self.reader = model, reader
+        self.model, self.reader, self.contents = model, reader, contents
         self.code = runs.code_of(settings.model)
-        ended = (folder / "result.json").exists()  # it was trained with this parser
-        self.parser = runs.read_result(folder).get("parser") if ended else None
+        self.parser = contents.get("parser")  # it was trained with
 
     def class_weights(self, pairs):
         """(C,) with which each class counts alike in these training pairs, or None: not asked for.
@@ -252,9 +256,10 @@ class Run:
 
 # ---- While it is trained ------------------------------------------------------------------------
 
-def describe(run, examples, new, steps):
+def describe(run, examples, steps):
     """Says what is trained on what."""
     settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
+    new = run.contents["new_parameters"]
     weights = sum(p.numel() for p in run.model.parameters())
     print_once(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps "
                f"of {settings.batch_size}, {weights:,} parameters, {settings.device} "
@@ -276,7 +281,7 @@ def judge_epoch(run, examples, progress, log):
     progress.evaluate_seconds += time.perf_counter() - begun
     better = progress.judge(scores[run.task.metrics[0]], mean_loss)
     if better and main_process():
-        runs.save_state(run.model.state_dict(), run.folder / "best.pt")
+        runs.save_best(run)
     split, numbers = run.task.selection, [
         f"{metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
         for name in run.task.metrics]
@@ -285,12 +290,13 @@ def judge_epoch(run, examples, progress, log):
                f"{', the best so far' if better else ''}")
 
 
-def finish(run, examples, new, progress):
+def finish(run, examples, progress):
     """Evaluates the best epoch and writes result.json, which it returns; last.pt has done its work.
     """
     settings, parameters = run.settings, dict(run.model.named_parameters())
+    new, best = run.contents["new_parameters"], run.folder / "best.pt"
     machine.gather(None)  # best.pt is there
-    runs.load_best(run.model, run.folder)
+    runs.load_weights(run.model, runs.load_state(best)["weights"], best)
     begun = time.perf_counter()
     metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
     seconds = {"load": progress.load_seconds, "train": progress.train_seconds,
@@ -307,8 +313,7 @@ def finish(run, examples, new, progress):
               "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
               "settings": asdict(settings), "versions": machine.versions(settings.device),
               "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
-              "code": run.code, "parser": getattr(run.reader.parser, "fingerprint", None),
-              "sha256": runs.sha256_of(run.folder, runs.used_files(run.folder))}
+              "code": run.code, "parser": run.parser}
     if main_process():
         events = runs.read_log(run.folder / "log.jsonl")
         picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)

@@ -4,10 +4,10 @@ One flat loop (`train_model`), read from top to bottom: order, batch, forward, l
 rate, step, log; then save, evaluate, keep the best. The best epoch is chosen on dev; test is read
 when `--test` asks for it. A run folder holds
 
-    config.json   every setting           encoder/, words.json   vocabulary, sizes, word counts
-    log.jsonl     one event a line        best.pt    weights of the best epoch
-    result.json   what came out           last.pt    what --resume needs, until the run is finished
-    curves.svg    training loss and dev result
+    best.pt       the best epoch: all with which the run is used, from anywhere
+    last.pt       all that --resume needs, until the run is finished
+    config.json   every setting           log.jsonl     one event a line
+    result.json   what came out           curves.svg    training loss and dev result
 
 From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.evaluate, run.explain.
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
@@ -32,7 +32,7 @@ from bert_min import SelfAttention, check_options
 from run import (Run, build_model, describe, finish, judge_epoch, new_reader, predict_file,
                  saved_reader, score_test, start_at_mean)
 from support import machine, runs, tasks
-from support.files import BERTS
+from support.files import BERTS, write_json
 from support.machine import main_process, print_once
 from support.options import (Arguments, check_values, find_class, keywords_of, load_own, option,
                              prefix_errors, read_names, read_values, refuse, run_command)
@@ -281,23 +281,27 @@ def l2_ratio(step, full_step=100_000, full_ratio=0.9e-5):
 
 # ---- Training -----------------------------------------------------------------------------------
 
-def train_model(settings, folder, resume=False):
-    """Trains one model into a folder, or goes on there, and returns what result.json holds."""
-    checkpoint = runs.read_checkpoint(folder, settings) if resume else None
-    progress = checkpoint["progress"] if resume else runs.Progress(settings.optimizer)
-    run, examples, new = set_up(settings, folder, progress, resume)
-    model, train_set = run.model, examples["train"]
-    optimizer = make_optimizer(progress.optimizer, model, set(new), settings)
+def train_model(settings, folder, saved=None):
+    """Trains one model into a folder, or goes on there, and returns what result.json holds.
+
+    saved: what runs.read_saved read of the folder's last.pt, to go on with; it is emptied.
+    """
+    progress = runs.read_progress(folder, saved) if saved else runs.Progress(settings.optimizer)
+    run, examples = set_up(settings, folder, progress, saved)
+    model, train_set, new = run.model, examples["train"], set(run.contents["new_parameters"])
+    optimizer = make_optimizer(progress.optimizer, model, new, settings)
     scaler = machine.loss_scaler(settings.device, settings.precision)
     class_weights = run.class_weights(train_set.pairs)
-    if resume:
-        runs.load_checkpoint(folder, checkpoint, model, optimizer, scaler, settings.device)
+    log = runs.Log(folder / "log.jsonl", saved["log"] if saved else "")
+    if saved:
+        runs.load_last(run, saved, optimizer, scaler)
+    else:
+        runs.save_last(run, log, optimizer, scaler, progress)
     forward = machine.share_gradients(model, settings.device)
     forward = torch.compile(forward, dynamic=True) if settings.compile else forward
-    log = runs.Log(folder / "log.jsonl", progress)
     steps = math.ceil(len(train_set.pairs) / settings.batch_size)
-    saved = time.monotonic()
-    describe(run, examples, new, settings.epochs * steps)
+    saved_at = time.monotonic()
+    describe(run, examples, settings.epochs * steps)
 
     while not progress.finished(settings.epochs, settings.patience, steps):
         model.train()
@@ -326,23 +330,23 @@ def train_model(settings, folder, resume=False):
             log.add_step(progress.step, loss, norm, highest, overflow)
             due = False
             if progress.step % LOOK == 0 or progress.step % steps == 0:
-                due = log.write_steps(main_process() and time.monotonic() - saved > SAVE_SECONDS)
+                due = log.write_steps(main_process() and time.monotonic() - saved_at > SAVE_SECONDS)
                 bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
             progress.train_seconds += time.perf_counter() - begun
             if due:
-                runs.save_checkpoint(folder, model, optimizer, scaler, progress, settings.device)
-                saved = time.monotonic()
+                runs.save_last(run, log, optimizer, scaler, progress)
+                saved_at = time.monotonic()
         del loader  # and with it its workers
-        runs.save_checkpoint(folder, model, optimizer, scaler, progress, settings.device)
+        runs.save_last(run, log, optimizer, scaler, progress)
 
         judge_epoch(run, examples[run.task.selection], progress, log)
         flat = progress.step - progress.best_step >= SGD_AFTER and progress.optimizer != "sgd"
         if settings.recipe == "printed" and flat:
             progress.optimizer = "sgd"
-            optimizer = make_optimizer("sgd", model, set(new), settings)
+            optimizer = make_optimizer("sgd", model, new, settings)
             print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at "
                        f"{SGD_RATE:g}")
-    return finish(run, examples, new, progress)
+    return finish(run, examples, progress)
 
 
 def add_gradients(run, forward, scaler, loader, parts, batch_size, class_weights):
@@ -362,37 +366,39 @@ def add_gradients(run, forward, scaler, loader, parts, batch_size, class_weights
     return loss
 
 
-def set_up(settings, folder, progress, resume):
-    """Pairs, model, reader; saves what a run needs. -> (Run, split -> Examples, names of new)"""
+def set_up(settings, folder, progress, saved):
+    """Pairs, model, reader, as they begin or were saved. -> (Run, split -> Examples)"""
     begun = time.perf_counter()
     with machine.main_process_first():
         task, splits = load_pairs(settings)
         seen = {name: splits[name] for name in seen_in_training(splits)}
-        if resume:
-            new = runs.check_inputs(folder, Settings, seen, settings.model,
-                                    settings.parser)["new_parameters"]
-            reader, config = saved_reader(settings, task, folder)
+        if saved:
+            runs.check_pairs(saved["pairs"], seen)
+            reader, config = saved_reader(settings, saved)
             reader.look_at([pair for pairs in seen.values() for pair in pairs])
             model, _ = build_model(settings, task, reader, config)
+            new = saved["new_parameters"]
         else:
             reader, config, arrays = new_reader(settings, task, splits)
             model, new = build_model(settings, task, reader, config, arrays)
             if task.regression:
                 start_at_mean(model, splits["train"])
         examples = {name: reader.examples(pairs) for name, pairs in seen.items()}
-    if main_process() and not resume:
-        runs.write_inputs(folder, settings, task, new, reader, config, seen)
+    contents = runs.describe_run(settings, task, new, reader, config, seen)
+    if main_process() and not saved:
+        write_json(folder / "config.json", {name: contents[name] for name in (
+            "settings", "task", "new_parameters")})
     torch.manual_seed(settings.seed + machine.world()[0])
     progress.load_seconds += time.perf_counter() - begun
-    run = Run(settings, folder, task, model.to(settings.device), reader)
-    return run, examples, new
+    run = Run(settings, folder, task, model.to(settings.device), reader, contents)
+    return run, examples
 
 
 # ---- Using a run --------------------------------------------------------------------------------
 
 def open_run(folder: str | Path, parser: Callable | str | None = None, model: str | None = None,
              **changes) -> Run:
-    """The run.Run in a folder, with the best epoch's weights.
+    """The run.Run in a folder, or in its best.pt alone, with the best epoch's weights.
 
     model: the class of your own that it was made with, as --model named it: a folder alone runs no
     code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
@@ -401,22 +407,24 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     or file where there is none, or it is another code's or damaged.
     """
     folder = Path(folder)
+    path = folder if folder.is_file() else folder / "best.pt"
     known = {"device", "precision", "workers", "data_dir", "parses", "printed"}
     for name in changes.keys() - known:
         raise ValueError(f"--{name.replace('_', '-')} belongs to training; the run's own counts")
-    config = runs.read_config(folder, Settings, model, parser)
+    saved = runs.read_saved(path, Settings, model, parser)
     changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()}
     changes = {"device": None} | changes  # here, not where it was made
     if parser:
         changes = {"parses": None, "parser": None if callable(parser) else parser} | changes
-    settings, task = runs.typed(Settings, vars(config["settings"]) | changes), config["task"]
-    settings = settings.complete()
-    reader, encoder = saved_reader(settings, task, folder)
+    settings = runs.typed(Settings, vars(saved["settings"]) | changes).complete()
+    with prefix_errors(f"{path}: "):
+        reader, encoder = saved_reader(settings, saved)
     if callable(parser):
         reader.parser = parser
-    network, _ = build_model(settings, task, reader, encoder)
-    runs.load_best(network, folder)
-    return Run(settings, folder, task, network.to(settings.device).eval(), reader)
+    network, _ = build_model(settings, saved["task"], reader, encoder)
+    runs.load_weights(network, saved.pop("weights"), path)
+    return Run(settings, path.parent, saved["task"], network.to(settings.device).eval(), reader,
+               saved)
 
 
 HELP = """Train and use sentence-pair models; README.md says more.
@@ -460,9 +468,10 @@ def start(given):
     resume, test = given.pop("resume", None), given.pop("test", False)
     if resume is not None:
         folder = Path(resume)
-        settings = runs.resumed(folder, Settings, given).complete()
+        settings, saved = runs.resume(folder, Settings, given)
+        settings = settings.complete()
     else:
-        settings = Settings(**given).complete()
+        settings, saved = Settings(**given).complete(), None
     if test:
         load_test_splits(settings)  # before hours of training
     if resume is None:
@@ -475,7 +484,7 @@ def start(given):
         if resume and (folder / "result.json").exists():
             result = runs.read_result(folder)
         else:
-            result = train_model(settings, folder, resume and (folder / "last.pt").exists())
+            result = train_model(settings, folder, saved)
         if test:
             run = open_run(folder, settings.parser, settings.model, device=settings.device)
             result["metrics"] |= score_test(run, load_test_splits(settings))

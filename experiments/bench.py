@@ -231,7 +231,7 @@ def make_run(model, task, tokenizer, tfidf, options):
     settings = replace(subject.settings, precision=options["precision"][0])
     reader = make_reader(settings, task)
     reader.tokenizer, reader.tfidf, reader.progress = tokenizer, tfidf, False
-    return Run(settings, Path("nowhere"), task, subject.model, reader)
+    return Run(settings, Path("nowhere"), task, subject.model, reader, {})
 
 
 def measure_pairs(options):

@@ -262,7 +262,10 @@ def run_one(settings, test):
     """Trains one run and scores test where that is asked for, unless it is done."""
     folder = Path(settings.out)
     if not (folder / "result.json").exists():
-        train.train_model(settings, folder, (folder / "last.pt").exists())
+        given, saved = {"model": settings.model, "parser": settings.parser}, None
+        if (folder / "last.pt").exists():
+            saved = runs.resume(folder, train.Settings, given)[1]
+        train.train_model(settings, folder, saved)
     if test and not (folder / "test.json").exists():
         run = train.open_run(folder, settings.parser, settings.model, device=settings.device)
         score_test(run, load_test_splits(settings))

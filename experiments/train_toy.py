@@ -5,7 +5,6 @@
 writes FOLDER (default: toy-dafa), a run that predicts and explains at once. Its numbers are those
 of the halved weights.
 """
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -22,19 +21,16 @@ from support.pairs import load_pairs
 def ship(made, folder):
     """Copies what a finished run is used with into a folder, its weights as float16."""
     run, result = train.open_run(made, device="cpu"), runs.read_result(made)
-    weights = {name: x.half() for name, x in run.model.state_dict().items()}
-    run.model.load_state_dict(weights)
+    saved = runs.load_state(made / "best.pt")
+    saved["weights"] = {name: x.half() for name, x in run.model.state_dict().items()}
+    run.model.load_state_dict(saved["weights"])
     _, splits = load_pairs(run.settings)
     result["metrics"] = {name: run.evaluate(splits[name]) for name in result["metrics"]}
-    for name in runs.used_files(made):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made / name, folder / name)
-    runs.save_state(weights, folder / "best.pt")
-    config = read_json(folder / "config.json")
-    for content in (config, result):
+    config = read_json(made / "config.json")
+    for content in (saved, config, result):
         content["settings"]["out"] = None  # it was a temporary one
+    runs.save_state(saved, folder / "best.pt")
     write_json(folder / "config.json", config)
-    result["sha256"] = runs.sha256_of(folder, runs.used_files(folder))
     write_json(folder / "result.json", result)
 
 

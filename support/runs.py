@@ -17,7 +17,7 @@ import torch
 
 from support import machine
 from support.checkpoints import join_names, load_torch, shorten
-from support.files import read_json, write_json, write_whole
+from support.files import read_json, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, source_of
 from support.task import METRICS, Task, metric_title
@@ -31,7 +31,7 @@ def new_folder(out, name, below="runs", make=False):
     below/name-2, ...; make: this is made at once, so that no other process takes it.
     """
     if out:
-        if (Path(out) / "config.json").exists():
+        if Path(out, "last.pt").exists() or Path(out, "best.pt").exists():
             raise ValueError(f"{out}: holds a run; resume it, or name another folder")
         if make:
             Path(out).mkdir(parents=True, exist_ok=True)
@@ -72,10 +72,8 @@ def lock_folder(folder):
         try:
             yield
         except (KeyboardInterrupt, BrokenPipeError):  # the latter: as `| head` ends
-            saved = [name for name in ("config.json", "last.pt", "result.json")
-                     if (folder / name).exists()]
-            how = "goes on" if saved[1:] else "begins again: nothing was saved yet"
-            raise KeyboardInterrupt(f"--resume {folder} {how}" if saved else "") from None
+            saved = (folder / "last.pt").exists() or (folder / "result.json").exists()
+            raise KeyboardInterrupt(f"--resume {folder} goes on" if saved else "") from None
         finally:
             Path(lock.name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -86,11 +84,15 @@ KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or f
          list: "a list", tuple: "a list"}  # others are objects
 TESTED = {"selection_split": str, "metrics": dict[str, dict[str, float]]}
 RESULT = TESTED | {"task": str, "model": str, "seed": int, "best_epoch": int,
-                   "settings": {"epochs": int}, "sha256": dict[str, str] | None}
+                   "settings": {"epochs": int}}
 CHANGED = {"score": float, "answers": float, "moved": float}
 INFLUENCE = {"metric": str, "score": float, "added": dict[str, float],
              "changes": dict[str, CHANGED]}
 EVENT = {"step": int, "epoch": int | None, "loss": float | None, "mean_loss": float | None}
+# What a run is, in best.pt and last.pt beside its weights; see `describe_run`.
+RUN = {"task": Task, "new_parameters": list[str], "encoder": dict | None, "tokenizer": dict,
+       "tfidf": dict | None, "parser": str | None, "own": dict[str, str | None],
+       "files": dict[str, str], "pairs": dict[str, str], "weights": dict}
 
 
 def typed(kind, value, place=""):
@@ -128,44 +130,38 @@ def typed(kind, value, place=""):
                      f"{shorten(value) if plain else found}; correct or restore it")
 
 
-def write_inputs(folder, settings, task, new, reader, encoder, splits):
-    """Writes config.json, and what a run reads pairs with.
+def describe_run(settings, task, new, reader, encoder, splits):
+    """What a run is beside its weights, a dict of plain values; `read_saved` reads it.
 
     Args: settings: a dataclass. new: names of the parameters that are new. reader: a
         batches.Reader. encoder: a BertConfig, or None. splits: dict split -> list of Pair, those
         that training reads.
     """
-    reader.tokenizer.save(folder / "encoder")
-    if encoder:
-        encoder.to_json(folder / "encoder" / "config.json")
-    if reader.tfidf:
-        write_whole(folder / "words.json", reader.tfidf.save)
-    own = filter(None, (settings.train_file, settings.dev_file, settings.parses))
-    written = [name for name in used_files(folder) if name not in ("config.json", "best.pt")]
-    write_json(folder / "config.json", {
+    files = filter(None, (settings.train_file, settings.dev_file, settings.parses))
+    own = {name: sum_of_source(getattr(settings, name)) for name in ("model", "parser")}
+    return reader.state() | {
         "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
-        "sha256": sha256_of("", own), "pairs": sha256_of_pairs(splits),
-        "own_class": sum_of_source(settings.model), "own_parser": sum_of_source(settings.parser),
-        "files": sha256_of(folder, written)})
+        "encoder": encoder and asdict(encoder), "own": own,
+        "parser": getattr(reader.parser, "fingerprint", None),
+        "files": sha256_of(files), "pairs": sha256_of_pairs(splits)}
 
 
 def sum_of_source(place):
     """The sha256 of the file of a class or function of one's own; None: this place names none."""
     file = source_of(place) if ":" in (place or "") else None
-    return next(iter(sha256_of("", [file]).values())) if file else None
+    return next(iter(sha256_of([file]).values())) if file else None
 
 
-def check_inputs(folder, kind, splits, model, parser):
-    """read_config's dict of a run that goes on. Raises ValueError where own files, or the pairs of
-    `splits`, are not those that it was begun with.
+def check_pairs(begun, splits):
+    """Raises ValueError where the pairs of `splits` are not those that a run was begun with.
+
+    begun: what sha256_of_pairs gave then.
     """
-    config = read_config(folder, kind, model, parser)
-    found, begun = sha256_of_pairs(splits), config.get("pairs") or {}
+    found = sha256_of_pairs(splits)
     for split in begun:
         if found.get(split) != begun[split]:
-            raise ValueError(f"{split}: not the pairs that the run in {folder} was begun with; "
-                             f"restore the data set, or start another run")
-    return config
+            raise ValueError(f"{split}: not the pairs that the run was begun with; restore the "
+                             f"data set, or start another run")
 
 
 def sha256_of_pairs(splits):
@@ -179,87 +175,82 @@ def sha256_of_pairs(splits):
     return sums
 
 
-def used_files(folder):
-    """Names of the files of a run with which it is used."""
-    found = [path for pattern in ("config.json", "best.pt", "words.json", "encoder/*")
-             for path in sorted(folder.glob(pattern))]
-    return [path.relative_to(folder).as_posix() for path in found]
+def resume(folder, kind, given):
+    """(the settings of the run in a folder with those of `given` that do not change what it is,
+    what `read_saved` read: last.pt, or best.pt where the run is finished)
 
-
-def resumed(folder, kind, given):
-    """The settings of the run in a folder with those of `given` that do not change what it is.
-
-    Raises ValueError where another one differs.
+    Raises ValueError where another setting, or a file of one's own, is not the run's.
     """
-    config = read_config(folder, kind, given.get("model"), given.get("parser"))
-    if not (folder / "result.json").exists():
-        check_files("", config.get("sha256"), "start another run")
-    saved = config["settings"]
+    ended = (folder / "result.json").exists()
+    saved = read_saved(folder / ("best.pt" if ended else "last.pt"), kind, given.get("model"),
+                       given.get("parser"))
+    for name, found in sha256_of([] if ended else saved["files"]).items():
+        if found != saved["files"][name]:
+            raise ValueError(f"{name}: not the file that the run was begun with, as its sha256 "
+                             f"says; restore it, or start another run")
     for name in given.keys() - {"device", "workers", "data_dir"}:
-        if given[name] != getattr(saved, name):
+        if given[name] != getattr(saved["settings"], name):
             raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} has "
-                             f"{getattr(saved, name)}; leave it out, or start another run")
-    return replace(saved, **given)
+                             f"{getattr(saved['settings'], name)}; leave it out, or start another "
+                             f"run")
+    return replace(saved["settings"], **given), saved
 
 
 def name_own(content, model, parser):
-    """The content of config.json with `model` and `parser` in the place of code of one's own that
-    it names: a class, and a function.
+    """What a run is, with `model` and `parser` in the place of code of one's own that it names: a
+    class, and a function.
 
-    A folder never names code that is run: who opens it says this once more, wherever it lies now,
+    A file never names code that is run: who opens it says this once more, wherever it lies now,
     and its file must be that which the run was made with. Raises ValueError where it is not. A
     function itself may stand for `parser`; of a run without, the parser is left alone.
     """
-    typed({"settings": {"model": str, "parser": str | None}}, content)
+    typed({"settings": {"model": str, "parser": str | None}, "own": dict[str, str | None]}, content)
     said = {}
-    for name, own, sum_name in (("model", model, "own_class"), ("parser", parser, "own_parser")):
+    for name, own in (("model", model), ("parser", parser)):
         saved = content["settings"].get(name) or ""
         if ":" not in saved and (own in (None, saved) or name == "parser"):
             continue
         said[name] = typed(str | None, None if name == "parser" and callable(own) else own, name)
         if own is None:
-            raise ValueError(f"the {name} is somebody's own, {saved}, and opening a folder runs no "
+            raise ValueError(f"the {name} is somebody's own, {saved}, and opening a run runs no "
                              f"code; if you know that file, say {name} {saved} as well")
         if said[name] and own.partition(":")[2] != saved.partition(":")[2]:
             raise ValueError(f"{name} {own}: the run's is {saved}")
-        if said[name] and sum_of_source(own) != content.get(sum_name):
+        if said[name] and sum_of_source(own) != content["own"].get(name):
             raise ValueError(f"{name} {own}: not the file that the run was made with, as its "
                              f"sha256 says; restore it, or train anew")
     return content | {"settings": content["settings"] | said}
 
 
-def read_config(folder, kind, model=None, parser=None):
-    """config.json of a run, a dict: settings, a dataclass of this kind; task; new_parameters;
-    sha256 of own files, of `pairs`, and of `files`, its own, or None.
+def read_saved(path, kind, model=None, parser=None):
+    """best.pt or last.pt, a dict: what `describe_run` says, with settings as a dataclass of this
+    kind and task as a Task; weights; what else is there.
 
-    model, parser: of one's own, that the run was made with; the folder alone may not name them.
-    Raises ValueError where there is no run, or one that other code made, or it is damaged, or a
-    file beside it is another one than the run was made with.
+    model, parser: of one's own, that the run was made with; the file alone may not name them.
+    Raises ValueError where there is no run, or one that other code made, or it is damaged.
     """
-    path = Path(folder) / "config.json"
-    if Path(folder, "comparison.json").exists():
+    folder = path.parent
+    if (folder / "comparison.json").exists():
         raise ValueError(f"{folder}: a group of runs; name one of them, or print their table by "
                          f"python -m experiments.compare --show {folder}")
     if not path.exists():
-        raise ValueError(f"{folder}: no run is there; expected a folder that holds config.json, "
-                         f"such as runs/toy-dafa")
-    content = read_json(path)
+        begun = path.name == "best.pt" and (folder / "last.pt").exists()
+        hint = f"--resume {folder} goes on" if begun else "a run is such as runs/toy-dafa"
+        raise ValueError(f"{path}: no file is there; {hint}")
+    content = load_state(path)
     with prefix_errors(f"{path}: "):
-        content = name_own(content, model, parser)
-        config = typed({"settings": kind, "task": Task, "new_parameters": list[str],
-                        "sha256": dict[str, str] | None, "pairs": dict[str, str] | None,
-                        "files": dict[str, str] | None}, content)
-        task = config["task"]
+        if not isinstance(content, dict) or "settings" not in content:
+            raise ValueError("expected a run, with its settings; an older version of this code "
+                             "wrote weights alone: train anew")
+        saved = typed(RUN | {"settings": kind}, name_own(content, model, parser))
+        task = saved["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
         known = {"", *task.labels}
         if not once or not task.metrics or set(task.metrics) - METRICS.keys() or (
                 task.positive not in known):
             raise ValueError(f"task: expected labels, each once, one of them positive, and metrics "
-                             f"of {', '.join(METRICS)}; correct or restore it")
-    ended = (Path(folder) / "result.json").exists()
-    sums = read_result(folder).get("sha256") if ended else config.get("files")
-    check_files(folder, sums, "train anew")
-    return config
+                             f"of {', '.join(METRICS)}; train anew")
+    return saved
 
 
 def read_result(folder, name="result.json"):
@@ -298,26 +289,19 @@ def read_log(path):
     return events
 
 
-def sha256_of(folder, names):
-    """dict name -> sha256 of this file in the folder. Raises ValueError where it is no file."""
+def sha256_of(paths, root=""):
+    """dict name -> sha256 of each file, below `root`. Raises ValueError where it is no file."""
     sums = {}
-    for name in names:
-        if not Path(folder, name).is_file():
-            raise ValueError(f"{Path(folder, name)}: expected a file, found none; restore it")
+    for name in paths:
+        path = Path(root, name)
+        if not path.is_file():
+            raise ValueError(f"{path}: expected a file, found none; restore it")
         digest = hashlib.sha256()
-        with open(Path(folder, name), "rb") as file:
+        with open(path, "rb") as file:
             while part := file.read(1 << 20):
                 digest.update(part)
         sums[str(name)] = digest.hexdigest()
     return sums
-
-
-def check_files(folder, sums, remedy):
-    """Raises ValueError where a file is not that of `sums`, a dict or None."""
-    for name, found in sha256_of(folder, sums or {}).items():
-        if found != sums[name]:
-            raise ValueError(f"{Path(folder, name)}: not the file that the run was made with, as "
-                             f"its sha256 says; restore it, or {remedy}")
 
 
 @functools.cache
@@ -328,7 +312,7 @@ def code_of(model):
     root, own = Path(__file__).parent.parent, Path(model.partition(":")[0])
     paths = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
     ours = {path.relative_to(root) for path in paths if path.parent in (root, root / "support")}
-    return sha256_of(root, sorted(ours)) | sha256_of("", [own] if own.suffix == ".py" else [])
+    return sha256_of(sorted(ours), root) | sha256_of([own] if own.suffix == ".py" else [])
 
 
 def save_state(state, path):
@@ -368,9 +352,6 @@ class Progress:
     load_seconds: float = 0.0
     train_seconds: float = 0.0
     evaluate_seconds: float = 0.0
-    log_size: int = 0            # of log.jsonl, in bytes, and what these were
-    log_sha256: str = ""
-    config_sha256: str = ""      # of config.json
 
     def judge(self, result, loss):
         """Ends an epoch with its dev result and loss. Returns whether the result is the best so
@@ -393,42 +374,41 @@ class Progress:
         return self.epoch >= epochs or bool(patience) and waited >= patience
 
 
-def save_checkpoint(folder, model, optimizer, scaler, progress, device):
+def save_last(run, log, optimizer, scaler, progress):
     """Writes last.pt; called on all processes at once, since each has a random state of its own."""
-    states, log = machine.gather(machine.random_state(device)), folder / "log.jsonl"
+    states = machine.gather(machine.random_state(run.settings.device))
     if main_process():
-        data = log.read_bytes() if log.exists() else b""
-        progress.log_size, progress.log_sha256 = len(data), hashlib.sha256(data).hexdigest()
-        progress.config_sha256 = sha256_of(folder, ["config.json"])["config.json"]
-        save_state({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                    "scaler": scaler.state_dict(), "random": states,
-                    "progress": asdict(progress)}, folder / "last.pt")
+        save_state(run.contents | {
+            "weights": run.model.state_dict(), "optimizer": optimizer.state_dict(),
+            "scaler": scaler.state_dict(), "random": states, "progress": asdict(progress),
+            "log": log.path.read_text("utf-8")}, run.folder / "last.pt")
 
 
-def read_checkpoint(folder, settings):
-    """last.pt as save_checkpoint wrote it, a dict; progress is a Progress. ValueError names it."""
-    path = Path(folder) / "last.pt"
-    state = load_state(path)
-    with prefix_errors(f"{path}: "):
-        saved = typed({"model": dict, "random": list[tuple], "progress": Progress, "scaler": dict,
-                       "optimizer": {"state": dict, "param_groups": list[dict]}}, state)
-        progress = saved["progress"]
+def save_best(run):
+    """Writes best.pt: all with which a run is used."""
+    save_state(run.contents | {"weights": run.model.state_dict()}, run.folder / "best.pt")
+
+
+def read_progress(folder, saved):
+    """The Progress of what `read_saved` read of last.pt. Raises ValueError naming the file."""
+    with prefix_errors(f"{folder / 'last.pt'}: "):
+        saved |= typed({"random": list[tuple], "progress": Progress, "scaler": dict, "log": str,
+                        "optimizer": {"state": dict, "param_groups": list[dict]}}, saved)
+        progress, settings = saved["progress"], saved["settings"]
         kinds = {settings.optimizer, "sgd" if settings.recipe == "printed" else None}
         numbers = [x for x in vars(progress).values() if type(x) is int]
         if min(numbers) < 0 or progress.optimizer not in kinds:
             raise ValueError("progress: expected numbers from 0 on, and an optimizer of this run; "
                              "train again")
-        if progress.config_sha256:
-            check_files(folder, {"config.json": progress.config_sha256}, "train again")
-    return saved
+    return progress
 
 
-def load_checkpoint(folder, saved, model, optimizer, scaler, device):
-    """Takes weights, optimizer, scaler and random states of what read_checkpoint read, and empties
+def load_last(run, saved, optimizer, scaler):
+    """Takes weights, optimizer, scaler and random states of what `read_saved` read, and empties
     it. Raises ValueError naming last.pt where they are not this run's.
     """
-    path, (rank, count) = folder / "last.pt", machine.world()
-    load_weights(model, saved["model"], path)
+    path, (rank, count) = run.folder / "last.pt", machine.world()
+    load_weights(run.model, saved["weights"], path)
     groups, theirs = optimizer.state_dict()["param_groups"], saved["optimizer"]["param_groups"]
     try:
         for group, other in zip(groups, theirs, strict=True):
@@ -436,7 +416,7 @@ def load_checkpoint(folder, saved, model, optimizer, scaler, device):
         optimizer.load_state_dict({"state": saved["optimizer"]["state"], "param_groups": groups})
         scaler.load_state_dict(saved["scaler"])
         if len(saved["random"]) == count:
-            machine.restore_random_state(saved["random"][rank], device)
+            machine.restore_random_state(saved["random"][rank], run.settings.device)
         else:
             print_once(f"{path} is of {len(saved['random'])} processes: dropout draws other "
                        f"numbers now")
@@ -468,24 +448,14 @@ def load_weights(model, state, path):
 
 
 class Log:
-    """log.jsonl, one event a line, of the main process. What came after a cut run's checkpoint is
-    dropped. `loss` is that of the last step written.
+    """log.jsonl, one event a line, of the main process. It begins with `kept`, so that what came
+    after a cut run's checkpoint is dropped. `loss` is that of the last step written.
     """
 
-    def __init__(self, path, progress):
-        self.path, self.waiting, self.loss, kept = Path(path), [], math.nan, b""
-        if not main_process():
-            return
-        if progress.step and self.path.exists():
-            if self.path.is_file():
-                with open(self.path, "rb") as file:
-                    kept = file.read(progress.log_size)
-            if hashlib.sha256(kept).hexdigest() != progress.log_sha256:
-                raise ValueError(f"{path}: not the log of this run, as its sha256 says; restore "
-                                 f"it, or remove it to go on without")
-        elif progress.step:
-            print_once(f"{path} is not there: a new one begins at step {progress.step + 1}")
-        write_whole(self.path, lambda temporary: temporary.write_bytes(kept))
+    def __init__(self, path, kept=""):
+        self.path, self.waiting, self.loss = Path(path), [], math.nan
+        if main_process():
+            write_whole(self.path, lambda temporary: temporary.write_text(kept, "utf-8"))
 
     def __call__(self, **event):
         if main_process():
@@ -521,11 +491,6 @@ class Log:
             self.loss = loss
         self.waiting = []
         return bool(due)
-
-
-def load_best(model, folder):
-    """Takes the best epoch's weights. Raises ValueError naming the file."""
-    load_weights(model, load_state(folder / "best.pt"), folder / "best.pt")
 
 
 def show_result(folder, result):

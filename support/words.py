@@ -1,14 +1,11 @@
 """Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
 
-import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from support.checkpoints import are_distinct, file_size, shorten
-from support.files import read_json, write_json
 
 # Axes: n words, c characters of a word
 
@@ -68,27 +65,25 @@ class Vocabulary:
             row[:len(word)] = [self._character.get(character, 1) for character in word[:width]]
         return spelled
 
-    def save(self, folder):
-        """Writes vocabulary.json. The vectors are with the model's weights."""
+    def state(self):
+        """What `from_state` makes the same one of, without the vectors, which are with the model's
+        weights.
+        """
         width = None if self.vectors is None else self.vectors.shape[1]
-        content = {"words": self.words, "characters": self.characters, "width": width}
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        write_json(Path(folder, "vocabulary.json"), content)
+        return {"words": self.words, "characters": self.characters, "width": width}
 
     @classmethod
-    def from_folder(cls, folder):
-        """What `save` wrote; vectors, if any, are zeros until a model's weights are loaded.
+    def from_state(cls, state):
+        """What `state` gave; vectors, if any, are zeros until a model's weights are loaded.
 
-        Raises ValueError naming the file where there is none, or another one.
+        Raises ValueError for something else.
         """
-        path = Path(folder, "vocabulary.json")
-        saved = read_json(path, math.inf)
-        words, characters, width = (saved.get(x, 0) for x in ("words", "characters", "width"))
+        words, characters, width = (state.get(x, 0) for x in ("words", "characters", "width"))
         sound = width is None or type(width) is int and 0 < width <= 10_000
         letters = are_distinct(characters, 1) and "" not in characters
         if not (sound and are_distinct(words) and letters):
-            raise ValueError(f"{path}: expected distinct words and characters, and a width up to "
-                             f"10,000 or null, found {shorten(saved)}; train again")
+            raise ValueError(f"vocabulary: expected distinct words and characters, and a width up "
+                             f"to 10,000 or null, found {shorten(state)}")
         return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))
 
 

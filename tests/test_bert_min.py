@@ -424,5 +424,9 @@ def test_train_and_save(tmp_path):
     for one, config in ((trained, config),
                         (roberta_tokenizer(), BertConfig.from_json(ROBERTA / "config.json"))):
         one.save(tmp_path / config.kind)
-        again = PairTokenizer.from_folder(tmp_path / config.kind, config)
-        assert again.encode(*pair) == one.encode(*pair)
+        for again in (PairTokenizer.from_folder(tmp_path / config.kind, config),
+                      PairTokenizer.from_state(one.state())):
+            assert again.encode(*pair) == one.encode(*pair)
+    for state in ({}, one.state() | {"kind": "bert"}, one.state() | {"tokenizer": "{}"}):
+        with pytest.raises(ValueError, match="^tokenizer: expected"):
+            PairTokenizer.from_state(state)

@@ -172,7 +172,7 @@ def test_two_processes_are_one(workplace, monkeypatch):
     np.testing.assert_allclose(losses("two"), losses("one"), rtol=0, atol=1e-6)
     two, one = ([e["norm"] for e in events(out) if "norm" in e] for out in ("two", "one"))
     np.testing.assert_allclose(two, one, rtol=1e-3)
-    assert_like_weights(*(loaded(f"{out}/best.pt") for out in ("one", "two")))
+    assert_like_weights(*(loaded(f"{out}/best.pt")["weights"] for out in ("one", "two")))
     assert result("two")["metrics"]["dev"] == pytest.approx(result("one")["metrics"]["dev"])
     assert_same_run("whole", "cut")  # each process has its own dropout, and goes on with it
     assert any("last.pt" in name for name in wrote) and nothing == []

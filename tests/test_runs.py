@@ -1,7 +1,6 @@
 """support/runs.py: a run's folder, and a trained model in use, from Python and by --from."""
 import csv
 import functools
-import hashlib
 import json
 import math
 import operator
@@ -23,7 +22,7 @@ from hypothesis import strategies as st
 import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import (OWN, ROOT, ChainParser, assert_same_run, at_call, beginning, command,
-                        loaded, losses, of, result, rows_of, run, run_cut, the_line, write_pairs)
+                        loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs
 from support.own import read_pairs
 from support.task import Pair, Task, pearson
@@ -75,14 +74,14 @@ def test_a_run_in_use(model, trained):
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch):
-    """Where it was made does not matter. What is explained is the layer that carries the method."""
+    """Its best.pt is enough, wherever it was made. What is explained is the layer that carries the
+    method.
+    """
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
-    path = Path("run/config.json")
-    path.write_text(path.read_text().replace('"device": "cpu"', '"device": "cuda:7"'))
-    Path("run/result.json").unlink()
     (tmp_path / "elsewhere").mkdir()
+    torch.save(put(loaded("run/best.pt"), "settings device", "cuda:7"), "elsewhere/its.pt")
     monkeypatch.chdir(tmp_path / "elsewhere")
-    found, traces = train.open_run("../run", device="cpu", precision="bf16", workers=1), {}
+    found, traces = train.open_run("its.pt", device="cpu", precision="bf16", workers=1), {}
     found.logits([("the dog", "new york")], traces)
     _, trace = found.explain("the dog", "new york")
     np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
@@ -180,52 +179,43 @@ def test_a_split_is_predicted_by_its_name(monkeypatch):
 
 def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
     """Each damage to a run, and the file that the line names. Nothing in a checkpoint is run."""
-    best = trained() / "best.pt"
-    state, sound = loaded(best), best.read_bytes()
-    ended = Path("run/result.json").rename("ended.json")  # it would say at once what is wrong
-    torch.save({name.replace("pooler", "pool"): x for name, x in state.items()}, best)
-    for harm in (lambda: None, lambda: best.write_bytes(best.read_bytes()[:1000]),
-                 lambda: torch.save({"x": Harm()}, best), best.unlink, lambda: os.mkfifo(best)):
+    best = trained(*of("dafa")) / "best.pt"
+    saved, sound, use = loaded(best), best.read_bytes(), ["--from", "run", "--predict", "test.tsv"]
+    assert result()["code"].keys() > {"train.py", "semmatch.py", "support/runs.py"}
+    weights = saved["weights"]
+    for harm in [
+            *(functools.partial(torch.save, content, best) for content in (
+                weights, {"x": Harm()}, saved | {"tfidf": {"df": 3}}, saved | {"tokenizer": {}},
+                saved | {"weights": weights | {"classifier.bias": torch.tensor([1, math.nan])}},
+                saved | {"weights": {name.replace("pooler", "pool"): x
+                                     for name, x in weights.items()}})),
+            lambda: best.write_bytes(best.read_bytes()[:1000]),
+            lambda: best.write_bytes(sound.replace(b"the", b"thy")),  # its CRC is another one
+            best.unlink, lambda: os.mkfifo(best)]:
         harm()
-        assert command("--from", "run", "--predict", "test.tsv") == 2
+        assert command(*use) == 2
         the_line(capsys, "run/best.pt")
     assert not Path("harm").exists()
     best.unlink()
+    for place, value in [("settings colour", "red"), ("task positive", "2"), ("task metrics", ()),
+                         ("encoder kind", 3), ("tokenizer kind", "gpt")]:
+        best.write_bytes(sound)
+        torch.save(put(loaded(best), place, value), best)
+        assert command(*use) == 2, place
+        the_line(capsys, f"run/best.pt {place.split()[0]}")
     best.write_bytes(sound)
-    ended.rename("run/result.json")
-    for name, place, value in [
-            ("result", "best_epoch", 9), ("result", "metrics dev accuracy", 1.5),
-            ("result", "influence", {"metric": "f1", "score": 1, "added": {}, "changes": {"x": 3}}),
-            ("config", "settings colour", "red"), ("config", "task positive", "2")]:
-        path = Path(f"run/{name}.json")
+    for place, value in [
+            ("best_epoch", 9), ("metrics dev accuracy", 1.5),
+            ("influence", {"metric": "f1", "score": 1, "added": {}, "changes": {"x": 3}})]:
+        path = Path("run/result.json")
         before = path.read_text()
         path.write_text(json.dumps(put(json.loads(before), place, value)))
-        assert command("--from", "run", "--predict", "test.tsv") == 2
+        assert command("--from", "run") == 2
         the_line(capsys, path.name)
         path.write_text(before)
     Path("run/result.json").unlink()
     assert command("--from", "run") == 2
     the_line(capsys, "run/result.json")
-
-
-def test_a_run_knows_its_files(trained, capsys):
-    """Another one in a file's place is refused though it is sound; so are weights of no number."""
-    trained(*of("dafa"))
-    found, use = result(), ["--from", "run", "--predict", "test.tsv"]
-    assert found["code"].keys() > {"train.py", "semmatch.py", "support/runs.py"}
-    for name in ("best.pt", "words.json", "encoder/config.json", "encoder/vocab.txt"):
-        path = Path("run", name)
-        before = path.read_bytes()
-        assert found["sha256"][name] == hashlib.sha256(before).hexdigest()
-        path.write_bytes(before.replace(b"the\n", b"then\n") if "vocab" in name else before + b"\n")
-        assert command(*use) == 2
-        the_line(capsys, f"run/{name} sha256")
-        path.write_bytes(before)
-    weights = loaded("run/best.pt")
-    torch.save(weights | {"classifier.bias": torch.tensor([1, math.nan])}, "run/best.pt")
-    Path("run/result.json").unlink()  # as while it trains
-    assert command(*use) == 2
-    the_line(capsys, "run/best.pt classifier.bias")
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
@@ -234,10 +224,8 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
     for name in ("train.tsv", "dev.tsv"):
         text = Path(name).read_text()
         Path(name).write_text(text + "a\tb\t1\n")
-        for last in ("cut/last.pt", "cut/later.pt"):  # nor before anything was saved
-            assert command("--resume", "cut") == 2
-            the_line(capsys, f"{name} sha256")
-            Path(last).rename({"cut/last.pt": "cut/later.pt"}.get(last, "cut/last.pt"))
+        assert command("--resume", "cut") == 2
+        the_line(capsys, f"{name} sha256")
         Path(name).write_text(text)
     real = train.load_pairs
     for split in ("train", "dev"):
@@ -258,23 +246,16 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
         assert command("--resume", "cut") == 2, place
         the_line(capsys, "cut/last.pt")
         last.write_bytes(sound)
-    config = Path("cut/config.json").read_text()
-    Path("cut/config.json").write_text(config.replace('"batch_size": 8', '"batch_size": 4'))
-    assert command("--resume", "cut") == 2
-    the_line(capsys, "cut/config.json sha256")
-    Path("cut/config.json").write_text(config)
     log = Path("cut/log.jsonl").read_text()
-    Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1'))
-    assert command("--resume", "cut") == 2
-    the_line(capsys, "cut/log.jsonl")
-    Path("cut/log.jsonl").write_text(log + '{"step": 5, "lo')
+    Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
     assert command("--resume", "cut") == 0
     assert_same_run(trained_once(), "cut")
     Path("cut").rename("whole")
     run_cut(monkeypatch, [])
-    Path("cut/log.jsonl").unlink()
+    for name in ("log.jsonl", "config.json"):
+        Path("cut", name).unlink()  # those are for people
     assert command("--resume", "cut") == 0
-    assert "a new one begins at step 5" in capsys.readouterr().out and len(losses("cut")) == 2
+    assert_same_run("whole", "cut")
 
 
 def test_a_lock_that_another_process_made_anew(monkeypatch):
@@ -288,7 +269,7 @@ def test_a_lock_that_another_process_made_anew(monkeypatch):
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
-    """A signal says how to go on; what was not begun leaves nothing."""
+    """A signal says how to go on."""
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
         assert run() == 130
@@ -298,7 +279,7 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
         with monkeypatch.context() as patch:
             at_call(patch, torch.nn.utils, "clip_grad_norm_", 1, action)
             assert run(out="early") == 130
-        assert "--resume early begins again: nothing" in capsys.readouterr().err
+        assert "--resume early goes on" in capsys.readouterr().err
         assert not Path("early/.lock").exists()
         shutil.rmtree("early")
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -318,33 +299,33 @@ def readers(workplace, monkeypatch, trained_once):
     """dict file of the run "cut" -> (its bytes, what reads it, what that gives)."""
     run_cut(monkeypatch, [])
     folder, (chosen, _, model, new) = Path("cut"), beginning()
-    ended = json.loads((trained_once() / "result.json").read_text())
-    (folder / "result.json").write_text(json.dumps(ended | {"sha256": None}))
+    (folder / "result.json").write_bytes((trained_once() / "result.json").read_bytes())
     optimizer = train.make_optimizer("adamw", model, set(new), chosen)
     scaler = machine.loss_scaler("cpu", "fp32")
 
     def last():
-        saved = runs.read_checkpoint(folder, chosen)
-        progress = vars(saved["progress"])
-        runs.load_checkpoint(folder, saved, model, optimizer, scaler, "cpu")
-        return progress, [x.tolist() for x in model.parameters()]
+        saved = runs.read_saved(folder / "last.pt", train.Settings)
+        progress, log = vars(runs.read_progress(folder, saved)), saved["log"]
+        runs.load_last(train.Run(chosen, folder, saved["task"], model, None, {}), saved, optimizer,
+                       scaler)
+        return progress, log, [x.tolist() for x in model.parameters()]
 
-    found = {"config.json": lambda: runs.read_config(folder, train.Settings), "last.pt": last,
+    found = {"last.pt": last, "best.pt": lambda: train.open_run("cut").predict([("dog", "cat")]),
              "result.json": lambda: runs.show_result(folder, runs.read_result(folder)),
              "log.jsonl": lambda: runs.read_log(folder / "log.jsonl")}
     return {name: ((folder / name).read_bytes(), read, read()) for name, read in found.items()}
 
 
 @settings(many, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["config.json", "result.json", "log.jsonl", "last.pt"]), damage,
+@given(st.sampled_from(["best.pt", "result.json", "log.jsonl", "last.pt"]), damage,
        st.none() | st.integers(0, 30))
 def test_damaged_files_of_a_run(readers, name, changes, member):
     """The same weights, or values of declared types, or one line."""
     path, (sound, read, before) = Path("cut", name), readers[name]
-    inside = name == "last.pt" and member is not None
+    inside = name.endswith(".pt") and member is not None
     path.write_bytes(damaged_zip(sound, member, changes) if inside else damaged(sound, changes))
     found = read_or_refuse(read, "cut")
-    assert found in (None, before) or inside or name != "last.pt"
+    assert found in (None, before) or inside or not name.endswith(".pt")
 
 
 @pytest.mark.parametrize("kind, args", [
@@ -365,7 +346,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
     capsys.readouterr()
     for use in (["--predict", "test.tsv"], ["--test"], []):
         assert command("--from", "run", *use) == 2
-        the_line(capsys, "mine.py:Mine config.json no code")
+        the_line(capsys, "mine.py:Mine best.pt no code")
     assert command("--resume", "run") == 2
     the_line(capsys, "mine.py:Mine no code")
     with pytest.raises(ValueError, match="no code"):
@@ -406,12 +387,12 @@ def test_a_run_in_use_is_in_evaluation_mode(trained):
 
 
 def test_two_equal_runs_have_equal_files():
-    """In two processes with other seeds of Python's hashes; config.json has their folders' names.
-    """
-    line = [sys.executable, ROOT / "train.py", *"--limit 40 --epochs 1 --out".split()]
-    both = [subprocess.Popen([*line, seed], stdout=subprocess.DEVNULL,
-                             env=os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"})
-            for seed in "12"]
+    """In two processes with other seeds of Python's hashes."""
+    line, both = [sys.executable, ROOT / "train.py", *"--limit 40 --epochs 1 --out run".split()], []
+    for seed in "12":
+        Path(seed).mkdir()
+        given = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"}
+        both.append(subprocess.Popen(line, stdout=subprocess.DEVNULL, env=given, cwd=seed))
     assert [process.wait() for process in both] == [0, 0]
-    for name in ("best.pt", "words.json", "log.jsonl", "curves.svg", "encoder/vocab.txt"):
-        assert Path("1", name).read_bytes() == Path("2", name).read_bytes(), name
+    for name in ("best.pt", "config.json", "log.jsonl", "curves.svg"):
+        assert Path("1/run", name).read_bytes() == Path("2/run", name).read_bytes(), name

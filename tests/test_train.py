@@ -88,7 +88,7 @@ WRONG = [
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
     ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
     ("--set SCORES=true", "SCORES --train-file"),
-    ("--resume nowhere", "nowhere config.json"), ("--predict test.tsv", "--predict --from"),
+    ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --test --lr 1", "--lr training"), ("--model random:Random", "--model Random"),
     ("--max-length 1000000", "--max-length 100001")]
 
@@ -241,7 +241,7 @@ def test_the_loop_is_plain_training(model):
     rates = [log_rate * train.rate(k, 6, 0.3, schedule) for k in range(6)]
     assert [e["lr"] for e in steps] == pytest.approx(rates)
     assert [e["mean_loss"] for e in events() if "mean_loss" in e] == pytest.approx(dev, rel=1e-4)
-    assert_like_weights(loaded("run/best.pt"), weights[result()["best_epoch"] - 1])
+    assert_like_weights(loaded("run/best.pt")["weights"], weights[result()["best_epoch"] - 1])
 
 
 @pytest.mark.parametrize("model, args", [
@@ -251,7 +251,7 @@ def test_parts_and_workers_change_nothing(model, args, trained_once):
     one = trained_once(*loop_of(model, "--epochs", "1"))
     assert run(*loop_of(model, "--epochs", "1"), *args.split()) == 0
     assert losses(one) == pytest.approx(losses(), abs=1e-5)
-    assert_like_weights(loaded(one / "best.pt"), loaded("run/best.pt"))
+    assert_like_weights(*(loaded(out / "best.pt")["weights"] for out in (one, Path("run"))))
 
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
@@ -261,18 +261,18 @@ def test_half_precision_on_cpu(model, precision, trained_once):
     one, other = (trained_once(*args, "--precision", name) for name in ("fp32", precision))
     assert result(other)["settings"]["precision"] == precision and losses(one) != losses(other)
     np.testing.assert_allclose(losses(one), losses(other), atol=0.05)
-    assert {value.dtype for value in loaded(other / "best.pt").values()} == {torch.float32}
+    assert {x.dtype for x in loaded(other / "best.pt")["weights"].values()} == {torch.float32}
 
 
 def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
     """fp16's gradients overflow; a resumed run knows the scale."""
-    real, seen = runs.save_checkpoint, []
+    real, seen = runs.save_last, []
 
-    def save(folder, model, optimizer, scaler, progress, device):
-        seen.append((scaler.get_scale(), next(model.parameters()).clone()))
-        real(folder, model, optimizer, scaler, progress, device)
+    def save(made, log, optimizer, scaler, progress):
+        seen.append((scaler.get_scale(), next(made.model.parameters()).clone()))
+        real(made, log, optimizer, scaler, progress)
 
-    monkeypatch.setattr(runs, "save_checkpoint", save)
+    monkeypatch.setattr(runs, "save_last", save)
     monkeypatch.setattr(train, "SAVE_SECONDS", -1)
     monkeypatch.setattr(train, "LOOK", 1)
     large = functools.partial(torch.amp.GradScaler, "cpu", 2.0 ** 20)
@@ -280,8 +280,8 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
     start = next(beginning()[2].parameters()).clone()
     assert run("--precision", "fp16") == 0
     scales = [scale for scale, _ in seen]
-    assert scales[0] == 2.0 ** 19 and scales == sorted(scales, reverse=True)
-    assert torch.equal(seen[0][1], start) and not torch.equal(seen[-1][1], start)
+    assert scales[:2] == [2.0 ** 20, 2.0 ** 19] and scales == sorted(scales, reverse=True)
+    assert torch.equal(seen[1][1], start) and not torch.equal(seen[-1][1], start)
     run_cut(monkeypatch, ["--precision", "fp16"])
     assert command("--resume", "cut") == 0
     assert_same_run("run", "cut")
@@ -382,7 +382,7 @@ def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
     assert run("--epochs", "9", *of("bert", "PATIENCE=6")) == 0
     found = result()
     assert (found["best_epoch"], found["selection_split"], len(seen)) == (2, "dev", 5)
-    assert equal(loaded("run/best.pt"), seen[1]) and equal(seen[4], seen[1])
+    assert equal(loaded("run/best.pt")["weights"], seen[1]) and equal(seen[4], seen[1])
     assert not equal(seen[3], seen[1]) and found["metrics"]["dev"]["accuracy"] == 0.1
     judged(monkeypatch, [0.1, 0.2, 0.3, 0.4, 0.5, 0.0], [0.9, 0.5, 0.6, 0.5, 0.7, 0.0])
     args = ["--epochs", "9", *of("bert", "PATIENCE=7")]
@@ -421,7 +421,7 @@ def test_a_loss_or_gradient_that_is_not_finite_ends_the_run(monkeypatch, capsys)
         patch.setattr(train, "loss_sum", loss_sum)
         assert run() == 2
     the_line(capsys, "nan step 5 --lr")
-    assert all(value.isfinite().all() for value in loaded("run/last.pt")["model"].values())
+    assert all(value.isfinite().all() for value in loaded("run/last.pt")["weights"].values())
     monkeypatch.setattr(*CLIP, lambda *args: torch.tensor(math.inf))
     assert run(out="other") == 2
     the_line(capsys, "inf step 1 --lr")
@@ -482,7 +482,7 @@ def test_vectors_of_a_file(monkeypatch, capsys):
     args = [*of("drrnet"), "--glove", "glove.txt"]
     assert run(*args) == 0
     assert f"2 of {len(WORDS)} words (10.0 %)" in capsys.readouterr().out
-    table, found = loaded("run/best.pt")["words.weight"], train.open_run("run")
+    table, found = loaded("run/best.pt")["weights"]["words.weight"], train.open_run("run")
     assert table[found.reader.tokenizer.ids(["Seattle"])].tolist() == [vectors["seattle"]]
     run_cut(monkeypatch, args)
     Path("glove.txt").unlink()
@@ -580,7 +580,7 @@ def test_mistakes_of_an_own_class(base, body, words, capsys):
 
 PLACES = {  # what is interrupted, at which call, seconds between checkpoints
     "before the first checkpoint": (*CLIP, 2, 300), "in the first epoch": (*CLIP, 3, -1),
-    "between the log and the checkpoint": (torch, "save", 3, -1),
+    "between the log and the checkpoint": (torch, "save", 4, -1),
     "back to the first epoch": (*CLIP, 6, 300), "in the second epoch": (*CLIP, 5, -1),
     "in evaluation": (train.Run, "score", 2, 300), "after training": (train, "finish", 1, 300)}
 
@@ -626,7 +626,7 @@ real, calls = torch.save, []
 
 def save(state, file):
     calls.append(file)
-    if len(calls) == 7:  # in the second epoch
+    if len(calls) == 8:  # in the second epoch
         file.write(b"half of it")
         file.flush()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -23,7 +23,7 @@ def test_a_run_is_shipped_in_half_precision(trained):
     for path in sorted(made.rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     found = train.open_run("shipped")
-    assert {x.dtype for x in loaded("shipped/best.pt").values()} == {torch.float16}
+    assert {x.dtype for x in loaded("shipped/best.pt")["weights"].values()} == {torch.float16}
     for x, y in zip(found.predict(pairs), before):
         assert x.probabilities == pytest.approx(y.probabilities, abs=0.01)
     dev = load_pairs(found.settings)[1]["dev"]
