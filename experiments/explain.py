@@ -19,6 +19,7 @@ import hashlib
 import inspect
 import re
 import sys
+import textwrap
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import groupby
@@ -135,7 +136,7 @@ def equation(function):
     """
     first, *rest = inspect.getdoc(function).split("\n\n")
     cited = re.search(r"[\w-]+ Eqs?\. .*?(?=, \(| In DAFA's letters:|\Z)", first, re.S)[0]
-    lines = rest[0].splitlines() if rest[0].startswith("  ") else []
+    lines = textwrap.dedent(rest[0]).splitlines() if rest[0].startswith("  ") else []
     departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
     return draw.formula(" ".join(cited.split()), lines, departs[1] if departs else "")
 
