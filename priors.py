@@ -76,9 +76,12 @@ class TfIdf:
         try:
             loaded.N = int(state["sentences"])
             loaded.df.update({str(word): int(count) for word, count in state["df"].items()})
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise ValueError(f"tf-idf: expected what TfIdf.state gives, found: "
-                             f"{type(problem).__name__} {problem}") from None
+            sound = all(0 <= count <= loaded.N for count in (0, *loaded.df.values()))
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise ValueError("tf-idf: expected what TfIdf.state gives, a number of sentences and "
+                             "in how many of them each word is")
         return loaded
 
 

@@ -60,21 +60,21 @@ def new_reader(settings, task, splits):
     return reader, config, arrays
 
 
-def saved_reader(settings, saved):
-    """Reads pairs as the run does that `runs.read_saved` read. -> (batches.Reader, BertConfig or
-    None)
+def saved_model(settings, saved):
+    """The model of a run that `runs.read_saved` read, without its weights, and what reads its
+    pairs. -> (model, batches.Reader)
     """
     reader, config = make_reader(settings, saved["task"]), None
     if settings.method.PRIOR == "dependency":
-        reader.tfidf = priors.TfIdf.from_state(saved["tfidf"])
+        reader.tfidf = priors.TfIdf.from_state(saved.get("tfidf"))
     if settings.bert == "none":
         reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
     else:
-        config = runs.typed(BertConfig, saved["encoder"], "encoder")
+        config = runs.typed(BertConfig, saved.get("encoder"), "encoder")
         reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
         refuse(reader.tokenizer.vocab_size > config.vocab_size, f"the tokenizer has "
                f"{reader.tokenizer.vocab_size} pieces, the encoder {config.vocab_size}")
-    return reader, config
+    return build_model(settings, saved["task"], reader, config)[0], reader
 
 
 def make_reader(settings, task):

@@ -21,7 +21,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -30,7 +30,7 @@ from tqdm import tqdm
 import batches
 from bert_min import SelfAttention, check_options
 from run import (Run, build_model, describe, finish, judge_epoch, new_reader, predict_file,
-                 saved_reader, score_test, start_at_mean)
+                 saved_model, score_test, start_at_mean)
 from support import machine, runs, tasks
 from support.files import BERTS, write_json
 from support.machine import main_process, print_once
@@ -374,17 +374,18 @@ def set_up(settings, folder, progress, saved):
         seen = {name: splits[name] for name in seen_in_training(splits)}
         if saved:
             runs.check_pairs(saved["pairs"], seen)
-            reader, config = saved_reader(settings, saved)
+            with prefix_errors(f"{folder / 'last.pt'}: "):
+                model, reader = saved_model(settings, saved)
             reader.look_at([pair for pairs in seen.values() for pair in pairs])
-            model, _ = build_model(settings, task, reader, config)
-            new = saved["new_parameters"]
+            new, encoder = saved["new_parameters"], saved.get("encoder")
         else:
             reader, config, arrays = new_reader(settings, task, splits)
             model, new = build_model(settings, task, reader, config, arrays)
+            encoder = config and asdict(config)
             if task.regression:
                 start_at_mean(model, splits["train"])
         examples = {name: reader.examples(pairs) for name, pairs in seen.items()}
-    contents = runs.describe_run(settings, task, new, reader, config, seen)
+    contents = runs.describe_run(settings, task, new, reader, encoder, seen)
     if main_process() and not saved:
         write_json(folder / "config.json", {name: contents[name] for name in (
             "settings", "task", "new_parameters")})
@@ -418,10 +419,9 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
         changes = {"parses": None, "parser": None if callable(parser) else parser} | changes
     settings = runs.typed(Settings, vars(saved["settings"]) | changes).complete()
     with prefix_errors(f"{path}: "):
-        reader, encoder = saved_reader(settings, saved)
+        network, reader = saved_model(settings, saved)
     if callable(parser):
         reader.parser = parser
-    network, _ = build_model(settings, saved["task"], reader, encoder)
     runs.load_weights(network, saved.pop("weights"), path)
     return Run(settings, path.parent, saved["task"], network.to(settings.device).eval(), reader,
                saved)

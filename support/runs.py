@@ -134,14 +134,14 @@ def describe_run(settings, task, new, reader, encoder, splits):
     """What a run is beside its weights, a dict of plain values; `read_saved` reads it.
 
     Args: settings: a dataclass. new: names of the parameters that are new. reader: a
-        batches.Reader. encoder: a BertConfig, or None. splits: dict split -> list of Pair, those
-        that training reads.
+        batches.Reader. encoder: a BertConfig as a dict, or None. splits: dict split -> list of
+        Pair, those that training reads.
     """
     files = filter(None, (settings.train_file, settings.dev_file, settings.parses))
     own = {name: sum_of_source(getattr(settings, name)) for name in ("model", "parser")}
     return reader.state() | {
         "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
-        "encoder": encoder and asdict(encoder), "own": own,
+        "encoder": encoder, "own": own,
         "parser": getattr(reader.parser, "fingerprint", None),
         "files": sha256_of(files), "pairs": sha256_of_pairs(splits)}
 

@@ -135,7 +135,8 @@ def test_tf_idf_is_saved_and_loaded():
     again = TfIdf.from_state(tf.state())
     assert (again.N, again.df) == (tf.N, tf.df)
     assert (tf.N, tf.df) == (4, {"the": 3, "cat": 1, "strasse": 1, "\ud83d": 1})
-    for state in (None, [], {}, {"sentences": 3, "df": [1]}, {"sentences": 3, "df": {"a": "x"}}):
+    for state in (None, [], {}, {"sentences": 3, "df": [1]}, {"sentences": 3, "df": {"a": "x"}},
+                  {"sentences": 3, "df": {"a": 4}}, {"sentences": -1, "df": {}}):
         with pytest.raises(ValueError, match="^tf-idf: expected [^\\n]*$"):
             TfIdf.from_state(state)
 
