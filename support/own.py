@@ -12,6 +12,7 @@ from support.tasks import SOURCES
 SENTENCES = "sentence1", "sentence2", "label"
 NO_SENTENCE = re.compile(r"|(.*[ _#-])?([gu]u?|pair|q)?(id|idx|index)\d*|split|genre", re.I)
 # names of other columns that published tables have
+LABELS = "score", "relatedness_score", "entailment_judgment"  # beside those of SOURCES
 
 
 def read_own(path, columns=(), need_label=True, likely=()):
@@ -52,7 +53,7 @@ def find_sentences(path, rows, need_label):
         return SENTENCES
     known = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
     pairs = [pair for pair in dict.fromkeys(x[:2] for x in known) if {*pair} <= {*names}]
-    labels = [x for x in names if x in {"score", "relatedness_score", *(x[2] for x in known)}]
+    labels = [x for x in names if x in {*LABELS, *(x[2] for x in known)}]
     cells = {x: ["".join(row[i:i + 1]) for _, row in rows[1:100]] for i, x in enumerate(names)}
     others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)
               and not (cells[x] and all(map(is_number, cells[x])))]
@@ -68,9 +69,8 @@ def find_sentences(path, rows, need_label):
     option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
     offered = need_label and label and two[1:] and len(option) < 200
     raise ValueError(f"{path}:{rows[0][0]}: expected a header with sentence1, sentence2, label, or "
-                     f"label and two others (parted by commas in .csv, else by tabs), found "
-                     f"{join_names(names)}; write one above them if they are a pair, else rename "
-                     f"them{option if offered else ''}")
+                     f"label and two others, found {join_names(names)}; write one above them if "
+                     f"they are a pair, else rename them{option if offered else ''}")
 
 
 def read_pairs(path, labels=None, need_label=True, columns=()):

@@ -66,6 +66,10 @@ def split_own(path):
     Raises: ValueError for a file that is quoted in part.
     """
     plain = list(split_rows(path))
+    header = plain[0][1] if plain else []
+    if len(header) == 1 and re.search(r"[\t,;|]", header[0]):
+        raise ValueError(f"{path}:{plain[0][0]}: commas part the columns of a .csv, tabs those of "
+                         f"all else, found {shorten(header[0])}; name it, or save it, so")
     if is_csv(path) or not plain:
         return plain
     with contextlib.suppress(ValueError):

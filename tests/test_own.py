@@ -53,6 +53,9 @@ def test_round_trips(tmp_path_factory, rows, end, mark):
     ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*each of .* once"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\na,b,1\na,"b,1\n', ":3: not valid csv"),
+    ("a.tsv", GOOD.replace("\t", ","), ":1: commas part .*found 'sentence1,sentence2,label"),
+    ("a.csv", GOOD, ":1: commas part "), ("a.txt", GOOD.replace("\t", ";"), ":1: commas part "),
+    ("a.tsv", '"sentence1","sentence2","label"\n"a","b","1"\n', ":1: commas part "),
     ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ':3: .* quotes of csv.*"d ""e"""'),
     ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.json", "{}", ": expected a name"),
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8"),
@@ -91,6 +94,7 @@ def test_columns_of_own_files(tmp_path, header, taken):
 @pytest.mark.parametrize("header, meant", [
     ("id,question,label,answer,note", "question,answer,label"), ("id,text,label", "id,text,label"),
     ("sentence_A,sentence_B,entailment_label,relatedness_score", "{0},{1},{2}"),
+    ("sentence_A,sentence_B,relatedness_score,entailment_judgment", "{0},{1},{2}"),
     ("qid,question,reply,same", "question,reply,same"), ("#1 ID,#2 ID,label", "'{0},{1},{2}'"),
     ("question1,question2,is_duplicate,label", "{0},{1},{2}"), ("a,b", None), ("a", None),
     ("a,label", None)])
