@@ -1,8 +1,8 @@
 """Train, evaluate and use sentence-pair models: `python train.py --task mrpc --model dafa`.
 
-One flat loop (`train_model`), read from top to bottom: order, batch, forward, loss, backward, clip,
-rate, step, log; then save, evaluate, keep the best. The best epoch is chosen on dev; test is read
-when `--test` asks for it. A run folder holds
+One flat loop (`train_model`, `train_epoch`), read from top to bottom: order, batch, forward, loss,
+backward, clip, rate, step, log; then save, evaluate, keep the best. The best epoch is chosen on
+dev; test is read when `--test` asks for it. A run folder holds
 
     best.pt       the best epoch: all with which the run is used, from anywhere
     last.pt       all that --resume needs, until the run is finished
@@ -300,45 +300,10 @@ def train_model(settings, folder, saved=None):
     forward = machine.share_gradients(model, settings.device)
     forward = torch.compile(forward, dynamic=True) if settings.compile else forward
     steps = math.ceil(len(train_set.pairs) / settings.batch_size)
-    saved_at = time.monotonic()
     describe(run, examples, settings.epochs * steps)
 
     while not progress.finished(settings.epochs, settings.patience, steps):
-        model.train()
-        order = batches.training_batches(train_set.lengths, settings.batch_size,
-                                         f"{settings.seed} {progress.epoch}", run.task.block)
-        order = order[progress.step - progress.epoch * steps:]
-        shares = [machine.cut_batch(batch, settings.accumulate) for batch in order]
-        loader = iter(train_set.loader([part for share in shares for part in share],
-                                       pinned=settings.device.startswith("cuda")))
-        bar = tqdm(zip(order, shares), f"epoch {progress.epoch + 1}/{settings.epochs}",
-                   total=steps, initial=steps - len(order), leave=False,
-                   disable=None if main_process() else True)
-        for batch, share in bar:
-            begun = time.perf_counter()
-            loss = add_gradients(run, forward, scaler, loader, len(share), len(batch),
-                                 class_weights)
-            scaler.unscale_(optimizer)
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            overflow = scaler.is_enabled() and scaler.get_scale() > 1  # may be one: a skipped step
-            highest = set_rates(optimizer, settings, progress.step, settings.epochs * steps)
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-            progress.step += 1
-            progress.pairs += len(batch)
-            log.add_step(progress.step, loss, norm, highest, overflow)
-            due = False
-            if progress.step % LOOK == 0 or progress.step % steps == 0:
-                due = log.write_steps(main_process() and time.monotonic() - saved_at > SAVE_SECONDS)
-                bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
-            progress.train_seconds += time.perf_counter() - begun
-            if due:
-                runs.save_last(run, log, optimizer, scaler, progress)
-                saved_at = time.monotonic()
-        del loader  # and with it its workers
-        runs.save_last(run, log, optimizer, scaler, progress)
-
+        train_epoch(run, train_set, forward, optimizer, scaler, class_weights, log, progress)
         judge_epoch(run, examples[run.task.selection], progress, log)
         flat = progress.step - progress.best_step >= SGD_AFTER and progress.optimizer != "sgd"
         if settings.recipe == "printed" and flat:
@@ -347,6 +312,45 @@ def train_model(settings, folder, saved=None):
             print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at "
                        f"{SGD_RATE:g}")
     return finish(run, examples, progress)
+
+
+def train_epoch(run, train_set, forward, optimizer, scaler, class_weights, log, progress):
+    """Steps over all training pairs, or over those that a cut-off epoch has left; then last.pt."""
+    settings, saved_at = run.settings, time.monotonic()
+    steps = math.ceil(len(train_set.pairs) / settings.batch_size)
+    run.model.train()
+    order = batches.training_batches(train_set.lengths, settings.batch_size,
+                                     f"{settings.seed} {progress.epoch}", run.task.block)
+    order = order[progress.step - progress.epoch * steps:]
+    shares = [machine.cut_batch(batch, settings.accumulate) for batch in order]
+    loader = iter(train_set.loader([part for share in shares for part in share],
+                                   pinned=settings.device.startswith("cuda")))
+    bar = tqdm(zip(order, shares), f"epoch {progress.epoch + 1}/{settings.epochs}",
+               total=steps, initial=steps - len(order), leave=False,
+               disable=None if main_process() else True)
+    for batch, share in bar:
+        begun = time.perf_counter()
+        loss = add_gradients(run, forward, scaler, loader, len(share), len(batch), class_weights)
+        scaler.unscale_(optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.clip)
+        overflow = scaler.is_enabled() and scaler.get_scale() > 1  # may be one: a skipped step
+        highest = set_rates(optimizer, settings, progress.step, settings.epochs * steps)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        progress.step += 1
+        progress.pairs += len(batch)
+        log.add_step(progress.step, loss, norm, highest, overflow)
+        due = False
+        if progress.step % LOOK == 0 or progress.step % steps == 0:
+            due = log.write_steps(main_process() and time.monotonic() - saved_at > SAVE_SECONDS)
+            bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
+        progress.train_seconds += time.perf_counter() - begun
+        if due:
+            runs.save_last(run, log, optimizer, scaler, progress)
+            saved_at = time.monotonic()
+    del loader  # and with it its workers
+    runs.save_last(run, log, optimizer, scaler, progress)
 
 
 def add_gradients(run, forward, scaler, loader, parts, batch_size, class_weights):

@@ -361,8 +361,8 @@ def server(run, port, beside=None):
     return HTTPServer(("127.0.0.1", port), Door)
 
 
-def main(argv=None):
-    """The command. Raises ValueError or OSError for a user's mistake."""
+def command_line():
+    """The options, those with which a run is opened among them."""
     arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
                           "the prediction, and a page, HTML, in the run's folder.", "RUN [A B]")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
@@ -376,7 +376,12 @@ def main(argv=None):
     arguments.add_argument("--printed", metavar="N,M",
                            help="show what it sees with these equations as typeset beside it")
     add_run_options(arguments)
-    given = arguments.parse(argv)
+    return arguments
+
+
+def main(argv=None):
+    """The command. Raises ValueError or OSError for a user's mistake."""
+    given = command_line().parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)
     other, printed = given.pop("beside", None), given.pop("printed", None)
