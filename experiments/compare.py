@@ -1,6 +1,7 @@
 """Several settings and seeds through the loop, and their table: `python -m experiments.compare`.
 
     --vary model bert dafa --vary task mrpc rte --seeds 5     every combination, five runs of each
+    --vary model bert "dafa --layers all"     a value may have options of its own behind it
     --resume FOLDER [--test]                  goes on where a group of runs was cut off, or takes
                                               runs off a process that is at it, side by side
     --show FOLDER                             its table again, or a line for each run below FOLDER
@@ -11,12 +12,15 @@ has its own recipe, and what belongs to a method, such as --layers, goes to the 
 
 A group's folder holds the folder of each run, which train.py can use, comparison.svg, and
 comparison.json, the group: vary and runs, see experiments.report; seeds; shared, what all runs
-were given; test, whether test was scored.
+were given; test, whether test was scored; done, what came out of each finished run. A run that is
+done is not trained again, so that comparison.json alone goes on in another folder.
 """
 import contextlib
+import hashlib
 import itertools
 import math
 import os
+import shlex
 import sys
 import time
 from dataclasses import fields, replace
@@ -59,13 +63,33 @@ def read_vary(given, shared, parser):
         if name in shared or name in (other for other, *_ in vary):
             raise ValueError(f"--vary {option}: the option is given twice; name all its values "
                              f"behind one --vary")
-        values = [parser.parse([f"--{option}={text}"])[name] for text in texts]
+        values = [text if " --" in text else parser.parse([f"--{option}={text}"])[name]
+                  for text in texts]
         if not values or len(set(values)) < len(values):
             raise ValueError(f"--vary {option} {' '.join(texts)}: expected values, each once")
+        for value in values:
+            read_value(name, value)
         vary.append([name, *values])
     if "task" in [name for name, *_ in vary[:-1]]:
         raise ValueError("--vary task: name it last, so that each task has a column of its own")
     return vary
+
+
+def read_value(name, value):
+    """dict setting -> value, of one value behind --vary: itself, and the options behind it.
+
+    Raises ValueError for a mistake.
+    """
+    if not isinstance(value, str) or " --" not in value:
+        return {name: value}
+    with prefix_errors(f"--vary {name} {value!r}: "):
+        parser = Arguments("", "")
+        parser.add_settings(train.Settings, train.GROUPS)
+        first, *options = shlex.split(value)
+        found = parser.parse([f"--{name.replace('_', '-')}={first}", *options])
+        if group_wide := found.keys() & {"out", "seed", "task", "train_file"} - {name}:
+            raise ValueError(f"--{min(group_wide).replace('_', '-')} holds for the whole group")
+    return found
 
 
 def new_group(given, parser):
@@ -86,7 +110,7 @@ def new_group(given, parser):
     name = "-".join(["compare", *(name for name, *_ in vary)])
     folder = machine.from_main_process(lambda: runs.new_folder(out, name))
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
-                    "test": test, "runs": []}
+                    "test": test, "runs": [], "done": {}}
 
 
 def saved_group(folder, given):
@@ -106,13 +130,16 @@ def saved_group(folder, given):
         if unknown := group["shared"].keys() - known.keys():
             raise ValueError(f"shared: {join_names(sorted(unknown))} is no setting of this code")
         runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
-    codes = [x for name, *values in group["vary"] for x in values if name in ("model", "parser")]
-    codes = map(str, [*codes, *(group["shared"].get(name) for name in ("model", "parser"))])
-    if unsaid := {code for code in codes if ":" in code} - set(own):
+    said = [read_value(name, x) for name, *values in group["vary"] for x in values]
+    codes = {one.get(name) for one in [*said, group["shared"]] for name in ("model", "parser")}
+    if unsaid := {code for code in codes if ":" in str(code)} - set(own):
         raise ValueError(f"--resume {folder}: it names code of somebody's own, and a folder "
                          f"alone runs no code; if you know the files, add --own "
                          f"{' '.join(sorted(unsaid))}")
     group["test"] = given.pop("test", group["test"])
+    if group["test"]:
+        group["done"] = {name: x for name, x in group["done"].items()
+                         if any(split.startswith("test") for split in x["metrics"])}
     return Path(folder), group
 
 
@@ -123,7 +150,9 @@ def group_file(place):
 
 SCORE = {"mean": float, "std": float, "values": list[float]}
 CHANGE = {"mean": float, "low": float | None, "high": float | None, "values": list[float]}
-GROUP = {"vary": list[list], "runs": list[{
+DONE = {"task": str, "seed": int, "best_epoch": int, "selection_split": str, "code": str,
+        "metrics": dict[str, dict[str, float]]}
+GROUP = {"vary": list[list], "done": dict[str, DONE] | None, "runs": list[{
     "values": dict, "selection_split": str, "seeds": list[int],
     "metrics": dict[str, dict[str, SCORE]], "difference": dict[str, dict[str, CHANGE]]}]}
 
@@ -133,6 +162,10 @@ def read_group(path):
     content = read_json(path)
     with prefix_errors(f"{path}: "):
         group = runs.typed(GROUP, content)
+        group["done"] = group.get("done") or {}  # files of before have none
+        for name, done in group["done"].items():
+            if done.get("influence"):
+                runs.typed(runs.INFLUENCE, done["influence"], f"done.{name}.influence")
         if not group["vary"] or any(len(values) < 2 for values in group["vary"]):
             raise ValueError("vary: expected settings, each with its values")
         names = {str(name) for name, *_ in group["vary"]}
@@ -144,12 +177,14 @@ def read_group(path):
 def plan(vary, shared):
     """[(dict setting -> value, Settings)] of every combination, the last one's values fastest."""
     names, found = [name for name, *_ in vary], []
-    models = dict(zip(names, (values for _, *values in vary))).get("model")
-    models = models or [shared.get("model", train.Settings.model)]
+    models = [read_value(name, x)[name] for name, *values in vary for x in values
+              if name == "model"] or [shared.get("model", train.Settings.model)]
     taken = share_out(models, shared)
     for combination in itertools.product(*(values for _, *values in vary)):
-        values = dict(zip(names, combination))
-        given = taken[values.get("model", models[0])] | values
+        values, own = dict(zip(names, combination)), {}
+        for name, value in values.items():
+            own |= read_value(name, value)
+        given = taken[own.get("model", models[0])] | own
         found.append((values, train.Settings(**given).complete()))
     return found
 
@@ -225,6 +260,8 @@ def run_group(folder, group, here):
     todo = [(one, seed) for one in variants for seed in group["seeds"]]
     for number, ((values, settings), seed) in enumerate(todo, 1):
         place = folder / name_of(values, seed)
+        if place.name in group["done"]:
+            continue
         print_once(f"\nrun {number} of {len(todo)}: {place.name}")
         with taken(place) as ours:
             if ours:
@@ -272,22 +309,33 @@ def run_one(settings, test):
 
 
 def gather_results(folder, group, variants):
-    """The group's "runs", and its file: every setting up to the first that is not finished."""
-    group["runs"], first = [], {}
+    """The group's "done", its "runs", every setting whose seeds are all done, and its file."""
+    (option, base, *_), first, group["runs"] = group["vary"][0], {}, []
     for values, _ in variants:
-        places = [folder / name_of(values, seed) for seed in group["seeds"]]
-        files = [place / "result.json" for place in places]
-        tests = [place / "test.json" for place in places if group["test"]]
-        if not all(file.exists() for file in files + tests):
-            break
-        results = [read_json(file) for file in files]
-        for result, file in zip(results, tests):
-            result["metrics"] |= read_json(file)["metrics"]
-        option, *others = values
-        compared = first.setdefault(tuple(values[name] for name in others), results)
-        tasks_differ = option == "task"  # then there is nothing to subtract
-        group["runs"].append(summarize(values, results, None if tasks_differ else compared))
+        names = [name_of(values, seed) for seed in group["seeds"]]
+        for name in names:
+            if found := read_done(folder / name, group["test"]):
+                group["done"][name] = found
+        results = [group["done"].get(name) for name in names]
+        if None in results:
+            continue
+        others = tuple(value for name, value in values.items() if name != option)
+        if values[option] == base and option != "task":  # of tasks there is nothing to subtract
+            first[others] = results
+        group["runs"].append(summarize(values, results, first.get(others)))
     write_json(folder / FILE, group)
+
+
+def read_done(folder, test):
+    """What a group keeps of a run, or None where it is not finished. test: must test be scored?"""
+    if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
+        return None
+    result = runs.read_result(folder)
+    if test:
+        result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
+    code = hashlib.sha256(repr(sorted(result["code"].items())).encode()).hexdigest()
+    kept = "task", "seed", "positive", "best_epoch", "selection_split", "metrics", "influence"
+    return {name: result.get(name) for name in kept} | {"code": code}
 
 
 # ---- Showing ------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def faked(monkeypatch):
         trained.append(settings)
         score = (len(trained) % 5) / 5
         found = {"task": settings.task, "model": settings.model, "seed": settings.seed,
-                 "best_epoch": 1, "selection_split": "dev",
+                 "best_epoch": 1, "selection_split": "dev", "settings": {"epochs": 1}, "code": {},
                  "metrics": {"dev": {"accuracy": score, "voice": 0.5}}}
         (folder / "log.jsonl").write_text("")
         write_json(folder / "result.json", found)
@@ -109,7 +109,9 @@ def test_processes_share_the_runs_of_a_group(faked, capsys):
         printed = capsys.readouterr().out
         assert re.findall("(.*)\nanother process", printed) == [
             "run 2 of 4: model=bert,seed=1"]
-        assert "0 of 2 settings" in printed and not result("group", "comparison.json")["runs"]
+        assert "1 of 2 settings" in printed
+        only, = result("group", "comparison.json")["runs"]
+        assert only["values"] == {"model": "dafa"} and not only["difference"], "bert is not there"
     assert command("--resume", "group", "--workers", "1") == 0 and len(faked) == 4
     group = result("group", "comparison.json")
     assert len(group["runs"]) == 2
@@ -132,6 +134,38 @@ def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
     assert all(s.lr == 2e-3 for s in found.values()) and found["drrnet"].bert == "none"
     for model, s in compare.plan([["model", *models]], {}):
         assert s == train.Settings(**model).complete()
+
+
+def test_a_value_may_have_options_of_its_own(faked, capsys):
+    """Its row is called by all of its words; its options go before the group's."""
+    vary = ["--vary", "model", "bert", "dafa --layers all --without fusion --lr 1e-4", "dafa"]
+    assert command(*vary, "--lr", "1e-3") == 0
+    found = [(s.model, s.layers, s.without, s.lr) for s in faked]
+    assert found == [("bert", "first", "", 1e-3), ("dafa", "all", "fusion", 1e-4),
+                     ("dafa", "first", "", 1e-3)]
+    assert "\ndafa --layers all --without fusion --lr 1e-4 " in capsys.readouterr().out
+    group = result("runs/compare-model", "comparison.json")
+    group["vary"][0].append("dafa --parser mine.py:parse")
+    write_json("runs/compare-model/comparison.json", group)
+    assert command("--resume", "runs/compare-model") == 2
+    assert "add --own mine.py:parse" in capsys.readouterr().err, "a folder names no code that runs"
+
+
+def test_the_file_of_a_group_goes_on_in_another_folder(faked):
+    """What is done is not trained again, unless test is to be scored as well."""
+    assert command("--seeds", "2", "--out", "here") == 0
+    group = result("here", "comparison.json")
+    group["vary"][0].append("dabert")
+    del group["done"]["model=dafa,seed=1"]
+    Path("there").mkdir()
+    write_json("there/comparison.json", group)
+    assert command("--resume", "there") == 0
+    assert [(s.model, s.seed) for s in faked[4:]] == [("dafa", 1), ("dabert", 0), ("dabert", 1)]
+    again = result("there", "comparison.json")
+    assert [row["values"]["model"] for row in again["runs"]] == ["bert", "dafa", "dabert"]
+    assert again["runs"][0] == group["runs"][0]
+    assert all(len(done["code"]) == 64 for done in again["done"].values())
+    assert compare.saved_group("there", {"test": True})[1]["done"] == {}
 
 
 @pytest.mark.parametrize("args, words", [
