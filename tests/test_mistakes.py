@@ -1,8 +1,9 @@
 """Each classic mistake of tutorials/exercises.py, planted in the library, makes an oracle fail.
 
 The table of docs/equations.md says which test is the oracle of a function; ORACLES does of others,
-and where that test looks at a part only. A mistake changes a function's code in place, so that all
-who imported it make it, and then one of the assertions of the oracle's test must fail.
+and where that test looks at a part only; of comparators.py the exercises do. A mistake changes a
+function's code in place, so that all who imported it make it, and then one of the assertions of the
+oracle's test must fail.
 """
 import importlib
 import itertools
@@ -36,8 +37,11 @@ MISTAKES = {f"{task.function}-{mistake.name}": (task, mistake)
             for _, task in PLANTED for mistake in task.mistakes}
 
 
-def oracles_of(function):
+def oracles_of(task):
     """The oracle tests of a function, or of the class whose method it is: "file::test"."""
+    function = task.function
+    if task.module == "comparators":
+        return [f"test_comparators.py::test_{task.equation.replace(' ', '_')}_oracle"]
     found = [ORACLES[function]] if function in ORACLES else []
     for _, _, functions, tests in equation_rows():
         if any(f"{function}.".startswith(f"{name}.") for name in functions):
@@ -66,12 +70,20 @@ def call(place, monkeypatch):
 def test_a_classic_mistake_makes_an_oracle_fail(task, mistake, monkeypatch):
     function, wrong = find(library(task.module), task.path), edited(task, mistake.edits)
     assert wrong, "one of the texts does not stand exactly once in the function"
-    oracles = oracles_of(task.function)
+    oracles = oracles_of(task)
     assert oracles, "no oracle: docs/equations.md has no row for the function"
-    monkeypatch.setattr(function, "__code__", wrong.__code__)
+    *owner, name = task.path
+    forget = getattr(function, "cache_clear", lambda: None)
+    if owner:
+        monkeypatch.setattr(find(library(task.module), owner), name, wrong)
+    else:
+        plain, wrong = (getattr(x, "__wrapped__", x) for x in (function, wrong))   # no cache
+        monkeypatch.setattr(plain, "__code__", wrong.__code__)
+    forget()
     with pytest.raises(AssertionError):
         for place in oracles:
             call(place, monkeypatch)
+    forget()
 
 
 def test_each_equation_has_three_classic_mistakes():
