@@ -9,7 +9,7 @@
 
 The last three return a dict of name -> array, the names those of the file; half precision becomes
 float32. What is returned is typed and complete: nobody behind these functions checks it again. What
-they refuse is one ValueError of one line that names the file, before much memory is taken.
+they refuse is one ValueError of one line that names the file.
 Left out: safetensors in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
@@ -86,13 +86,12 @@ def file_size(path, most=math.inf):
     return about.st_size
 
 
-def read_bytes(path, most=math.inf, count=-1):
-    """A file's bytes, (size,) uint8, or the first `count`. Raises ValueError naming the file that
-    cannot be read whole.
+def read_bytes(path, most=math.inf):
+    """A file's bytes, (size,) uint8. Raises ValueError naming the file that cannot be read whole.
     """
     try:
         file_size(path, most)
-        return np.fromfile(path, np.uint8, count)  # not mapped: a map would change with the file
+        return np.fromfile(path, np.uint8)  # not mapped: a map would change with the file
     except OSError as error:
         raise ValueError(f"{path}: expected a file to read whole, found {shorten(error)}; correct "
                          "the name, or download it again") from error
@@ -364,16 +363,10 @@ def read_arrays(folder):
     return arrays
 
 
-def _check_place(name, shape, *place):
-    """Raise ValueError unless these are the shape of an array and places in a file."""
-    counts = [n for n in (*shape, *place) if type(n) is int and 0 <= n < 1 << 40]
-    if len(counts) < len(shape) + len(place) or not (
-            len(shape) <= 8 and math.prod(max(n, 1) for n in shape) < 1 << 60):
-        raise ValueError(f"{join_names([name])} of shape {shorten(shape)} at {shorten(place)}")
-
-
 def _tensor(name, raw, dtype, shape):
     """Bytes -> array. `V2` stands for bfloat16, which numpy lacks."""
+    if not all(type(n) is int and 0 <= n < 1 << 60 for n in shape):
+        raise ValueError(f"{join_names([name])} of shape {shorten(shape)}")
     needed = math.prod(shape) * np.dtype(dtype).itemsize
     if len(raw) != needed:
         raise ValueError(f"{len(raw)} bytes, not {needed}, for {join_names([name])} {shape}")
@@ -395,30 +388,25 @@ def read_safetensors(path):
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
     """
-    first, arrays, at, behind = read_bytes(path, count=8 + TEXT_BYTES), {}, 0, 0
-    length, size = int.from_bytes(first[:8].tobytes(), "little"), os.path.getsize(path)
+    raw, arrays, at = read_bytes(path), {}, 0
+    length = int.from_bytes(raw[:8].tobytes(), "little")
     try:
         if length > TEXT_BYTES:
             raise ValueError(f"more than {TEXT_BYTES}")
-        header = _json_object(first[8:8 + length])
+        header, body = _json_object(raw[8:8 + length]), raw[8 + length:]
         header.pop("__metadata__", None)
-        for name, entry in header.items():
-            start, end = entry["data_offsets"]
-            _check_place(name, entry["shape"], start, end)
-            behind = max(behind, end)
-        if 8 + length + behind != size:  # before all is read
-            raise ValueError(f"{size - 8 - length} bytes of tensors, not {behind}")
-        body = read_bytes(path)[8 + length:]
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             dtype, shape, (start, end) = (entry[x] for x in ("dtype", "shape", "data_offsets"))
             if str(dtype) not in SAFE_DTYPES or start != at:
                 raise ValueError(f"{join_names([name])}, dtype {shorten(dtype)}, bytes {start} to "
                                  f"{end} behind {at}")
             arrays[name], at = _tensor(name, body[start:end], SAFE_DTYPES[dtype], shape), end
+        if at != len(body):
+            raise ValueError(f"{len(body)} bytes of tensors, not {at}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
                          f"{', '.join(SAFE_DTYPES)}, one behind the other, found {shorten(error)} "
-                         f"in a file of {size}; truncated, damaged or a Git LFS pointer: "
+                         f"in a file of {len(raw)}; truncated, damaged or a Git LFS pointer: "
                          "download it again") from error
     return arrays
 
@@ -566,7 +554,8 @@ def _stored(name, entry):
     dims = [dim for number, dim in _fields(info.get(2, b"")) if number == 2]
     shape = tuple(dict(_fields(dim)).get(1, 0) for dim in dims)
     place = [info.get(number, 0) for number in (3, 4, 5)]
-    _check_place(name, shape, *place)
+    if not all(type(n) is int for n in place):
+        raise ValueError(f"{join_names([name])} at {shorten(place)}")
     return TF_DTYPES[info[1]], shape, *place, info[6]
 
 
@@ -604,16 +593,10 @@ def read_tf_checkpoint(index):
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
     shards, entries = _tf_index(index)
-
-    @functools.cache
-    def shard(number):
-        file = index.with_name(f"{index.stem}.data-{number:05d}-of-{shards:05d}")
-        return file, read_bytes(file)
-
-    arrays = {}
+    read, arrays = functools.cache(read_bytes), {}
     for name, (dtype, shape, number, start, size, crc) in entries.items():
-        file, data = shard(number)
-        raw = data[start:start + size]
+        file = index.with_name(f"{index.stem}.data-{number:05d}-of-{shards:05d}")
+        raw = read(file)[start:start + size]
         try:
             arrays[name] = _tensor(name, raw, dtype, shape)
             if _masked_crc(raw) != crc:
