@@ -413,10 +413,11 @@ def read_safetensors(path):
 
 def load_torch(path):
     """What torch.save wrote, on the CPU, nothing in it run. Raises many kinds of errors."""
+    size = file_size(path)
     with open(path, "rb") as file:
         if file.read(2) == b"PK":  # torch before 1.6 wrote no zip
             archive = zipfile.ZipFile(file)
-            check_zip(archive.infolist(), file_size(path))
+            check_zip(archive.infolist(), size)
             if damaged := archive.testzip():  # torch does not look at the CRCs
                 raise ValueError(f"another CRC of {shorten(damaged)}")
     with warnings.catch_warnings():  # what they warn of is refused where it is used

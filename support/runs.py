@@ -19,16 +19,16 @@ from support import machine
 from support.checkpoints import join_names, load_torch, shorten
 from support.files import read_json, write_whole
 from support.machine import main_process, print_once
-from support.options import prefix_errors, source_of
+from support.options import prefix_errors, refuse, source_of
 from support.task import METRICS, Task, metric_title
 from support.tasks import SOURCES
 
 
 # ---- The folder ---------------------------------------------------------------------------------
 
-def new_folder(out, name, below="runs", make=False):
-    """A folder for a new run: `out`, which must hold none, or the next free below/name,
-    below/name-2, ...; make: this is made at once, so that no other process takes it.
+def new_folder(out, name, make=False):
+    """A folder for a new run: `out`, which must hold none, or the next free runs/name, runs/name-2,
+    ...; make: this is made at once, so that no other process takes it.
     """
     if out:
         if Path(out, "last.pt").exists() or Path(out, "best.pt").exists():
@@ -37,7 +37,7 @@ def new_folder(out, name, below="runs", make=False):
             Path(out).mkdir(parents=True, exist_ok=True)
         return Path(out)
     for number in itertools.count(1):
-        folder = Path(below) / (name if number == 1 else f"{name}-{number}")
+        folder = Path("runs", name if number == 1 else f"{name}-{number}")
         with contextlib.suppress(FileExistsError):
             if make:
                 folder.mkdir(parents=True)
@@ -82,9 +82,8 @@ def lock_folder(folder):
 
 KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false",
          list: "a list", tuple: "a list"}  # others are objects
-TESTED = {"selection_split": str, "metrics": dict[str, dict[str, float]]}
-RESULT = TESTED | {"task": str, "model": str, "seed": int, "best_epoch": int,
-                   "settings": {"epochs": int}}
+RESULT = {"task": str, "model": str, "seed": int, "best_epoch": int, "settings": {"epochs": int},
+          "selection_split": str, "metrics": dict[str, dict[str, float]]}
 CHANGED = {"score": float, "answers": float, "moved": float}
 INFLUENCE = {"metric": str, "score": float, "added": dict[str, float],
              "changes": dict[str, CHANGED]}
@@ -138,18 +137,23 @@ def describe_run(settings, task, new, reader, encoder, splits):
         Pair, those that training reads.
     """
     files = filter(None, (settings.train_file, settings.dev_file, settings.parses))
-    own = {name: sum_of_source(getattr(settings, name)) for name in ("model", "parser")}
     return reader.state() | {
         "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
-        "encoder": encoder, "own": own,
-        "parser": getattr(reader.parser, "fingerprint", None),
-        "files": sha256_of(files), "pairs": sha256_of_pairs(splits)}
+        "encoder": encoder, "parser": getattr(reader.parser, "fingerprint", None),
+        "own": {name: sha256_of_own(getattr(settings, name)) for name in ("model", "parser")},
+        "files": {name: sha256_of(name) for name in files}, "pairs": sha256_of_pairs(splits)}
 
 
-def sum_of_source(place):
-    """The sha256 of the file of a class or function of one's own; None: this place names none."""
+def sha256_of(path):
+    """The sha256 of a file. Raises ValueError where there is none."""
+    refuse(not Path(path).is_file(), f"{path}: expected a file, found none; restore it")
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def sha256_of_own(place):
+    """That of the file of a class or function of one's own; None: this place names none."""
     file = source_of(place) if ":" in (place or "") else None
-    return next(iter(sha256_of([file]).values())) if file else None
+    return sha256_of(file) if file else None
 
 
 def check_pairs(begun, splits):
@@ -159,9 +163,8 @@ def check_pairs(begun, splits):
     """
     found = sha256_of_pairs(splits)
     for split in begun:
-        if found.get(split) != begun[split]:
-            raise ValueError(f"{split}: not the pairs that the run was begun with; restore the "
-                             f"data set, or start another run")
+        refuse(found.get(split) != begun[split], f"{split}: not the pairs that the run was begun "
+               f"with; restore the data set, or start another run")
 
 
 def sha256_of_pairs(splits):
@@ -184,15 +187,13 @@ def resume(folder, kind, given):
     ended = (folder / "result.json").exists()
     saved = read_saved(folder / ("best.pt" if ended else "last.pt"), kind, given.get("model"),
                        given.get("parser"))
-    for name, found in sha256_of([] if ended else saved["files"]).items():
-        if found != saved["files"][name]:
-            raise ValueError(f"{name}: not the file that the run was begun with, as its sha256 "
-                             f"says; restore it, or start another run")
+    for name, begun in ({} if ended else saved["files"]).items():
+        refuse(sha256_of(name) != begun, f"{name}: not the file that the run was begun with, as "
+               f"its sha256 says; restore it, or start another run")
     for name in given.keys() - {"device", "workers", "data_dir"}:
-        if given[name] != getattr(saved["settings"], name):
-            raise ValueError(f"--{name.replace('_', '-')} {given[name]}: the run in {folder} has "
-                             f"{getattr(saved['settings'], name)}; leave it out, or start another "
-                             f"run")
+        begun = getattr(saved["settings"], name)
+        refuse(given[name] != begun, f"--{name.replace('_', '-')} {given[name]}: the run in "
+               f"{folder} has {begun}; leave it out, or start another run")
     return replace(saved["settings"], **given), saved
 
 
@@ -211,14 +212,13 @@ def name_own(content, model, parser):
         if ":" not in saved and (own in (None, saved) or name == "parser"):
             continue
         said[name] = typed(str | None, None if name == "parser" and callable(own) else own, name)
-        if own is None:
-            raise ValueError(f"the {name} is somebody's own, {saved}, and opening a run runs no "
-                             f"code; if you know that file, say {name} {saved} as well")
-        if said[name] and own.partition(":")[2] != saved.partition(":")[2]:
-            raise ValueError(f"{name} {own}: the run's is {saved}")
-        if said[name] and sum_of_source(own) != content["own"].get(name):
-            raise ValueError(f"{name} {own}: not the file that the run was made with, as its "
-                             f"sha256 says; restore it, or train anew")
+        refuse(own is None, f"the {name} is somebody's own, {saved}, and opening a run runs no "
+               f"code; if you know that file, say {name} {saved} as well")
+        if said[name]:
+            refuse(own.partition(":")[2] != saved.partition(":")[2],
+                   f"{name} {own}: the run's is {saved}")
+            refuse(sha256_of_own(own) != content["own"].get(name), f"{name} {own}: not the file "
+                   f"that the run was made with, as its sha256 says; restore it, or train anew")
     return content | {"settings": content["settings"] | said}
 
 
@@ -239,37 +239,35 @@ def read_saved(path, kind, model=None, parser=None):
         raise ValueError(f"{path}: no file is there; {hint}")
     content = load_state(path)
     with prefix_errors(f"{path}: "):
-        if not isinstance(content, dict) or "settings" not in content:
-            raise ValueError("expected a run, with its settings; an older version of this code "
-                             "wrote weights alone: train anew")
+        refuse(not isinstance(content, dict) or "settings" not in content,
+               "expected a run, with its settings; an older version of this code wrote weights "
+               "alone: train anew")
         saved = typed(RUN | {"settings": kind}, name_own(content, model, parser))
         task = saved["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
-        known = {"", *task.labels}
-        if not once or not task.metrics or set(task.metrics) - METRICS.keys() or (
-                task.positive not in known):
-            raise ValueError(f"task: expected labels, each once, one of them positive, and metrics "
-                             f"of {', '.join(METRICS)}; train anew")
+        measured = task.metrics and METRICS.keys() >= set(task.metrics)
+        refuse(not (once and measured and task.positive in ("", *task.labels)), "task: expected "
+               f"labels, each once, one of them positive, and metrics of {', '.join(METRICS)}; "
+               f"train anew")
     return saved
 
 
-def read_result(folder, name="result.json"):
-    """The dict of result.json, or of test.json. Raises ValueError naming the file."""
-    path = Path(folder) / name
-    if name == "result.json" and not path.exists():
+def read_result(folder):
+    """The dict of result.json. Raises ValueError naming the file."""
+    path = Path(folder, "result.json")
+    if not path.exists():
         raise ValueError(f"{path} is not there: --resume {folder} finishes the run")
     content = read_json(path)
     with prefix_errors(f"{path}: "):
-        result = typed(TESTED if name == "test.json" else RESULT, content)
+        result = typed(RESULT, content)
         if result.get("influence"):
             typed(INFLUENCE, result["influence"], "influence")
         scores = [x for split in result["metrics"].values() for x in split.values()]
-        chosen = name == "test.json" or result["metrics"].get(result["selection_split"])
-        if not chosen or not all(-1 <= x <= 1 for x in scores):
-            raise ValueError("metrics: expected numbers from -1 to 1, those of selection_split "
-                             "too; correct or restore it")
-        if name != "test.json" and not 0 < result["best_epoch"] <= result["settings"]["epochs"]:
-            raise ValueError("best_epoch: expected one of all; correct or restore it")
+        refuse(not result["metrics"].get(result["selection_split"])
+               or not all(-1 <= x <= 1 for x in scores), "metrics: expected numbers from -1 to 1, "
+               "those of selection_split too; correct or restore it")
+        refuse(not 0 < result["best_epoch"] <= result["settings"]["epochs"],
+               "best_epoch: expected one of all; correct or restore it")
     return result
 
 
@@ -289,21 +287,6 @@ def read_log(path):
     return events
 
 
-def sha256_of(paths, root=""):
-    """dict name -> sha256 of each file, below `root`. Raises ValueError where it is no file."""
-    sums = {}
-    for name in paths:
-        path = Path(root, name)
-        if not path.is_file():
-            raise ValueError(f"{path}: expected a file, found none; restore it")
-        digest = hashlib.sha256()
-        with open(path, "rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        sums[str(name)] = digest.hexdigest()
-    return sums
-
-
 @functools.cache
 def code_of(model):
     """dict file -> sha256 of our modules in use, as they are at the first call; model: as --model
@@ -312,7 +295,9 @@ def code_of(model):
     root, own = Path(__file__).parent.parent, Path(model.partition(":")[0])
     paths = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
     ours = {path.relative_to(root) for path in paths if path.parent in (root, root / "support")}
-    return sha256_of(sorted(ours), root) | sha256_of([own] if own.suffix == ".py" else [])
+    files = {str(path): root / path for path in sorted(ours)}
+    files |= {str(own): own} if own.suffix == ".py" else {}
+    return {name: sha256_of(path) for name, path in files.items()}
 
 
 def save_state(state, path):
@@ -328,8 +313,6 @@ def load_state(path):
     """A file that torch.save wrote, on the CPU, nothing in it run. Raises ValueError naming the
     file.
     """
-    if not Path(path).is_file():
-        raise ValueError(f"{path}: no file is there; resume the run, or train again")
     try:
         return load_torch(path)
     except Exception as error:  # torch raises many kinds
@@ -397,9 +380,8 @@ def read_progress(folder, saved):
         progress, settings = saved["progress"], saved["settings"]
         kinds = {settings.optimizer, "sgd" if settings.recipe == "printed" else None}
         numbers = [x for x in vars(progress).values() if type(x) is int]
-        if min(numbers) < 0 or progress.optimizer not in kinds:
-            raise ValueError("progress: expected numbers from 0 on, and an optimizer of this run; "
-                             "train again")
+        refuse(min(numbers) < 0 or progress.optimizer not in kinds, "progress: expected numbers "
+               "from 0 on, and an optimizer of this run; train again")
     return progress
 
 
@@ -427,9 +409,8 @@ def load_last(run, saved, optimizer, scaler):
                 sound &= x.shape == shape and bool(x.isfinite().all())
     except Exception:  # torch raises many kinds
         sound = False
-    if not sound:
-        raise ValueError(f"{path}: expected the optimizer's and the random numbers' state of this "
-                         f"run, found another; train again")
+    refuse(not sound, f"{path}: expected the optimizer's and the random numbers' state of this "
+           f"run, found another; train again")
     saved.clear()  # it is large
 
 
@@ -484,9 +465,9 @@ class Log:
         due, *sums = machine.sum_over_processes(due, *shares)
         found = zip(self.waiting, sums[::2], sums[1::2], strict=True)
         for (step, _, _, lr, overflow), loss, norm in found:
-            if not (math.isfinite(loss) and (math.isfinite(norm) or overflow)):
-                raise ValueError(f"the loss is {loss}, the gradient's norm {norm} at step {step}: "
-                                 f"lower --lr or --lr-new, or try --precision fp32")
+            refuse(not math.isfinite(loss) or not (math.isfinite(norm) or overflow),
+                   f"the loss is {loss}, the gradient's norm {norm} at step {step}: lower --lr or "
+                   f"--lr-new, or try --precision fp32")
             self(step=step, loss=loss, norm=norm, lr=lr)
             self.loss = loss
         self.waiting = []
