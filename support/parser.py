@@ -25,6 +25,7 @@ BATCH_WORDS = 4096   # about so many words go to the parser at once
 WORD_LETTERS = 24    # of a longer word, the first and the last twelve letters are read
 LARGEST = 1 << 28    # bytes of a parser's file, unpacked
 FAR = -1e4           # the score of what cannot be chosen
+DROPOUT = 0.33       # in training
 
 # What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
 PLAIN = str.maketrans({character: plain for characters, plain in (
@@ -47,11 +48,11 @@ class Parser(nn.Module):
     """
 
     def __init__(self, vocabulary, word_size=100, vector_size=50, character_size=32, filters=64,
-                 hidden=224, arc_size=256, relation_size=80, dropout=0.33):
+                 hidden=224, arc_size=256, relation_size=80):
         """vocabulary: dict with the lists words (lower-case), characters, tags, relations, and
         vectors (lower-case): the words that have a fixed vector, whose rows `vectors` holds."""
         super().__init__()
-        self.vocabulary, self.dropout, self.fingerprint = vocabulary, dropout, "untrained"
+        self.vocabulary, self.fingerprint = vocabulary, "untrained"
         words, characters = vocabulary["words"], vocabulary["characters"]
         self.word_ids = {word: i for i, word in enumerate(words, 2)}        # 0 unknown, 1 ROOT
         self.vector_ids = {word: i for i, word in enumerate(vocabulary["vectors"], 1)}   # 0 none
@@ -161,7 +162,7 @@ class Parser(nn.Module):
         """Dropout with one mask for all places of a sentence (Gal and Ghahramani 2016)."""
         if not self.training:
             return x
-        keep = 1 - self.dropout
+        keep = 1 - DROPOUT
         return x * x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(keep) / keep
 
     def relation_scores(self, rel_dep, rel_head):
@@ -341,13 +342,9 @@ def load_parser(path=PARSER):
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             arrays = dict(arrays)
         vocabulary = json.loads(arrays.pop("vocabulary").item())
-        for words, weights, more in (("words", "word.weight", 2), ("vectors", "vectors", 1),
-                                     ("tags", "tag.weight", 0),
-                                     ("characters", "character.weight", 4),
-                                     ("relations", "W_rel", 0)):
-            words = vocabulary[words]
-            if not are_distinct(words) or len(words) + more != len(arrays[weights]):
-                raise ValueError(f"distinct strings, one for each row of {weights}, missing")
+        for name in ("words", "vectors", "tags", "characters", "relations"):
+            if not are_distinct(vocabulary[name]):
+                raise ValueError(f"{name} that are no distinct strings")
         for name, weights in arrays.items():
             if weights.dtype not in ("<f2", "<f4") or not np.isfinite(weights).all():
                 raise ValueError(f"{shorten(name)}, which is not of finite floats")

@@ -28,7 +28,7 @@ from tqdm import tqdm
 from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, format_conllu,
                             read_conllu, text_lines, tree_depths)
 from support.files import write_arrays
-from support.options import Arguments, prefix_errors, run_command
+from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import BATCH_WORDS, PARSER, PLAIN, load_parser
 
 # Axes: n words of a text
@@ -257,8 +257,7 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
     if conllu is not None:
         paths = [conllu] if isinstance(conllu, (str, Path)) else conllu
         return _own_parses(sorted(set(texts)), paths)
-    if parser is None:
-        raise ValueError("parse_texts: needs parser or conllu, got neither")
+    refuse(parser is None, "parse_texts: needs parser or conllu, got neither")
     texts, folder = _in_order(texts), _folder_of(parser, cache)
     found = _find_parses(texts, folder)
     work = _Shards([text for text in texts if text not in found], parser, folder)
@@ -281,18 +280,13 @@ def parse_part(texts, parser, cache, part, progress=True):
     """
     found = re.fullmatch(r"(\d+)/(\d+)", part)
     first, step = map(int, found.groups()) if found else (0, 0)
-    if not 1 <= first <= step:
-        raise ValueError(f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
-    folder = _folder_of(parser, cache)
-    all_parts = _Shards(_in_order(texts), parser, folder)
-    mine = [all_parts.texts(k) for k in range(first - 1, len(all_parts), step)]
-    there = _find_parses(itertools.chain(*mine), folder)
-    rest = [[text for text in some if text not in there] for some in mine]
-    missing = [some for some in rest if some]
-    for some in tqdm(missing, f"parse {part}", disable=None if progress else True):
-        if problem := _Shards(some, parser, folder)[0]:
-            raise problem
-    return f"{folder}: {len(mine)} of {len(all_parts)} files are part {part}, {len(missing)} new"
+    refuse(not 1 <= first <= step,
+           f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
+    texts = _in_order(texts)
+    starts = range((first - 1) * SHARD, len(texts), step * SHARD)
+    mine = [text for start in starts for text in texts[start:start + SHARD]]
+    parse_texts(mine, parser, cache, progress=progress)
+    return f"{_folder_of(parser, cache)}: has part {part}, {len(mine)} of {len(texts)} texts"
 
 
 def _in_order(texts):
@@ -383,24 +377,14 @@ class Shard(NamedTuple):
 
     @classmethod
     def load(cls, path, wanted):
-        """The Shard of a file; None where it has none of the `wanted` keys, or is damaged, which is
-        said, and the file removed.
+        """The Shard of a file; None where it has none of the `wanted` keys, or is damaged, as its
+        CRCs say, which is told, and the file removed.
         """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 if wanted.keys().isdisjoint(key.tobytes() for key in arrays["keys"]):
                     return None
-                shard = cls.of_arrays(arrays)
-            sizes = {shard.ends[-1], *(len(column) for column in shard[3:])}
-            if len(shard.ends) != len(shard.keys) + 1 or len(sizes) > 1 or len(shard.keys) > SHARD:
-                raise ValueError("its sizes do not fit together")
-            words = np.diff(shard.ends)
-            for places, most in ((shard.heads, np.repeat(words, words)),
-                                 (shard.tags, len(shard.names) - 1),
-                                 (shard.relations, len(shard.names) - 1)):
-                if places.dtype.kind not in "iu" or ((places < 0) | (places > most)).any():
-                    raise ValueError("its places do not fit its sentences")
-            return shard
+                return cls.of_arrays(arrays)
         except Exception as problem:   # a damaged zip file can raise almost anything
             said = str(problem).split("\n")[0]
             print(f"{path} is damaged ({said}), parsing again", file=sys.stderr)
@@ -416,9 +400,12 @@ class Shard(NamedTuple):
 
 def _make_shards(work, workers):
     """The Shards of `work`, one by one. Raises OSError when a worker ends early."""
-    loader = DataLoader(work, batch_size=None, sampler=range(len(work)), collate_fn=_unchanged,
-                        num_workers=min(workers, len(work)) if work.folder else 0,
-                        generator=torch.Generator())   # its own: the global one is not touched
+    if work.folder:
+        loader = DataLoader(work, batch_size=None, sampler=range(len(work)),
+                            num_workers=min(workers, len(work)),
+                            generator=torch.Generator())   # its own: the global one is not touched
+    else:
+        loader = map(work.__getitem__, range(len(work)))
     try:
         for k, shard in enumerate(loader):
             if isinstance(shard, Exception):
@@ -431,11 +418,6 @@ def _make_shards(work, workers):
         raise OSError(f"parse_texts: a process that parses has ended ({said}); start again, with "
                       f"fewer workers than {workers} where memory is short: what is parsed is "
                       f"kept") from None
-
-
-def _unchanged(shard):
-    """DataLoader would make tensors of arrays."""
-    return shard
 
 
 class _Shards(torch.utils.data.Dataset):
@@ -473,18 +455,17 @@ class _Shards(torch.utils.data.Dataset):
 def _ask(texts, parser):
     """(spans, (tags, heads, relations)) of each text, by a function of the user's."""
     rows, found = [], list(parser(texts))
-    if len(found) != len(texts):
-        raise ValueError(f"parser: expected a Parse for each of {len(texts)} texts, got "
-                         f"{len(found)}")
+    refuse(len(found) != len(texts),
+           f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
     for text, parse in zip(texts, found):
-        if not isinstance(parse, Parse) or parse.text != text:
-            raise ValueError(f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
+        refuse(not isinstance(parse, Parse) or parse.text != text,
+               f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
         spans = np.array(parse.spans, np.int32).reshape(-1, 2)
         starts, ends = spans.T
         outside = starts.min(initial=0) < 0 or ends.max(initial=0) > len(text)
-        if outside or (starts >= ends).any() or (np.diff(spans, axis=0) < 0).any():
-            raise ValueError(f"parser: expected spans in order, within the text, none empty, got "
-                             f"{spans.tolist()}: {text!r}")
+        refuse(outside or (starts >= ends).any() or (np.diff(spans, axis=0) < 0).any(),
+               f"parser: expected spans in order, within the text, none empty, got "
+               f"{spans.tolist()}: {text!r}")
         heads = [int(head) for head in parse.heads]
         parse = _joined(text, spans, [(list(parse.tags), heads, list(parse.relations))])
         parse.depths   # raises ValueError where the heads are no tree
@@ -630,8 +611,7 @@ def main(argv=None):
     options = arguments.parse(argv)
     parser = load_parser(options.get("parser", PARSER))
     if "shard" in options:
-        if "conllu" in options:
-            raise ValueError("--shard goes with FILE, not with --conllu")
+        refuse("conllu" in options, "--shard goes with FILE, not with --conllu")
         texts = text_lines(options["file"])
         texts = texts if texts[-1] else texts[:-1]   # a line feed ends the last one
         with prefix_errors("--shard: "):
@@ -643,9 +623,9 @@ def main(argv=None):
     else:
         sentences = _read_texts(options["file"])
     for sentence, cut in sentences:
-        if (words := max(map(len, cut))) > LONGEST:
-            raise ValueError(f"{sentence.where}: {words:,} words, expected one sentence of at most "
-                             f"{LONGEST:,}; split it")
+        words = max(map(len, cut))
+        refuse(words > LONGEST, f"{sentence.where}: {words:,} words, expected one sentence of at "
+               f"most {LONGEST:,}; split it")
     for start in range(0, len(sentences), 512):
         print(format_conllu(_reparse(sentences[start:start + 512], parser)), end="")
 
