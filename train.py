@@ -34,8 +34,8 @@ from run import (Run, build_model, describe, finish, judge_epoch, new_reader, pr
 from support import machine, runs, tasks
 from support.files import BERTS, write_json
 from support.machine import main_process, print_once
-from support.options import (Arguments, check_values, find_class, keywords_of, load_own, option,
-                             prefix_errors, read_names, read_values, refuse, run_command)
+from support.options import (ABOVE_0, Arguments, check_values, find_class, keywords_of, load_own,
+                             option, prefix_errors, read_names, read_values, refuse, run_command)
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.task import loss_sum
 
@@ -84,7 +84,7 @@ TOY_RECIPE = dict(epochs=8, batch_size=64, lr=1e-3)
 
 GROUPS = {"every day": "task", "method": "printed", "data": "test_file", "training": "recipe",
           "machine": "device"}
-POSITIVE, SHARE, FROM_ZERO = ("above", 0), (0, 1), (0, math.inf)
+POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 BY_MODEL = "(default: by model)"
 
 
@@ -100,7 +100,7 @@ class Settings:
     dev_file: str | None = option(None, "the same for choosing the best epoch")
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number)")
     epochs: int | None = option(None, f"passes over the pairs {BY_MODEL}", limits=POSITIVE)
-    seed: int = option(0, "seed of weights, order and dropout", limits=(0, 2 ** 63))
+    seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
     printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
     without: str = option("", "parts of the method to leave out, such as tree,gates")
     layers: str = option("first", "layers that carry the method: first, all, or such as 0,3")
@@ -126,9 +126,9 @@ class Settings:
     optimizer: str | None = option(None, choices=("adamw", "adam", "adadelta"))  # these by --set
     schedule: str | None = option(None, choices=("linear", "cosine", "flat"))
     warmup: float | None = option(None, limits=SHARE)
-    weight_decay: float | None = option(None, limits=FROM_ZERO)  # not on biases and norms
+    weight_decay: float | None = option(None, limits=FROM_0)  # not on biases and norms
     clip: float | None = option(None, limits=POSITIVE)
-    patience: int | None = option(None, limits=FROM_ZERO)  # steps without a lower dev loss; 0: all
+    patience: int | None = option(None, limits=FROM_0)  # steps without a lower dev loss; 0: all
     held_out: float | None = option(None, limits=SHARE)  # share of train in place of dev
     positive: str | None = option(None)  # the class of own files whose F1 is measured
     scores: bool | None = option(None)  # are the labels of own files scores? None: as they look
@@ -464,7 +464,7 @@ def use(folder, given):
         metrics = score_test(run, load_test_splits(run.settings))
         print_once(runs.table(metrics, run.task.positive))
     if not test and file is None:
-        runs.show_result(folder, runs.read_result(folder))
+        runs.show_result(run.folder, runs.read_result(run.folder))
 
 
 def start(given):
@@ -498,8 +498,8 @@ def start(given):
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     given = command_line().parse(argv)
-    if "predict" in given and "run" not in given:
-        raise ValueError("--predict needs --from RUN, a trained run")
+    refuse("predict" in given and "run" not in given, "--predict needs --from RUN, a trained run")
+    refuse("resume" in given and "run" in given, "--from or --resume, not both")
     with machine.torch_session(given):
         if "run" in given:
             use(given.pop("run"), given)

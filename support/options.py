@@ -17,20 +17,22 @@ from importlib import import_module
 from pathlib import Path
 
 OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
+STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+ABOVE_0 = math.ulp(0.0)  # the lowest limit of `option` that leaves 0 out
 
 
 def option(default, help="", choices=None, limits=None):
     """A field of a dataclass of settings, with what the command line says about it.
 
-    Args: help: one line; "" for no option of its own. choices: all allowed values. limits: see
-        `check_values`.
+    Args: help: one line; "" for no option of its own. choices: all allowed values. limits: (low,
+        high), low and what is between them.
     """
     return field(default=default, metadata=dict(help=help, choices=choices, limits=limits))
 
 
 def option_name(f):
-    """The option that sets a dataclass's field, such as "--lr-new"."""
-    return "--" + f.name.replace("_", "-")
+    """The option that sets a dataclass's field, such as "--lr-new" or "--set CLIP"."""
+    return "--" + f.name.replace("_", "-") if f.metadata["help"] else f"--set {f.name.upper()}"
 
 
 def kind_of(f):
@@ -49,7 +51,7 @@ class Arguments(argparse.ArgumentParser):
                          usage=" ".join(["%(prog)s", *needed.split(), "[options]"]),
                          formatter_class=argparse.RawDescriptionHelpFormatter,
                          argument_default=argparse.SUPPRESS)
-        self.needed, self.by_set = needed, {}  # name of a setting without an option -> what it has
+        self.needed, self.by_set = needed, {}  # "--clip", which is no option -> what to write
 
     def error(self, message):
         """argparse would print its usage and exit."""
@@ -58,19 +60,18 @@ class Arguments(argparse.ArgumentParser):
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
         given, unknown = self.parse_known_args(argv)
-        bare = [name for name, value in vars(given).items() if value == []]  # Python's, for "--"
-        if bare:
-            self.error(f"argument --{bare[0].replace('_', '-')}: expected one argument")
-        unknown = [x for x in unknown if x != "--"]
-        if unknown and not unknown[0].startswith("-"):
-            raise ValueError(f"{unknown[0]}: one argument too many; put a text of several words "
-                             f"in quotes")
-        if unknown:
-            names = {name: name for action in self._actions for name in action.option_strings}
-            near = difflib.get_close_matches(unknown[0].split("=")[0], names | self.by_set, 1)
-            hint = f"did you mean {(names | self.by_set)[near[0]]}?" if near else "see --help"
+        for name, value in vars(given).items():
+            if value == []:  # Python's, for "--"
+                self.error(f"argument --{name.replace('_', '-')}: expected one argument")
+        known = {name: name for action in self._actions for name in action.option_strings}
+        known |= self.by_set
+        for word in (x.partition("=")[0] for x in unknown if x != "--"):
+            if not word.startswith("-") or word in known.values():  # the latter behind "--"
+                self.error(f"{word}: one argument too many; put a text of several words in quotes")
+            near = difflib.get_close_matches(word, known, 1)
+            hint = f"did you mean {known[near[0]]}?" if near else "see --help"
             text = "; a text that begins with - stands behind --" if self.needed else ""
-            raise ValueError(f"{unknown[0]}: no such option; {hint}{text}")
+            self.error(f"{word}: no such option; {hint}{text}")
         return vars(given)
 
     def add_settings(self, settings, groups):
@@ -79,19 +80,19 @@ class Arguments(argparse.ArgumentParser):
         """
         titles, group = {first: title for title, first in groups.items()}, self
         for f in fields(settings):
-            if not f.metadata["help"]:
-                self.by_set[option_name(f)] = f"--set {f.name.upper()}=..."
+            name, text = option_name(f), f.metadata["help"].replace("%", "%%")
+            if not text:
+                self.by_set["--" + f.name.replace("_", "-")] = f"{name}=..."
                 continue
             if f.name in titles:
                 group = self.add_argument_group(titles[f.name])
-            text = f.metadata["help"].replace("%", "%%")
             if f.default not in (None, False, ""):
                 text += f" (default: {f.default})"
             if kind_of(f) is bool:
-                group.add_argument(option_name(f), dest=f.name, action="store_true", help=text)
+                group.add_argument(name, dest=f.name, action="store_true", help=text)
                 continue
             choices = f.metadata["choices"]
-            group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text,
+            group.add_argument(name, dest=f.name, type=kind_of(f), help=text,
                                action="store" if f.default != "" else Join,
                                choices=choices, metavar=None if choices else f.name.upper())
 
@@ -104,10 +105,158 @@ class Join(argparse.Action):
         setattr(namespace, self.dest, f"{before},{values}" if before else values)
 
 
+def check_values(settings):
+    """ValueError unless every value of a dataclass of settings is one that its `option` allows."""
+    for f in fields(settings):
+        value, choices = getattr(settings, f.name), f.metadata["choices"]
+        said = f"{option_name(f)}{' ' if f.metadata['help'] else '='}{value}: expected"
+        if value is None:
+            continue
+        if value == "" != f.default:  # such as "$OUT" of a script, not set
+            raise ValueError(f"{said} a value, got an empty one")
+        if choices and value not in choices:
+            raise ValueError(f"{said} {', '.join(choices)}{nearest(value, choices)}")
+        if f.metadata["limits"]:
+            low, high = f.metadata["limits"]
+            least = "a number above 0" if low == ABOVE_0 else f"{low} or more"
+            refuse(not low <= value < high, f"{said} {least}, below {high:g}")
+
+
 def nearest(word, known):
     """" (did you mean X?)" for a misspelled word, or nothing."""
     near = difflib.get_close_matches(str(word), [str(name) for name in known], 1)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def read_names(text):
+    """Numbers and words with commas between them, as a set: "6,9", "tree,gates"; "" and "none" are
+    empty.
+    """
+    parts = {part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
+    return {int(part) if part.isdecimal() else part for part in parts}
+
+
+def read_places(text, count):
+    """"first", "all" or numbers with commas as a tuple of places below `count`. ValueError for
+    others.
+    """
+    if text in ("first", "all"):
+        return (0,) if text == "first" else tuple(range(count))
+    places = read_names(text)
+    if not places or not places <= set(range(count)):
+        raise ValueError(f"{text}: expected first, all, or numbers from 0 to {count - 1} with "
+                         f"commas")
+    return tuple(sorted(places))
+
+
+def keywords_of(cls):
+    """dict name -> default of the keyword-only arguments of a class's constructor that have one,
+    its base classes' too.
+    """
+    found = {}
+    for base in reversed(cls.__mro__):
+        found |= getattr(vars(base).get("__init__"), "__kwdefaults__", None) or {}
+    return found
+
+
+def read_values(text, known):
+    """NAME=VALUE with commas, as a dict of values of the kinds of `known`, a dict name -> default.
+
+    Case does not matter in a name; the numbers of a tuple are joined by +. Raises ValueError for
+    another name or kind.
+    """
+    found = {}
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        name, _, value = part.partition("=")
+        name = name.lower()
+        if name not in known:
+            listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
+            raise ValueError(f"{part}: expected some of {listed}{nearest(name, known)}")
+        refuse(name in found, f"{part}: {name.upper()} stands there twice")
+        kind = type(known[name])
+        try:
+            if kind is bool:
+                value = {"true": True, "false": False}[value.lower()]
+            else:
+                value = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
+        except (ValueError, TypeError, KeyError):  # or a default of None, which says nothing
+            raise ValueError(f"{part}: expected such as {as_text(known[name])}") from None
+        numbers = value if kind is tuple else (value,)
+        if any(type(x) is int and abs(x) >= 10 ** 6 for x in numbers):
+            raise ValueError(f"{part}: expected numbers below 1,000,000")
+        found[name] = value
+    return found
+
+
+def as_text(value):
+    """How read_values reads it."""
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
+
+
+SAYS = {  # what a method says of itself -> its kind, in words
+    "PRIOR": (Callable, "None, a function, dependency, relations, words"),
+    "READS": (str, "pieces, words"), "PRINTED": (Set, "a set of numbers"),
+    "ABLATIONS": (Set, "a set of words"), "TRACE": (dict, "a dict")}
+
+
+def find_class(name, known):
+    """The class of a method by its name in the dict `known`, or "mine.py:Name" of one's own.
+
+    Raises ValueError where there is none, or it does not say of itself what it reads.
+    """
+    if name not in known and ":" not in name:
+        raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
+                         f"own such as mine.py:MyAttention{nearest(name, known)}")
+    with prefix_errors("--model "):
+        place, _, attribute = known.get(name, "").partition(":")
+        method = load_own(name) if not place else getattr(import_module(place), attribute)
+    lacking = [x for x in SAYS if not hasattr(method, x)]
+    refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
+                    f"of itself what it does, {', '.join(lacking)} too")
+    for attribute, (kind, expected) in SAYS.items():
+        said = getattr(method, attribute)
+        words = said is None or isinstance(said, str)
+        fits = str(said) in expected.split(", ") if words else isinstance(said, kind)
+        refuse(not fits, f"--model {name}: {attribute} is {said!r}, expected {expected}")
+    lacks = method.PRIOR and hasattr(method, "attend") and not hasattr(method, "spread")
+    refuse(lacks, f"--model {name}: has a PRIOR and no spread, from words to pieces")
+    return method
+
+
+def source_of(place):
+    """The file of what lies at "path/to/file.py:Name", which may not exist, or at "module:Name"; or
+    None.
+    """
+    source = place.partition(":")[0]
+    if source.endswith(".py"):
+        return Path(os.path.abspath(source))
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(source)
+        return Path(spec.origin) if spec and spec.has_location else None
+    return None
+
+
+@functools.cache
+def load_own(place, kind="class"):
+    """The class, or function, at "module:Name" or "path/to/file.py:Name". Raises ValueError where
+    there is none.
+    """
+    (source, _, name), file = place.partition(":"), source_of(place)
+    if file is None or not file.is_file():
+        raise ValueError(f"{place}: there is no file or module {source}")
+    OWN[str(file)] = source
+    if source.endswith(".py"):
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(file.stem, module)
+        spec.loader.exec_module(module)
+    else:
+        module = import_module(source)
+
+    known = {name: found for name, found in vars(module).items()
+             if (isinstance(found, type) if kind == "class" else callable(found))}
+    refuse(name not in known, f"{place}: {source} has no {kind} {name}{nearest(name, known)}")
+    return known[name]
 
 
 def run_command(main, name, argv=None):
@@ -129,20 +278,17 @@ def run_command(main, name, argv=None):
     except (Exception, SystemExit) as error:
         if isinstance(error, BrokenPipeError) and stdout_fails("\n"):
             return 0  # who reads our output has enough, as `head` has
-        mistake, place = isinstance(error, (ValueError, OSError)), own_line(error)
-        if not (mistake or place or OWN and isinstance(error, Exception)):
-            raise
-        if not (mistake or place):  # such as torch's in the backward pass
-            place = f"{', '.join(OWN.values())}: "
+        place = own_line(error)
+        if not place and not isinstance(error, (ValueError, OSError)):
+            if not OWN or isinstance(error, SystemExit):
+                raise
+            place = f"{', '.join(OWN.values())}: "  # such as torch's in the backward pass
         print(f"{name}: {place}{one_line(said_of(error))}", file=sys.stderr)
         return 2
     finally:
         stdout_fails()
         for number in STOPS:
             signal.signal(number, before[number])
-
-
-STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 def interrupt_once(*signal_and_frame):
@@ -174,17 +320,17 @@ def stdout_fails(text=""):
 
 def said_of(error):
     """What a user is told of an error."""
-    text = str(error)
+    kind, text = type(error).__name__, str(error)
     if getattr(error, "filename", None) and isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}"
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EFBIG):  # of a file without a name
         return f"stdout: {text}" if stdout_fails("\n") else (
             f"{text}; make room, or let TMPDIR name another folder")
-    if isinstance(error, (ValueError, OSError)) and "Traceback" not in text:
+    if "Traceback" in text:  # a worker's
+        return text.splitlines()[-1]
+    if text and isinstance(error, (ValueError, OSError)):
         return text
-    # a worker's has its traceback in its text, torch's a page behind its first line
-    kind, lines = f"{type(error).__name__}: ", text.splitlines() or [""]
-    return lines[-1] if "Traceback" in text else kind + lines[0]
+    return f"{kind}: {(text.splitlines() or [''])[0]}"  # torch has a page behind the first line
 
 
 def own_line(error):
@@ -212,176 +358,13 @@ def prefix_errors(prefix):
     """Puts the command line's word before what a lower floor says of an argument."""
     try:
         yield
-    except ValueError as error:
-        raise ValueError(f"{prefix}{one_line(error)}") from error
+    except ConnectionError:  # of a pipe, or another process
+        raise
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{prefix}{one_line(said_of(error))}") from error
 
 
 def refuse(when, message):
     """Raises ValueError with this message where `when` is true."""
     if when:
         raise ValueError(message)
-
-
-def check_values(settings):
-    """ValueError unless every value of a dataclass of settings is one that its `option` allows.
-
-    limits is (low, high): low, up to but not including high; or ("above", low): more than low, and
-    finite.
-    """
-    for f in fields(settings):
-        value, limits = getattr(settings, f.name), f.metadata["limits"]
-        choices, said = f.metadata["choices"], f"{option_name(f)} {value}: expected"
-        if not f.metadata["help"]:  # it has no option of its own
-            said = f"--set {f.name.upper()}={value}: expected"
-        if value is None:
-            continue
-        if value == "" != f.default:  # such as "$OUT" of a script, not set
-            raise ValueError(f"{said} a value, got an empty one")
-        if choices and value not in choices:
-            raise ValueError(f"{said} {', '.join(choices)}{nearest(value, choices)}")
-        if type(value) is int and abs(value) >= 2 ** 63:
-            raise ValueError(f"{said} a number below 2^63")
-        if not limits:
-            continue
-        low, high = limits
-        if low == "above" and not high < value < math.inf:
-            raise ValueError(f"{said} a finite number above {high}")
-        if low != "above" and not low <= value < high:
-            below = f", below {high}" if high < math.inf else ""
-            raise ValueError(f"{said} {low} or more{below}")
-
-
-def read_names(text):
-    """Numbers and words with commas between them, as a set: "6,9", "tree,gates"; "" and "none" are
-    empty.
-    """
-    parts = {part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
-    return {int(part) if part.isdecimal() else part for part in parts}
-
-
-def read_places(text, count):
-    """"first", "all" or numbers with commas as a tuple of places below `count`. ValueError for
-    others.
-    """
-    if text in ("first", "all"):
-        return (0,) if text == "first" else tuple(range(count))
-    places = read_names(text)
-    if not places or not all(type(place) is int and place < count for place in places):
-        raise ValueError(f"{text}: expected first, all, or numbers from 0 to {count - 1} with "
-                         f"commas")
-    return tuple(sorted(places))
-
-
-def keywords_of(cls):
-    """dict name -> default of the keyword-only arguments of a class's constructor that have one,
-    its base classes' too.
-    """
-    found = {}
-    for base in reversed(cls.__mro__):
-        found |= getattr(vars(base).get("__init__"), "__kwdefaults__", None) or {}
-    return found
-
-
-def read_values(text, known):
-    """NAME=VALUE with commas, as a dict of values of the kinds of `known`, a dict name -> default.
-
-    Case does not matter in a name; the numbers of a tuple are joined by +. Raises ValueError for
-    another name or kind.
-    """
-    found = {}
-    for part in (part.strip() for part in text.split(",") if part.strip()):
-        name, _, value = part.partition("=")
-        name = name.lower()
-        if name not in known:
-            listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
-            raise ValueError(f"{part}: expected some of {listed}{nearest(name, known)}")
-        like, kind = known[name], type(known[name])
-        try:
-            if kind is bool:
-                value = {"true": True, "false": False}[value.lower()]
-            else:
-                value = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
-        except (ValueError, TypeError, KeyError):  # or a default of None, which says nothing
-            raise ValueError(f"{part}: expected such as {as_text(like)}") from None
-        refuse(name in found, f"{part}: {name.upper()} stands there twice")
-        numbers = value if kind is tuple else (value,)
-        if any(type(x) is int and abs(x) >= 10 ** 6 for x in numbers):
-            raise ValueError(f"{part}: expected numbers below 1,000,000")
-        found[name] = value
-    return found
-
-
-def as_text(value):
-    """How read_values reads it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-SAYS = {"PRIOR": "None, a function, dependency, relations, words", "READS": "pieces, words",
-        "PRINTED": "a set of numbers", "ABLATIONS": "a set of words", "TRACE": "a dict"}
-KINDS = {"PRIOR": Callable, "READS": str, "PRINTED": Set, "ABLATIONS": Set, "TRACE": dict}
-
-
-def find_class(name, known):
-    """The class of a method by its name in the dict `known`, or "mine.py:Name" of one's own.
-
-    Raises ValueError where there is none, or it does not say of itself what it reads.
-    """
-    if name not in known and ":" not in name:
-        raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
-                         f"own such as mine.py:MyAttention{nearest(name, known)}")
-    with prefix_errors("--model "):
-        place, _, attribute = known.get(name, "").partition(":")
-        method = load_own(name) if not place else getattr(import_module(place), attribute)
-    lacking = [x for x in SAYS if not hasattr(method, x)]
-    refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
-                    f"of itself what it does, {', '.join(lacking)} too")
-    for attribute, expected in SAYS.items():
-        said = getattr(method, attribute)
-        words = said is None or isinstance(said, str)
-        fits = str(said) in expected.split(", ") if words else isinstance(said, KINDS[attribute])
-        refuse(not fits, f"--model {name}: {attribute} is {said!r}, expected {expected}")
-    lacks = method.PRIOR and hasattr(method, "attend") and not hasattr(method, "spread")
-    refuse(lacks, f"--model {name}: has a PRIOR and no spread, from words to pieces")
-    return method
-
-
-def source_of(place):
-    """The file of what lies at "module:Name" or "path/to/file.py:Name", or None."""
-    source = place.partition(":")[0]
-    if source.endswith(".py"):
-        return Path(source)
-    with contextlib.suppress(ImportError, ValueError, AttributeError):
-        return Path(importlib.util.find_spec(source).origin)
-    return None
-
-
-@functools.cache
-def load_own(place, kind="class"):
-    """The class, or function, at "module:Name" or "path/to/file.py:Name". Raises ValueError where
-    there is none.
-    """
-    source, _, name = place.partition(":")
-    if not source.endswith(".py"):
-        try:
-            OWN[str(source_of(place))] = source
-            module = import_module(source.strip("."))
-        except (ModuleNotFoundError, ValueError) as error:
-            raise ValueError(f"{place}: {error}") from error
-    elif not Path(source).is_file():
-        raise ValueError(f"{place}: there is no file {source}")
-    else:
-        spec = importlib.util.spec_from_file_location(Path(source).stem, source)
-        module = importlib.util.module_from_spec(spec)
-        OWN[spec.origin] = source
-        sys.modules.setdefault(Path(source).stem, module)
-        spec.loader.exec_module(module)
-
-    def fits(found):
-        return isinstance(found, type) if kind == "class" else callable(found)
-
-    if not fits(getattr(module, name, None)):
-        known = [x for x, found in vars(module).items() if fits(found)]
-        raise ValueError(f"{place}: {source} has no {kind} {name}{nearest(name, known)}")
-    return getattr(module, name)

@@ -215,7 +215,7 @@ def name_own(content, model, parser):
         refuse(own is None, f"the {name} is somebody's own, {saved}, and opening a run runs no "
                f"code; if you know that file, say {name} {saved} as well")
         if said[name]:
-            refuse(own.partition(":")[2] != saved.partition(":")[2],
+            refuse(own.rpartition(":")[2] != saved.rpartition(":")[2],
                    f"{name} {own}: the run's is {saved}")
             refuse(sha256_of_own(own) != content["own"].get(name), f"{name} {own}: not the file "
                    f"that the run was made with, as its sha256 says; restore it, or train anew")
@@ -256,7 +256,8 @@ def read_result(folder):
     """The dict of result.json. Raises ValueError naming the file."""
     path = Path(folder, "result.json")
     if not path.exists():
-        raise ValueError(f"{path} is not there: --resume {folder} finishes the run")
+        raise ValueError(f"{path} is not there; where last.pt is, --resume {folder} finishes the "
+                         f"run")
     content = read_json(path)
     with prefix_errors(f"{path}: "):
         result = typed(RESULT, content)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from support.options import (STOPS, Arguments, check_values, keywords_of, load_own, nearest, option,
-                             prefix_errors, read_names, read_places, read_values, run_command)
+from support.options import (ABOVE_0, STOPS, Arguments, check_values, keywords_of, load_own,
+                             nearest, option, prefix_errors, read_names, read_places, read_values,
+                             run_command)
 
 
 @dataclass(frozen=True)
 class Choices:
     colour: str = option("red", "of the thing", ("red", "blue"))
-    wide_steps: int | None = option(None, "100 % of them", limits=("above", 0))
+    wide_steps: int | None = option(None, "100 % of them", limits=(ABOVE_0, 2 ** 63))
     share: float = option(0.5, "of the whole", limits=(0, 1))
     quick: bool = option(False, "be quick")
     hidden: float | None = option(None, limits=(0, float("inf")))
@@ -49,7 +50,7 @@ def test_options_are_the_fields(capsys):
     assert "hidden" not in out and out.index("what:") < out.index("--share") < out.index("how:")
     for args, words in [("--wide-step 3", "--wide-step --wide-steps?"), ("--qqqq", "--help"),
                         ("--wide-steps x", "--wide-steps x"), ("--hidden 1", "--set HIDDEN="),
-                        ("-- x", "x: one too many"),
+                        ("-- x", "x: one too many"), ("-- --share", "--share: one too many"),
                         ("--colour green", "--colour green red")]:
         says(words, parser().parse, args.split())
     texts = Arguments("thing.py", "A thing.", "A B")
@@ -62,7 +63,8 @@ def test_limits_of_values():
             ({"share": 1.0}, "--share 1.0 below 1"), ({"share": float("nan")}, "--share nan"),
             ({"share": -0.1}, "--share -0.1"), ({"hidden": -1}, "--set HIDDEN=-1"),
             ({"colour": "green"}, "--colour green red, blue"),
-            ({"colour": ""}, "--colour empty"), ({"wide_steps": 2 ** 63}, "--wide-steps 2^63")]:
+            ({"colour": ""}, "--colour empty"),
+            ({"wide_steps": 2 ** 63}, "--wide-steps above 9.22337e+18")]:
         says(words, check_values, Choices(**given))
     check_values(Choices())
     check_values(Choices("blue", 1, 0.0, True, 1e9))
@@ -168,7 +170,8 @@ def test_who_leaves_is_not_interrupted_again(monkeypatch):
     ("class A:\n    x = 1 / 0", "own.py:2: ZeroDivisionError: "),
     ("class A:\n    def f():\n\n        raise ValueError('no idea')", "own.py:4: no idea"),
     ("class A:\n    def f():\n        from torch import ones\n        ones(2) @ ones(3)",
-     "own.py:4: RuntimeError: "), ("class A:\n    f = 3", "own.py: TypeError: ")])
+     "own.py:4: RuntimeError: "), ("class A:\n    f = 3", "own.py: TypeError: "),
+    ("class A:\n    def f():\n        raise ValueError", "own.py:3: --model ValueError: ")])
 def test_mistakes_in_somebody_s_own_code_name_file_and_line(workplace, monkeypatch, capsys, text,
                                                             shown):
     """Though a floor above puts its words before them."""
@@ -186,7 +189,7 @@ def test_mistakes_in_somebody_s_own_code_name_file_and_line(workplace, monkeypat
 
 @pytest.mark.parametrize("text, shown", [
     ("class A(:", "own_too:1: SyntaxError: "), ("A = 1 / 0", "own_too:1: ZeroDivisionError: "),
-    ("import nothing_there", "own_too:1: own_too:A: No module"), ("A = iter", "own_too: TypeErr"),
+    ("import nothing_there", "own_too:1: ModuleNotFoundError: "), ("A = iter", "own_too: TypeErr"),
     ("raise SystemExit(3)", "own_too:1: SystemExit: 3"),
     ("raise BrokenPipeError('a worker')", "own_too:1: a worker"),
     ("raise OSError('\\x1b[31mred\\x9b')", "own_too:1: \\x1b[31mred\\x9b")])
@@ -208,9 +211,10 @@ def test_a_mistake_of_ours_is_a_traceback(monkeypatch):
 
 def test_classes_by_name(workplace):
     Path("own_thing.py").write_text("class Thing:\n    pass\n\nnothing = 3\n")
+    Path("a_folder").mkdir()
     for place in ("own_thing.py:Thing", f"{workplace}/own_thing.py:Thing"):
         assert load_own(place).__name__ == "Thing" and load_own(place) is load_own(place)
     assert load_own("support.words:Vocabulary").__module__ == "support.words"
     for place in ("none.py:Thing", "own_thing.py:Thin", "own_thing.py:nothing", "own_thing.py:",
-                  "support.nothing:Thing", "support.words:json", "..:X"):
+                  "a_folder:X", "support.nothing:Thing", "support.words:json", "..:X"):
         says(place, load_own, place)

@@ -372,6 +372,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
 @pytest.mark.parametrize("given, words", [
     ({"epochs": 3}, "--epochs training"), ({"max_length": 5}, "--max-length"),
     ({"odd": 1}, "--odd"), ({"workers": "x"}, "workers x"), ({"model": Path}, "model text"),
+    ({"model": "comateformer"}, "model comateformer run's is bert"),
     ({"parser": 3}, "parser 3"), ({"precision": "fp8"}, "--precision fp8"),
     ({"device": ""}, "--device empty")])
 def test_a_run_in_use_is_as_it_was_trained(trained, given, words):

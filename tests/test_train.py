@@ -89,7 +89,8 @@ WRONG = [
     ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
     ("--set SCORES=true", "SCORES --train-file"),
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
-    ("--from nowhere --test --lr 1", "--lr training"), ("--model random:Random", "--model Random"),
+    ("--from nowhere --test --lr 1", "--lr training"), ("--from x --resume x", "not both"),
+    ("--out train.tsv", "--out train.tsv exists"), ("--model random:Random", "--model Random"),
     ("--max-length 1000000", "--max-length 100001")]
 
 
@@ -610,7 +611,8 @@ def test_a_finished_run_is_not_trained_again(trained, monkeypatch, capsys):
     at_call(monkeypatch, *CLIP, 1)
     at_call(monkeypatch, train.Run, "score", 1)
     capsys.readouterr()
-    for args in (["--resume", "run"], ["--from", "run"], ["--resume", "run", "--epochs", "2"]):
+    for args in (["--resume", "run"], ["--from", "run"], ["--from", "run/best.pt"],
+                 ["--resume", "run", "--epochs", "2"]):
         assert command(*args) == 0
         out = capsys.readouterr().out
         assert f"{100 * result()['metrics']['dev']['accuracy']:.1f}" in out
