@@ -83,7 +83,7 @@ def gated_fusion(sem, other, W_sem, W_other, W_g=None):
     """One gate per token mixes the two signals.
     DABERT Eq. (6), DAFA Eq. (8), Knowledge Eq. (7). In DAFA's letters:
 
-        d̂_i = tanh(W_d d*_i + b_d),  ŝ_i = tanh(W_s s*_i + b_s),  g_i = σ(W_g (d̂_i ⊕ ŝ_i)),
+        d̂_i = tanh(W_d̂ d*_i + b_d̂),  ŝ_i = tanh(W_ŝ s*_i + b_ŝ),  g_i = σ(W_g (d̂_i ⊕ ŝ_i)),
         v_i = g_i ŝ_i + (1 - g_i) d̂_i
 
     Assumes: no token i has weights of its own; d_hid is the signal's size d. Knowledge's W_g has a
@@ -165,11 +165,12 @@ def calibrated_attention(q, k, v, prior, mask, dropout=0.0, typeset=False, trace
 
     Departs: a product turns a *negative* q·k with a high prior into a lower weight, the opposite of
     "strengthening the attention weight of same dependency". We multiply the weights, not the
-    scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k). A larger entry never lowers its own weight, and
-    M̃ = 1 everywhere is plain attention. `typeset` multiplies the scores.
+    scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k), M̃ = 1 + M_F in DAFA, K_prior over its mean
+    in Knowledge. A larger entry never lowers its own weight, and M̃ = 1 everywhere is plain
+    attention. `typeset` multiplies the scores.
 
     Args: q, k, v: (B, H, L, k). prior: (B, L, L), ln M̃, 0 outside the cross blocks; with `typeset`
-        M_F, 1 outside. mask: bool (B, L). dropout: probability on the weights.
+        M_F or K_prior, 1 outside. mask: bool (B, L). dropout: probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
     if not typeset and trace is None:       # one fused kernel
@@ -457,7 +458,7 @@ def relation_indicator(relations, typeset=False):
 
 
 def knowledge_scores(hidden, G, typeset=False):
-    """s_ij = h_iᵀ h_j + G(k_ij)   Knowledge Eq. (1)
+    """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
     nothing. We divide them by √d, as attention does; `typeset` does not.
@@ -500,7 +501,8 @@ class KnowledgeAttention(FusionAttention):
     K_prior by its mean over the cross block: what is above it gains weight. `printed` {5} does not.
     Assumes: the "contextualized hidden states" H are those that enter the layer; in the first
     layer, our default, as this paper names none, they are the embeddings, not contextualized yet.
-    Special tokens take no part. γ, our `gamma`, is never given.
+    Special tokens take no part. γ, our `gamma`, is never given. The page has m words in a and n in
+    b; here, as in DAFA, a has n.
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
     no relation is looked at; "guide": ô = o; "gates": g is one half, f is one; "tags": a relation
     may hold of any part of speech, and nothing is parsed.

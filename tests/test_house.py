@@ -423,10 +423,14 @@ def test_what_a_method_does_is_that_of_the_files(task):
     for row, setting in zip(rows, settings, strict=True):
         runs = setting["runs"]
         found = [run["influence"] for run in runs]
-        assert row[0].startswith(setting["model"]) and row[1] == f"`{setting['options']}`"
+        dagger = " †" if setting["earlier_priors"] else ""
+        assert row[0] == setting["model"] + dagger and row[1] == f"`{setting['options']}`"
         assert row[2] == ", ".join(str(run["seed"]) for run in runs)
         assert row[3] == f"{np.mean([run['lowest_loss'] for run in runs]):.3f}"
         assert row[4] == f"{100 * np.mean([x['score'] for x in found]):.1f}"
+        layers = zip(*(x["added"].values() for x in found))
+        added = sorted(f"{np.mean(sizes):.2f}" for sizes in layers)
+        assert row[5] == " to ".join(added[:1] + added[1:][-1:])
         for cell, known in zip(row[6:], names, strict=True):
             parts = [x["changes"][name] for x in found for name in known if name in x["changes"]]
             score, share = (100 * np.mean([x[key] for x in parts]) if parts else 0.0
