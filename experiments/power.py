@@ -107,25 +107,31 @@ def read_cells(found, against, split, changes, said=()):
 
 
 def read_scores(files, against, models, split):
-    """([(task, model)], [{seed: difference}]) of files of groups that vary the model, that of
-    `against` first. models: those asked for, or None. split: None: that of the best epochs.
+    """([(task, model)], [{seed: difference}]) of files of groups that vary the model alone.
+
+    models: those asked for, or None. split: None: that of the best epochs.
     """
     keys, found = [], []
     for path in map(Path, files):
-        first, *others = read_group(path)["runs"]
-        if first["values"].get("model") != against:
-            raise ValueError(f"{path}: its differences are not from --against {against}")
-        for run in others:
-            model, change = run["values"]["model"], run["difference"]
-            change = change.get(split or run["selection_split"])
-            if change and (not models or model in models):
-                keys.append((run.get("task", path.stem), model))
-                values = next(iter(change.values()))["values"]
-                found.append(dict(zip(run["seeds"], values, strict=True)))
+        scores, tasks = {}, {}
+        for run in read_group(path)["runs"]:
+            metrics = run["metrics"].get(split or run["selection_split"])
+            if run["values"].keys() == {"model"} and metrics:
+                model, values = run["values"]["model"], next(iter(metrics.values()))["values"]
+                scores[model] = dict(zip(run["seeds"], values, strict=True))
+                tasks[model] = run.get("task", path.stem)
+        if against not in scores:
+            raise ValueError(f"{path}: expected runs that vary the model, with scores of --against "
+                             f"{against}{f' on --split {split}' if split else ''}")
+        theirs = scores.pop(against)
+        for model, ours in scores.items():
+            shared = [seed for seed in ours if seed in theirs]
+            if shared and (not models or model in models):
+                keys.append((tasks[model], model))
+                found.append({seed: ours[seed] - theirs[seed] for seed in shared})
     if not keys:
         raise ValueError(f"{', '.join(files)}: expected groups of several models"
-                         f"{f', some of {join_names(models)}' if models else ''}"
-                         f"{f', with scores of --split {split}' if split else ''}")
+                         f"{f', some of {join_names(models)}' if models else ''}")
     return keys, found
 
 

@@ -128,8 +128,8 @@ def test_files_of_groups_have_rows_by_seed_alone(capsys):
     """0.1 and 0.3 points of DAFA and 0.3, 0.5 of DABERT are 0.2 and 0.4 of both."""
     def group(first, *changes):
         rows = [{"values": {"model": model}, "selection_split": "dev", "seeds": [0, 1],
-                 "metrics": {}, "difference": {"dev": {"accuracy": {
-                     "mean": 0.0, "low": None, "high": None, "values": list(values)}}}}
+                 "difference": {}, "metrics": {"dev": {"accuracy": {
+                     "mean": 0.0, "std": 0.0, "values": [0.25 + x for x in values]}}}}
                 for model, values in ((first, (0.0, 0.0)), *changes)]
         return {"vary": [["model", "bert", "dafa"]], "runs": rows}
 
@@ -140,8 +140,10 @@ def test_files_of_groups_have_rows_by_seed_alone(capsys):
     assert last.split() == "all tasks all models 2 +0.3 -1.0 to +1.6 0.205 3".split()
     power.main(["x.json", "--models", "dabert"])
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.4"]
-    write_json("y.json", group("dafa", ("bert", (0.1, 0.2))))
-    for args, said in ((["y.json"], "y.json"), (["x.json", "--models", "knowledge"], "knowledge"),
+    power.main(["x.json", "--against", "dafa", "--models", "dabert"])
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.2"]
+    for args, said in ((["x.json", "--against", "drrnet"], "--against drrnet"),
+                       (["x.json", "--models", "knowledge"], "knowledge"),
                        (["x.json", "--split", "test"], "--split test")):
         with pytest.raises(ValueError, match=said):
             power.main(args)
