@@ -82,8 +82,9 @@ def lock_folder(folder):
 
 KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false",
          list: "a list", tuple: "a list"}  # others are objects
-RESULT = {"task": str, "model": str, "seed": int, "best_epoch": int, "settings": {"epochs": int},
-          "selection_split": str, "metrics": dict[str, dict[str, float]]}
+TESTED = {"selection_split": str, "metrics": dict[str, dict[str, float]]}
+RESULT = TESTED | {"task": str, "model": str, "seed": int, "best_epoch": int,
+                   "settings": {"epochs": int}}
 CHANGED = {"score": float, "answers": float, "moved": float}
 INFLUENCE = {"metric": str, "score": float, "added": dict[str, float],
              "changes": dict[str, CHANGED]}
@@ -252,22 +253,21 @@ def read_saved(path, kind, model=None, parser=None):
     return saved
 
 
-def read_result(folder):
-    """The dict of result.json. Raises ValueError naming the file."""
-    path = Path(folder, "result.json")
-    if not path.exists():
-        raise ValueError(f"{path} is not there; where last.pt is, --resume {folder} finishes the "
-                         f"run")
+def read_result(folder, name="result.json"):
+    """The dict of result.json, or of test.json. Raises ValueError naming the file."""
+    path, ended = Path(folder, name), name == "result.json"
+    refuse(ended and not path.exists(), f"{path} is not there; where last.pt is, --resume {folder} "
+           f"finishes the run")
     content = read_json(path)
     with prefix_errors(f"{path}: "):
-        result = typed(RESULT, content)
+        result = typed(RESULT if ended else TESTED, content)
         if result.get("influence"):
             typed(INFLUENCE, result["influence"], "influence")
         scores = [x for split in result["metrics"].values() for x in split.values()]
-        refuse(not result["metrics"].get(result["selection_split"])
-               or not all(-1 <= x <= 1 for x in scores), "metrics: expected numbers from -1 to 1, "
-               "those of selection_split too; correct or restore it")
-        refuse(not 0 < result["best_epoch"] <= result["settings"]["epochs"],
+        chosen = not ended or result["metrics"].get(result["selection_split"])
+        refuse(not chosen or not all(-1 <= x <= 1 for x in scores), "metrics: expected numbers "
+               "from -1 to 1, those of selection_split too; correct or restore it")
+        refuse(ended and not 0 < result["best_epoch"] <= result["settings"]["epochs"],
                "best_epoch: expected one of all; correct or restore it")
     return result
 
