@@ -332,7 +332,9 @@ def read_done(folder, test):
         return None
     result = runs.read_result(folder)
     if test:
-        result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
+        with prefix_errors(f"{folder / 'test.json'}: "):
+            tested = runs.typed({"metrics": DONE["metrics"]}, read_json(folder / "test.json"))
+        result["metrics"] |= tested["metrics"]
     code = hashlib.sha256(repr(sorted(result["code"].items())).encode()).hexdigest()
     kept = "task", "seed", "positive", "best_epoch", "selection_split", "metrics", "influence"
     return {name: result.get(name) for name in kept} | {"code": code}
