@@ -539,7 +539,7 @@ def read_translations(path):
 
     path: a .tsv or .csv file with the header sentence, translation.
     """
-    rows = read_table(path, ("sentence", "translation"), rows=split_own(path))
+    rows = read_table(path, split_own(path), ("sentence", "translation"))
     return {row["sentence"]: row["translation"] for _, row in rows}
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import sys
 import tempfile
 import urllib.error
@@ -18,8 +17,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import CONFIGS, WEIGHTS, check_zip, find_file, shorten
+from support.checkpoints import CONFIGS, WEIGHTS, check_zip, find_file, join_names, shorten
 from support.checkpoints import read_json  # write_json's other half
+from support.options import refuse
 
 GOOGLE = "https://storage.googleapis.com/bert_models/"
 HUGGING_FACE = "https://huggingface.co/"
@@ -104,83 +104,55 @@ def _fetch(url, path, size, sha256, progress):
         with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as file:
             announced = answer.headers.get("Content-Length")
             total = int(announced) if announced else size
-            if size not in (None, total) or (total or 0) > LARGEST:
-                raise ValueError(f"expected bytes {size or f'up to {LARGEST}'}, got {total}")
+            most = LARGEST if total is None else total
+            refuse(size not in (None, total) or most > LARGEST,
+                   f"expected bytes {size or f'up to {LARGEST}'}, got {total}")
             with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
                       disable=None if progress else True) as bar:
-                while got <= (total or LARGEST) and (chunk := answer.read(1 << 20)):
+                while got <= most and (chunk := answer.read(1 << 20)):
                     file.write(chunk)
                     digest.update(chunk)
                     got += len(chunk)
                     bar.update(len(chunk))
-        if total is None and got > LARGEST:
-            raise ValueError(f"expected at most {LARGEST:,} bytes, got more")
+        refuse(total is None and got > most, f"expected at most {most:,} bytes, got more")
         for what, wanted, found in (("bytes", total, got), ("sha256", sha256, digest.hexdigest())):
-            if wanted not in (None, found):
-                raise ValueError(f"expected {what} {wanted}, got {found}")
+            refuse(wanted not in (None, found), f"expected {what} {wanted}, got {found}")
         if progress and sha256 is None:  # nobody published one: it can be compared by hand
             print(f"{url}: bytes {got}, sha256 {digest.hexdigest()}", file=sys.stderr)
 
 
 def extract(archive, folder, names=None):
-    """Extract a zip file into a folder, whole or not at all, and nothing outside it.
+    """Put the files of a zip, without the folders in it, into a folder: all of them, or none.
 
-    Args:
-        names: None: all members, in their folders, into a new folder. Else only the members with
-            these file names, each once in the zip, put flat into the folder, which may be there.
+    names: of those that are wanted, each once in the zip; None: all but those of macOS.
     Raises: ValueError naming the archive.
     """
     folder = Path(folder)
-    if names is None and folder.exists():
-        raise ValueError(
-            f"{folder}: expected no such folder before extracting {archive}; remove it")
-    around = folder.parent if names is None else folder  # on the disk to which we rename
-    around.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=around) as temp:
-        new = Path(temp).resolve() / "new"
-        new.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as temp:  # on the disk to which we rename
         try:
             with zipfile.ZipFile(archive) as source:
-                wanted = _wanted(source, names)
-                members = [member for _, member in wanted]
+                members = [member for member in source.infolist()
+                           if not (member.is_dir() or member.filename.startswith("__MACOSX/"))]
+                for member in members:
+                    member.filename = PurePosixPath(member.filename).name
+                if names is not None:
+                    members = [member for member in members if member.filename in names]
+                    lacking = {*names} - {member.filename for member in members}
+                    refuse(lacking, f"no member named {join_names(lacking)}")
                 check_zip(members, UNPACKED * os.path.getsize(archive))
-                if sum(x.file_size for x in members) > shutil.disk_usage(new).free:
-                    raise OSError("a disk too full for what is in it")
-                for place, member in wanted:
-                    _copy(source, member, new, place)
+                for member in members:
+                    with (source.open(member) as content,
+                          open(Path(temp, member.filename), "xb") as file):
+                        shutil.copyfileobj(content, file)
         except OSError as error:
             raise ValueError(f"{archive}: cannot extract it into {folder}, found {shorten(error)}; "
-                             "make room, or download it again") from error
+                             f"make room, or download it again") from error
         except Exception as error:  # a damaged zip raises almost anything
             raise ValueError(f"{archive}: expected a sound zip, found {shorten(error)}; download "
                              f"it again") from error
-        for name in names or ():
-            os.replace(new / name, folder / name)
-        if names is None:
-            os.replace(new, folder)
-
-
-def _wanted(source, names):
-    """A list of (place in the new folder, member of the zip)."""
-    files = [member for member in source.infolist() if not member.is_dir()]
-    if names is None:
-        return [(member.filename, member) for member in files]
-    wanted = []
-    for name in names:
-        found = [member for member in files if PurePosixPath(member.filename).name == name]
-        if len(found) != 1:
-            raise ValueError(f"{len(found)} members named {name}")
-        wanted.append((name, found[0]))
-    return wanted
-
-
-def _copy(source, member, folder, place):
-    path = (folder / place).resolve()
-    if not path.is_relative_to(folder) or stat.S_ISLNK(member.external_attr >> 16):
-        raise ValueError(f"member {shorten(place)}, a link or outside the folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with source.open(member) as content, open(path, "xb") as file:
-        shutil.copyfileobj(content, file)
+        for path in Path(temp).iterdir():
+            os.replace(path, folder / path.name)
 
 
 def find_bert(name, data_dir, progress=True):
@@ -198,9 +170,8 @@ def find_bert(name, data_dir, progress=True):
         folder = Path(data_dir) / "bert" / name
         if not folder.exists():
             _download_bert(BERTS.get(name, name), folder, Path(data_dir) / "bert", progress)
-    elif not folder.exists():
-        raise ValueError(f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name at "
-                         "Hugging Face such as google-bert/bert-base-cased; correct the name")
+    refuse(not folder.exists(), f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name "
+           "at Hugging Face such as google-bert/bert-base-cased; correct the name")
     find_file(folder, *CONFIGS)
     find_file(folder, *WEIGHTS)
     if find_file(folder, "vocab.txt", "vocab.json").suffix == ".json":
@@ -214,11 +185,9 @@ def _download_bert(source, folder, around, progress):
     with tempfile.TemporaryDirectory(dir=around) as temp:
         new = Path(temp) / folder.name
         if source.endswith(".zip"):
-            archive = Path(temp) / "archive.zip"
+            archive = Path(temp) / PurePosixPath(source).name
             download(source, archive, progress=progress, remedy=f"unzip it into {folder} by hand")
             extract(archive, new)
-            inner = (path.parent for path in new.rglob("bert_config.json"))  # some hold a folder
-            new = next(inner, new)
         else:
             remedy = f"correct the name, or put all its files into {folder} by hand"
             _download_published(source, new, progress, remedy)
@@ -236,17 +205,15 @@ def _download_published(name, folder, progress, remedy):
         try:
             download(url, folder / file, progress=progress, remedy=remedy)
         except ValueError as error:
-            absent = getattr(error.__cause__, "code", None) == 404
-            if not absent or file not in OPTIONAL:
+            if file not in OPTIONAL or getattr(error.__cause__, "code", None) != 404:
                 raise
 
     if progress:
         print(f"{name}: no folder here; fetching {HUGGING_FACE}{name}", file=sys.stderr)
     fetch("config.json")
     kind = str(read_json(folder / "config.json").get("model_type", "bert"))
-    if kind not in VOCABULARIES:
-        raise ValueError(f"{name}: expected a BERT or RoBERTa, found model_type {kind!r}; "
-                         "name another model")
+    refuse(kind not in VOCABULARIES, f"{name}: expected a BERT or RoBERTa, found model_type "
+           f"{kind!r}; name another model")
     for file in (*VOCABULARIES[kind], *OPTIONAL):
         fetch(file)
     if not (folder / "model.safetensors").exists():

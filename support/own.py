@@ -5,7 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 from support.checkpoints import join_names, shorten
-from support.tables import (is_number, is_odd_number, parse_label, read_table, spelling, split_own)
+from support.options import refuse
+from support.tables import is_number, is_odd_number, parse_label, read_table, spelling, split_own
 from support.task import Pair, Task
 from support.tasks import SOURCES
 
@@ -20,17 +21,16 @@ def read_own(path, columns=(), need_label=True, likely=()):
 
     Args:
         columns: names of the columns of a, b and label; () for those of `find_sentences`.
-        likely: the same, taken where the header has both sentences.
+        need_label: if False, the label's column may be missing.
+        likely: as `columns`, taken where the header has both sentences.
     Returns: (columns, all rows as lists of str, iterator of (where, dict column -> text)).
     Raises: ValueError naming file and line.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in (".csv", ".tsv", ".txt"):
-        raise ValueError(f"{path}: expected a name ending in .csv (commas) or .tsv (tabs), found "
-                         f"{suffix or 'no ending'}")
-    if columns and not len(columns) == len({*columns} - {""}) == 3:
-        raise ValueError(f"columns: expected three names, of both sentences and the label, found "
-                         f"{join_names(columns)}")
+    refuse(suffix not in (".csv", ".tsv", ".txt"), f"{path}: expected a name ending in .csv "
+           f"(commas) or .tsv (tabs), found {suffix or 'no ending'}")
+    refuse(columns and not len(columns) == len({*columns} - {""}) == 3, f"columns: expected three "
+           f"names, of both sentences and the label, found {','.join(columns)}")
     rows = split_own(path)
     header = [name.strip() for name in rows[0][1]] if rows else []
     if likely and {*likely[:2]} <= {*header}:
@@ -38,8 +38,8 @@ def read_own(path, columns=(), need_label=True, likely=()):
     elif rows and not columns:
         columns = find_sentences(path, rows, need_label)
     columns = columns or SENTENCES
-    named = read_table(path, columns, () if need_label else columns[2:], rows)
-    return columns, [fields for _, fields in rows], named
+    there = columns if need_label or columns[2] in header else columns[:2]
+    return columns, [fields for _, fields in rows], read_table(path, rows, there)
 
 
 def find_sentences(path, rows, need_label):
@@ -74,22 +74,17 @@ def find_sentences(path, rows, need_label):
 
 
 def read_pairs(path, labels=None, need_label=True, columns=()):
-    """Pairs of a user's .tsv or .csv file with a header. An empty sentence is a sentence.
-
-    Args:
-        labels: the task's class names, () for scores, None to keep the text.
-        need_label: if False, the column may be missing and a cell of it empty; such a pair has the
-            label None.
-        columns: as in `read_own`.
-    Returns: list of Pair.
-    Raises: ValueError naming file and line.
-    """
+    """Pairs of a user's .tsv or .csv file with a header, see `read_own` and `make_pairs`."""
     columns, _, rows = read_own(path, columns, need_label)
     return make_pairs(columns, rows, labels, need_label)
 
 
 def make_pairs(columns, rows, labels, need_label=True):
-    """Pairs of the rows of `read_own`, see `read_pairs`."""
+    """A list of Pair of the rows of `read_own`. An empty sentence is a sentence.
+
+    labels: the task's class names, () for scores, None to keep the text. need_label: if False, the
+    label of a pair without one is None. Raises ValueError naming file and line.
+    """
     (a, b, column), pairs = columns, []
     for where, row in rows:
         label = None
@@ -116,19 +111,16 @@ def class_names(path, labels, scores=None):
     if scores is None:
         scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
     spelled = Counter(map(spelling, distinct))
-    if len(spelled) < 2:
-        raise ValueError(f"{path}: every label is {shorten(distinct[0])}; expected at least two "
-                         f"different ones")
+    refuse(len(spelled) < 2, f"{path}: every label is {shorten(distinct[0])}; expected at least "
+           f"two different ones")
     if scores:
         return ()
     twice = [text for text in distinct if spelled[spelling(text)] > 1]
-    if twice:
-        raise ValueError(f"{path}: labels {join_names(twice)}: one class is written in two ways; "
-                         f"write each in one")
-    if len(distinct) > max(10, len(labels) / 2):
-        raise ValueError(f"{path}: {len(distinct)} different labels of {len(labels)} pairs, such "
-                         f"as {shorten(distinct[0])}: too many for classes; name the columns by "
-                         f"--columns")
+    refuse(twice, f"{path}: labels {join_names(twice)}: one class is written in two ways; write "
+           f"each in one")
+    refuse(len(distinct) > max(10, len(labels) / 2),
+           f"{path}: {len(distinct)} different labels of {len(labels)} pairs, such as "
+           f"{shorten(distinct[0])}: too many for classes; name the columns by --columns")
     return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
 
 
@@ -144,9 +136,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     rows = list(rows)
     texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
     labels = class_names(train_file, texts, scores)
-    if positive and positive not in labels:
-        raise ValueError(f"positive {shorten(positive)}: expected one of the classes, "
-                         f"{join_names(labels) if labels else 'but labels are scores'}")
+    refuse(positive and positive not in labels, f"positive {shorten(positive)}: expected one of "
+           f"the classes, {join_names(labels) if labels else 'but labels are scores'}")
     if len(labels) == 2:
         positive = positive or labels[1]
     metrics = ("accuracy", "f1") if positive else ("accuracy",)

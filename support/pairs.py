@@ -2,45 +2,46 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
 
 from support.checkpoints import join_names, shorten
 from support.machine import main_process
+from support.options import refuse
 from support.own import own_task
 from support.tables import parse_label
 from support.task import Pair
 from support.tasks import load_task
 
 
-def as_pair(task, a, b, label=None):
-    """A Pair of two texts; label: the name of a class, a score, or None. Raises ValueError for
-    another one.
-    """
-    if label is not None:
-        label = parse_label(str(label), task.labels, "label")
-    return Pair(a, b, label)
-
-
 def as_pairs(task, given):
-    """A list of Pair: of Pairs and of tuples or lists of two texts, perhaps with a label as in
-    as_pair; one pair alone is one pair. Raises ValueError for anything else.
+    """A list of Pair: of Pairs, and of tuples or lists of two texts, each perhaps with a label, the
+    name of a class or a score; one of these alone is one pair. Raises ValueError for anything else.
     """
-    def fits(pair):
-        parts = (pair.a, pair.b) if isinstance(pair, Pair) else pair
-        return isinstance(parts, (tuple, list)) and len(parts) in (2, 3) and all(
-            isinstance(text, str) for text in parts[:2])
+    of_texts = isinstance(given, (tuple, list)) and given and isinstance(given[0], str)
+    of_lists = isinstance(given, tuple) and given and all(isinstance(x, list) for x in given)
+    many = isinstance(given, Iterable) and not isinstance(given, (str, dict))
+    if of_texts or of_lists or not many:  # lists of a and of b? zip(a, b) has the pairs
+        given = [given]
+    return [as_pair(task, one) for one in given]
 
-    many = isinstance(given, Iterable) and not isinstance(given, (str, dict)) and not fits(given)
-    pairs = list(given) if many else [given]
-    lists = isinstance(given, tuple) and given and all(isinstance(x, list) for x in given)
-    for pair in [given] if lists else pairs:  # of a and of b? zip(a, b) has the pairs
-        if not fits(pair):
-            raise ValueError(f"expected pairs of two texts, such as (a, b), each perhaps with a "
-                             f"label, found {shorten(pair)}")
-        label, known = getattr(pair, "label", None), range(len(task.labels))
-        if label is not None and (type(label) is not int or label not in known) and known:
-            raise ValueError(f"label: a Pair has the number of its class, 0 to {len(known) - 1}, "
-                             f"found {shorten(label)}; a tuple has its name")
-    return [x if isinstance(x, Pair) else as_pair(task, *x) for x in pairs]
+
+def as_pair(task, given):
+    """One Pair for `as_pairs`."""
+    own = isinstance(given, Pair)
+    parts = (given.a, given.b, given.label) if own else given
+    if not (isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
+            and all(isinstance(text, str) for text in parts[:2])):
+        raise ValueError(f"expected pairs of two texts, such as (a, b), each perhaps with a label, "
+                         f"found {shorten(given)}")
+    a, b, label = (*parts, None)[:3]
+    if own and label is not None and task.labels:
+        refuse(type(label) is not int or not 0 <= label < len(task.labels),
+               f"label: a Pair has the number of its class, 0 to {len(task.labels) - 1}, found "
+               f"{shorten(label)}; a tuple has its name")
+    elif label is not None:
+        label = parse_label(str(label), task.labels, "label")
+    return replace(given, label=label) if own else Pair(a, b, label)
 
 
 def load_pairs(settings, limited=True):
@@ -74,12 +75,10 @@ def hold_out(task, splits, share, seed):
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
     held = max(1, round(share * len(blocks)))
-    if held == len(blocks):
-        raise ValueError(f"HELD_OUT={share:g}: takes all {len(splits['train'])} training pairs")
-    train, dev = ([pair for block in part for pair in block]
-                  for part in (blocks[held:], blocks[:held]))
+    refuse(held == len(blocks),
+           f"HELD_OUT={share:g}: takes all {len(splits['train'])} training pairs")
     others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}
-    return others | {"train": train, task.selection: dev}
+    return others | {"train": [*chain(*blocks[held:])], task.selection: [*chain(*blocks[:held])]}
 
 
 def limit_pairs(task, splits, limit, seed):
@@ -90,7 +89,7 @@ def limit_pairs(task, splits, limit, seed):
         return {name: pairs[:int(limit)] for name, pairs in splits.items()}
     blocks = blocks_of(task, splits["train"])
     blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
-    return splits | {"train": [pair for block in blocks for pair in block]}
+    return splits | {"train": [*chain(*blocks)]}
 
 
 def load_test_splits(settings):

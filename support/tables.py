@@ -13,6 +13,7 @@ from pathlib import Path
 
 from support.checkpoints import file_size, join_names, shorten
 from support.files import write_whole
+from support.options import refuse
 
 csv.field_size_limit(2 ** 31 - 1)        # a cell is as long as it is
 LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave float32
@@ -66,22 +67,22 @@ def split_own(path):
     Raises: ValueError for a file that is quoted in part.
     """
     plain = list(split_rows(path))
-    header = plain[0][1] if plain else []
-    if len(header) == 1 and re.search(r"[\t,;|]", header[0]):
-        raise ValueError(f"{path}:{plain[0][0]}: commas part the columns of a .csv, tabs those of "
-                         f"all else, found {shorten(header[0])}; name it, or save it, so")
+    start, header = plain[0] if plain else (0, [])
+    refuse(len(header) == 1 and re.search(r"[\t,;|]", header[0]),
+           f"{path}:{start}: commas part the columns of a .csv, tabs those of all else, found "
+           f"{shorten(''.join(header))}; name it, or save it, so")
     if is_csv(path) or not plain:
         return plain
     with contextlib.suppress(ValueError):
         quoted = list(split_quoted(path, "\t"))
         sizes, found = ([len(fields) for _, fields in rows] for rows in (plain, quoted))
         # two quotes of text, lines apart, would hide what is between them
-        if sizes == found or len(set(sizes)) > 1 or plain[0][1][0].startswith('"'):
+        if sizes == found or len(set(sizes)) > 1 or header[0].startswith('"'):
             return quoted
     for line, fields in plain:
         for cell in fields:
             doubled = re.fullmatch(r'"([^"]*"")+[^"]*"', cell) and cell.strip('"')
-            if doubled or cell.startswith('"') and line == plain[0][0]:
+            if doubled or cell.startswith('"') and line == start:
                 raise ValueError(f"{path}:{line}: a cell has the quotes of csv, which others lack: "
                                  f"{shorten(cell)}; quote every cell that holds a quote, or none")
     return plain
@@ -102,35 +103,26 @@ def split_quoted(path, mark):
                          ) from None
 
 
-def read_table(path, columns, optional=(), rows=None):
+def read_table(path, rows, columns):
     """The given columns of a table.
 
     Args:
+        rows: what one of the functions above gives.
         columns: names in its header line, in any order, or numbers from 0 where it has no header.
-        optional: those names that may be missing.
-        rows: what `split_own` gives; without them those of `split_rows`.
     Returns: iterator of (where = "file:line", dict column -> stripped text).
     Raises: ValueError for a header without the columns, a row of another length, no row at all.
     """
+    rows, headed = iter(rows), isinstance(columns[0], str)
     mark = "commas" if is_csv(path) else "tabs"
-    headed = isinstance(columns[0], str)
-    if headed:
-        expected = f"a header line with the columns {', '.join(columns)}"
-    else:
-        expected = f"rows of {max(columns) + 1} fields or more"
-    rows = split_rows(path) if rows is None else iter(rows)
+    expected = (f"a header that names each of {join_names(columns)} once" if headed else
+                f"rows of {max(columns) + 1} fields or more") + f", parted by {mark}"
     start, first = next(rows, (0, []))
-    if not start:
-        raise ValueError(f"{path} is empty; expected {expected}")
-    if headed:
-        place = find_columns(f"{path}:{start}", first, columns, optional, mark)
-    elif len(first) > max(columns):
-        place, rows = {n: n for n in columns}, itertools.chain([(start, first)], rows)
-    else:
-        raise ValueError(f"{path}:{start}: expected {expected} parted by {mark}, "
-                         f"found {len(first)}")
-    line = 0
-    for line, fields in rows:
+    refuse(not start, f"{path} is empty; expected {expected}")
+    names = [name.strip() for name in first] if headed else [*range(len(first))]
+    refuse(any(names.count(name) != 1 for name in columns),
+           f"{path}:{start}: expected {expected}, found {join_names(names)}")
+    place, line = {name: names.index(name) for name in columns}, 0
+    for line, fields in rows if headed else itertools.chain([(start, first)], rows):
         if headed and fields == first:
             raise ValueError(f"{path}:{line}: the header again, as where files were joined; take "
                              f"it out")
@@ -138,18 +130,7 @@ def read_table(path, columns, optional=(), rows=None):
             raise ValueError(f"{path}:{line}: expected {len(first)} fields parted by {mark}, like "
                              f"line {start}, found {len(fields)}")
         yield f"{path}:{line}", {name: fields[i].strip() for name, i in place.items()}
-    if not line:
-        raise ValueError(f"{path} has a header and no pairs; expected one pair a line below it")
-
-
-def find_columns(where, header, columns, optional, mark):
-    """Dict name -> its place in a header line, without optional names that are absent."""
-    header = [name.strip() for name in header]
-    wanted = [name for name in columns if name not in optional or name in header]
-    if any(header.count(name) != 1 for name in wanted):
-        raise ValueError(f"{where}: the header must name each of {join_names(columns)} once "
-                         f"(parted by {mark}), found {join_names(header)}")
-    return {name: header.index(name) for name in wanted}
+    refuse(not line, f"{path} has a header and no pairs; expected one pair a line below it")
 
 
 def read_objects(path, keys):
@@ -178,19 +159,17 @@ def parse_label(text, labels, where, also=()):
     Raises: ValueError naming `where`.
     """
     if labels is None:
-        if not text:
-            raise ValueError(f"{where}: the label is empty; expected the name of a class or a "
-                             f"score")
+        refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")
         return text
-    if not labels:
-        if not is_number(text):
-            raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5; this "
-                             f"task predicts scores")
-        return float(text)
-    if text not in labels:
+    if labels and text in labels:
+        return labels.index(text)
+    if labels:
         raise ValueError(f"{where}: unknown label {shorten(text)}; expected one of "
                          f"{join_names([*also, *labels], 12)}")
-    return labels.index(text)
+    if not is_number(text):
+        raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5; this task "
+                         f"predicts scores")
+    return float(text)
 
 
 def is_number(text):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from support.files import download, extract
-from support.options import nearest
+from support.options import nearest, refuse
 from support.tables import parse_label, read_objects, read_table, split_rows
 from support.task import Pair, Task
 from support.toy import toy_task
@@ -44,14 +44,6 @@ def split_tweets(path):
     for line, fields in split_rows(path):
         if len(fields) == 5 and not fields[3] and fields[4].startswith("http"):
             del fields[3]
-        yield line, fields
-
-
-def split_sick(path):
-    """`split_rows` of SICK, whose column of labels has two names."""
-    for line, fields in split_rows(path):
-        if "entailment_judgment" in fields:
-            fields[fields.index("entailment_judgment")] = "entailment_label"
         yield line, fields
 
 
@@ -162,8 +154,9 @@ SOURCES = {
         splits=dict.fromkeys(TABLES, "SICK.txt"),
         split_column=("SemEval_set", "TRAIN", "TRIAL", "TEST"),
         columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",), rows=split_sick,
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",),
         other=dict(pairs=dict(train=4500, dev=500, test=4927), split_column=(), files=(),
+                   columns=("sentence_A", "sentence_B", "entailment_judgment"),
                    on_request="SemEval gave it out in three files, Zenodo has it in SICK.txt",
                    splits={"train": "SICK_train.txt", "dev": "SICK_trial.txt",
                            "test": "SICK_test_annotated.txt"})),
@@ -194,25 +187,18 @@ def load_task(name, data_dir, progress=True):
     """
     if name == "toy":
         return toy_task()
-    if name not in SOURCES:
-        known = ["toy", *SOURCES]
-        raise ValueError(f"task {name!r}: no such task; expected one of {', '.join(known)}"
-                         f"{nearest(name, known)}")
-    folder = Path(data_dir) / name
-    source = find_edition(name, folder)
+    known = ["toy", *SOURCES]
+    refuse(name not in known, f"task {name!r}: no such task; expected one of {', '.join(known)}"
+           f"{nearest(name, known)}")
+    folder, source = Path(data_dir) / name, SOURCES[name]
+    other = replace(source, **source.other)
+    begun = len(missing_tables(other, folder)) < len(other.splits)
+    source = other if begun and missing_tables(source, folder) else source
     fetch_tables(name, source, folder, progress)
     splits = read_source(source, folder)
     if progress:
         compare_sizes(source, folder, {split: len(pairs) for split, pairs in splits.items()})
     return Task(name, source.labels, source.metrics, source.selection), splits
-
-
-def find_edition(name, folder):
-    """The Source of a task, or its other edition where tables of that one alone are there."""
-    source = SOURCES[name]
-    other = replace(source, **source.other)
-    begun = len(missing_tables(other, folder)) < len(other.splits)
-    return other if begun and missing_tables(source, folder) else source
 
 
 def find_table(folder, name):
@@ -221,9 +207,8 @@ def find_table(folder, name):
     Raises: ValueError where two are below it.
     """
     found = [folder / name] if (folder / name).exists() else sorted(folder.rglob(name))
-    if len(found) > 1:
-        raise ValueError(f"{found[0]} and {found[1]}: expected one {name} in {folder}; take one "
-                         f"away")
+    refuse(len(found) > 1, f"{' and '.join(map(str, found))}: expected one {name} in {folder}; "
+           f"leave one there")
     return found[0] if found else folder / name
 
 
@@ -231,12 +216,6 @@ def missing_tables(source, folder):
     """Names of the tables of a source that are not in the folder or below it, each once."""
     tables = dict.fromkeys([*source.splits.values(), *source.dev_ids[:1]])
     return [table for table in tables if not find_table(folder, table).exists()]
-
-
-def name_tables(source):
-    """What a folder needs: the tables of a source, or those of its other edition."""
-    editions = [source.splits, *filter(None, [source.other.get("splits")])]
-    return ", or ".join(" and ".join(dict.fromkeys(splits.values())) for splits in editions)
 
 
 def compare_sizes(source, folder, sizes):
@@ -258,13 +237,15 @@ def fetch_tables(name, source, folder, progress):
     if lacking and source.on_request:
         raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
                                 f"{source.on_request}: put them there, or take the task toy")
+    editions = [source.splits, *filter(None, [source.other.get("splits")])]
+    tables = ", or ".join(" and ".join(dict.fromkeys(splits.values())) for splits in editions)
     for file in source.files if lacking else ():
         path = folder / file.name
         fetched = not path.exists() and (path.suffix == ".zip" or file.name in lacking)
         if fetched:
             download(file.url, path, file.size, file.sha256, progress,
-                     remedy=f"put the file at {path} by hand, or {name_tables(source)} into "
-                            f"{folder} or a folder in it, or take the task toy")
+                     remedy=f"put the file at {path} by hand, or {tables} into {folder} or a "
+                            f"folder in it, or take the task toy")
         if path.suffix == ".zip":
             extract(path, folder, lacking)
             if fetched:                  # what the user put there stays
@@ -280,9 +261,8 @@ def read_source(source, folder):
         splits[split] = [pair for i, (pair, _) in enumerate(rows) if i not in held]
         if held:
             splits["dev"] = [rows[i][0] for i in sorted(held)]
-        if not splits[split]:
-            raise ValueError(f"{find_table(folder, table)}: no pairs for {split}; it is cut off or "
-                             f"another edition: get it again")
+        refuse(not splits[split], f"{find_table(folder, table)}: no pairs for {split}; it is cut "
+               f"off or another edition: get it again")
     return splits
 
 
@@ -299,7 +279,7 @@ def read_split(source, folder, split):
     if path.suffix == ".jsonl":
         table = read_objects(path, columns)
     else:
-        table = read_table(path, columns, rows=source.rows(path))
+        table = read_table(path, source.rows(path), columns)
     for where, row in table:
         if column:
             place = parse_label(row[column[0]], words, f"{where}, {column[0]}")
@@ -324,10 +304,8 @@ def find_dev_rows(source, folder, ids):
         return set(random.Random("dev").sample(range(len(ids)), count))
     path, train = (find_table(folder, x) for x in (source.dev_ids[0], source.splits["train"]))
     held = {tuple(fields) for _, fields in split_rows(path)}
-    if not held:
-        raise ValueError(f"{path}: expected id pairs, found none; fetch it again")
+    refuse(not held, f"{path}: expected id pairs, found none; fetch it again")
     lost = held - set(ids)
-    if lost:
-        raise ValueError(f"{path}: {len(lost)} of its {len(held)} id pairs are not in {train}; one "
-                         f"of the two is cut off or another edition: fetch both again")
+    refuse(lost, f"{path}: {len(lost)} of its {len(held)} id pairs are not in {train}; one of the "
+           f"two is cut off or another edition: fetch both again")
     return {i for i, key in enumerate(ids) if key in held}

@@ -3,10 +3,11 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from small_runs import rows_of
-from support.pairs import (add_predictions, as_pair, as_pairs, describe_labels, glue_rows, hold_out,
+from support.pairs import (add_predictions, as_pairs, describe_labels, glue_rows, hold_out,
                            limit_pairs, load_pairs, load_test_splits, pair_rows)
 from support.tables import write_table
 from support.task import Pair, Prediction, Task
@@ -21,7 +22,6 @@ def pairs(count, labels=(0, 1)):
 
 
 def test_a_pair_of_texts():
-    assert as_pair(TWO, "a", "b") == Pair("a", "b")
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
     for alone in (("a", "b"), ["a", "b"], both[0]):
@@ -33,14 +33,18 @@ def test_a_pair_of_texts():
                   (["a", "c"], ["b", "d"])):           # two lists of texts would be other pairs
         with pytest.raises(ValueError, match="expected pairs of two texts"):
             as_pairs(TWO, wrong)
+    with pytest.raises(ValueError, match=r"found \('a', None\)"):  # and not 'a' alone
+        as_pairs(TWO, ("a", None))
     for label in ("same", 2, -1, True, 1.0):
         with pytest.raises(ValueError, match="number of its class, 0 to 1, found"):
             as_pairs(TWO, Pair("a", "b", label))
-    assert as_pair(TWO, "a", "b", "same") == Pair("a", "b", 1)
-    assert as_pair(SCORES, "a", "b", 2.5) == as_pair(SCORES, "a", "b", "2.5") == Pair("a", "b", 2.5)
-    for task, label in ((TWO, "other"), (TWO, ""), (SCORES, "same"), (SCORES, float("nan"))):
+    for score in (2.5, "2.5", np.float32(2.5)):
+        assert as_pairs(SCORES, ("a", "b", score)) == [Pair("a", "b", 2.5)]
+        assert as_pairs(SCORES, Pair("a", "b", score)) == [Pair("a", "b", 2.5)]
+    for task, given in ((TWO, ("a", "b", "other")), (TWO, ("a", "b", "")),
+                        (SCORES, ("a", "b", "same")), (SCORES, Pair("a", "b", float("nan")))):
         with pytest.raises(ValueError, match="label"):
-            as_pair(task, "a", "b", label)
+            as_pairs(task, given)
 
 
 @pytest.mark.parametrize("block", [1, 4])
