@@ -96,17 +96,11 @@ def test_docstrings_and_their_examples(file):
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
 
-@pytest.mark.parametrize("folder", [".", "support", "experiments", "tests", "tests/oracles",
-                                    "tutorials"])
-def test_lines_are_short_and_simple(folder):
-    """100 columns, 118 in lessons; no conditional expression in another."""
-    for path in sorted(ROOT.glob(f"{folder}/*.py")):
-        text, most = path.read_text("utf-8"), 118 if path.name[0].isdigit() else 100
-        long = [i for i, line in enumerate(text.splitlines(), 1) if len(line) > most]
-        choices = [x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.IfExp)]
-        nested = [x.lineno for x in choices
-                  if any(isinstance(inner, ast.IfExp) for inner in list(ast.walk(x))[1:])]
-        assert long + nested == [], path.name
+@each_file
+def test_no_conditional_expression_stands_in_another(file):
+    choices = [x for x in ast.walk(ast.parse(CODE[file])) if isinstance(x, ast.IfExp)]
+    assert not [x.lineno for x in choices
+                if any(isinstance(inner, ast.IfExp) for inner in list(ast.walk(x))[1:])]
 
 
 # ---- Shape comments -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """support/parses.py: words, parses of many texts, the cache, a user's own parses, the command."""
 import io
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batches
-from support import parses
+from small_runs import ChainParser
+from support import parser, parses
 from support.conllu import read_conllu, tree_depths
 from support.options import run_command
 from support.parses import Parse, join_trees, parse_texts, split_sentences, words_at
@@ -333,6 +335,19 @@ def test_parts_make_the_cache_of_a_run(write, tmp_path, monkeypatch, asked, smal
     assert not asked_for(batches.CACHE, texts=lines)
     for part in ("0/3", "4/3", "x"):
         assert run(file, "--shard", part) == 2 and "such as 3/64" in capsys.readouterr().err
+
+
+def test_adapter_of_an_engine(monkeypatch):
+    """Code of docs/scale.md: parses of a batch of rows as an engine gives it, strings in an array.
+    """
+    monkeypatch.setattr(parser, "load_parser", ChainParser)
+    page = (Path(__file__).resolve().parents[1] / "docs/scale.md").read_text("utf-8")
+    (code,), names = re.findall(r"^```python\n(from.*?)^```", page, re.M | re.S), {}
+    exec(code, names)
+    batch = {"text": [np.str_("It works."), np.str_(""), np.str_("It")], "id": [7, 8, 9]}
+    assert names["ParseBatch"]()(batch) == batch | {
+        "words": [["It", "works", "."], [], ["It"]], "tags": [["X"] * 3, [], ["X"]],
+        "heads": [[0, 1, 2], [], [0]], "relations": [["root", "dep", "dep"], [], ["root"]]}
 
 
 # ---- the user's own parses -----------------------------------------------------------------------
