@@ -60,16 +60,18 @@ class Reader:
             of words or "words".
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
-        tokenizer: PairTokenizer; for words a Vocabulary. tfidf: TfIdf of the training sentences.
-        own_parses: a CoNLL-U file in place of the shipped parser; parser: a function of texts. toy:
-            the lexicon is the toy world's. workers: processes that parse, and that collate.
-            progress: show bars.
+        tokenizer: PairTokenizer; for words a Vocabulary.
+        parser: in the place of the one that ships, a CoNLL-U file by its name, or a function of
+            texts. toy: the lexicon is the toy world's. workers: processes that parse, and that
+            collate. progress: show bars.
+
+    tfidf: TfIdf of the training sentences, where the method wants it.
     """
 
-    def __init__(self, method, max_length, options=None, tokenizer=None, tfidf=None,
-                 own_parses=None, parser=None, toy=False, workers=0, progress=True):
+    def __init__(self, method, max_length, options=None, tokenizer=None, parser=None, toy=False,
+                 workers=0, progress=True):
         self.method, self.max_length, self.options = method, max_length, options or {}
-        self.tokenizer, self.tfidf, self.own_parses, self.toy = tokenizer, tfidf, own_parses, toy
+        self.tokenizer, self.tfidf, self.toy = tokenizer, None, toy
         self.workers, self.progress = workers, progress
         self.needs = needs_of(method)
         self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
@@ -88,11 +90,10 @@ class Reader:
             self.parses, self.spans, self.facts, self.seen = {}, {}, {}, set()
         new = [text for text in texts if text not in self.seen]
         if self.needs_parses and new:
-            if not self.parser and not self.own_parses:
-                self.parser = load_parser()
+            self.parser = self.parser or load_parser()
+            own = self.parser if isinstance(self.parser, str) else None
             cache = CACHE if len(texts) > FEW else None
-            found = parse_texts(new, self.parser, cache, self.own_parses, self.progress,
-                                self.workers)
+            found = parse_texts(new, self.parser, cache, own, self.progress, self.workers)
             self.parses = {**self.parses, **found} if self.seen else found
         elif self.needs:
             # A word beyond these has no piece that the model sees, but behind words without any.

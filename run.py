@@ -19,7 +19,7 @@ from semmatch import Matcher
 from support import curves, machine, meter, own, runs
 from support.files import find_bert, write_json, write_whole
 from support.machine import main_process, print_once
-from support.options import keywords_of, prefix_errors, read_places, refuse
+from support.options import prefix_errors, read_places, refuse
 from support.pairs import (GLUE_FILES, add_predictions, as_pairs, describe_labels, glue_rows,
                            pair_rows, seen_in_training)
 from support.tables import is_csv, write_table
@@ -28,8 +28,6 @@ from support.task import (Prediction, answers, check_logits, evaluate, loss_sum,
 from support.words import Vocabulary
 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
-# Those of a model without an encoder, on toy.
-TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 
 # ---- The model ----------------------------------------------------------------------------------
@@ -80,7 +78,7 @@ def saved_model(settings, saved):
 def make_reader(settings, task):
     """A batches.Reader as the settings ask for, without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, settings.options(),
-                          own_parses=settings.parses, parser=settings.own_parser(),
+                          parser=settings.parses or settings.own_parser(),
                           toy=task.name == "toy", workers=settings.workers,
                           progress=main_process())
 
@@ -91,16 +89,13 @@ def build_model(settings, task, reader, config, arrays=None):
     new: what an encoder's file does not have, the classifier too; it has a rate of its own.
     """
     method, classes, options = settings.method, len(task.labels) or 1, settings.options()
-    if config and settings.max_length > config.max_length:
-        raise ValueError(f"--max-length {settings.max_length}: this encoder has "
-                         f"{config.max_length} positions")
-    if config and settings.dropout is not None:
-        config = replace(config, dropout=settings.dropout, attention_dropout=settings.dropout)
     torch.manual_seed(settings.seed)
     if config is None:
-        sizes = {"dropout": settings.dropout or 0.0} | (TOY_SIZES if task.name == "toy" else {})
-        sizes = {name: x for name, x in sizes.items() if name in keywords_of(method)}
-        return method(reader.tokenizer, classes, **(sizes | options)), []
+        return method(reader.tokenizer, classes, **options), []
+    refuse(settings.max_length > config.max_length, f"--max-length {settings.max_length}: this "
+           f"encoder has {config.max_length} positions")
+    if settings.dropout is not None:
+        config = replace(config, dropout=settings.dropout, attention_dropout=settings.dropout)
     whole = not issubclass(method, SelfAttention)
     if whole:
         model = method(config, classes, **options)

@@ -77,8 +77,9 @@ PRINTED_RECIPES = {"knowledge": FINE_TUNE | dict(batch_size=70, optimizer="adade
                                                  schedule="flat", weight_decay=0.0)}
 SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked at after each epoch
 SCRATCH = FINE_TUNE | dict(epochs=8, batch_size=64, lr=1e-3, dropout=0.0)
-# What a model without an encoder trains with on toy.
+# What a model of words trains with on toy, and its sizes there.
 TOY_RECIPE = dict(epochs=8, batch_size=64, lr=1e-3)
+TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 # ---- Settings -----------------------------------------------------------------------------------
 
@@ -140,24 +141,24 @@ class Settings:
 
     def __post_init__(self):
         check_values(self)
-        own, words = bool(self.train_file), self.method.READS == "words"
-        fuses = issubclass(self.method, SelfAttention) and self.method is not SelfAttention
-        printed = self.recipe == "printed"
+        own, method, printed = bool(self.train_file), self.method, self.recipe == "printed"
+        carried = issubclass(method, SelfAttention) and method is not SelfAttention
+        reads = "reads words" if self.reads_words else "reads pieces of words, by an encoder"
         refuse(own != bool(self.dev_file), "--train-file and --dev-file go together")
         refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
         refuse(self.task == "own" and not own, "--task own needs --train-file and --dev-file")
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, POSITIVE and SCORES need --train-file and --dev-file")
-        refuse(fuses and all(getattr(self.method, x) is getattr(SelfAttention, x)
-                             for x in ("attend", "forward", "project")),
+        refuse(carried and all(getattr(method, x) is getattr(SelfAttention, x)
+                               for x in ("attend", "forward", "project")),
                f"--model {self.model}: writes no attend, so that it would be plain attention")
-        refuse(words and self.bert not in (None, "none"), f"--bert: {self.model} reads words")
-        refuse(self.bert == "none" and not words, f"--bert none: {self.model} needs an encoder")
-        refuse(self.glove and not words, f"--glove: {self.model} reads pieces of words")
+        refuse(self.bert and self.reads_words != (self.bert == "none"),
+               f"--bert {self.bert}: {self.model} {reads}")
+        refuse(self.glove and not self.reads_words, f"--glove: {self.model} {reads}")
+        refuse(self.layers != "first" and not carried, f"--layers: no layer carries {self.model}")
         refuse(":" not in (self.parser or ":"), f"--parser {self.parser}: expected mine.py:parse")
         refuse(self.parser and self.parses, "--parser or --parses, not both")
-        refuse(self.layers != "first" and not fuses, f"--layers: no layer carries {self.model}")
         refuse(self.limit and self.limit > 1 and self.limit % 1,
                f"--limit {self.limit}: expected a whole number, or a share below 1")
         refuse(printed and self.model not in PRINTED_RECIPES,
@@ -172,6 +173,11 @@ class Settings:
         """The class that --model names."""
         return find_class(self.model, METHODS)
 
+    @property
+    def reads_words(self):
+        """Does the method read words? Then it has no encoder, and bert is "none"."""
+        return self.method.READS == "words"
+
     def own_parser(self):
         """The function that --parser names, or None."""
         with prefix_errors("--parser "):
@@ -182,8 +188,7 @@ class Settings:
         such = FINE_TUNE | {"held_out": 0.1, "positive": "a_class", "scores": True}
         known = {f.name: such[f.name] for f in fields(self) if not f.metadata["help"]}
         sizes = keywords_of(self.method)
-        if self.method.READS == "words":
-            sizes.pop("dropout", None)  # that is --dropout
+        sizes.pop("dropout", None)  # that is --dropout
         with prefix_errors("--set "):
             return read_values(self.set, known | sizes)
 
@@ -193,34 +198,39 @@ class Settings:
         printed = self.method.PRINTED if printed == {"all"} else printed
         with prefix_errors("--"):
             check_options(self.method, printed, without)
-        given, sizes = self.given_by_set(), keywords_of(self.method)
+        sizes, known = self.given_by_set(), keywords_of(self.method)
+        if self.dropout is not None:
+            sizes["dropout"] = self.dropout
+        if self.reads_words and self.task == "toy":
+            sizes = TOY_SIZES | sizes
         parts = {"printed": frozenset(printed), "without": frozenset(without)}
         return {name: x for name, x in parts.items() if x} | {
-            name: x for name, x in given.items() if name in sizes}
+            name: x for name, x in sizes.items() if name in known}
 
     def complete(self):
         """The same settings with every None decided."""
-        task, words = "own" if self.train_file else self.task, self.method.READS == "words"
+        task = "own" if self.train_file else self.task
         bert = self.bert or ("scratch" if task == "toy" else "base")
-        bert = "none" if words else bert  # a model without an encoder
-        recipe = RECIPES.get(self.model, FINE_TUNE)
-        if self.recipe == "printed":
-            recipe = PRINTED_RECIPES[self.model]
-        elif bert == "scratch":
-            recipe = SCRATCH
-        elif words and task == "toy":
-            recipe = recipe | TOY_RECIPE
-        own = {f.name for f in fields(self)}
-        recipe = recipe | {name: x for name, x in self.given_by_set().items() if name in own}
-        decided = {name: x for name, x in recipe.items() if getattr(self, name) is None}
-        if self.lr_new is None:
-            decided.setdefault("lr_new", decided.get("lr", self.lr))
         with prefix_errors("--"):
             device = machine.find_device(self.device)
-        if self.precision is None:  # small models on a CPU: the same numbers everywhere
-            small = device.startswith("cpu") and bert in ("scratch", "none")
-            decided["precision"] = "fp32" if small else machine.fast_precision(device)
-        return replace(self, task=task, bert=bert, device=device, **decided)
+        here = replace(self, task=task, bert="none" if self.reads_words else bert, device=device)
+        small = device.startswith("cpu") and here.bert in ("scratch", "none")  # alike everywhere
+        precision = "fp32" if small else machine.fast_precision(device)
+        decided = find_recipe(here) | here.given_by_set() | {"precision": precision}
+        return replace(here, **{name: x for name, x in decided.items()
+                                if getattr(here, name, x) is None})
+
+
+def find_recipe(settings):
+    """How a model is trained where no option says it, a dict; task and bert are decided."""
+    recipe = RECIPES.get(settings.model, FINE_TUNE)
+    if settings.recipe == "printed":
+        recipe = PRINTED_RECIPES[settings.model]
+    elif settings.bert == "scratch":
+        recipe = SCRATCH
+    elif settings.reads_words and settings.task == "toy":
+        recipe = recipe | TOY_RECIPE
+    return {"lr_new": settings.lr or recipe["lr"]} | recipe
 
 
 # ---- The optimizer ------------------------------------------------------------------------------

@@ -663,7 +663,7 @@ def measure_robustness(run, splits, translations=None):
     parser = None if own else run.reader.parser or load_parser()
     parses = parse_texts(texts, parser, batches.CACHE, own)
     guesses, found = answers(run.logits(pairs), task), {}
-    run.reader.own_parses = None
+    run.reader.parser = parser
     for name in tqdm(TRANSFORMATIONS, "transforming", leave=False, disable=None):
         rule, needs = label_rule(name, task), TRANSFORMATIONS[name].needs
         if not rule or "translations" in needs and translations is None:
