@@ -88,17 +88,6 @@ def test_what_goes_in_is_what_the_method_asks_for():
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
 
 
-def test_nothing_is_known_of_words_that_no_model_sees():
-    """A text of 10,000 words costs what one of max_length words costs, and its reading."""
-    reader, _ = reader_of(*of("knowledge"), "--without", "tags")
-    assert not reader.needs_parses
-    long = Pair("dog " * 10_000, "cat " * 10_000)
-    reader.look_at([long])
-    assert [len(reader.facts[text]) for text in (long.a, long.b)] == [48, 48]
-    batch, _ = reader.examples([long]).collate([0])
-    assert list(batch["prior"].shape) == [1, 48, 48, 5] and batch["mask"].shape == (1, 48)
-
-
 def test_word_weights_come_from_the_training_sentences():
     _, pairs = reader_of(*of("dafa"), "--limit", "9")
     seen = priors.TfIdf(text.split() for pair in pairs for text in (pair.a, pair.b))
@@ -155,16 +144,6 @@ def stars(texts):
         yield Parse(text, spans, "X" * len(spans), [min(k, 1) for k, _ in enumerate(spans)],
                     ["dep"] * len(spans))
 """
-
-
-@pytest.mark.parametrize("args, words", [
-    (["--parser", "mine.py"], "--parser mine.py:parse"), (["--parser", "no.py:f"], "no.py"),
-    (["--parser", "mine.py:star"], "mine.py star stars"),
-    (["--parser", "mine.py:stars", "--parses", "mine.py"], "--parser --parses")])
-def test_parser_that_is_none(args, words, capsys):
-    Path("mine.py").write_text(STARS, "utf-8")
-    assert run(*of("dafa"), *args) == 2 and not Path("run").exists()
-    the_line(capsys, words)
 
 
 class TagParser(ChainParser):

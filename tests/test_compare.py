@@ -277,14 +277,3 @@ def test_the_picture_of_real_results():
         assert ("open" in dot.get("class")) == (change["low"] <= 0 <= change["high"])
         assert {row["values"]["model"], report.percent(change, "+")} <= {x.text for _, x in parts}
     assert any(f"{len(rows)} such bars {len(rows) / 20:.1f} " in (x.text or "") for _, x in parts)
-
-
-def test_runs_below_a_folder_are_listed(trained, capsys):
-    folder = trained()
-    score = f"dev accuracy {100 * result()['metrics']['dev']['accuracy']:.1f}"
-    for shown in (score, "not finished"):
-        capsys.readouterr()
-        assert command("--show", ".") == 0
-        line = capsys.readouterr().out.splitlines()[-1]
-        assert "run" in line and line.endswith(shown)
-        folder.joinpath("result.json").unlink(missing_ok=True)

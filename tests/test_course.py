@@ -194,10 +194,3 @@ def test_what_a_proof_must_have(text, edits, said, here):
 def test_a_proof_of_no_equation_is_not_tried(text):
     with pytest.raises(Refused):
         open_tasks.grade_misprint(text.encode(), 1)
-
-
-def test_no_answer_is_where_students_are_sent():
-    """capstone.md and misprint.md do not hold their answers."""
-    for name in ("capstone.md", "misprint.md"):
-        text = (COURSE / name).read_text("utf-8")
-        assert "solutions" not in text and "log1p" not in text

@@ -153,13 +153,6 @@ def test_a_hand_out_is_enough_by_itself(made):
     assert "matching is not written yet" in run.stdout and "highway" not in run.stdout
 
 
-def test_the_level_equation_gives_no_recipe():
-    steps, equation = (make_exercise.student_version("semmatch", "dabert", level)
-                       for level in ("steps", "equation"))
-    assert "# 1. d̂ = tanh of W_other" in steps and "# 1. d̂" not in equation
-    assert "# Shapes on the library's way" not in equation and "gated_fusion is not" in equation
-
-
 # ---- What the check says ------------------------------------------------------------------------
 
 @pytest.mark.parametrize("key", TASKS)

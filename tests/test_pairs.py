@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from small_runs import rows_of
-from support.pairs import (add_predictions, as_pairs, describe_labels, glue_rows, hold_out,
+from support.pairs import (add_predictions, as_pairs, glue_rows, hold_out,
                            limit_pairs, load_pairs, load_test_splits, pair_rows)
 from support.tables import write_table
 from support.task import Pair, Prediction, Task
@@ -59,14 +59,6 @@ def test_part_of_the_pairs(block):
         assert start % block == 0
         assert half["train"][first:first + block] == splits["train"][start:start + block]
     assert len(limit_pairs(task, splits, 1e-9, 0)["train"]) == block  # never none
-
-
-def test_what_is_to_be_told_apart():
-    """A wrong column shows, and what a constant answer would score."""
-    line = describe_labels(TWO, {"train": pairs(5), "dev": pairs(10, (0, 1, 1, 1, 1))})
-    assert all(x in line for x in ("different (3)", "same (2)", "10 pairs", "80.0"))
-    line = describe_labels(SCORES, {"train": pairs(4, (1, 2.5, 4)), "dev": pairs(1, (3.0,))})
-    assert "1 to 4" in line
 
 
 def test_test_splits_have_labels(monkeypatch):

@@ -88,13 +88,6 @@ def test_a_word_that_the_treebank_lacks_has_its_vector(parser):
     torch.testing.assert_close(*parser([["R", "p"], ["s", "p"]])[1])
 
 
-def test_brackets_of_treebanks_and_typographic_characters_are_plain_ones(parser):
-    written = [["-LRB-", "it’s", "-RRB-", "…"], ["(", "it's", ")", "..."]]
-    parser.vector_ids = {"(": 1, "it's": 2}
-    for scores in parser.eval()(written)[:2]:
-        torch.testing.assert_close(scores[0], scores[1])
-
-
 def test_no_word_has_two_subjects(parser):
     """Each answer is a tree. The best one stays where it has no rivals: outer subjects are none."""
     sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
@@ -243,29 +236,6 @@ def test_a_sentence_is_varied_as_people_write(monkeypatch):
     one, led = (["."], ["PUNCT"], [0], ["root"]), (["Oh", "."], ["X", "PUNCT"], [2, 0], list("ab"))
     for kept in (one, led):
         assert train_parser.vary(*kept, KINDS, random.Random(0)) == kept
-
-
-def test_words_that_say_nothing_of_the_tree_are_swapped(monkeypatch):
-    """Names, numbers, ordinals, nationalities, colours; other adjectives become a colour."""
-    monkeypatch.setattr(train_parser, "SWAPPED", 1.0)
-    kinds = KINDS | {"nation": ["Thai", "Irish"], "ordinal": ["2nd", "First"],
-                     "colour": ["teal", "red"], "name": ["Bo", "Bo"]}
-    words = "Irish Anna 's first 12 red cars cost three old Euros each /NUM"
-    tags = "ADJ PROPN PART ADJ NUM ADJ NOUN VERB NUM ADJ PROPN DET NUM".split()
-    heads = [2, 7, 2, 7, 7, 7, 8, 0, 11, 11, 8, 8, 8]
-    columns = words.split(), tags, heads, ["amod" if tag == "ADJ" else "x" for tag in tags]
-    seen = set()
-    for coloured, renamed in ((1.0, 0.0), (0.0, 1.0)):
-        monkeypatch.setattr(train_parser, "COLOURED", coloured)
-        monkeypatch.setattr(train_parser, "RENAMED", renamed)
-        for seed in range(50):
-            forms = train_parser.swap(*columns, kinds, random.Random(seed))
-            assert forms[1] == ("Bo" if renamed else "Anna") and forms[8] == "six"
-            assert forms[4].isdecimal() and len(forms[4]) == 2 and "0" not in forms[4]
-            assert (forms[9] == "old") == (not coloured)
-            assert [forms[i] for i in (2, 6, 7, 12)] == ["'s", "cars", "cost", "/NUM"]
-            seen |= {forms[0], forms[3], forms[5]}
-    assert seen == {"Thai", "Irish", "2nd", "First", "teal", "red"}
 
 
 def test_wordnet_and_the_treebank_say_which_words_are_of_a_kind():

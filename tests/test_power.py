@@ -17,11 +17,6 @@ def cell(task, model, theirs, ours):
     return (task, model), "accuracy", LABELS, np.array(theirs), np.array(ours), range(len(ours))
 
 
-def test_differences_by_seed():
-    one = cell("x", "m", [WRONG, LABELS], [LABELS, LABELS])
-    assert power.differences(*one[1:-1]).tolist() == [0.25, 0.0]
-
-
 def test_the_bootstrap_draws_seeds_and_pairs():
     """Half of the spread is that of a share of pairs, half that of two seeds; nothing is nothing.
     """
@@ -114,14 +109,6 @@ def test_runs_of_two_models(capsys):
                         (["runs", "--models", "dabert", "dafa"], "of dafa too")]:
         code, _, error = command(*args)
         assert code == 2 and words in error
-    for seed in (2, 3):  # each draws pairs of its own
-        assert run("--seed", seed, "--epochs", 1, "--set", "HELD_OUT=0.2",
-                   out=f"held/bert{seed}") == 0
-        assert run(*of("dabert", "HELD_OUT=0.2"), "--seed", seed, "--epochs", 1,
-                   out=f"held/dabert{seed}") == 0
-    capsys.readouterr()
-    code, _, error = command("held")
-    assert code == 2 and "own: its runs answer different pairs" in error
 
 
 def test_files_of_groups_have_rows_by_seed_alone(capsys):

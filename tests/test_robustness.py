@@ -11,7 +11,6 @@ import nltk
 import numpy as np
 import pytest
 
-import batches
 import priors
 import train
 from experiments import robustness
@@ -257,18 +256,3 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
         assert found[name] == {"label": "keeps", "pairs": len(after),
                                "before": run.evaluate(before)["accuracy"],
                                "after": run.evaluate(after)["accuracy"]}
-
-
-def test_own_parses_are_of_the_sentences_before(monkeypatch, trained):
-    """Nobody has parses of sentences that the command makes: our parser's are taken."""
-    trained(*of("dafa"), "--epochs", "1")
-    Path("mine.conllu").write_text("".join(
-        f"# text = {text}\n1\t{text}\t_\tX\t_\t_\t0\troot\t_\t_\n\n" for text in "ab"), "utf-8")
-    splits = {"dev": [Pair("a", "b", 1)]}
-    monkeypatch.setattr(robustness, "load_pairs", lambda settings, limited: (None, splits))
-    monkeypatch.setattr(robustness, "WordNet", lambda: LEXICON)
-    monkeypatch.setattr(robustness, "load_parser", None)
-    monkeypatch.setattr(batches, "load_parser", ChainParser)
-    assert run_command(robustness.main, "x", ["run", "--parses", "mine.conllu"]) == 0
-    found = json.loads(Path("run/robustness.json").read_text("utf-8"))["transformations"]
-    assert found["AddPunc"]["pairs"] == 1

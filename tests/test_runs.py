@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
-from small_runs import (OWN, ROOT, ChainParser, assert_same_run, at_call, beginning, command,
+from small_runs import (OWN, ROOT, assert_same_run, at_call, beginning, command,
                         loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs
 from support.own import read_pairs
@@ -87,17 +87,6 @@ def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch):
     np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
 
 
-@pytest.mark.parametrize("fingerprint, times", [("chain", 0), ("another", 1)])
-def test_a_run_says_once_that_the_parser_is_another(fingerprint, times, trained, monkeypatch,
-                                                    capsys):
-    trained(*of("dafa"))
-    monkeypatch.setattr(ChainParser, "fingerprint", fingerprint)
-    found = train.open_run("run")
-    for texts in (("the dog", "the cat"), ("good", "bad")):
-        found.predict([texts])
-    assert capsys.readouterr().out.count("trained with another parser") == times
-
-
 @each_kind
 def test_scores(model):
     for name in ("train", "dev"):
@@ -111,19 +100,6 @@ def test_scores(model):
     assert metrics.keys() == {"pearson", "spearman"}
     assert metrics["pearson"] == pytest.approx(expected, abs=1e-5)
     assert run("--class-weights", "balanced", out="wrong") == 2  # scores have no classes
-
-
-@pytest.mark.parametrize("task, file, offered", [
-    ("toy", None, True), ("rte", None, False), ("mrpc", None, True), ("own", None, False),
-    ("own", "test.tsv", True)])
-def test_what_is_offered_next_is_there(task, file, offered, capsys):
-    """Test where it has labels; a line is one command, however long its folder's name."""
-    shown = {"task": task, "model": "bert", "seed": 0, "best_epoch": 1, "selection_split": "dev",
-             "settings": {"epochs": 1, "test_file": file}, "metrics": {"dev": {"accuracy": 1.0}}}
-    runs.show_result(Path("x" * 50), shown)
-    lines = capsys.readouterr().out.splitlines()
-    assert (f"python train.py --from {'x' * 50} --test" in lines) == offered
-    assert f"python train.py --from {'x' * 50} --predict pairs.tsv" in lines
 
 
 def test_three_classes_test_and_predict(capsys):

@@ -3,7 +3,6 @@ import csv
 import functools
 import math
 import os
-import random
 import re
 import signal
 import subprocess
@@ -91,7 +90,7 @@ WRONG = [
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --test --lr 1", "--lr training"), ("--from x --resume x", "not both"),
     ("--out train.tsv", "--out train.tsv exists"), ("--model random:Random", "--model Random"),
-    ("--max-length 1000000", "--max-length 100001")]
+    ("--parser mine.py:f --parses x", "--parser --parses")]
 
 
 @pytest.mark.parametrize("args, words", WRONG, ids=[args for args, _ in WRONG])
@@ -445,18 +444,6 @@ def test_the_printed_recipe_in_the_loop(monkeypatch):
 
 
 # ---- Sentences, encoders, vectors ---------------------------------------------------------------
-
-@each_kind
-def test_odd_sentences_train_and_predict(model):
-    many = " ".join(random.Random(0).choices(WORDS, k=2_000))
-    rows = [("", many, 0), (many, many, 1), ("", "", 1), ("\U0001f600 \u200d", "?!", 0),
-            ("[SEP]", "x" * 3000, 0)]
-    text = "".join(f"{a}\t{b}\t{label}\n" for a, b, label in rows)
-    Path("odd.tsv").write_text("sentence1\tsentence2\tlabel\n" + text, "utf-8")
-    files = ["--train-file", "odd.tsv", "--dev-file", "odd.tsv"]
-    assert run(*of(model), *files, "--epochs", "1") == 0 and losses()
-    assert command("--from", "run", "--predict", "odd.tsv") == 0
-    assert len(rows_of("run/predictions-odd.tsv")) == len(rows)
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "drrnet"])
