@@ -173,8 +173,8 @@ IN_CLASS = "class A:\n    def f():\n"
     ("own_too:A", "import nothing_there", "own_too:1: ModuleNotFoundError: "),
     ("own_too:A", "raise SystemExit(3)", "own_too:1: SystemExit: 3"),
     ("own_too:A", "raise OSError('\\x1b[31mred\\x9b')", "own_too:1: \\x1b[31mred\\x9b")])
-def test_mistakes_in_somebody_s_own_code(place, text, shown, workplace, monkeypatch, capsys):
-    """They are named by file or module, and line, though a floor above puts its words before them."""
+def test_mistakes_in_own_code(place, text, shown, workplace, monkeypatch, capsys):
+    """Named by file or module, and line, though a floor above puts its words before them."""
     def main(argv):
         with prefix_errors("--model " if place == "own.py:A" else ""):
             load_own(place).f()
