@@ -211,12 +211,10 @@ def test_a_text_that_comes_again_is_not_parsed_again(model, monkeypatch, trained
     found = train.open_run(trained(*of(model)))
 
     def ask(*pairs):
-        before, answers = len(asked), found.predict(list(pairs))
-        alone = train.open_run("run")
-        assert [x.answer for x in answers] == [x.answer for x in alone.predict(list(pairs))]
-        own = asked[before:]
-        return own[:len(own) - len({text for pair in pairs for text in pair})]    # without alone's
+        asked.clear()
+        found.predict(list(pairs))
+        return sorted(asked)
 
-    assert sorted(ask(("the dog", "a cat"))) == ["a cat", "the dog"]
+    assert ask(("the dog", "a cat")) == ["a cat", "the dog"]
     assert ask(("a cat", "the dog")) == [] and ask(("the dog", "not good")) == ["not good"]
-    assert sorted(ask(("book", "from"), ("book", "the dog"))) == ["book", "from", "the dog"], "six"
+    assert ask(("book", "from"), ("book", "the dog")) == ["book", "from", "the dog"], "six"

@@ -249,8 +249,6 @@ def test_two_runs_beside_each_other(trained, capsys):
     assert not np.allclose(expected, run.explain("the dog", "cat")[1]["calibrated"][0].mean(0))
     answer = typeset.predict(("the dog", "cat"))[0].answer
     assert f"The answer of Eq. 6 as typeset is {answer}" in said(root)
-    other = explained("the dog", "cat", "--beside", "run")
-    assert titles(other) == titles(explained("the dog", "cat"))
     capsys.readouterr()
     for wrong in (["--printed", "7"], ["--printed", "6", "--beside", "run"]):
         assert run_command(explain.main, "explain", ["run", "a", "b", *wrong]) == 2

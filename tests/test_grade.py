@@ -278,8 +278,6 @@ def test_csv_and_gradescopes_json(batch, tmp_path):
     results = json.loads((tmp_path / "results.json").read_text("utf-8"))
     assert results["score"] == sum(test.get("score", 0) for test in results["tests"]) == TOTAL - 12
     assert sum(test.get("max_score", 0) for test in results["tests"]) == TOTAL
-    assert results["tests"][3]["name"] == "DRr-Net Eqs. 5, 6 choose"
-    assert results["tests"][-1]["visibility"] == "hidden"
     grade.write_feedback(tmp_path, reports)
     page = (tmp_path / "zoe.txt").read_text("utf-8")
     assert f"{TOTAL} of {TOTAL} points" in page and "library's" not in page
@@ -303,9 +301,6 @@ def test_the_command_line(tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.match(r"seed \d+\n", said) and said.count("not graded: no such folder") == 2
     assert len((tmp_path / "points.csv").read_text("utf-8").splitlines()) == 3
-    with pytest.raises(SystemExit):
-        grade.main([*folders, "--json", str(tmp_path / "results.json")])
-    assert "one folder" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         grade.main([*folders, "--csv", str(tmp_path / "no" / "points.csv")])  # before the work
     assert "there is no folder" in capsys.readouterr().err

@@ -346,8 +346,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
 
 
 @pytest.mark.parametrize("given, words", [
-    ({"epochs": 3}, "--epochs training"), ({"max_length": 5}, "--max-length"),
-    ({"odd": 1}, "--odd"), ({"workers": "x"}, "workers x"), ({"model": Path}, "model text"),
+    ({"epochs": 3}, "--epochs training"), ({"odd": 1}, "--odd"), ({"workers": "x"}, "workers x"),
     ({"model": "comateformer"}, "model comateformer run's is bert"),
     ({"parser": 3}, "parser 3"), ({"precision": "fp8"}, "--precision fp8"),
     ({"device": ""}, "--device empty")])

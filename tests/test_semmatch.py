@@ -3,7 +3,6 @@
 Sizes are distinct primes (d is H times k). What holds for all methods is one test over METHODS.
 """
 import itertools
-from inspect import signature
 from types import SimpleNamespace
 
 import pytest
@@ -367,13 +366,6 @@ def test_scores_are_wide(printed):
 
 
 # ---- What is printed ----------------------------------------------------------------------------
-
-def test_nothing_is_as_typeset_by_default():
-    for function in (guided_attention, filtration_gate, calibrated_attention, difference_scores,
-                     difference_attention, relation_indicator, knowledge_scores):
-        parameters = signature(function).parameters
-        [name] = {"printed", "typeset"} & parameters.keys()
-        assert not parameters[name].default
 
 
 def difference_of(q, k, mask, printed):

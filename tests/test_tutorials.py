@@ -78,14 +78,6 @@ def test_a_lesson_has_every_equation_of_its_paper(lesson):
     assert sorted(re.findall(r"\\tag\{(\d+)\}", prose), key=int) == list(map(str, sorted(listed)))
 
 
-def test_lessons_show_the_lines_of_every_equation():
-    """Each function of the table stands in a show(...) of some lesson."""
-    shown = set(re.findall(r"[\w.]+", " ".join(re.findall(r"\bshow\(([^()]+)\)",
-                                                         "\n".join(LESSONS.values())))))
-    functions = {name.partition(".")[2] for row in equation_rows() for name in row[2]}
-    assert {name for name in functions if name[0].islower()} <= shown
-
-
 def test_show_leaves_docstrings_out(lesson_module, capsys):
     lesson_module.show(semmatch.filtration_gate, bert_min.SelfAttention.attend)
     shown = capsys.readouterr().out
