@@ -80,13 +80,11 @@ def write_json(path, content):
 
 
 def download(url, path, size=None, sha256=None, progress=True, remedy=None):
-    """Download url to path, whole or not at all.
+    """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
-    Args:
-        size, sha256: what the file must have; None: not checked. All announced bytes must come.
-        progress: show a bar, and a sha256 that is not checked.
-        remedy: what to do by hand; None: to put the file at path.
-    Raises: ValueError with the reason and the remedy.
+    size, sha256: what the file must have; None: not checked. All announced bytes must come.
+    progress: show a bar, and a sha256 that is not checked. remedy: what to do by hand; None: to put
+    the file at path.
     """
     path, remedy = Path(path), remedy or f"put the file at {path} by hand"
     try:
@@ -158,10 +156,9 @@ def extract(archive, folder, names=None):
 def find_bert(name, data_dir, progress=True):
     """The folder of a pre-trained encoder.
 
-    Args:
-        name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
-            google-bert/bert-base-cased, downloaded once to data_dir/bert/name; behind an @ may
-            stand the revision, such as a commit's name, without which it is the newest.
+    name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
+    google-bert/bert-base-cased, downloaded once to data_dir/bert/name; behind an @ may stand the
+    revision, such as a commit's name, without which it is the newest.
     Raises: ValueError if the name is unknown, the download fails, or configuration, weights or
         vocabulary are not in the folder.
     """

@@ -1,4 +1,7 @@
-"""The user's own files: a .tsv or .csv with a header that names two sentences and a label."""
+"""The user's own files: a .tsv or .csv with a header that names two sentences and a label.
+
+What is wrong with one is a ValueError that names file and line.
+"""
 import re
 import shlex
 from collections import Counter
@@ -17,14 +20,10 @@ LABELS = "score", "relatedness_score", "entailment_judgment"  # beside those of 
 
 
 def read_own(path, columns=(), need_label=True, likely=()):
-    """Rows of a user's .tsv or .csv file.
+    """A user's .tsv or .csv file. -> (columns, all rows as lists of str, what read_table gives)
 
-    Args:
-        columns: names of the columns of a, b and label; () for those of `find_sentences`.
-        need_label: if False, the label's column may be missing.
-        likely: as `columns`, taken where the header has both sentences.
-    Returns: (columns, all rows as lists of str, iterator of (where, dict column -> text)).
-    Raises: ValueError naming file and line.
+    columns: names of those of a, b and label; () for those of `find_sentences`. need_label: if
+    False, the label's may be missing. likely: as `columns`, if the header has both sentences.
     """
     suffix = Path(path).suffix.lower()
     refuse(suffix not in (".csv", ".tsv", ".txt"), f"{path}: expected a name ending in .csv "
@@ -44,9 +43,8 @@ def read_own(path, columns=(), need_label=True, likely=()):
 
 def find_sentences(path, rows, need_label):
     """The columns that a header offers: SENTENCES; or the one pair of names and the one label that
-    published tables have; or the label and the only two others.
-
-    Raises ValueError where others could be meant, with the option that would say which.
+    published tables have; or the label and the only two others. Where others could be meant, the
+    error has the option that would say which.
     """
     names = [name.strip() for name in rows[0][1]]
     if {*SENTENCES} <= {*names}:
@@ -82,8 +80,7 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
 def make_pairs(columns, rows, labels, need_label=True):
     """A list of Pair of the rows of `read_own`. An empty sentence is a sentence.
 
-    labels: the task's class names, () for scores, None to keep the text. need_label: if False, the
-    label of a pair without one is None. Raises ValueError naming file and line.
+    labels: as for parse_label. need_label: if False, the label of a pair without one is None.
     """
     (a, b, column), pairs = columns, []
     for where, row in rows:
@@ -128,9 +125,7 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     """A task of the user's own files, labels and columns from the training file.
 
     Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
-    and Spearman of scores. scores: are labels scores? None: as `class_names` finds.
-
-    Returns: (Task, dict split -> list of Pair).
+    and Spearman of scores. scores: as for `class_names`. -> (Task, dict split -> list of Pair)
     """
     columns, _, rows = read_own(train_file, columns)
     rows = list(rows)

@@ -1,6 +1,6 @@
 """Tables of text: rows and columns of .tsv, .csv and .jsonl files, and what a label in them means.
 
-A row that does not fit its file is an error that names file and line; nothing is repaired.
+A row that does not fit its file is a ValueError that names file and line; nothing is repaired.
 """
 import contextlib
 import csv
@@ -20,10 +20,8 @@ LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave
 
 
 def read_lines(path):
-    """Lines of a UTF-8 file without its byte order mark; only "\\n" ends one (U+2028 is text).
-
-    Returns: iterator of (line number, text).
-    Raises: ValueError naming file and line.
+    """(line number, text) of each line of a UTF-8 file without its byte order mark; only "\\n" ends
+    one (U+2028 is text).
     """
     try:
         file_size(path)
@@ -48,8 +46,8 @@ def is_csv(path):
 
 
 def split_rows(path):
-    """Fields of each line that is not blank; without a .csv's name, tabs part them and quotes are
-    text. Returns: iterator of (line number, list of str).
+    """(line number, its fields) of each line that is not blank; without a .csv's name, tabs part
+    them and quotes are text.
     """
     if is_csv(path):
         yield from split_quoted(path, ",")
@@ -62,9 +60,8 @@ def split_rows(path):
 
 def split_own(path):
     """`split_rows` of a user's file, a list. Of a file with tabs, quotes may be those of csv: where
-    each cell that begins with one also ends with one. Elsewhere they are text.
-
-    Raises: ValueError for a file that is quoted in part.
+    each cell that begins with one also ends with one. Elsewhere they are text. A file that is
+    quoted in part is refused.
     """
     plain = list(split_rows(path))
     start, header = plain[0] if plain else (0, [])
@@ -104,13 +101,10 @@ def split_quoted(path, mark):
 
 
 def read_table(path, rows, columns):
-    """The given columns of a table.
+    """The given columns of a table: iterator of (where = "file:line", dict column -> its text).
 
-    Args:
-        rows: what one of the functions above gives.
-        columns: names in its header line, in any order, or numbers from 0 where it has no header.
-    Returns: iterator of (where = "file:line", dict column -> stripped text).
-    Raises: ValueError for a header without the columns, a row of another length, no row at all.
+    rows: what a function above gives. columns: names in the header line, in any order, or numbers
+    from 0 where there is none.
     """
     rows, headed = iter(rows), isinstance(columns[0], str)
     mark = "commas" if is_csv(path) else "tabs"
@@ -150,13 +144,10 @@ def read_objects(path, keys):
 
 
 def parse_label(text, labels, where, also=()):
-    """What the text of a label means.
+    """What the text of a label means: the index of its class, a score, or the text.
 
-    Args:
-        labels: names of the classes, () for scores, None to keep the text.
-        also: what else could have stood there, for the error.
-    Returns: index of the class, score, or text.
-    Raises: ValueError naming `where`.
+    labels: names of the classes, () for scores, None to keep the text. also: what else could have
+    stood there, for the error.
     """
     if labels is None:
         refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")

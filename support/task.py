@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import torch.nn.functional as F
 
+from support.options import refuse
+
 # Axes: N pairs, B batch, C classes, J judgements
 
 
@@ -84,13 +86,12 @@ def evaluate(task, labels, predictions):
     Raises: ValueError unless both are N >= 1 finite numbers.
     """
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
-    if labels.ndim != 1 or labels.shape != predictions.shape or not labels.size:
-        raise ValueError(f"evaluate: labels and predictions must be two lists of one length >= 1, "
-                         f"got shapes {labels.shape} and {predictions.shape}")
+    refuse(labels.ndim != 1 or labels.shape != predictions.shape or not labels.size,
+           f"evaluate: expected one pair or more, a label and a prediction of each, got shapes "
+           f"{labels.shape} and {predictions.shape}")
     for name, values in (("labels", labels), ("predictions", predictions)):
-        if not np.isfinite(values).all():
-            raise ValueError(f"evaluate: {name} must be finite numbers; a split without labels "
-                             f"cannot be scored")
+        refuse(not np.isfinite(values).all(), f"evaluate: {name} must be finite numbers; a split "
+               f"without labels cannot be scored")
     positive = task.labels.index(task.positive) if task.positive else 1
     given = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
@@ -107,9 +108,8 @@ class Prediction(NamedTuple):
 def check_logits(logits, pairs, task):
     """ValueError unless a model's logits are (N, C), for this many pairs: others are broadcast."""
     shape, wanted = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
-    if shape != wanted:
-        raise ValueError(f"a model returns {wanted}, a row for each pair and a column for each "
-                         f"class; this one's is {tuple(shape or ()) or logits}")
+    refuse(shape != wanted, f"a model returns {wanted}, a row for each pair and a column for each "
+           f"class; this one's is {tuple(shape or ()) or type(logits).__name__}")
 
 
 def loss_sum(logits, labels, task, class_weights=None):

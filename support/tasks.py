@@ -25,8 +25,6 @@ from support.task import Pair, Task
 from support.toy import toy_task
 
 
-# ---- Oddities of tables -------------------------------------------------------------------------
-
 def split_qqp(path):
     """`split_rows` of QQP: a field with quotes in it is written as in csv, "Why ""A""?", and no
     other is. A quote of any other kind is text, and none reaches beyond its field.
@@ -176,11 +174,9 @@ SOURCES = {
 
 
 def load_task(name, data_dir, progress=True):
-    """A task by name; what is missing of a published data set is downloaded.
+    """A task by name; a published one's files lie in `<data_dir>/<name>/`, or are downloaded to it.
 
-    Args:
-        data_dir: the files of a task lie in `<data_dir>/<name>/`.
-        progress: show downloads, and say where a split has not as many pairs as were published.
+    progress: show downloads, and say where a split has not as many pairs as were published.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
         for files that are not to be downloaded.
@@ -202,10 +198,7 @@ def load_task(name, data_dir, progress=True):
 
 
 def find_table(folder, name):
-    """The path of a table: in the folder, or below it, as a zip has it; it may not exist.
-
-    Raises: ValueError where two are below it.
-    """
+    """The path of a table: in the folder, or once below it, where unzip puts it; or none yet."""
     found = [folder / name] if (folder / name).exists() else sorted(folder.rglob(name))
     refuse(len(found) > 1, f"{' and '.join(map(str, found))}: expected one {name} in {folder}; "
            f"leave one there")
@@ -219,10 +212,7 @@ def missing_tables(source, folder):
 
 
 def compare_sizes(source, folder, sizes):
-    """Says in one line which splits have not as many pairs as were published.
-
-    sizes: dict split -> number of pairs.
-    """
+    """Says which splits have not as many pairs as were published. sizes: dict split -> number."""
     if source.dev_share:
         sizes["train"] += sizes["dev"]   # both are the published training split
     differ = [f"{sizes[split]} of {split} ({published} were published)"
@@ -267,10 +257,7 @@ def read_source(source, folder):
 
 
 def read_split(source, folder, split):
-    """Pairs of a split as its table has them, with the ids for which dev_ids asks.
-
-    Returns: iterator of (Pair, tuple of its ids)
-    """
+    """(Pair, tuple of the ids for which dev_ids asks) of each row of a split's table."""
     path, labelled = find_table(folder, source.splits[split]), split not in source.unlabelled
     a, b, label = source.columns
     column, words = source.split_column[:1], source.split_column[1:]
@@ -295,10 +282,7 @@ def read_split(source, folder, split):
 
 
 def find_dev_rows(source, folder, ids):
-    """Places of the rows of train that become dev: a set. ids: of each row, see `read_split`.
-
-    Raises: ValueError where an id pair is of no row.
-    """
+    """Places of the rows of train that become dev: a set. ids: of each row, see `read_split`."""
     if not source.dev_ids:
         count = math.ceil(source.dev_share * len(ids))
         return set(random.Random("dev").sample(range(len(ids)), count))

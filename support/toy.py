@@ -22,6 +22,7 @@ import itertools
 import random
 from typing import NamedTuple
 
+from support.options import refuse
 from support.task import Pair, Task
 
 # Each table is "seen | unseen": words behind the bar occur in dev_unseen and test_unseen alone.
@@ -201,9 +202,9 @@ FRAMES = {
 }
 SLOTS = {      # slots that are more than one entry of one table; w: a World
     "who": lambda w: w.draw_entry("name") if w.rng.random() < 0.3 else w.one_of("person"),
-    "people": lambda w: w.several("person") if w.many else w.fill_slot("who"),
-    "unnamed": lambda w: w.several("person") if w.many else w.one_of("person"),
-    "animals": lambda w: w.several("animal") if w.many else w.one_of("animal"),
+    "people": lambda w: f"the {w.plural('person')}" if w.many else w.fill_slot("who"),
+    "unnamed": lambda w: f"the {w.plural('person')}" if w.many else w.one_of("person"),
+    "animals": lambda w: f"the {w.plural('animal')}" if w.many else w.one_of("animal"),
     "was": lambda w: "were" if w.many else "was",
     "has": lambda w: "have" if w.many else "has",
     "noun": lambda w: w.draw_entry(*THINGS),
@@ -241,21 +242,18 @@ class Number(int):
 def read_entry(table, text):
     """One entry of VOCABULARY: a word, a Verb where the table holds verbs, or a tuple of words."""
     words = tuple(text.replace("_", " ").split("/"))
-    if table in VERBS and len(words) == 1:
-        past = words[0] + ("d" if words[0].endswith("e") else "ed")
-        return Verb(words[0], past, past)
     if table in VERBS:
-        return Verb(*words)
+        past = words[0] + ("d" if words[0].endswith("e") else "ed")
+        return Verb(*words) if len(words) == 3 else Verb(words[0], past, past)
     return words if len(words) > 1 else words[0]
 
 
 def read_words():
     """Dict table -> (seen entries, unseen entries) of VOCABULARY, and of the table "number"."""
     words = {}
-    for table, sides in VOCABULARY.items():
-        seen, unseen = sides.split("|")
-        words[table] = tuple(tuple(read_entry(table, text) for text in side.split())
-                             for side in (seen, unseen))
+    for table, text in VOCABULARY.items():
+        words[table] = tuple(tuple(read_entry(table, entry) for entry in side.split())
+                             for side in text.split("|"))
     unseen = [n for n in range(21, 100) if n % 10 and (n // 10 + n % 10) % 3 == 0]   # of seen parts
     seen = [n for n in range(2, 100) if n not in unseen]
     words["number"] = tuple(map(Number, seen)), tuple(map(Number, unseen))
@@ -327,10 +325,6 @@ class World(dict):
         """A person or an animal, as a noun phrase."""
         return self.noun_phrase(self.draw_entry(table), "mood")
 
-    def several(self, table):
-        """Persons or animals."""
-        return f"the {self.plural(table)}"
-
     def plural(self, *tables):
         """A noun of the tables in the plural."""
         noun = self.draw_entry(*tables)
@@ -368,9 +362,9 @@ def draw_square(phenomenon, world, taken):
         world.update(x=first, y=second)
         texts = [" ".join(wording.format_map(world).split()) for wording in wordings]
         square.append([text[0].upper() + text[1:] + "." for text in texts])
-    texts = sum(square, [])
+    texts = {*square[0], *square[1]}
     long = any(not 5 <= len(text.split()) <= 14 for text in texts)
-    if long or len(set(texts)) < 4 or not taken.isdisjoint(texts):
+    if long or len(texts) < 4 or not taken.isdisjoint(texts):
         return None
     taken.update(texts)
     return square
@@ -383,8 +377,7 @@ def draw_squares(count, phenomenon, rng, side, taken):
         square = draw_square(phenomenon, World(rng, side), taken)
         swapped = rng.choice((False, True))
         misses = 0 if square else misses + 1
-        if misses > 1000:
-            raise ValueError(f"toy_task: no {count} squares of {phenomenon} left; ask for fewer")
+        refuse(misses > 1000, f"toy_task: no {count} squares of {phenomenon} left; ask for fewer")
         if square:
             squares.append([])
             for m, n in itertools.product((0, 1), repeat=2):
@@ -399,19 +392,17 @@ def toy_task(seed=0, train=800, held_out=120):
     with nouns, names, verbs, adjectives and lexical pairs that training never shows.
 
     The same seed gives the same pairs. No sentence occurs in two squares, so none in two splits.
-
-    Args: train, held_out: pairs of each phenomenon in train and each other split, multiples of 4.
-    Returns: (Task, dict split -> list of Pair).
-    Raises: ValueError for sizes that cannot be.
+    train, held_out: pairs of each phenomenon in train and each other split, multiples of 4.
+    Returns: (Task, dict split -> list of Pair). Raises: ValueError for sizes that cannot be.
     """
     for name, size in (("train", train), ("held_out", held_out)):
-        if size < 4 or size % 4:
-            raise ValueError(f"toy_task: {name} must be a positive multiple of 4, got {size}")
+        refuse(size < 4 or size % 4, f"toy_task: {name} must be a positive multiple of 4, got "
+               f"{size}")
     taken, splits = set(), {}
     for split, side in TOY_SPLITS.items():
         rng, squares = random.Random(f"{seed} {split}"), []
-        count = (train if split == "train" else held_out) // 4
         for phenomenon in FRAMES:
+            count = (train if split == "train" else held_out) // 4
             squares += draw_squares(count, phenomenon, rng, side, taken)
         rng.shuffle(squares)             # so that the first pairs are a fair sample
         splits[split] = sum(squares, [])

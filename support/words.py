@@ -1,11 +1,13 @@
 """Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
 
+import contextlib
 from collections import Counter
 
 import numpy as np
 from tqdm import tqdm
 
 from support.checkpoints import are_distinct, file_size, shorten
+from support.options import refuse
 
 # Axes: n words, c characters of a word
 
@@ -40,9 +42,7 @@ class Vocabulary:
         count = Counter(word for words in sentences for word in words)
         characters = sorted({character for word in count for character in word})
         if found is None:
-            folded = Counter()
-            for word, times in count.items():
-                folded[word.casefold()] += times
+            folded = Counter(word.casefold() for word in count.elements())
             return cls(sorted(word for word, times in folded.items() if times > 1), characters)
         words = sorted({word if word in found else word.casefold() for word in count})
         known = np.stack([found[word] for word in words if word in found])
@@ -66,9 +66,7 @@ class Vocabulary:
         return spelled
 
     def state(self):
-        """What `from_state` makes the same one of, without the vectors, which are with the model's
-        weights.
-        """
+        """What `from_state` makes the same one of; the vectors are with the model's weights."""
         width = None if self.vectors is None else self.vectors.shape[1]
         return {"words": self.words, "characters": self.characters, "width": width}
 
@@ -80,10 +78,9 @@ class Vocabulary:
         """
         words, characters, width = (state.get(x, 0) for x in ("words", "characters", "width"))
         sound = width is None or type(width) is int and 0 < width <= 10_000
-        letters = are_distinct(characters, 1) and "" not in characters
-        if not (sound and are_distinct(words) and letters):
-            raise ValueError(f"vocabulary: expected distinct words and characters, and a width up "
-                             f"to 10,000 or null, found {shorten(state)}")
+        sound &= are_distinct(words) and are_distinct(characters, 1) and "" not in characters
+        refuse(not sound, f"vocabulary: expected distinct words and characters, and a width up to "
+               f"10,000 or null, found {shorten(state)}")
         return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))
 
 
@@ -112,46 +109,36 @@ def read_vectors(path, words, progress=True):
     Returns (dict word -> (width,) float32, how many needed lines were malformed).
     Raises ValueError naming the file when it cannot be read or holds none of the words.
     """
-    found, widths, malformed = {}, Counter(), 0
+    found, widths = {}, Counter()  # a malformed line's width is 0
     try:
-        for word, numbers in _needed_lines(path, words, progress):
-            vector = _vector(numbers)
-            if vector is None:
-                malformed += 1
-            else:
-                found.setdefault(word, {}).setdefault(len(vector), vector)
-                widths[len(vector)] += 1
+        size = file_size(path)  # before a pipe is waited for
+        with open(path, "rb") as file, tqdm(total=size, desc="reading vectors", unit="B",
+                                            unit_scale=True, leave=False,
+                                            disable=None if progress else True) as bar:
+            while line := file.readline(LINE_BYTES):
+                bar.update(len(line))
+                if len(line) == LINE_BYTES:
+                    raise OSError(f"a line of more than {LINE_BYTES} bytes")
+                name, _, numbers = line.rstrip().partition(b" ")
+                word = name.decode("utf-8", "replace")
+                if word in words:
+                    vector = _vector(numbers)
+                    widths[len(vector)] += 1
+                    found.setdefault(word, {}).setdefault(len(vector), vector)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if not found:
-        raise ValueError(f"{path}: holds none of the {len(words)} words; expected GloVe's text "
-                         f"form, a word and its numbers a line, parted by spaces")
+    malformed = widths.pop(0, 0)
+    refuse(not widths, f"{path}: holds none of the {len(words)} words; expected GloVe's text form, "
+           f"a word and its numbers a line, parted by spaces")
     width = widths.most_common(1)[0][0]
     malformed += widths.total() - widths[width]
     return {word: of[width] for word, of in found.items() if width in of}, malformed
 
 
-def _needed_lines(path, words, progress):
-    """(word, bytes behind it) of each line of the file that begins with one of the words."""
-    size = file_size(path)  # before a pipe is waited for
-    with open(path, "rb") as file, tqdm(total=size, desc="reading vectors",
-                                        unit="B", unit_scale=True, leave=False,
-                                        disable=None if progress else True) as bar:
-        while line := file.readline(LINE_BYTES):
-            bar.update(len(line))
-            if len(line) == LINE_BYTES:
-                raise OSError(f"a line of more than {LINE_BYTES} bytes")
-            name, _, numbers = line.rstrip().partition(b" ")
-            word = name.decode("utf-8", "replace")
-            if word in words:
-                yield word, numbers
-
-
 def _vector(numbers):
-    """(width,) float32 of a line's numbers; None of one number, or of none, or of another thing."""
-    try:
-        with np.errstate(over="ignore"):
-            vector = np.array(numbers.split(b" "), np.float32)
-    except ValueError:
-        return None
-    return vector if len(vector) > 1 and (np.abs(vector) < LARGEST).all() else None
+    """(width,) float32 of a line's numbers; empty if there is one alone, or something else."""
+    with contextlib.suppress(ValueError), np.errstate(over="ignore"):
+        vector = np.array(numbers.split(b" "), np.float32)
+        if len(vector) > 1 and (np.abs(vector) < LARGEST).all():
+            return vector
+    return np.empty(0, np.float32)

@@ -26,7 +26,7 @@ def test_metrics(metric, labels, predictions, expected):
 
 
 def test_evaluate_refuses():
-    for labels, message in (([1, 0, 1], "one length"), ([1, None], "without labels")):
+    for labels, message in (([1, 0, 1], "one pair or more"), ([1, None], "without labels")):
         with pytest.raises(ValueError, match=message):
             evaluate(Task("t", (), ("pearson",)), labels, [1, 1])
 
