@@ -110,6 +110,8 @@ def build_model(settings, task, reader, config, arrays=None):
                     torch.nn.init.xavier_uniform_(gate)
     new = []
     if arrays is not None:
+        refuse(not hasattr(model, "bert"), f"--model {settings.model}: has no attribute bert, into "
+               f"which the encoder's weights could go; --bert scratch needs none")
         new = ["bert." + name for name in load_bert(model.bert, arrays, settings.bert)]
     if whole or arrays is not None:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]

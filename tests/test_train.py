@@ -554,10 +554,13 @@ ATTEND = "def attend(self, hidden, *others): return "
     *(("SyntaxbertAttention", f"PRIOR = lambda a, b: {prior}", f"Mine.PRIOR: {words}")
       for prior, words in (("3", "(n, m, ...) ()"), ("[['x'] * 99] * 99", "(n, m, ...) U"),
                            ("[[1.]] * 99", "(n, m, ...) 1)"), ("[[1.], 2]", "inhomogeneous"))),
-    ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)")])
+    ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)"),
+    ("Module", "PRIOR, READS, PRINTED, ABLATIONS, TRACE = None, 'pieces', set(), set(), {}; "
+     "def __init__(self, config, classes): super().__init__()", "mine.py:Mine no attribute bert")])
 def test_mistakes_of_an_own_class(base, body, words, capsys):
     """Wrong shapes would be broadcast, names with a slip be passed over."""
-    home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "comparators")
+    homes = {"SelfAttention": "bert_min", "DrrNet": "reread", "Module": "torch.nn"}
+    home = homes.get(base, "comparators")
     lines = [f"from {home} import {base}", f"class Mine({base}):", *body.split("; ")]
     Path("mine.py").write_text("\n    ".join(lines).replace("    class", "class") + "\n")
     assert run(*of("drrnet" if base == "DrrNet" else "bert"), "--model", "mine.py:Mine") == 2
