@@ -142,7 +142,6 @@ class Settings:
     def __post_init__(self):
         check_values(self)
         own, method, printed = bool(self.train_file), self.method, self.recipe == "printed"
-        carried = issubclass(method, SelfAttention) and method is not SelfAttention
         reads = "reads words" if self.reads_words else "reads pieces of words, by an encoder"
         refuse(own != bool(self.dev_file), "--train-file and --dev-file go together")
         refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
@@ -150,13 +149,14 @@ class Settings:
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, POSITIVE and SCORES need --train-file and --dev-file")
-        refuse(carried and all(getattr(method, x) is getattr(SelfAttention, x)
-                               for x in ("attend", "forward", "project")),
+        refuse(self.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
+                                      for x in ("attend", "forward", "project")),
                f"--model {self.model}: writes no attend, so that it would be plain attention")
         refuse(self.bert and self.reads_words != (self.bert == "none"),
                f"--bert {self.bert}: {self.model} {reads}")
         refuse(self.glove and not self.reads_words, f"--glove: {self.model} {reads}")
-        refuse(self.layers != "first" and not carried, f"--layers: no layer carries {self.model}")
+        refuse(self.layers != "first" and not self.in_layers,
+               f"--layers: no layer carries {self.model}")
         refuse(":" not in (self.parser or ":"), f"--parser {self.parser}: expected mine.py:parse")
         refuse(self.parser and self.parses, "--parser or --parses, not both")
         refuse(self.limit and self.limit > 1 and self.limit % 1,
@@ -177,6 +177,12 @@ class Settings:
     def reads_words(self):
         """Does the method read words? Then it has no encoder, and bert is "none"."""
         return self.method.READS == "words"
+
+    @property
+    def in_layers(self):
+        """Do layers of an encoder carry the method? Else it is plain attention, or a whole model.
+        """
+        return issubclass(self.method, SelfAttention) and self.method is not SelfAttention
 
     def own_parser(self):
         """The function that --parser names, or None."""

@@ -34,7 +34,7 @@ from torch.profiler import ProfilerActivity, profile
 import batches
 import priors
 import train
-from bert_min import BertConfig, PairTokenizer, SelfAttention
+from bert_min import BertConfig, PairTokenizer
 from run import Run, build_model, make_reader
 from support import machine
 from support.checkpoints import CONFIGS, find_file
@@ -112,7 +112,7 @@ class Subject:
     def __init__(self, model, config, options):
         settings = train.Settings(model=model, bert="base", device=options["device"],
                                   max_length=config.max_length)
-        if issubclass(settings.method, SelfAttention) and settings.method is not SelfAttention:
+        if settings.in_layers:
             settings = replace(settings, layers=options["layers"])
         self.name, self.settings = model, settings.complete()
         self.model, _ = build_model(self.settings, TASK, None, config)
@@ -366,7 +366,7 @@ def read_options(argv):
     options["lengths"] = sorted({int(length) for length in options["lengths"]})
     options["models"] = list(dict.fromkeys(["bert", *options["models"]]))
     for model in options["models"]:
-        if train.Settings(model=model).method.READS == "words":
+        if train.Settings(model=model).reads_words:
             raise ValueError(f"--models {model}: it reads words, no packed pairs as the others do")
     with prefix_errors("--"):
         options["device"] = machine.find_device(options["device"])

@@ -354,8 +354,8 @@ def write_json(path, report, seed):
     Path(path).write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
-def main(argv=None):
-    """Runs the command line and returns the exit status."""
+def read_options(argv):
+    """The options of the command line. A mistake in them ends the program, in one line."""
     parser = argparse.ArgumentParser("grade.py", description="Grades hand-ins.")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--exercise", choices=NAMES, help="for folders without EXERCISE.md")
@@ -380,6 +380,12 @@ def main(argv=None):
     if not (options.wrap or options.trust or sandbox.landlock_version()):
         parser.error("this system has no Landlock (Linux 5.13), so that a hand-in can open your "
                      "files: --wrap in a container, or say --trust")
+    return options
+
+
+def main(argv=None):
+    """Runs the command line and returns the exit status."""
+    options = read_options(argv)
     torch.set_num_threads(1)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(4, 0)       # no process of the same user may read this one's memory

@@ -131,7 +131,7 @@ def look(run, a, b):
     """Shows a pair of sentences to a run of train_on. -> Look"""
     examples, trace = run.examples([(a, b)]), {}
     probabilities = run.logits(examples, trace).softmax(-1)[0]
-    if run.settings.method.READS == "words":
+    if run.settings.reads_words:
         tokens = [run.reader.words(text) for text in (a, b)]
     else:
         tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
