@@ -83,8 +83,9 @@ TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size
 
 # ---- Settings -----------------------------------------------------------------------------------
 
-GROUPS = {"every day": "task", "method": "printed", "data": "test_file", "training": "recipe",
-          "machine": "device"}
+# Of --help: a setting -> the title above it
+GROUPS = {"task": "every day", "printed": "method", "test_file": "data", "recipe": "training",
+          "device": "machine"}
 POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 BY_MODEL = "(default: by model)"
 
@@ -486,12 +487,12 @@ def use(folder, given):
 def start(given):
     """Trains, or goes on with --resume, and shows the result; --test reads test at the end."""
     resume, test = given.pop("resume", None), given.pop("test", False)
-    if resume is not None:
+    if resume is None:
+        settings, saved = Settings(**given), None
+    else:
         folder = Path(resume)
         settings, saved = runs.resume(folder, Settings, given)
-        settings = settings.complete()
-    else:
-        settings, saved = Settings(**given).complete(), None
+    settings = settings.complete()
     if test:
         load_test_splits(settings)  # before hours of training
     if resume is None:

@@ -75,17 +75,17 @@ class Arguments(argparse.ArgumentParser):
         return vars(given)
 
     def add_settings(self, settings, groups):
-        """One option for each field of the dataclass `settings`; groups: title -> name of its first
-        field.
+        """One option for each field of the dataclass `settings`. groups: a field -> the title above
+        it.
         """
-        titles, group = {first: title for title, first in groups.items()}, self
+        group = self
         for f in fields(settings):
             name, text = option_name(f), f.metadata["help"].replace("%", "%%")
             if not text:
                 self.by_set["--" + f.name.replace("_", "-")] = f"{name}=..."
                 continue
-            if f.name in titles:
-                group = self.add_argument_group(titles[f.name])
+            if f.name in groups:
+                group = self.add_argument_group(groups[f.name])
             if f.default not in (None, False, ""):
                 text += f" (default: {f.default})"
             if kind_of(f) is bool:

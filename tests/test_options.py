@@ -25,7 +25,7 @@ class Choices:
 
 def parser():
     made = Arguments("thing.py", "A thing.")
-    made.add_settings(Choices, {"what": "colour", "how": "quick"})
+    made.add_settings(Choices, {"colour": "what", "quick": "how"})
     return made
 
 
