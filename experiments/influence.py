@@ -18,22 +18,22 @@ from support.curves import draw_line, svg_page, write_text
 from support.files import write_json, write_whole
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import load_pairs, load_test_splits
+from support.pairs import load_pairs
 
 LEFT, BAR, ROW = 210, 360, 24  # pixels: names, the longest bar, a row
 
 
 def measure(run, split):
-    """Run.influence on a split of its task. Raises ValueError where there is no such split."""
-    test = split and split.startswith("test")
-    splits = load_test_splits(run.settings) if test else load_pairs(run.settings)[1]
+    """(name, Run.influence) of a split of its task, all of a test split, of others what training
+    had; None: the one that chose the epoch. Raises ValueError where there is no such split.
+    """
     split = split or run.task.selection
+    splits = load_pairs(run.settings, limited=not split.startswith("test"))[1]
     if split not in splits:
         raise ValueError(f"--split {split}: expected one of {', '.join(splits)}")
-    pairs = splits[split]
-    if any(pair.label is None for pair in pairs):
+    if any(pair.label is None for pair in splits[split]):
         raise ValueError(f"--split {split}: its pairs have no labels; take another split")
-    return split, run.influence(pairs)
+    return split, run.influence(splits[split])
 
 
 def draw_influence(title, found):
