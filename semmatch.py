@@ -449,6 +449,7 @@ class DafaAttention(FusionAttention):
 def relation_indicator(relations, typeset=False):
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
+    So an antonym counts as a synonym does.
     Departs: the paper's own example, "wheat" and "corn", is in none of its four relations; these
     are co-hyponyms, words with one hypernym, our fifth. `typeset` leaves them out.
 
