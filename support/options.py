@@ -75,9 +75,7 @@ class Arguments(argparse.ArgumentParser):
         return vars(given)
 
     def add_settings(self, settings, groups):
-        """One option for each field of the dataclass `settings`. groups: a field -> the title above
-        it.
-        """
+        """One option for each field of a dataclass. groups: a field's name -> title above it."""
         group = self
         for f in fields(settings):
             name, text = option_name(f), f.metadata["help"].replace("%", "%%")
@@ -129,29 +127,23 @@ def nearest(word, known):
 
 
 def read_names(text):
-    """Numbers and words with commas between them, as a set: "6,9", "tree,gates"; "" and "none" are
-    empty.
-    """
+    """Numbers and words with commas between them, such as "6,tree", as a set; "none" is empty."""
     parts = {part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
     return {int(part) if part.isdecimal() else part for part in parts}
 
 
 def read_places(text, count):
-    """"first", "all" or numbers with commas as a tuple of places below `count`. ValueError for
-    others.
-    """
+    """"first", "all" or numbers with commas as a tuple of places below `count`, or ValueError."""
     if text in ("first", "all"):
         return (0,) if text == "first" else tuple(range(count))
     places = read_names(text)
-    if not places or not places <= set(range(count)):
-        raise ValueError(f"{text}: expected first, all, or numbers from 0 to {count - 1} with "
-                         f"commas")
+    refuse(not places or not places <= set(range(count)),
+           f"{text}: expected first, all, or numbers from 0 to {count - 1} with commas")
     return tuple(sorted(places))
 
 
 def keywords_of(cls):
-    """dict name -> default of the keyword-only arguments of a class's constructor that have one,
-    its base classes' too.
+    """dict name -> default of the keyword-only arguments of a class's and its bases' constructors.
     """
     found = {}
     for base in reversed(cls.__mro__):
@@ -204,15 +196,16 @@ def find_class(name, known):
 
     Raises ValueError where there is none, or it does not say of itself what it reads.
     """
-    if name not in known and ":" not in name:
-        raise ValueError(f"--model {name}: expected one of {', '.join(known)}, or a class of your "
-                         f"own such as mine.py:MyAttention{nearest(name, known)}")
+    if name in known:
+        module, _, attribute = known[name].partition(":")
+        return getattr(import_module(module), attribute)
+    refuse(":" not in name, f"--model {name}: expected one of {', '.join(known)}, or a class of "
+           f"your own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
-        place, _, attribute = known.get(name, "").partition(":")
-        method = load_own(name) if not place else getattr(import_module(place), attribute)
+        method = load_own(name)
     lacking = [x for x in SAYS if not hasattr(method, x)]
     refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
-                    f"of itself what it does, {', '.join(lacking)} too")
+           f"of itself what it does, {', '.join(lacking)} too")
     for attribute, (kind, expected) in SAYS.items():
         said = getattr(method, attribute)
         words = said is None or isinstance(said, str)
@@ -224,9 +217,7 @@ def find_class(name, known):
 
 
 def source_of(place):
-    """The file of what lies at "path/to/file.py:Name", which may not exist, or at "module:Name"; or
-    None.
-    """
+    """The file of "path/to/file.py:Name", which may not exist, or of "module:Name", or None."""
     source = place.partition(":")[0]
     if source.endswith(".py"):
         return Path(os.path.abspath(source))
@@ -238,9 +229,7 @@ def source_of(place):
 
 @functools.cache
 def load_own(place, kind="class"):
-    """The class, or function, at "module:Name" or "path/to/file.py:Name". Raises ValueError where
-    there is none.
-    """
+    """The class, or function, at "module:Name" or "path/to/file.py:Name", or ValueError."""
     (source, _, name), file = place.partition(":"), source_of(place)
     if file is None or not file.is_file():
         raise ValueError(f"{place}: there is no file or module {source}")
@@ -260,9 +249,7 @@ def load_own(place, kind="class"):
 
 
 def run_command(main, name, argv=None):
-    """Runs main(argv) and returns the exit status: a user's mistake is one line and 2, Ctrl-C,
-    SIGTERM and SIGHUP are 130.
-    """
+    """Runs main(argv). -> exit status: a user's mistake is a line and 2, a signal of STOPS 130."""
     mend_streams()
     before = {number: signal.getsignal(number) for number in STOPS}
     for number in STOPS:

@@ -45,9 +45,8 @@ def as_pair(task, given):
 
 
 def load_pairs(settings, limited=True):
-    """The task of train.Settings and its splits, cut as `held_out` and `limit` say if `limited`.
-
-    -> (Task, dict split -> list of Pair)
+    """(the Task of train.Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
+    if `limited`.
     """
     if settings.task == "own":
         columns = settings.columns and [name.strip() for name in settings.columns.split(",")]
@@ -69,8 +68,7 @@ def blocks_of(task, pairs):
 
 def hold_out(task, splits, share, seed):
     """A share of train, drawn by the seed in blocks of the task, stands where dev stood, so that
-    a recipe can be chosen and all of dev stays unread. Raises ValueError where no training pair is
-    left.
+    a recipe can be chosen and all of dev stays unread. Refuses to take all of train.
     """
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
@@ -96,8 +94,8 @@ def load_test_splits(settings):
     """dict name -> list of Pair of all test splits. Raises ValueError where they have no labels."""
     task, splits = load_pairs(settings, limited=False)
     splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
-    if not splits or any(pair.label is None for pairs in splits.values() for pair in pairs):
-        raise ValueError(f"test: {task.name} has no labelled test split; predict it instead")
+    refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
+           f"test: {task.name} has no labelled test split; predict it instead")
     return splits
 
 
@@ -107,9 +105,7 @@ def seen_in_training(splits):
 
 
 def describe_labels(task, splits):
-    """One line on what is to be told apart: a wrong column shows, and what a constant answer would
-    score.
-    """
+    """One line on what is told apart: a wrong column shows, and a constant answer's accuracy."""
     train, chosen = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
     if task.regression:
         return f"scores from {min(train):g} to {max(train):g}"
@@ -131,9 +127,8 @@ def pair_rows(task, pairs):
 
 
 def add_predictions(task, rows, predictions, sentences=()):
-    """The rows, a header first, with the columns prediction and one for each class's probability.
-
-    Columns that have these names already are left out, but for `sentences`, two names.
+    """The rows, a header first, with the columns prediction and one for each class's probability,
+    in place of columns that have these names already, but for `sentences`, two names.
     """
     names = ["prediction", *(f"p({label})" for label in task.labels)]
     header = [name.strip() for name in rows[0]]

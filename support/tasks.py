@@ -51,11 +51,6 @@ class File(NamedTuple):
     size: int
     sha256: str
 
-    @property
-    def name(self):
-        """What it is called in its folder."""
-        return self.url.rpartition("/")[2].partition("?")[0]
-
 
 @dataclass(frozen=True)
 class Source:
@@ -229,11 +224,11 @@ def fetch_tables(name, source, folder, progress):
                                 f"{source.on_request}: put them there, or take the task toy")
     editions = [source.splits, *filter(None, [source.other.get("splits")])]
     tables = ", or ".join(" and ".join(dict.fromkeys(splits.values())) for splits in editions)
-    for file in source.files if lacking else ():
-        path = folder / file.name
-        fetched = not path.exists() and (path.suffix == ".zip" or file.name in lacking)
+    for url, size, sha256 in source.files if lacking else ():
+        path = folder / url.rpartition("/")[2].removesuffix("?download=1")
+        fetched = not path.exists() and (path.suffix == ".zip" or path.name in lacking)
         if fetched:
-            download(file.url, path, file.size, file.sha256, progress,
+            download(url, path, size, sha256, progress,
                      remedy=f"put the file at {path} by hand, or {tables} into {folder} or a "
                             f"folder in it, or take the task toy")
         if path.suffix == ".zip":

@@ -292,9 +292,8 @@ OPPOSITES = frozenset(map(frozenset, LEXICON["antonym"]))
 
 
 class World(dict):
-    """The slots of one square, filled when first asked for, no word drawn twice.
-
-    rng: a random.Random. side: 0 for seen words, 1 for unseen ones.
+    """The slots of one square, filled when first asked for, no word drawn twice. side: 0 for seen
+    words, 1 for unseen ones.
     """
 
     def __init__(self, rng, side):
@@ -351,9 +350,8 @@ def are_close(x, y):
 
 
 def draw_square(phenomenon, world, taken):
-    """Two meanings in two wordings: four new sentences of 5 to 14 words, which `taken` receives.
-
-    Returns: for each meaning, [sentence in wording 0, in wording 1]; None if the draw gave others.
+    """Four new sentences of 5 to 14 words, which `taken` receives: for each meaning, [its wording
+    0, its wording 1]; or None if the draw gave others.
     """
     kind, *wordings = world.rng.choice(FRAMES[phenomenon])
     x, y = world.draw_x_and_y(kind)

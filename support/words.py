@@ -32,12 +32,10 @@ class Vocabulary:
 
     @classmethod
     def learn(cls, sentences, found=None, seed=0):
-        """A Vocabulary from lists of words.
-
-        Without vectors a word is known, case-folded, if it occurs twice: what occurs once trains
-        the unknown word. With `found`, the dict of read_vectors, every word is known: as written or
-        case-folded, whichever has a vector; "out-of-vocabulary words are randomly initialized",
-        alike in spread.
+        """A Vocabulary from lists of words. One is known, case-folded, if it occurs twice: what
+        occurs once trains the unknown word. With `found`, the dict of read_vectors, each is known,
+        as written or case-folded, whichever has a vector; "out-of-vocabulary words are randomly
+        initialized", alike in spread.
         """
         count = Counter(word for words in sentences for word in words)
         characters = sorted({character for word in count for character in word})
@@ -72,10 +70,7 @@ class Vocabulary:
 
     @classmethod
     def from_state(cls, state):
-        """What `state` gave; vectors, if any, are zeros until a model's weights are loaded.
-
-        Raises ValueError for something else.
-        """
+        """What `state` gave; vectors, if any, are zeros until a model's weights are loaded."""
         words, characters, width = (state.get(x, 0) for x in ("words", "characters", "width"))
         sound = width is None or type(width) is int and 0 < width <= 10_000
         sound &= are_distinct(words) and are_distinct(characters, 1) and "" not in characters
@@ -103,9 +98,8 @@ def learn_vocabulary(sentences, path=None, seed=0, progress=True):
 def read_vectors(path, words, progress=True):
     """Vectors of the given words from a GloVe text file: a word and its numbers a line.
 
-    A line of another width than most, or with something that is no number, is left out. Of a word
-    that stands there twice the first counts. A first line with two numbers (word2vec's header) is
-    passed over.
+    A line of another width than most, or with something that is no number, is left out, and so is
+    word2vec's header. Of a word that stands there twice the first counts.
     Returns (dict word -> (width,) float32, how many needed lines were malformed).
     Raises ValueError naming the file when it cannot be read or holds none of the words.
     """
