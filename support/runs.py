@@ -92,7 +92,7 @@ EVENT = {"step": int, "epoch": int | None, "loss": float | None, "mean_loss": fl
 # What a run is, in best.pt and last.pt beside its weights; see `describe_run`.
 RUN = {"task": Task, "new_parameters": list[str], "encoder": dict | None, "tokenizer": dict,
        "tfidf": dict | None, "parser": str | None, "own": dict[str, str | None],
-       "files": dict[str, str], "pairs": dict[str, str], "weights": dict}
+       "pairs": dict[str, str], "weights": dict}
 
 
 def typed(kind, value, place=""):
@@ -137,12 +137,12 @@ def describe_run(settings, task, new, reader, encoder, splits):
         batches.Reader. encoder: a BertConfig as a dict, or None. splits: dict split -> list of
         Pair, those that training reads.
     """
-    files = filter(None, (settings.train_file, settings.dev_file, settings.parses))
+    own = {name: sha256_of_own(getattr(settings, name)) for name in ("model", "parser")}
+    own["parses"] = settings.parses and sha256_of(settings.parses)
     return reader.state() | {
         "settings": asdict(settings), "task": asdict(task), "new_parameters": new,
-        "encoder": encoder, "parser": getattr(reader.parser, "fingerprint", None),
-        "own": {name: sha256_of_own(getattr(settings, name)) for name in ("model", "parser")},
-        "files": {name: sha256_of(name) for name in files}, "pairs": sha256_of_pairs(splits)}
+        "encoder": encoder, "parser": getattr(reader.parser, "fingerprint", None), "own": own,
+        "pairs": sha256_of_pairs(splits)}
 
 
 def sha256_of(path):
@@ -188,9 +188,9 @@ def resume(folder, kind, given):
     ended = (folder / "result.json").exists()
     saved = read_saved(folder / ("best.pt" if ended else "last.pt"), kind, given.get("model"),
                        given.get("parser"))
-    for name, begun in ({} if ended else saved["files"]).items():
-        refuse(sha256_of(name) != begun, f"{name}: not the file that the run was begun with, as "
-               f"its sha256 says; restore it, or start another run")
+    parses = None if ended else saved["settings"].parses
+    refuse(parses and sha256_of(parses) != saved["own"].get("parses"), f"{parses}: not the file "
+           f"that the run was begun with, as its sha256 says; restore it, or start another run")
     for name in given.keys() - {"device", "workers", "data_dir"}:
         begun = getattr(saved["settings"], name)
         refuse(given[name] != begun, f"--{name.replace('_', '-')} {given[name]}: the run in "
