@@ -131,9 +131,9 @@ def find_file(folder, *patterns):
                      "file, or remove the folder to download it again")
 
 
-def read_json(path, most=TEXT_BYTES):
-    """Read a JSON object of at most so many bytes -> dict. Raises ValueError naming the file."""
-    raw = read_bytes(path, most)
+def read_json(path):
+    """Read a JSON object -> dict. Raises ValueError naming the file."""
+    raw = read_bytes(path, TEXT_BYTES)
     try:
         return _json_object(raw)
     except (ValueError, RecursionError) as error:
@@ -432,8 +432,7 @@ def read_pickle(path):
         if not isinstance(state, dict):
             raise ValueError(f"a {type(state).__name__}")
         for name, value in state.items():
-            plain = isinstance(value, torch.Tensor) and value.layout == torch.strided
-            if type(name) is not str or not plain or value.is_quantized or value.is_meta:
+            if type(name) is not str or not isinstance(value, torch.Tensor):
                 raise ValueError(f"{shorten(name)}, {type(value).__name__}")
         if sum(value.numel() * value.element_size() for value in state.values()) > 4 * size:
             raise ValueError(f"tensors that repeat what is in {size:,} bytes")

@@ -458,14 +458,14 @@ def _ask(texts, parser):
     refuse(len(found) != len(texts),
            f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
     for text, parse in zip(texts, found):
-        refuse(not isinstance(parse, Parse) or parse.text != text,
-               f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
+        if not isinstance(parse, Parse) or parse.text != text:
+            raise ValueError(f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
         spans = np.array(parse.spans, np.int32).reshape(-1, 2)
         starts, ends = spans.T
         outside = starts.min(initial=0) < 0 or ends.max(initial=0) > len(text)
-        refuse(outside or (starts >= ends).any() or (np.diff(spans, axis=0) < 0).any(),
-               f"parser: expected spans in order, within the text, none empty, got "
-               f"{spans.tolist()}: {text!r}")
+        if outside or (starts >= ends).any() or (np.diff(spans, axis=0) < 0).any():
+            raise ValueError(f"parser: expected spans in order, within the text, none empty, got "
+                             f"{spans.tolist()}: {text!r}")
         heads = [int(head) for head in parse.heads]
         parse = _joined(text, spans, [(list(parse.tags), heads, list(parse.relations))])
         parse.depths   # raises ValueError where the heads are no tree
@@ -618,7 +618,7 @@ def main(argv=None):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     if "conllu" in options:
-        sentences = [(sentence, ["\n".join(sentence.column(FORM)).translate(PLAIN).split("\n")])
+        sentences = [(sentence, [[form.translate(PLAIN) for form in sentence.column(FORM)]])
                      for sentence in read_conllu(options["conllu"], trees=False)]
     else:
         sentences = _read_texts(options["file"])
