@@ -5,7 +5,6 @@ import difflib
 import errno
 import functools
 import importlib.util
-import math
 import os
 import re
 import signal
@@ -18,7 +17,8 @@ from pathlib import Path
 
 OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-ABOVE_0 = math.ulp(0.0)  # the lowest limit of `option` that leaves 0 out
+# A limit that leaves 0 out. Smaller numbers are 0 where `machine.torch_session` has them so.
+ABOVE_0 = sys.float_info.min
 
 
 def option(default, help="", choices=None, limits=None):

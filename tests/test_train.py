@@ -89,7 +89,9 @@ WRONG = [
     ("--set SCORES=true", "SCORES --train-file"),
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --test --lr 1", "--lr training"), ("--from x --resume x", "not both"),
-    ("--out train.tsv", "--out train.tsv exists"), ("--model random:Random", "--model Random"),
+    ("--out train.tsv", "--out train.tsv exists"), ("--epochs 0", "--epochs 0 above 0"),
+    ("--lr 0", "--lr 0.0 above 0"), ("--workers -1", "--workers -1 0 or more"),
+    ("--model random:Random", "--model Random"),
     ("--parser mine.py:f --parses x", "--parser --parses")]
 
 
