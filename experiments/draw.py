@@ -2,11 +2,11 @@
 
 A page is one HTML document with nothing outside it: no font, no picture from elsewhere. Its one
 script lights up the cell that the arrow keys lead to; all is there without it.
-`tree`, `heat`, `bars` and `relations` each make a Figure from lists and arrays; `page` joins them,
+`tree`, `heat` and `relations` each make a Figure from lists and arrays; `page` joins them,
 `picture` puts some of them on one SVG. A figure is a drawing and, for those who do not see it, a
 real table. A map's drawing is a PNG with a pixel for each cell, in the page's text. Its table lies
 unseen over it, cell upon cell, and shows the value under the pointer: so each value stands in the
-page once, and the page stays small.
+page once, and the page stays small. Formulas are MathML.
 
 Left out: what the numbers mean and where they come from (explain). Nothing here knows a model.
 """
@@ -23,12 +23,14 @@ import numpy as np
 
 # Axes: H heads, n rows, m columns
 
-CELL, BAR, LEVEL, FONT = 17, 72, 20, 12  # pixels: a cell, the highest bar, arc to arc, letters
+CELL, LEVEL, FONT = 17, 22, 13  # pixels: a shade of a scale, from arc to arc, letters
+LEAST, SAID, MOST, ROOM = 13, 30, 44, 540  # a map's cells; with numbers; all beside each other
 SHADES = 10  # steps of the colour scale
 LESS, MORE = "c2410c", "0b4f9e"  # colours below and above 0: --mark and --heat of page.css
 UPRIGHT = " rotate(-90)"  # labels read from below
 LONGEST = 18  # characters of a label in a figure; tables and hovers have all
-WIDEST = 820  # pixels of a stand-alone picture: a column of text on GitHub
+KINDS = {"mi": str.isalpha, "mn": str.isdigit}  # of formulas
+ACCENTS = "\u0302\u0303\u0304"  # above a letter, in formulas
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
 SCRIPT = """
 for (const table of document.querySelectorAll(".over")) {
@@ -55,7 +57,8 @@ class Figure(NamedTuple):
     body: str  # HTML
     drawing: tuple | None = None  # pixels of width and height, and what stands in the SVG
     heads: int = 0  # drawings that take the place of the first
-    source: str = ""  # HTML below: the equation that it comes from
+    number: str = ""  # beside the title: which equation it comes from
+    sources: tuple = ()  # HTML of such equations, below; what stands there already, not again
 
 
 # ---- Text ---------------------------------------------------------------------------------------
@@ -85,27 +88,16 @@ def cut(label):
     return label if len(label) <= LONGEST else label[:LONGEST - 1] + "…"
 
 
-def marked(label):
-    """A label and, where it is cut, all of it on hover: what stands in <text>."""
-    whole = f"<title>{clean(label)}</title>" if len(str(label)) > LONGEST else ""
-    return clean(cut(label)) + whole
-
-
 def width(label):
     """About how many pixels wide `cut(label)` is, rather too many than too few.
 
     >>> width("abc") < width("ABC") < width("日本語") and width("e") == width("e" + chr(0x301))
     True
     """
-    ems = 0.0
-    for c in cut(label):
-        if unicodedata.east_asian_width(c) in "WF":
-            ems += 1.25
-        elif c in "mwMW@%…—":
-            ems += 1
-        elif not unicodedata.combining(c):
-            ems += 0.78 if c.isupper() else 0.62
-    return FONT * ems + 4
+    shown = [c for c in cut(label) if not unicodedata.combining(c)]
+    double = sum(unicodedata.east_asian_width(c) in "WF" for c in shown)
+    large = sum(c.isupper() or c in "mwMW@%…—" for c in shown)
+    return FONT * (0.62 * len(shown) + 0.63 * double + 0.3 * large) + 4
 
 
 def widest(labels):
@@ -133,13 +125,14 @@ def box(inner, label):
 def table(caption, rows, columns, cells, corner="#", over=None):
     """A real table.
 
-    Args: rows, columns: labels. cells: rows of what stands in <td>. All is escaped here. over: how
-        wide the row labels and how high the column labels are of a map that this lies upon.
+    Args: rows, columns: labels. cells: rows of what stands in <td>. All is escaped here. over: the
+        Grid of a map that this lies upon.
     """
     whole = first = hidden = ""
     if over:
-        whole = f' class="over" style="width:{over[0] + len(columns) * CELL:.0f}px"'
-        first = f' style="width:{over[0]:.0f}px;height:{over[1]:.0f}px"'
+        whole = (f' class="over" style="width:{over.left + over.m * over.wide}px;'
+                 f'--w:{over.wide}px;--h:{over.high}px"')
+        first = f' style="width:{over.left}px;height:{over.base}px"'
         hidden = "<p>"  # what HTML lets a page leave open, it leaves: of a map these are most of it
     head = "".join(f'<th scope="col">{hidden}{clean(label)}' for label in columns)
     body = []
@@ -150,12 +143,16 @@ def table(caption, rows, columns, cells, corner="#", over=None):
             f'{hidden}{clean(corner)}{head}</tr></thead>\n<tbody>{"".join(body)}</tbody></table>')
 
 
-def drawn_and_said(title, note, drawing, *content):
-    """A Figure with a table that a reader opens. content: as `table` takes it after its caption."""
-    said = box(table(title, *content), f"{title}, as a table")
-    drawn = svg(*drawing, f'class="large" style="--wide:{drawing[0]:.0f}" aria-hidden="true"')
-    said = f"<details><summary>As a table</summary>{said}</details>"
-    return Figure(title, note, box(drawn, title) + said, drawing)
+def shares(caption, rows, columns, values):
+    """A table of numbers from 0 to 1 as percentages, each with a bar."""
+    cells = [[f"{100 * value:.1f} %" for value in row] for row in values]
+    return re.sub(r"<td>(([\d.]+) %)", r'<td style="--share:\2%">\1',
+                  table(caption, rows, columns, cells, ""))
+
+
+def fitted(wide, inner):
+    """What is so many pixels wide; where there is less room, it is shown smaller."""
+    return f'<div class="map" style="--wide:{wide:.0f}">{inner}</div>'
 
 
 def svg(wide, high, inner, more='aria-hidden="true"'):
@@ -169,16 +166,34 @@ def write(x, y, inner, anchor="start", more='class="soft"'):
     return f'<text {more} x="{x:.1f}" y="{y:.0f}" text-anchor="{anchor}">{inner}</text>'
 
 
-def names_of(labels, x, y, anchor="end", turned=""):
-    """A label for each row of cells, from (x, y) down; turned: of each column, to the right.
+def names_of(labels, x, y, step, anchor="end", turned=""):
+    """A label every `step` pixels, from (x, y) down; turned: to the right, read from below.
     anchor: which of its ends stands there.
     """
-    parts = [f'<text y="{i * CELL}">{marked(label)}</text>' for i, label in enumerate(labels)]
+    parts = [f'<text y="{i * step}">{clean(cut(label))}</text>' for i, label in enumerate(labels)]
     place = f"translate({x:.0f} {y:.0f}){turned}"
     return f'<g class="soft" text-anchor="{anchor}" transform="{place}">{"".join(parts)}</g>'
 
 
 # ---- Maps ---------------------------------------------------------------------------------------
+
+class Grid(NamedTuple):
+    """Where the cells of a map stand, in pixels."""
+    left: int  # of the first cell
+    base: int  # its top
+    wide: int  # of each cell
+    high: int
+    n: int
+    m: int
+
+
+def cell_sizes(rows, columns):
+    """(width, height) of cells, as large as there is room, and whether the columns' labels lie."""
+    high = min(MOST, max(LEAST, ROOM // max(len(rows), len(columns), 1)))
+    wide = max(high, int(widest(columns)))
+    lie = wide * len(columns) <= max(ROOM, high * len(columns))
+    return wide if lie else high, high, lie
+
 
 def shades(values, top):
     """Shades -SHADES to SHADES, by the square root: twice the shade is four times the value, so
@@ -207,120 +222,108 @@ def bitmap(shaded):
     return found
 
 
-def cells_of(shaded, left, base, framed=()):
-    """The cells of (n, m) shades, and paper between them, two dashed lines as wide as the map.
-    framed: the cells (i, j) with a frame.
-    """
+def cells_of(shaded, grid):
+    """The cells of (n, m) shades, and paper between them, two dashed lines as wide as the map."""
     (n, m), drawn = shaded.shape, ""
     if shaded.any():
         data = b64encode(bitmap(shaded)).decode()
         drawn = (f'<image width="{m}" height="{n}" href="data:image/png;base64,{data}"/>'
                  f'<path stroke-width="{m}" d="M{m / 2} .94V{n}"/>'
                  f'<path stroke-width="{n}" d="M.94 {n / 2}H{m}"/>')
-    if framed:
-        path = "".join(f"M{j} {i}h.94v.94h-.94z" for i, j in framed)
-        drawn += f'<path class="frame" d="{path}"/>'
-    place = f"translate({left:.0f} {base:.0f}) scale({CELL})"
+    place = f"translate({grid.left} {grid.base}) scale({grid.wide} {grid.high})"
     return f'<g class="cells" transform="{place}">{drawn}</g>'
 
 
-def outline(left, base, columns, rows, kind="line"):
-    """The frame of so many cells; kind: a line, or paper that hides what is below."""
-    wide, high = columns * CELL + 1, rows * CELL + 1
-    return f'<path class="{kind}" d="M{left - 1:.0f} {base - 1:.0f}h{wide}v{high}h-{wide}z"/>'
+def outline(grid, kind="line"):
+    """The frame of all cells; kind: a line, or paper that hides what is below."""
+    wide, high = grid.m * grid.wide + 1, grid.n * grid.high + 1
+    return f'<path class="{kind}" d="M{grid.left - 1} {grid.base - 1}h{wide}v{high}h-{wide}z"/>'
 
 
-def legend(top, left, y, chosen, less=False):
-    """The colour scale, 0 to top, a cell for each shade; and what a frame means, if it is used.
-    less: from -top, a cell for every other shade.
-    """
-    scale = [*range(-SHADES, SHADES + 1, 2)] if less else [*range(SHADES + 1)]
-    shaded = np.array([scale + [0, 0] * chosen])
-    parts = [cells_of(shaded, left, y, [(0, SHADES + 2)] * chosen),
-             outline(left, y, SHADES + 1, 1)]
-    marks = (-top, 0, top) if less else (0, top / 4, top)
-    for k, value in zip((0, SHADES // 2, SHADES), marks):
-        parts.append(write(left + (k + .5) * CELL, y + 31, f"{value:.3g}", "middle"))
-    parts.append(write(left, y + 47, "square-root scale"))
-    if chosen:
-        parts.append(write(left + (SHADES + 3.5) * CELL, y + 13, "chosen"))
+def numbers_in(values, shaded, top, grid):
+    """What stands in cells that are large enough, with a sign where some are negative."""
+    parts, sign = [], "+" if (shaded < 0).any() else ""
+    for i, j in np.argwhere(shaded) if min(grid.wide, grid.high) >= SAID else ():
+        said = f"{values[i, j]:{sign}.{(top < 20) + (top < 2)}f}"
+        said = re.sub(r"\b0\.", ".", said.replace("-", "−"))
+        dark = 'class="on"' if not -9 < shaded[i, j] < 8 else ""
+        if said.strip("+−0."):
+            parts.append(write(grid.left + (j + .47) * grid.wide,
+                               grid.base + (i + .5) * grid.high + 4, said, "middle", dark))
     return "".join(parts)
 
 
-def heat(title, rows, columns, values, note="", top=None, chosen=False, large=False):
+def legend(top, grid, less=False, unit=""):
+    """The colour scale below a map, 0 to top, a cell for each shade. less: from -top, a cell for
+    every other shade. unit: of the numbers.
+    """
+    scale = [*range(-SHADES, SHADES + 1, 2)] if less else [*range(SHADES + 1)]
+    place = Grid(grid.left, grid.base + grid.n * grid.high + 10, CELL, CELL, 1, len(scale))
+    parts, low = [cells_of(np.array([scale]), place), outline(place)], place.base + 31
+    for k, value in zip((0, SHADES // 2, SHADES), (-top, 0, top) if less else (0, top / 4, top)):
+        said = f"{value:.3g}".replace("-", "−")
+        parts.append(write(place.left + (k + .5) * CELL, low, said, "middle"))
+    return "".join([*parts, write(place.left, low + 16, clean(unit))])
+
+
+def heat(title, rows, columns, values, note="", top=None, trees=None, unit=""):
     """A map of numbers.
 
     Args: rows, columns: n and m labels. values: (n, m), or (H, n, m): the mean over heads, and each
         head in its place when a reader asks for it. top: the value of the full colour; None: the
-        largest shown. chosen: frame each row's largest value. large: bigger than others. A value
-        below 0 has the other colour.
+        largest shown. trees: (heads, relations), as `tree` takes them, of the rows, drawn beside
+        them, and of the columns. unit: of the numbers. A value below 0 has the other colour.
     Raises: ValueError if labels and values do not fit.
     """
-    values, caption = np.asarray(values, np.float64), title
+    values = np.asarray(values, np.float64)
     if values.shape[-2:] != (len(rows), len(columns)):
         raise ValueError(f"heat: {title} needs values for {len(rows)} x {len(columns)} labels, got "
                          f"{values.shape}")
     mean = values.mean(0) if values.ndim == 3 else values
     heads = values if values.ndim == 3 and len(values) > 1 else values[:0]
     top = top or float(np.abs(np.nan_to_num(values, posinf=0, neginf=0)).max(initial=0)) or 1.0
-    framed = [(i, int(row.argmax())) for i, row in enumerate(mean)] if chosen and mean.size else []
-    if len(heads):
-        caption += ": the mean, then each head in thousandths"
-        note += " Under the pointer: the mean, then each head in thousandths."
-    left, base = widest(rows) + 8, widest(columns) + 8
-    wide, high, inner = map_drawing(rows, columns, shades(mean, top), framed, top, left, base)
+    around, grid = surroundings(rows, columns, trees)
+    shaded = shades(mean, top)
+    inner = (around + cells_of(shaded, grid) + outline(grid)
+             + legend(top, grid, bool((shaded < 0).any()), unit))
+    if not len(heads):
+        inner += numbers_in(mean, shaded, top, grid)
+    shown = max(grid.m * grid.wide, (SHADES + 2) * CELL, 7 * len(unit))
+    wide, high = grid.left + shown + 6, grid.base + grid.n * grid.high + 64
     parts = [svg(wide, high, inner)]
     for head in heads:
-        cells = outline(left, base, *mean.shape[::-1], "paper")
-        cells += cells_of(shades(head, top), left, base)
+        cells = outline(grid, "paper") + cells_of(shades(head, top), grid)
         parts.append(svg(wide, high, cells, 'class="head" aria-hidden="true"'))
-    texts = cell_texts(mean, heads, framed)
-    parts.append(table(caption, rows, columns, texts, over=(left, base)))
-    size = f'"map large" style="--wide:{wide:.0f}"' if large else '"map"'
-    body = box(f'<div class={size}>{"".join(parts)}</div>', title)
-    return Figure(title, note, body, (wide, high, inner), len(heads))
+    texts = [[brief(x) for x in row] for row in mean.tolist()]
+    parts.append(table(title, rows, columns, texts, over=grid))
+    return Figure(title, note, box(fitted(wide, "".join(parts)), title), (wide, high, inner),
+                  len(heads))
 
 
-def map_drawing(rows, columns, shaded, framed, top, left, base):
-    """(width, height, what stands in the SVG) of a map; left, base: where its first cell begins."""
-    n, m = shaded.shape
-    inner = (names_of(columns, left + 12, base - 5, "start", UPRIGHT)
-             + names_of(rows, left - 5, base + 13)
-             + cells_of(shaded, left, base, framed) + outline(left, base, m, n)
-             + legend(top, left, base + n * CELL + 8, bool(framed), bool((shaded < 0).any())))
-    return left + max(m, SHADES + (7 if framed else 3)) * CELL + 2, base + n * CELL + 60, inner
-
-
-def cell_texts(mean, heads, framed):
-    """What stands in the cells of a map's table: (n, m) means, then the value of each head."""
-    cells = [[brief(x) for x in row] for row in mean.tolist()]
-    for i, j in framed:
-        cells[i][j] += " (chosen)"
-    for i, j in np.ndindex(mean.shape if len(heads) else (0, 0)):
-        said = [f"{1000 * x:.0f}" for x in heads[:, i, j].tolist()]  # shorter than .123
-        lines = ["\t".join(said[h:h + 4]) for h in range(0, len(said), 4)]
-        cells[i][j] = "\n".join([cells[i][j], *lines])
-    return cells
+def surroundings(rows, columns, trees):
+    """(labels of a map, and trees over them, a Grid that leaves room for these)"""
+    wide, high, lie = cell_sizes(rows, columns)
+    beside, above = int(widest(rows)) + 8, 22 if lie else int(widest(columns)) + 8
+    (of_rows, left), (of_columns, base) = ("", beside), ("", above)
+    if trees:
+        middles = [-(i + .5) * high for i in range(len(rows))]  # turned, so that they go down
+        of_rows, over = arcs_over(middles, rows, *trees[0])
+        left += over
+        middles = [(j + .5) * wide for j in range(len(columns))]
+        of_columns, over = arcs_over(middles, columns, *trees[1])
+        base += over
+        of_rows = f'<g transform="translate({left - beside} {base}) rotate(-90)">{of_rows}</g>'
+        of_columns = f'<g transform="translate({left} {base - above})">{of_columns}</g>'
+    labels = names_of(rows, left - 6, base + high // 2 + 4, high)
+    if lie:
+        labels += "".join(write(left + (j + .5) * wide, base - 7, clean(cut(label)), "middle")
+                          for j, label in enumerate(columns))
+    else:
+        labels += names_of(columns, left + wide // 2 + 5, base - 7, wide, "start", UPRIGHT)
+    return of_rows + of_columns + labels, Grid(left, base, wide, high, len(rows), len(columns))
 
 
 # ---- Other figures ------------------------------------------------------------------------------
-
-def bars(title, labels, values, note="", top=None):
-    """A bar for each label, from 0 to top. values: (m,). top: None: the largest."""
-    top = top or float(np.nan_to_num(values, posinf=0).max(initial=0)) or 1.0
-    left, floor, parts = 46, BAR + 12, []
-    for share in (0, .5, 1):
-        y = floor - BAR * share
-        parts.append(f'<path class="line" d="M{left - 4} {y:.0f}h{len(labels) * CELL + 4}"/>')
-        parts.append(write(left - 8, y + 4, brief(top * share), "end"))
-    for j, (label, value) in enumerate(zip(labels, values, strict=True)):
-        high, x = BAR * np.clip(np.nan_to_num(value) / top, 0, 1), left + j * CELL + 2
-        parts.append(f'<path class="bar" d="M{x} {floor}v-{high:.1f}h{CELL - 4}v{high:.1f}z">'
-                     f"<title>{clean(label)}: {brief(value)}</title></path>")
-    parts.append(names_of(labels, left + 12, floor + 6, turned=UPRIGHT))
-    drawing = left + len(labels) * CELL + 2, floor + widest(labels) + 10, "".join(parts)
-    return drawn_and_said(title, note, drawing, labels, ["value"], [[brief(x)] for x in values])
-
 
 def arc_levels(heads):
     """How high the arc to each word runs: above all arcs that it covers or crosses; 0 for a root,
@@ -362,20 +365,36 @@ def places(words, heads, names):
     return found
 
 
-def arc(start, end, level, base, name, said):
-    """An arc with its arrow and its name. start: where the head stands, None for a root."""
+def arc(start, end, high, name, said):
+    """An arc with its arrow, above the line y = 0, and its name where there is room. start: where
+    the head stands, None for a root. high: of the arc.
+    """
     if start is None:
-        y, middle, path = 13, end, f"M{end:.1f} 18V{base - 5:.0f}"
+        y, middle, path = 13 - high, end, f"M{end:.1f} {18 - high:.0f}V-5"
     else:
         side = 1 if start < end else -1
-        start, y = start + 5 * side, base - level * LEVEL
+        start, y = start + 5 * side, 4 - high
         middle = (start + end) / 2
-        path = (f"M{start:.1f} {base:.0f}V{y + 7:.0f}q0 -7 {7 * side} -7H{end - 7 * side:.1f}"
-                f"q{7 * side} 0 {7 * side} 7V{base - 5:.0f}")
-        y += 4
+        name = name if abs(end - start) > width(name) else ""
+        path = (f"M{start:.1f} 0V{7 - high:.0f}q0 -7 {7 * side} -7H{end - 7 * side:.1f}"
+                f"q{7 * side} 0 {7 * side} 7V-5")
+    text = write(middle, y, clean(cut(name)), "middle") if name else ""
     return (f'<g class="arc"><title>{clean(said)}</title><path d="{path}"/>'
-            f'<path d="M{end - 3.5:.1f} {base - 7:.0f}h7l-3.5 7z"/>'
-            f'{write(middle, y, clean(cut(name)), "middle")}</g>')
+            f'<path d="M{end - 3.5:.1f} -7h7l-3.5 7z"/>{text}</g>')
+
+
+def arcs_over(found, words, heads, names):
+    """(arcs from head to dependent over the line y = 0, how high they are); found: where the middle
+    of each word stands.
+    """
+    levels, arcs = arc_levels(heads), []
+    over = int((max(levels, default=0) + 1.6) * LEVEL)
+    for i in np.argsort(levels, kind="stable"):  # a higher one's name lies above
+        head = heads[i]
+        start, above = (found[head - 1], words[head - 1]) if head else (None, "")
+        said = f"{names[i]}: {above or 'the root'} → {words[i]}"
+        arcs.append(arc(start, found[i], levels[i] * LEVEL if head else over, names[i], said))
+    return "".join(arcs), over
 
 
 def tree(title, words, heads, names, note=""):
@@ -384,20 +403,20 @@ def tree(title, words, heads, names, note=""):
     Args: heads: of each word, counted from 1, 0 for the root. names: the relation of each word to
         its head.
     """
-    heads, names, wide = [int(h) for h in heads], list(names), 0
-    found, levels, arcs, cells = places(words, heads, names), arc_levels(heads), [], []
-    base = (max(levels, default=0) + 1.6) * LEVEL
-    for i, (word, head, name) in enumerate(zip(words, heads, names, strict=True)):
-        start, above = (found[head - 1], words[head - 1]) if head else (None, "")
-        said = f"{name}: {above or 'the root'} → {word}"
-        arcs.append(arc(start, found[i], levels[i], base, name, said))
-        cells.append([word, name, above, str(head)])
-        wide = max(wide, found[i] + max(width(word), width(name)) / 2)
-    arcs = [arcs[i] for i in np.argsort(levels, kind="stable")]  # a higher one's name lies above
-    texts = [write(x, base + 17, marked(word), "middle", "") for x, word in zip(found, words)]
-    drawing = wide + 4, base + 26, "".join(arcs + texts)
+    heads, names = [int(h) for h in heads], list(names)
+    found = places(words, heads, names)
+    arcs, base = arcs_over(found, words, heads, names)
+    wide = max((x + max(width(word), width(name)) / 2
+                for x, word, name in zip(found, words, names, strict=True)), default=0)
+    texts = [write(x, base + 17, clean(cut(word)), "middle", "") for x, word in zip(found, words)]
+    drawn = f'<g transform="translate(0 {base})">{arcs}</g>{"".join(texts)}'
+    cells = [[word, name, words[head - 1] if head else "", str(head)]
+             for word, head, name in zip(words, heads, names)]
     columns = ["word", "relation", "to its head", "head's number"]
-    return drawn_and_said(title, note, drawing, range(1, len(words) + 1), columns, cells, "number")
+    said = table(title, range(1, len(words) + 1), columns, cells, "number")
+    drawing = wide + 4, base + 26, drawn
+    return Figure(title, note, f"{box(fitted(drawing[0], svg(*drawing)), title)}<details><summary>"
+                  f"As a table</summary>{box(said, f'{title}, as a table')}</details>", drawing)
 
 
 def relations(title, rows, columns, names, note=""):
@@ -406,28 +425,63 @@ def relations(title, rows, columns, names, note=""):
     return Figure(title, note, box(drawn, title))
 
 
-def formula(cited, lines, departs):
-    """HTML of an equation: where it is cited, its lines, and what is computed in its place.
+# ---- Formulas -----------------------------------------------------------------------------------
 
-    >>> formula("DAFA Eq. (1)", ["g_i = W_g d_(t-1)"], "")
-    '<p class="math">g<sub>i</sub> = W<sub>g</sub> d<sub>(t-1)</sub></p><p>DAFA Eq. (1)</p>'
+def mathml(line):
+    """MathML of a formula in a line of text.
+
+    >>> mathml("ĝ_i = √d")
+    '<msub><mover accent="true"><mi>g</mi><mo>^</mo></mover><mrow><mi>i</mi></mrow></msub>\
+<mo>=</mo><msqrt><mi>d</mi></msqrt>'
     """
-    said = [re.sub(r"_(\([^()]*\)|\w+\*?)", r"<sub>\1</sub>", clean(line)) for line in lines]
-    said = [re.sub(r" {2,}([\w-]+ Eqs?\. .*)", r" <small>\1</small>", line) for line in said]
-    numbered = any(f"<small>{clean(cited)}<" in line for line in said)
-    said = "".join(f'<p class="math">{line}</p>' for line in said)
-    if not numbered:
+    low, parts = rf"_(\([^()]*\)|(?:[^\W_ᵀ][{ACCENTS}]?)+\*?)", []
+    atom = rf"(√?)([^\W\d_ᵀΣ]+|\d+|[^\w\s]|Σ)([{ACCENTS}]?)(\*?)(?:{low})?(?:\^(\w)|(ᵀ))?"
+    for root, core, accent, star, low, high, turned, gap in re.findall(
+            rf"{atom}|(?<=[\w)\]*{ACCENTS}])(\s+)(?=[\w√(])", unicodedata.normalize("NFD", line)):
+        kind = next((kind for kind, fits in KINDS.items() if fits(core)), "mo")
+        found = f"<{kind}>{clean(core.replace('-', '−'))}</{kind}>"
+        if gap:
+            found = "<mtext>\xa0</mtext>"
+        if accent:
+            found = f'<mover accent="true">{found}<mo>{"^~¯"[ACCENTS.index(accent)]}</mo></mover>'
+        if low:
+            found = f"<msub>{found}<mrow>{mathml(low.strip('()'))}</mrow></msub>"
+        if above := star or high or turned and "T":
+            found = f"<msup>{found}<mi>{above}</mi></msup>"
+        parts.append(f"<msqrt>{found}</msqrt>" if root else found)
+    return "".join(parts)
+
+
+def formula(cited, lines, departs):
+    """HTML of an equation: its lines, where it is cited, and where the code departs from it. Two
+    spaces or more part formulas; a line that is indented stands below what is there above.
+
+    >>> formula("DAFA Eq. (1)", ["g = 1"], "")
+    '<p class="math"><math><mi>g</mi><mo>=</mo><mn>1</mn></math></p><p>DAFA Eq. (1)</p>'
+    """
+    said, above = "", ""
+    for line in lines:
+        parts = [re.sub(r"^([\w-]+ Eq.*)", r"<small>\1</small>", part) if " Eq" in part
+                 else f"<math>{mathml(part)}</math>"
+                 for part in re.split(" {2,}", line.strip())]
+        if indent := len(line) - len(line.lstrip()):
+            parts[0] = f'<math class="unseen">{mathml(above[:indent])}</math>{parts[0]}'
+        said += f'<p class="math">{" ".join(parts)}</p>'
+        above = line
+    if f">{cited}<" not in said:
         said += f"<p>{clean(cited)}</p>"
     if departs:
-        said += f"<details><summary>What is computed</summary><p>{clean(departs)}</p></details>"
+        said += (f"<details><summary>Where the code departs from the page</summary>"
+                 f"<p>{clean(departs)}</p></details>")
     return said
 
 
 # ---- A page, a picture --------------------------------------------------------------------------
 
-def section(figures):
+def section(figures, there):
     """HTML of Figures side by side under one switch: the mean, or one of the heads. The style of
-    `page` shows the drawings of the one that is pressed."""
+    `page` shows the drawings of the one that is pressed. there: the equations that stand above, a
+    set, which gets these."""
     parts, heads = [], max(figure.heads for figure in figures)
     key, pressed = re.sub(r"\W+", "-", figures[0].title), ' checked="checked"'
     for k, name in enumerate(["mean", *(f"head {h}" for h in range(heads))] if heads else ()):
@@ -435,10 +489,16 @@ def section(figures):
                      f'<label for="{key}-{k}">{name}</label>\n')
         pressed = ""
     parts.append('<div class="side">')
-    for title, note, body, _, _, source in figures:
-        said = f"<p>{clean(note)}</p>" if note else ""
-        parts.append(f"<figure><figcaption><h2>{clean(title)}</h2>{said}</figcaption>{body}"
-                     f"{source}</figure>\n")
+    for figure in figures:
+        said = f"<p>{clean(figure.note)}</p>" if figure.note else ""
+        number = f" <small>{clean(figure.number)}</small>" if figure.number else ""
+        parts.append(f"<figure><figcaption><h2>{clean(figure.title)}{number}</h2>{said}"
+                     f"</figcaption>{figure.body}</figure>\n")
+    parts.append('</div>\n<div class="side equations">')
+    for source in dict.fromkeys(sum((x.sources for x in figures), ())):
+        if source not in there:
+            parts.append(f"<div>{source}</div>")
+            there.add(source)
     return f'<section>{"".join(parts)}</div></section>\n'
 
 
@@ -450,45 +510,38 @@ def form(a, b):
     return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
 
 
-def page(title, sentences, answer, probabilities, sections, note="", lead=(), top=""):
+def page(title, sentences, first, answers, sections, lead=(), note="", top=""):
     """The whole document.
 
-    Args: sentences: the two texts. answer: the prediction in words. probabilities: dict label ->
-        number, or None for a score. sections: lists of Figures, each shown side by side. note: what
-        was run. lead: sentences that say what is seen. top: HTML that stands first.
+    Args: sentences: the two texts. first: what is said of them, in large letters. answers: HTML of
+        a table. sections: lists of Figures, each shown side by side. lead: more sentences. note:
+        what was run. top: HTML that stands first.
     """
     heads = max((figure.heads for figures in sections for figure in figures), default=0)
     # the k-th button, of the mean or of a head, and the k-th drawing; the first always shows
     shown = [f"input:nth-of-type({k}):checked~.side svg:nth-of-type({k}){{display:block}}\n"
              for k in range(2, heads + 2)]
-    said = "".join(f'<p class="lead">{clean(line)}</p>' for line in lead)
-    quotes = [f"<blockquote><bdi>{clean(text)}</bdi></blockquote>" for text in sentences]
-    shares = ""
-    if probabilities:
-        shares = table("Probability of each answer", probabilities, ["probability"],
-                       [[f"{p:.3f}"] for p in probabilities.values()], "answer")
+    said = "".join(f"<p>{clean(line)}</p>" for line in lead)
+    quotes = "".join(f"<blockquote><bdi>{clean(text)}</bdi></blockquote>" for text in sentences)
+    there = set()
+    beside, *below = [section(figures, there) for figures in sections] or [""]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{clean(title)}</title>'
-            f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}<header class="side">'
-            f'<div><h1>{clean(title)}</h1>{"".join(quotes)}<p class="note">{clean(note)}</p></div>'
-            f'<div><p class="answer">Prediction: <strong>{clean(answer)}</strong></p>{said}</div>'
-            f'{shares}</header>\n{"".join(map(section, sections))}</main>'
+            f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}'
+            f'<header class="side"><div>{quotes}<h1>{clean(first)}</h1>{answers}{said}'
+            f'<p class="note">{clean(note)}</p></div>\n{beside}</header>{"".join(below)}</main>'
             f"<script>{SCRIPT}</script></body></html>\n")
 
 
 def picture(title, figures):
-    """A stand-alone SVG of Figures that have a drawing, side by side where they fit, each under its
-    title."""
-    parts, x, y, wide, high = [], 16.0, 16.0, 0.0, 0.0
+    """A stand-alone SVG of Figures that have a drawing, each under its title."""
+    parts, y, wide = [], 16, 0.55 * FONT * len(title) + 16
     for figure in figures:
         w, h, inner = figure.drawing
-        across, down = max(w, 0.7 * FONT * len(figure.title)), h + 28
-        if x > 16 and x + across > WIDEST:
-            x, y, high = 16.0, y + high + 16, 0.0
-        parts.append(write(x, y + 13, clean(figure.title), more='style="font-weight:700"'))
-        parts.append(svg(w, h, inner, f'x="{x:.0f}" y="{y + 28:.0f}"'))
-        x, wide, high = x + across + 32, max(wide, x + across + 16), max(high, down)
+        parts.append(write(16, y + 13, clean(figure.title), more='class="title"'))
+        parts.append(svg(w, h, inner, f'x="16" y="{y + 28:.0f}"'))
+        y, wide = y + h + 44, max(wide, w + 32, 0.7 * FONT * len(figure.title) + 32)
     style = STYLE.split("/* The page alone. */")[0]
     back = (f"<title>{clean(title)}</title><style>{style}</style>"
             '<rect class="paper" width="100%" height="100%"/>')
-    return svg(wide, y + high + 16, back + "".join(parts), 'role="img"') + "\n"
+    return svg(wide, y, back + "".join(parts), 'role="img"') + "\n"

@@ -2,18 +2,17 @@
 
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
-prints the prediction and, of a method that reads step by step, what it reads; and writes a page
-into the run's folder, named after the pair: what would be said without the prior, without the
-method; where calibration moves attention; what is known of the words; what the model recorded.
-`--beside RUN2` shows what another run saw beside it; `--printed 6` what this one sees with Eq. (6)
-as typeset. `RUN --serve` shows the same page with two text fields, on this machine alone, until
-Ctrl-C.
-`--picture FILE.svg` draws four figures of the page by themselves, the first that are no tables.
+prints what the model says, with and without each of its parts, and, of a method that reads step by
+step, what it reads; and writes a page into the run's folder, named after the pair: that, where
+calibration moves attention, what is known of the words, what the model recorded, each with its
+equation. `--beside RUN2` shows what another run saw beside it; `--printed 6` what this one sees
+with Eq. (6) as typeset. `RUN --serve` shows the same page with two text fields, on this machine
+alone, until Ctrl-C. `--picture FILE.svg` draws what the page begins with.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
-or a paper. Heads get a switch; a map has the last two axes for rows and columns, and bars stand for
-one; of whatever is more, and of each sentence, there is a figure. Parts of the same axes stand side
-by side. Left out: how figures are drawn (draw).
+or a paper. Heads get a switch; a map has the last two axes for rows and columns; of whatever is
+more, and of each sentence, there is a figure. Parts of the same axes stand side by side. Left out:
+how figures are drawn (draw).
 """
 import hashlib
 import inspect
@@ -34,13 +33,14 @@ from bert_min import SelfAttention, Shown
 from experiments import draw
 from experiments.influence import add_run_options
 from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
-from support import machine
+from support import machine, runs
 from support.files import write_whole
 from support.options import Arguments, prefix_errors, run_command
 from support.task import Pair
 
 APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
 ACROSS = "a word of a (row) and a word of b (column)"
+KNOWN = {"dependency": "the trees", "relations": "the lexicon"}  # PRIOR -> in a sentence
 
 
 # ---- What a model recorded ----------------------------------------------------------------------
@@ -120,25 +120,35 @@ def figure(part, teller):
     title = f"{shown.title}: {part.label}" if part.label else shown.title
     if part.order:
         note += f" In order: {part.order}."
-    beside = [part.labels[axis] for axis in part.axes]
-    if part.values.ndim == 1:
-        found = draw.bars(title, *beside, part.values, note, shown.top)
-    else:
-        found = draw.heat(title, *beside[-2:], part.values, note, shown.top, shown.chosen)
+    beside, x, top = [part.labels[axis] for axis in part.axes], part.values, shown.top
+    if x.ndim == 1:
+        beside, x = [["value"], *beside], x[None]
+    elif top:  # small shares show, and even ones stay pale
+        top = max(top / 4, float(np.nan_to_num(abs(x), posinf=0).max(initial=0)))
+    found = draw.heat(title, *beside[-2:], x, note, top)
     modules = [sys.modules[kind.__module__] for kind in type(teller).__mro__]
-    equations = [vars(module)[shown.by] for module in modules if shown.by in vars(module)]
-    return found._replace(source=equation(equations[0])) if equations else found
+    by = [vars(module)[shown.by] for module in modules if shown.by in vars(module)]
+    return with_equations(found, by[:1], type(teller).__doc__ or "")
 
 
-def equation(function):
-    """HTML of what the docstring of an equation's function says: the formula, where it is printed,
-    and what is computed in its place.
+def with_equations(figure, functions, method=""):
+    """A Figure with what the docstrings of its equations' functions say: the formula, where it is
+    printed, and where the code departs from the page.
+
+    method: the docstring of a class; beside the title stands the number in the paper that it names.
     """
-    first, *rest = inspect.getdoc(function).split("\n\n")
-    cited = re.search(r"[\w-]+ Eqs?\. .*?(?=, \(| In DAFA's letters:|\Z)", first, re.S)[0]
-    lines = textwrap.dedent(rest[0]).splitlines() if rest[0].startswith("  ") else []
-    departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
-    return draw.formula(" ".join(cited.split()), lines, departs[1] if departs else "")
+    numbers, sources = [], []
+    for function in functions:
+        first, *rest = inspect.getdoc(function).split("\n\n")
+        cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
+        numbers += [f"{paper} {number}" for paper, number in cited if f"{paper} Eq" in method]
+        whole = "; ".join(map(" ".join, cited))
+        lines = first.partition(f"{' '.join(cited[-1])}: ")[2].splitlines()
+        if rest[0].startswith("  "):
+            lines = textwrap.dedent(rest[0]).splitlines()
+        departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
+        sources.append(draw.formula(whole, lines, departs[1] if departs else ""))
+    return figure._replace(number=", ".join(numbers), sources=tuple(sources))
 
 
 def find_teller(run):
@@ -179,14 +189,14 @@ def read_trace(run, pair, trace):
 # ---- What is known of the words -----------------------------------------------------------------
 
 def word_figures(reader, pair):
-    """(draw.Figures of both trees, of the prior), where the method takes them."""
-    trees, figures, prior, kind = [], [], reader.prior(pair), reader.method.PRIOR
+    """draw.Figures of both trees and of the prior, where the method takes them."""
+    figures, prior, kind = [], reader.prior(pair), reader.method.PRIOR
     if reader.needs_parses and kind != "relations":   # which takes only tags of a parse
         for side, parse in (("a", reader.parses[pair.a]), ("b", reader.parses[pair.b])):
-            trees.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
-                                   parse.heads, parse.relations))
+            figures.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
+                                     parse.heads, parse.relations))
     if prior is None:
-        return trees, figures
+        return figures
     words = reader.words(pair.a), reader.words(pair.b)
     if kind == "relations":
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
@@ -198,60 +208,91 @@ def word_figures(reader, pair):
         note = f"How much the trees agree at {ACROSS}."
         if "root" not in reader.options.get("without", ()):
             note += " Two roots share a head, ROOT, whatever their words."
-        drawn = draw.heat("Dependency prior over words", *words, prior, note, large=True)
-        source = map(equation, (tree_similarity, subgraph_similarity, dependency_matrix))
-        figures.append(drawn._replace(source="".join(source)))
+        drawn = with_equations(draw.heat("Dependency prior over words", *words, prior, note),
+                               (tree_similarity, subgraph_similarity, dependency_matrix))
+        figures.append(drawn._replace(number="DAFA Eqs. (1)-(5)"))
     elif prior.ndim == 2:
         figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
-    return trees, figures
+    return figures
 
 
 # ---- What stands first --------------------------------------------------------------------------
 
-def as_said(prediction):
-    """A Prediction in words, such as "same (80.2 %)", or a score."""
-    answer, probabilities = prediction
-    if probabilities is None:
-        return f"{answer:.3f}"
-    return f"{answer} ({100 * probabilities[answer]:.1f} %)"
-
-
-def lead(run, pair):
-    """Sentences on a pair: what the model says when a part is taken out of it, and where its trees
-    agree most. A part of another pair takes the place of none here: there is no other.
+def answers_of(run, pair, prediction):
+    """[(how, Prediction)]: as it is, then without each part that can be taken out. A part of
+    another pair takes the place of none here: there is no other.
     """
-    lines, prior, kind = [], run.reader.prior(pair), run.reader.method.PRIOR
-    known = {"dependency": "the trees", "relations": "the lexicon"}.get(kind, "the prior")
-    parts = {"no prior": f"Without {known}", "no method": "With plain attention"}
-    for name, change in run.changes().items():
-        if not name.startswith("another"):
-            changed = run.predict([pair], change)[0]
-            lines.append(f"{parts.get(name, f'With {name}')} the answer would be "
-                         f"{as_said(changed)}.")
-    if kind == "dependency" and prior.size and prior.max() > 0:
-        i, j = np.unravel_index(prior.argmax(), prior.shape)
-        a, b = run.reader.words(pair.a)[i], run.reader.words(pair.b)[j]
-        lines.append(f"The trees agree most at “{a}” in a and “{b}” in b.")
-    return lines
+    return [("as it is", prediction)] + [
+        (said_of(run, name), run.predict([pair], change)[0])
+        for name, change in run.changes().items() if not name.startswith("another")]
+
+
+def said_of(run, change):
+    """The name of a change in a sentence."""
+    known = KNOWN.get(run.reader.method.PRIOR, "prior knowledge")
+    return {"no prior": f"without {known}", "another pair's prior": f"with {known} of another pair",
+            "no method": "with plain attention", "no re-reading": "without re-reading",
+            "uniform choice": "with an even choice"}.get(change, f"with {change}")
+
+
+def headline(rows):
+    """A sentence on what `answers_of` found."""
+    (_, (answer, probabilities)), *others = rows
+    if probabilities is None:
+        return f"The model gives {answer:.3f}."
+    for how, other in others:
+        if other.answer != answer:
+            return f"The model says “{answer}”; {how} it would say “{other.answer}”."
+    return f"The model says “{answer}”{', whichever part is left out' if others else ''}."
+
+
+def hangs_on(run):
+    """A list of one sentence: how many answers hang on each part, of all pairs of the split that
+    chose the epoch; empty where no result says it.
+    """
+    if not (run.folder / "result.json").exists():
+        return []
+    result = runs.read_result(run.folder)
+    found = result.get("influence") or {"changes": {}}
+    parts = [f"{100 * x['answers']:.1f} % {said_of(run, name)}"
+             for name, x in found["changes"].items()]
+    other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
+    return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
+            f"{', '.join(parts)}."] if parts else []
 
 
 def moved_figure(run, pair, trace):
     """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
-    pieces of a to those of b; empty where a method records no such two.
+    words of a to those of b; empty where a method records no such two.
     """
-    if not {"calibrated", "attention"} <= trace.keys():
+    reader = run.reader
+    if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
         return []
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    tokenizer, examples = run.reader.tokenizer, run.reader.examples([pair])
-    ids, segment, word = examples.tokens(0)
-    pieces = tokenizer.pieces(ids)
-    rows, columns = ([i for i, (s, w) in enumerate(zip(segment, word)) if s == side and w >= 0]
-                     for side in (0, 1))
-    names = [[pieces[i] for i in places] for places in (rows, columns)]
-    note = ("Calibrated minus plain attention, the mean over heads: how much more, or in the other "
-            "colour less, a piece of a (row) looks at a piece of b (column).")
-    return [draw.heat("Where calibration moves attention", *names, moved[np.ix_(rows, columns)],
-                      note, large=True)]
+    _, segment, word = reader.examples([pair]).tokens(0)
+    words = [reader.words(text) for text in (pair.a, pair.b)]
+    a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
+    mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
+    points = 100 * mean @ moved @ b.T
+    note, trees = "In this pair nothing moves.", None
+    if points.size and points.max() > 0:
+        i, j = np.unravel_index(points.argmax(), points.shape)
+        note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
+                f"attention go to “{words[1][j]}” in b.")
+    if reader.needs_parses and reader.method.PRIOR != "relations":
+        trees = [(parse.heads, parse.relations)
+                 for parse in (reader.parses[pair.a], reader.parses[pair.b])]
+    title = f"Attention moved by {KNOWN.get(reader.method.PRIOR, 'prior knowledge')}"
+    return [draw.heat(title, *words, points, note, trees=trees,
+                      unit="less, or more, of 100 parts of a word's attention")]
+
+
+def as_said(prediction):
+    """[the answer, its probability], or [the score]"""
+    answer, probabilities = prediction
+    if probabilities is None:
+        return [f"{answer:.3f}"]
+    return [answer, f"{100 * probabilities[answer]:.1f} %"]
 
 
 # ---- The command --------------------------------------------------------------------------------
@@ -270,8 +311,8 @@ def page_name(a, b):
 def seen_by(run, pair):
     """(a Prediction, lists of Parts of the trace, all Figures as lists)"""
     prediction, trace = run.explain(pair.a, pair.b)
-    found, (trees, prior) = read_trace(run, pair, trace), word_figures(run.reader, pair)
-    sections = [trees, moved_figure(run, pair, trace) + prior,
+    found = read_trace(run, pair, trace)
+    sections = [moved_figure(run, pair, trace), word_figures(run.reader, pair),
                 *([figure(part, find_teller(run)[0]) for part in parts] for parts in found)]
     return prediction, found, [figures for figures in sections if figures]
 
@@ -299,24 +340,29 @@ def explain_pair(run, a, b, top="", beside=None):
     """-> (what to print, the page's text, its Figures as lists); top: HTML that stands first.
     beside: (names of both, another Run), or None.
     """
-    pair, layer = Pair(a, b, None), find_teller(run)[1]
+    pair, layer, labels = Pair(a, b, None), find_teller(run)[1], run.task.labels
     prediction, found, sections = seen_by(run, pair)
-    first = lead(run, pair)
+    rows = answers_of(run, pair, prediction)
+    first, more = headline(rows), hangs_on(run)
     if beside:
         names, other = beside
         said, _, others = seen_by(other, pair)
-        first.append(f"The answer of {names[1]} is {as_said(said)}.")
+        rows.append((names[1], said))
         sections = side_by_side(sections, others, names)
-    lines = [f"prediction: {as_said(prediction)}", *first]
+    names = [name for name, _ in rows]
+    if labels:
+        table = draw.shares("Probability of each answer", names, labels,
+                            [[*x.probabilities.values()] for _, x in rows])
+    else:
+        table = draw.table("What it gives", names, ["score"], [as_said(x) for _, x in rows], "")
+    lines = [first, runs.align([[f"    {name}", *as_said(x)] for name, x in rows]), *more]
     for part in (part for parts in found for part in parts if part.order):
         lines.append(f"    {part.label or part.shown.title}: {part.order}")
-    note = f"Run {run.folder}, trained on {run.task.name}."
+    note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
     if layer is not None:
-        note += f" What the model recorded is that of layer {layer}."
-    answer, probabilities = prediction
-    said = as_said(prediction) if probabilities is None else answer
-    title = f"What {run.settings.model} saw"
-    page = draw.page(title, (a, b), said, probabilities, sections, note, first, top)
+        note += f" What is shown was recorded in layer {layer}."
+    page = draw.page(f"What {run.settings.model} saw", (a, b), first, table, sections, more, note,
+                     top)
     return lines, page, sections
 
 
@@ -371,7 +417,7 @@ def command_line():
     arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
                            help="serve the page with two text fields (default port: 8000)")
     arguments.add_argument("--picture", metavar="FILE.svg",
-                           help="draw the page's first four drawings")
+                           help="draw what the page begins with by itself")
     arguments.add_argument("--beside", metavar="RUN2", help="show what another run saw beside it")
     arguments.add_argument("--printed", metavar="N,M",
                            help="show what it sees with these equations as typeset beside it")
@@ -409,8 +455,7 @@ def main(argv=None):
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): page}
     if file:
-        figures = [figure for figures in sections for figure in figures if figure.drawing]
-        texts[file] = draw.picture(f"What {run.settings.model} saw", figures[:4])
+        texts[file] = draw.picture(lines[0], [x for x in sections[0] if x.drawing])
     for path, text in texts.items():
         write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"))
         print(path)

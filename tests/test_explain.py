@@ -12,7 +12,7 @@ import pytest
 import train
 from bert_min import Shown
 from experiments import draw, explain
-from small_runs import MODELS, OWN, ROOT, of, write_pairs
+from small_runs import MODELS, OWN, ROOT, of, result, write_pairs
 from support.options import run_command
 from support.parses import split_words
 
@@ -50,7 +50,7 @@ def taken_apart(text):
 
 
 def in_page(*figures, sentences=("a", "b")):
-    return taken_apart(draw.page("T", sentences, "yes", {"yes": 0.75, "no": 0.25}, [figures]))
+    return taken_apart(draw.page("T", sentences, "yes", "", [figures]))
 
 
 def said(node):
@@ -58,7 +58,7 @@ def said(node):
 
 
 def titles(root):
-    return [h2.text for h2 in root.iter("h2")]
+    return [h2.text.strip() for h2 in root.iter("h2")]
 
 
 def tables(root):
@@ -66,27 +66,25 @@ def tables(root):
     found = {}
     for table in root.iter("table"):
         rows = [[said(cell) for cell in tr] for tr in table.iter("tr")]
-        caption = said(table.find("caption")).partition(": the mean")[0]
-        found[caption] = rows[0][1:], [row[0] for row in rows[1:]], [row[1:] for row in rows[1:]]
+        columns, *rows = rows
+        found[said(table.find("caption"))] = (columns[1:], [row[0] for row in rows],
+                                              [row[1:] for row in rows])
     return found
 
 
 def values(cells):
-    """Of the cells of a map the mean, and behind it the heads: (1 + H, n, m)."""
-    rows = [[cell.replace(" (chosen)", "").split() for cell in row] for row in cells]
-    x = np.array(rows, float).transpose(2, 0, 1)
-    x[1:] /= 1000
-    return x
+    """(n, m) numbers."""
+    return np.array([[float(cell) for cell in row] for row in cells])
 
 
 # ---- Figures ------------------------------------------------------------------------------------
 
 def test_heat():
-    """The mean and each head, in a table; which place was chosen."""
+    """The mean over heads, in a table."""
     x = np.stack([np.full((2, 2), 0.2), np.array([[0.4, 0.0], [0.001, 0.8]])])
-    root = in_page(draw.heat("One", "pq", ["r", "<t>"], x, "what", top=1.0, chosen=True),
+    root = in_page(draw.heat("One", "pq", ["r", "<t>"], x, "what", top=1.0),
                    draw.heat("Two", "pq", "rs", x / 2))
-    cells = [["0.3 (chosen)\n200\t400", "0.1\n200\t0"], ["0.101\n200\t1", "0.5 (chosen)\n200\t800"]]
+    cells = [["0.3", "0.1"], ["0.101", "0.5"]]
     assert tables(root)["One"] == (["r", "<t>"], ["p", "q"], cells) and "what" in said(root)
     with pytest.raises(ValueError, match="heat: Map needs values for 2 x 2"):
         draw.heat("Map", "pq", "rs", x[:, :1])
@@ -107,8 +105,8 @@ def test_odd_text_everywhere(text):
     words = text.split(" ")
     x = np.ones((len(words), len(words)))
     root = in_page(draw.tree("0" + text, words, range(len(words)), words),
-                   draw.heat("1" + text, words, words, x, text), draw.bars("2" + text, words, x[0]),
-                   draw.relations("3" + text, words, words, [words] * len(words)),
+                   draw.heat("1" + text, words, words, x, text),
+                   draw.relations("2" + text, words, words, [words] * len(words)),
                    sentences=(text, text))
     assert [quote[0].text or "" for quote in root.iter("blockquote")] == [draw.legal(text)] * 2
 
@@ -117,9 +115,9 @@ def test_odd_text_everywhere(text):
 
 ONCE = "--epochs", "1", "--limit", "4"
 TREES = ["Dependency tree of sentence a", "Dependency tree of sentence b"]
-MOVED = "Where calibration moves attention"
-KNOWN = {"dafa": [*TREES, MOVED, "Dependency prior over words"],
-         "knowledge": [MOVED, "Relations of words"],
+MOVED = "Attention moved by the trees"
+KNOWN = {"dafa": [MOVED, *TREES, "Dependency prior over words"],
+         "knowledge": ["Attention moved by the lexicon", "Relations of words"],
          "drrnet": TREES}
 LOOK, READ = "First look: sentence ", "Reading, step by step: "
 STEPS = {"Reading, step by step": "reading", "Coverage, step by step": "coverage"}
@@ -151,9 +149,9 @@ def assert_shows(root, trace, promised):
     """What the page's tables say of a trace is what stands in it."""
     for title, (name, place) in promised.items():
         shown, x = values(tables(root)[title][2]), np.asarray(trace[name])[place]
-        x = x[:, None] if x.ndim == 1 else x
-        x = np.stack([x.mean(0), *x]) if x.ndim == 3 else x[None]
-        x = x[:, :shown.shape[1], :shown.shape[2]]  # the words of the shorter sentence
+        x = x.reshape(1, -1) if x.ndim == 1 or x.shape[1:] == (1,) else x
+        x = x.mean(0) if x.ndim == 3 else x
+        x = x[:shown.shape[0], :shown.shape[1]]  # the words of the shorter sentence
         np.testing.assert_allclose(shown, x, atol=6e-4, err_msg=title)
 
 
@@ -162,26 +160,28 @@ def test_every_model_explains_itself(model, trained, capsys):
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
     root, ((answer, p), trace), promised = explained(), run.explain(A, B), promised_by(model)
-    said_of, *read, path = capsys.readouterr().out.splitlines()
-    first = [node.text for node in root.iter("p") if node.get("class") == "lead"]
-    assert read[:len(first)] == [line.replace("\x00", "") for line in first]
+    first, *read, path = capsys.readouterr().out.splitlines()
     changes = {name: x for name, x in run.changes().items() if not name.startswith("another")}
-    for line, change in zip(first, changes.values()):
-        other = run.predict([(A, B)], change)[0]
-        assert f"{other.answer} ({100 * other.probabilities[other.answer]:.1f} %)." in line
-    assert len(first) == len(changes) + (model == "dafa")
-    read = read[len(first):]
-    assert said_of == f"prediction: {answer} ({100 * p[answer]:.1f} %)"
-    assert path == f"run/{explain.page_name(A, B)}" and root.find(".//strong").text == answer
+    expected = [p, *(run.predict([(A, B)], x)[0].probabilities for x in changes.values())]
+    _, rows, cells = tables(root)["Probability of each answer"]
+    for row, cell, probabilities, line in zip(rows, cells, expected, read, strict=False):
+        assert cell == [f"{100 * x:.1f} %" for x in probabilities.values()]
+        likely = max(probabilities, key=probabilities.get)
+        assert " ".join(line.split()) == f"{row} {likely} {100 * probabilities[likely]:.1f} %"
+    assert first == root.find(".//h1").text and f"The model says “{answer}”" in first
+    assert rows[0] == "as it is" and len(rows) == len(expected)
+    influence = result()["influence"]
+    read = read[len(rows) + bool(changes):]
+    for change in influence["changes"].values() if influence else ():
+        assert f"{100 * change['answers']:.1f} % with" in said(root.find(".//header"))
+    assert path == f"run/{explain.page_name(A, B)}"
     assert titles(root) == KNOWN.get(model, []) + list(promised)
     assert_shows(root, trace, promised)
-    shares = values(tables(root)["Probability of each answer"][2])
-    np.testing.assert_allclose(shares[0, :, 0], [*p.values()], atol=6e-4)
     stepwise = [title for title in promised if title.startswith(READ)]
     for line, title in zip(read, stepwise, strict=True):
         name, words = line.strip().split(": ", 1)
         columns, _, cells = tables(root)[title]
-        chosen = [[cell.endswith("(chosen)") for cell in row].index(True) for row in cells]
+        chosen = values(cells).argmax(1)
         assert words.split(" → ") == [draw.legal(columns[j]) for j in chosen]
         assert title == READ + name and f": {words}." in said(root)
     for text in ("\x00\x07\ufffe \udc80 x", "word " * 64):
@@ -192,7 +192,27 @@ def test_every_model_explains_itself(model, trained, capsys):
     if model == "dafa":
         prior = run.reader.prior(run.examples([(A, B)]).pairs[0])
         shown = values(tables(root)["Dependency prior over words"][2])
-        np.testing.assert_allclose(shown[0], prior, atol=6e-4)
+        np.testing.assert_allclose(shown, prior, atol=6e-4)
+
+
+def test_attention_moved_by_the_trees(trained):
+    """Words of a by words of b, in hundredths: the mean over the pieces of a word of a, the sum
+    over those of b; both trees at the sides.
+    """
+    run = train.open_run(trained(*of("dafa"), *ONCE))
+    a, b = "the seattle dog", "bad flight"
+    trace = run.explain(a, b)[1]
+    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
+    columns, rows, cells = tables(root := explained(a, b))[MOVED]
+    assert (rows, columns) == (a.split(), b.split())
+    _, segment, word = run.examples([(a, b)]).tokens(0)
+    assert len(word) > 3 + 5                               # some word has several pieces
+    for i, j in np.ndindex(3, 2):
+        of_a, of_b = (segment == 0) & (word == i), (segment == 1) & (word == j)
+        expected = 100 * moved[of_a][:, of_b].sum(1).mean()
+        assert abs(float(cells[i][j]) - expected) < 6e-4
+    figure = next(root.iter("figure"))
+    assert len(figure.findall(".//g[@class='arc']")) == 5
 
 
 def asked(port, path, host="127.0.0.1"):
@@ -241,14 +261,16 @@ def test_two_runs_beside_each_other(trained, capsys):
     root = explained("the dog", "cat", "--printed", "6")
     expected = typeset.explain("the dog", "cat")[1]["calibrated"][0].mean(0)
     table = tables(root)["Attention after calibration"]
-    assert [title for title in titles(root) if "calibration" in title] == [
+    assert [title for title in titles(root) if "calibration" in title or MOVED in title] == [
         f"{title} ({name})" for title in (MOVED, "Attention after calibration")
         for name in ("as trained", "Eq. 6 as typeset")]
-    np.testing.assert_allclose(values(table[2])[0], expected, atol=6e-4)
-    assert titles(root)[:2] == TREES and "O_knw" not in said(root) and "⊙ MF" in said(root)
+    np.testing.assert_allclose(values(table[2]), expected, atol=6e-4)
+    formulas = [said(node).replace("\xa0", "") for node in root.iter("math")]
+    assert titles(root)[2:4] == TREES and formulas.count("Dep=softmax((QKT⊙MF)/dk)V,") == 1
     assert not np.allclose(expected, run.explain("the dog", "cat")[1]["calibrated"][0].mean(0))
     answer = typeset.predict(("the dog", "cat"))[0].answer
-    assert f"The answer of Eq. 6 as typeset is {answer}" in said(root)
+    line = capsys.readouterr().out.split("Eq. 6 as typeset")[1]
+    assert line.split()[0] == answer
     capsys.readouterr()
     for wrong in (["--printed", "7"], ["--printed", "6", "--beside", "run"]):
         assert run_command(explain.main, "explain", ["run", "a", "b", *wrong]) == 2
@@ -262,7 +284,7 @@ def test_a_method_of_ones_own(trained, workplace):
     trained("--model", f"{workplace / 'mine.py'}:SharedWords", *ONCE)
     root = explained("the good dog", "a dog", "--model", f"{workplace / 'mine.py'}:SharedWords")
     own = ["Prior over words", "Attention", "Attention to shared words", "Gate", "heard"]
-    assert titles(root) == [*TREES, MOVED, *own]
+    assert titles(root) == ["Attention moved by prior knowledge", *TREES, *own]
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
 
 
@@ -281,6 +303,6 @@ def test_a_score_has_no_probabilities(model, workplace):
         write_pairs(f"{name}.tsv", 4, lambda rng, same: f"{same}.5")
     assert not train.main([*OWN, *of(model), *ONCE, "--out", "run"])
     root = explained()
-    assert re.fullmatch(r"-?\d+\.\d{3}", root.find(".//strong").text)
+    assert re.fullmatch(r"The model gives -?\d+\.\d{3}\.", root.find(".//h1").text)
     assert "Probability of each answer" not in tables(root)
     assert model == "bert" or tables(root)["The two judgements"][0] == ["score"]
