@@ -35,23 +35,23 @@ def read_own(path, columns=(), need_label=True, likely=()):
     if likely and {*likely[:2]} <= {*header}:
         columns = likely
     elif rows and not columns:
-        columns = find_sentences(path, rows, need_label)
+        columns = find_sentences(path, rows, need_label, likely or SENTENCES)
     columns = columns or SENTENCES
     there = columns if need_label or columns[2] in header else columns[:2]
     return columns, [fields for _, fields in rows], read_table(path, rows, there)
 
 
-def find_sentences(path, rows, need_label):
+def find_sentences(path, rows, need_label, known):
     """The columns that a header offers: SENTENCES; or the one pair of names and the one label that
     published tables have; or the label and the only two others. Where others could be meant, the
-    error has the option that would say which.
+    error names the columns `known`, and the option that would say which.
     """
     names = [name.strip() for name in rows[0][1]]
     if {*SENTENCES} <= {*names}:
         return SENTENCES
-    known = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
-    pairs = [pair for pair in dict.fromkeys(x[:2] for x in known) if {*pair} <= {*names}]
-    labels = [x for x in names if x in {*LABELS, *(x[2] for x in known)}]
+    public = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
+    pairs = [pair for pair in dict.fromkeys(x[:2] for x in public) if {*pair} <= {*names}]
+    labels = [x for x in names if x in {*LABELS, *(x[2] for x in public)}]
     cells = {x: ["".join(row[i:i + 1]) for _, row in rows[1:100]] for i, x in enumerate(names)}
     others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)
               and not (cells[x] and all(map(is_number, cells[x])))]
@@ -66,9 +66,9 @@ def find_sentences(path, rows, need_label):
     label = [x for x in (*labels, *reversed(names)) if x not in two][:1]
     option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
     offered = need_label and label and two[1:] and len(option) < 200
-    raise ValueError(f"{path}:{rows[0][0]}: expected a header with sentence1, sentence2, label, or "
-                     f"label and two others, found {join_names(names)}; write one above them if "
-                     f"they are a pair, else rename them{option if offered else ''}")
+    raise ValueError(f"{path}:{rows[0][0]}: expected a header with {', '.join(known)}, or label "
+                     f"and two others, found {join_names(names)}; write one above them if they are "
+                     f"a pair, else rename them{option if offered else ''}")
 
 
 def read_pairs(path, labels=None, need_label=True, columns=()):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fuzz import damage, damaged, many, read_or_refuse
 from small_runs import write_file
-from support.own import own_task, read_pairs
+from support.own import own_task, read_own, read_pairs
 from support.task import Pair
 
 quick = settings(derandomize=True, deadline=None, max_examples=30)
@@ -118,6 +118,8 @@ def test_prediction_files_need_no_labels(tmp_path):
         headless = write_file(tmp_path, "c.tsv", f"{first}\nIt is.\tIt was.\n")
         with pytest.raises(ValueError, match="c.tsv:1: .*found (A )?dog.*rename them$"):
             read_pairs(headless, ("0", "1"), need_label=False)
+    with pytest.raises(ValueError, match="c.tsv:1: expected a header with q, r, same, or label"):
+        read_own(headless, need_label=False, likely=("q", "r", "same"))
 
 
 def own(folder, labels, dev=None, **more):
