@@ -465,17 +465,15 @@ def test_a_prior_is_given_what_its_class_needs():
         seen.append(given)
         return np.zeros((2, 1))
 
+    pair, texts = Pair("the dog", "cat"), ("the dog", "cat")
     for needs in (("words", "facts"), ("facts",), ("parses", "words")):
         own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
         reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-        reader.look_at([Pair("the dog", "cat")])
-        reader.examples([Pair("the dog", "cat")]).collate([0])
-        kinds = {"words": (["the", "dog"], ["cat"]),
-                 "facts": tuple(reader.facts.get(text) for text in ("the dog", "cat")),
-                 "parses": tuple(reader.parses.get(text) for text in ("the dog", "cat"))}
+        reader.look_at([pair])
+        reader.examples([pair]).collate([0])
+        kinds = {"words": (["the", "dog"], ["cat"]), "facts": tuple(map(reader.facts.get, texts)),
+                 "parses": tuple(map(reader.parses.get, texts))}
         assert seen.pop() == tuple(part for need in needs for part in kinds[need])
-        assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == (
-            "facts" in needs)
     for needs in ("facts", ()):
         wrong = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
         with pytest.raises(ValueError, match="Own: NEEDS takes a tuple of parses, facts, words"):

@@ -215,6 +215,19 @@ def test_attention_moved_by_the_trees(trained):
     assert len(figure.findall(".//g[@class='arc']")) == 5
 
 
+def test_where_calibration_moves_attention(trained):
+    """Pieces of a by pieces of b, more and less."""
+    run = train.open_run(trained(*of("dafa"), *ONCE))
+    trace = run.explain("the dog", "cat")[1]
+    columns, rows, cells = tables(explained("the dog", "cat"))[MOVED]
+    pieces = run.reader.tokenizer.pieces(run.examples([("the dog", "cat")]).tokens(0)[0])
+    n, m = len(rows), len(columns)
+    assert pieces[1:1 + n] == rows and pieces[2 + n:2 + n + m] == columns
+    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
+    expected = moved[1:1 + n, 2 + n:2 + n + m]
+    np.testing.assert_allclose(values(cells)[0], expected, atol=6e-4)
+
+
 def asked(port, path, host="127.0.0.1"):
     """(status, page) that a server on this machine answers."""
     door = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
