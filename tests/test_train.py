@@ -504,9 +504,11 @@ def test_a_method_of_your_own(monkeypatch, capsys):
         name = re.findall(r"^class (\w+)", text, re.M)[-1]
         assert run("--model", f"other.py:{name}", "--epochs", "1", out=name) == 0
         assert train.open_run(name, model=f"other.py:{name}").explain("the dog", "")
+        assert "no method" in result(name)["influence"]["changes"]
     Path("mine.py").write_text(first)
     args = ["--model", "mine.py:SharedWords", "--set", "BONUS=2.5,CLIP=5", "--layers", "all"]
     assert run(*args) == 0
+    assert len(result()["influence"]["changes"]) == 3, "its prior is metered too"
     run_cut(monkeypatch, args)
     assert command("--resume", "cut", *args[:2]) == 0
     assert_same_run("run", "cut")
