@@ -159,9 +159,13 @@ def test_damaged_parser(small_file, tmp_path_factory, which, changes):
 
 
 def test_the_shipped_parser_knows_english():
-    answer = load_parser().parse(["The old dog chased a cat .".split()])
+    """And a treebank's names of brackets, and typographic apostrophes."""
+    parser = load_parser()
+    answer = parser.parse(["The old dog chased a cat .".split()])
     assert answer == [("DET ADJ NOUN VERB DET NOUN PUNCT".split(), [3, 3, 4, 0, 6, 4, 4],
                        "det amod nsubj root det obj punct".split())]
+    pair = ["It 's here -LRB- Bob -RRB- .".split(), "It ’s here ( Bob ) .".split()]
+    assert len({str(answer) for answer in parser.parse(pair)}) == 1
 
 
 # ---- training ------------------------------------------------------------------------------------
