@@ -173,7 +173,7 @@ def test_label_rules():
 @pytest.fixture(scope="module")
 def any_pairs():
     """Pairs of the toy world and odd ones, some without a label, and their parses."""
-    pairs = toy_task(train=8, held_out=4)[1]["train"] + [
+    pairs = toy_task()[1]["train"][::100] + [
         Pair("", "  x", 1), Pair("İstanbul\u2028fell 2.5 m", "\U0001f436 élan \u0663 İstanbul", 0),
         Pair("A. A.", "A. A.", 1), Pair("you, 1,100 You", "e\u0301 don't -- 7", 0)]
     texts = {text for pair in pairs for text in (pair.a, pair.b)}
