@@ -165,6 +165,7 @@ IN_CLASS = "class A:\n    def f():\n"
 
 @pytest.mark.parametrize("place, text, shown", [
     ("own.py:A", "import nothing_there", "own.py:1: ModuleNotFoundError: No"),
+    ("own.py:A", "class A:\n    x = 1 / 0", "own.py:2: ZeroDivisionError: "),
     ("own.py:A", f"{IN_CLASS}\n        raise ValueError('no idea')", "own.py:4: --model no idea"),
     ("own.py:A", f"{IN_CLASS}        from torch import ones\n        ones(2) @ ones(3)",
      "own.py:4: RuntimeError: "), ("own.py:A", "class A:\n    f = 3", "own.py: TypeError: "),

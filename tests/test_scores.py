@@ -1,4 +1,6 @@
 """experiments/score_parser.py and score_lexicon.py, on a parser and a table that are wrong."""
+import random
+from types import SimpleNamespace
 
 from experiments import score_lexicon, score_parser
 from priors import RELATIONS, Table
@@ -14,6 +16,22 @@ def test_a_parser_is_scored_by_genre(write):
            ""]
     genres = score_parser.genre_scores(ChainParser, write("\n".join([*one, *two, ""])))
     assert {name: scores["UAS"] for name, scores in genres.items()} == {"a": 1.0, "b": 0.0}
+
+
+def test_two_subjects_and_two_trees():
+    trees = [([2, 0, 2], ["nsubj", "root", "csubj"]), ([2, 0, 2], ["nsubj", "root", "obj"]),
+             ([2, 0, 2], ["nsubj:pass", "root", "nsubj:outer"]), ([2, 0], ["csubj", "root"])]
+    assert score_parser.count_rivals(trees) == 1
+    kinds = {"color": ["red", "blue"], "number": ["two", "three"], "name": ["Ann", "Bob"]}
+    tagged = [("Ann has two red cats".split(), "PROPN VERB NUM ADJ NOUN".split()),
+              (["red"], ["NOUN"])]
+    pairs = score_parser.replaced(tagged, kinds, random.Random(0))
+    assert {kind: [b for _, b in found] for kind, found in pairs.items()} == {
+        "name": ["Bob has two red cats".split()], "number": ["Ann has three red cats".split()],
+        "color": ["Ann has two blue cats".split()]}
+    odd = SimpleNamespace(parse=lambda sentences: [(["X"], [0], [words[0]]) for words in sentences])
+    pairs = [(["red"], ["red"]), (["red"], ["blue"]), (["blue"], ["blue"]), (["blue"], ["red"])]
+    assert score_parser.share_of_two_trees(odd, pairs) == 0.5
 
 
 def test_a_lexicon_is_scored(tmp_path, capsys):
