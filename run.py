@@ -258,9 +258,9 @@ def describe(run, examples, steps):
     settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
     new = run.contents["new_parameters"]
     weights = sum(p.numel() for p in run.model.parameters())
-    print_once(f"{settings.model} on {run.task.name}: {len(pairs['train'])} pairs, {steps} steps "
-               f"of {settings.batch_size}, {weights:,} parameters, {settings.device} "
-               f"{settings.precision}, {run.folder}\n{describe_labels(run.task, pairs)}")
+    print_once(f"{run.folder}: {settings.model} on {run.task.name}, {weights:,} parameters, "
+               f"{settings.device} {settings.precision}\n{len(pairs['train'])} pairs, {steps} steps "
+               f"of {settings.batch_size}\n{describe_labels(run.task, pairs)}")
     if run.task.columns:
         print_once(f"columns {', '.join(run.task.columns)}")
     if not new and settings.lr_new != settings.lr:

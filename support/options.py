@@ -333,11 +333,10 @@ def visible(text):
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], text)
 
 
-def one_line(text, longest=600):
-    """A text without line ends, its middle left out where it is longer."""
-    text = visible(" ".join(str(text).splitlines()))
-    half = longest // 2
-    return text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
+def one_line(text):
+    """A text without line ends, its middle left out where it is long."""
+    text = visible(" ".join(text.splitlines()))
+    return text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"
 
 
 @contextlib.contextmanager
