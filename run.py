@@ -259,8 +259,8 @@ def describe(run, examples, steps):
     new = run.contents["new_parameters"]
     weights = sum(p.numel() for p in run.model.parameters())
     print_once(f"{run.folder}: {settings.model} on {run.task.name}, {weights:,} parameters, "
-               f"{settings.device} {settings.precision}\n{len(pairs['train'])} pairs, {steps} steps "
-               f"of {settings.batch_size}\n{describe_labels(run.task, pairs)}")
+               f"{settings.device} {settings.precision}\n{len(pairs['train'])} pairs, "
+               f"{steps} steps of {settings.batch_size}\n{describe_labels(run.task, pairs)}")
     if run.task.columns:
         print_once(f"columns {', '.join(run.task.columns)}")
     if not new and settings.lr_new != settings.lr:
