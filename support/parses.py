@@ -29,7 +29,7 @@ from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, forma
                             read_conllu, text_lines, tree_depths)
 from support.files import write_arrays
 from support.options import Arguments, prefix_errors, refuse, run_command
-from support.parser import BATCH_WORDS, PARSER, PLAIN, load_parser
+from support.parser import PARSER, PLAIN, load_parser
 
 # Axes: n words of a text
 
@@ -440,7 +440,7 @@ class _Shards(torch.utils.data.Dataset):
     def __getitem__(self, k):
         """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
         still has something to send would not end when this process is killed."""
-        ask = _parse_in_batches if hasattr(self.parser, "parse") else _ask
+        ask = _parse if hasattr(self.parser, "parse") else _ask
         try:
             arrays = _pack(ask(self.texts(k), self.parser))
             arrays["keys"] = np.array([[*_key_of(text)] for text in self.texts(k)], np.uint8)
@@ -473,19 +473,13 @@ def _ask(texts, parser):
     return rows
 
 
-def _parse_in_batches(texts, parser):
-    """(spans, (tags, heads, relations)) of each text; the parser gets about BATCH_WORDS at once."""
-    rows, waiting, size = [], [], 0
-    for k, text in enumerate(texts, 1):
-        spans, lengths = split_sentences(text)
-        spans = spans[:MAX_WORDS]
-        waiting.append((spans, _cut(words_at(text, spans), lengths)))
-        size += len(spans)
-        if size >= BATCH_WORDS or k == len(texts):
-            answers = _parse_joined([sentences for _, sentences in waiting], parser)
-            rows += [(spans, answer) for (spans, _), answer in zip(waiting, answers)]
-            waiting, size = [], 0
-    return rows
+def _parse(texts, parser):
+    """(spans, (tags, heads, relations)) of each text."""
+    cut = [split_sentences(text) for text in texts]
+    spans = [spans[:MAX_WORDS] for spans, _ in cut]
+    sentences = [_cut(words_at(text, some), lengths)
+                 for text, some, (_, lengths) in zip(texts, spans, cut)]
+    return list(zip(spans, _parse_joined(sentences, parser)))
 
 
 def _cut(words, lengths):
@@ -531,7 +525,7 @@ def _joined(text, spans, trees):
 
 
 def _pack(rows):
-    """The arrays of a Shard's file out of what _parse_in_batches returns."""
+    """The arrays of a Shard's file out of what _parse returns."""
     spans, answers = zip(*rows)
     tags, heads, relations = (list(itertools.chain(*column)) for column in zip(*answers))
     names = sorted({*tags, *relations})

@@ -136,7 +136,7 @@ class Fake:
 
     def __init__(self, fingerprint="v1", fail_at=None, kill_at=None):
         self.fingerprint, self.fail_at, self.kill_at = fingerprint, fail_at, kill_at
-        self.seen, self.batches = [], []
+        self.seen = []
 
     def parse(self, sentences):
         assert all(sentences)
@@ -145,7 +145,6 @@ class Fake:
         if [self.kill_at] in sentences:
             os.kill(os.getpid(), signal.SIGKILL)
         self.seen += sentences
-        self.batches.append([len(words) for words in sentences])
         return [([f"T{len(word)}" for word in words], list(range(len(words))),
                  ["root", *["dep"] * (len(words) - 1)]) for words in sentences]
 
@@ -234,7 +233,7 @@ def test_a_parse_and_one_that_is_no_tree():
         parse([2, 0], ("x",))
 
 
-def test_parse_texts_without_cache(monkeypatch):
+def test_parse_texts_without_cache():
     parser = Fake()
     found = parse_texts(iter(TEXTS), parser, progress=False)
     assert set(found) == set(TEXTS) and len(parser.seen) == 5      # none of those without words
@@ -244,10 +243,6 @@ def test_parse_texts_without_cache(monkeypatch):
     assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
     with pytest.raises(ValueError, match="parse_texts: needs parser or conllu"):
         parse_texts(TEXTS)
-    monkeypatch.setattr(parses, "BATCH_WORDS", 10)         # batches of like lengths, and no longer
-    parser = Fake()
-    parse_texts(["w " * k for k in range(9, 0, -1)], parser, progress=False)
-    assert parser.batches == [[1, 2, 3, 4], [5, 6], [7, 8], [9]]
 
 
 def asked_for(folder, parser=None, texts=TEXTS, **options):
