@@ -76,9 +76,9 @@ RECIPES = {"dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight
 PRINTED_RECIPES = {"knowledge": FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5,
                                                  schedule="flat", weight_decay=0.0)}
 SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked at after each epoch
-SCRATCH = FINE_TUNE | dict(epochs=8, batch_size=64, lr=1e-3, dropout=0.0)
-# What a model of words trains with on toy, and its sizes there.
-TOY_RECIPE = dict(epochs=8, batch_size=64, lr=1e-3)
+# An encoder from scratch; a model of words on toy, and its sizes there.
+SMALL = dict(epochs=8, batch_size=64, lr=1e-3)
+SCRATCH = FINE_TUNE | SMALL | dict(dropout=0.0)
 TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 # ---- Settings -----------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def find_recipe(settings):
     elif settings.bert == "scratch":
         recipe = SCRATCH
     elif settings.reads_words and settings.task == "toy":
-        recipe = recipe | TOY_RECIPE
+        recipe = recipe | SMALL
     return {"lr_new": settings.lr or recipe["lr"]} | recipe
 
 

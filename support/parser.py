@@ -181,12 +181,11 @@ class Parser(nn.Module):
         wherever the best head of every word is not one. No word has two subjects, but an outer one.
         """
         self.eval()
-        answers = [([], [], [])] * len(sentences)
-        for batch in length_batches([len(words) for words in sentences], BATCH_WORDS):
-            batch = [i for i in batch if sentences[i]]
-            if batch:
-                for i, answer in zip(batch, self.parse_batch([sentences[i] for i in batch])):
-                    answers[i] = answer
+        answers, some = [([], [], [])] * len(sentences), [i for i, x in enumerate(sentences) if x]
+        for batch in length_batches([len(sentences[i]) for i in some], BATCH_WORDS):
+            places = [some[k] for k in batch]
+            for i, answer in zip(places, self.parse_batch([sentences[i] for i in places])):
+                answers[i] = answer
         return answers
 
     def parse_batch(self, sentences):
@@ -313,9 +312,9 @@ def length_batches(lengths, size, rng=None):
     order = lengths
     if rng:
         order = [length * (1 + 0.1 * rng.random()) + rng.random() for length in lengths]
-    batches = [[]]
+    batches = []
     for i in sorted(range(len(lengths)), key=order.__getitem__):
-        if batches[-1] and (len(batches[-1]) + 1) * (lengths[i] + 1) > size:
+        if not batches or (len(batches[-1]) + 1) * (lengths[i] + 1) > size:
             batches.append([])
         batches[-1].append(i)
     if rng:

@@ -376,13 +376,14 @@ class Shard(NamedTuple):
         return cls(arrays["names"].astype(object), arrays["keys"], ends, *columns)
 
     @classmethod
-    def load(cls, path, wanted):
+    def load(cls, path, wanted=None):
         """The Shard of a file; None where it has none of the `wanted` keys, or is damaged, as its
         CRCs say, which is told, and the file removed.
         """
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                if wanted.keys().isdisjoint(key.tobytes() for key in arrays["keys"]):
+                keys = (key.tobytes() for key in arrays["keys"])
+                if wanted is not None and wanted.keys().isdisjoint(keys):
                     return None
                 return cls.of_arrays(arrays)
         except Exception as problem:   # a damaged zip file can raise almost anything
@@ -410,7 +411,7 @@ def _make_shards(work, workers):
         for k, shard in enumerate(loader):
             if isinstance(shard, Exception):
                 raise shard
-            yield shard or Shard.load(work.path(k), {_key_of(work.texts(k)[0]): None})
+            yield shard or Shard.load(work.path(k))
     except RuntimeError as problem:
         said = str(problem).splitlines()[0]
         if "DataLoader worker (pid" not in said:       # what it says of one that was killed
