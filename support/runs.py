@@ -518,6 +518,8 @@ def influence_table(found, split):
         rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",
                      f"{change['moved']:.3f}"])
     lines = [align(rows)]
+    if metric == "pearson":
+        lines.append("a score is changed where it moves by more than a tenth of their deviation")
     if found["added"]:
         sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in found["added"].items())
         lines.append(f"size of what the method adds, of plain attention: {sizes}")
