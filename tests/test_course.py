@@ -29,13 +29,14 @@ def after(text, *edits):
 @pytest.fixture
 def here(monkeypatch):
     """Hand-ins run in this process, which is quicker."""
-    def answered(files, cases, names, wrap):
+    def answered(files, cases, names, wrap, asked=None):
         (task,) = cases[0]["tasks"]
         name = task["file"].removesuffix(".py")
         module = ModuleType(name)
         exec(compile(files[task["file"]], COURSE / task["file"], "exec"), vars(module))
         monkeypatch.setitem(sys.modules, name, module)
         monkeypatch.delitem(sys.modules, f"run_{name}", raising=False)
+        monkeypatch.setattr(trial, "ask", asked, raising=False)
         return {names[0]: trial.attempt(task, bytes(cases[1]), trial.in_words)}
 
     monkeypatch.setattr(trial, "HERE", COURSE)
@@ -169,11 +170,12 @@ TRUE_OF = "claim is True of {}, expected False".format
     (CALIBRATED, ("DAFA 6", "Knowledge 5"), []),
     (MISPRINT, (PAGE, "(q - k).sum(-1)[..., None] + 0 * q"), ["printed is not the page"]),
     (MISPRINT, ("> 1e-6", "> -1"),
-     [TRUE_OF(x) for x in ("your printed form", "the page, computed by us", "zeros")]),
+     [TRUE_OF("the page"), TRUE_OF("zeros")]),
     (MISPRINT, (LINES, UNLIKE), [TRUE_OF(x) for x in ("twice the page", "decoy 1 of ours", "zeros",
                                                       "noise")]),
     (MISPRINT, (LINES, UNLIKE, ABS, SEEDED.replace("manual_seed(0)", "is_grad_enabled()")),
      ["repaired returns something else the second time", TRUE_OF("noise")]),
+    (MISPRINT, (ABS, f"3 * {PAGE}"), ["repaired does not do what the sentence says"]),
     (MISPRINT, (ABS, SEEDED),
      ["repaired depends on the order of the tokens, as no equation here does"]),
     (MISPRINT, (LINES, "    return torch.allclose(function(q, k), repaired(q, k))"),
@@ -187,6 +189,26 @@ def test_what_a_proof_must_have(text, edits, said, here):
     [(_, won, of, found)] = open_tasks.grade_misprint(text.encode(), 1)
     assert (won, of) == (0 if said else 10, 10)
     assert all(any(x in y for y in found) for x in said), found
+
+
+COUNTED = """    seen = globals().setdefault("seen", [])
+    seen.append(0)
+    return len(seen) % 11 in (1, 6, 7, 8, 9)"""
+
+
+@pytest.mark.parametrize("claim", [
+    "    import sys\n    return 'repair' in sys._getframe(1).f_locals.get('name', '')", COUNTED,
+    "    import trial\n    return trial.ask(99, q, k)"])
+def test_a_claim_cannot_tell_what_it_is_tried_on(claim, here):
+    """It earns nothing by a function's name or place."""
+    [(_, won, of, found)] = open_tasks.grade_misprint(after(MISPRINT, LINES, claim).encode(), 1)
+    assert (won, of) == (0, 10) and "claim is " in str(found), found
+
+
+def test_a_claim_asks_with_no_more_than_it_got():
+    text = after(MISPRINT, LINES, "    function(q.repeat(1, 1, 200, 1), k)")
+    [(_, won, of, found)] = open_tasks.grade_misprint(text.encode(), 1)
+    assert (won, of) == (0, 10) and "more numbers than it was given" in str(found), found
 
 
 @pytest.mark.parametrize("text", [MISPRINT.replace("DABERT 4", "DABERT 6"), "EQUATION = 1 / 0",

@@ -252,6 +252,12 @@ def test_copies_of_the_library_are_listed(batch):
     assert "choose" in grade.copies(codes, TASKS.values())
 
 
+def test_code_that_was_not_asked_for_is_listed(batch):
+    """What stands beside the functions, where a solution can hide, and what a function imports."""
+    assert (batch["zoe"].odd, batch["patches"].odd) == ([], ["reread.py"])
+    assert {"highway", "choose"} & {*batch["attacks"].odd} == {"highway"}
+
+
 def test_hand_ins_are_compared_with_each_other(tmp_path):
     """One's own function that another has too, with other names; the library's is listed once."""
     own = RIGHT["choose"].replace("beta * m", "m * beta + 0 * m")

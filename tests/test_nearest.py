@@ -140,16 +140,6 @@ def test_what_a_student_is_told_of_a_slip(line, tmp_path):
     assert not any(f"`{line.strip()}`" in told for line in task.solution.splitlines())
 
 
-def test_two_guided_signals_in_the_other_order_are_named():
-    """Each is computed from what is known then."""
-    source = ("def f(s, d):\n    x, by_s = guided(d, s, W)\n    y, by_d = guided(s, x, V)\n"
-              "    return x + y\n")
-    [text] = [text for what, text in simple_edits(source) if what == "`y` computed before `x`"]
-    lines = [line.strip() for line in text.splitlines()]
-    assert [line.replace("(y, by_d)", "y, by_d").replace("(x, by_s)", "x, by_s")
-            for line in lines[1:3]] == ["y, by_d = guided(s, d, V)", "x, by_s = guided(d, y, W)"]
-
-
 def test_edits_are_different_functions_and_not_too_many():
     """Each is Python, and another text than the solution's; statements too are left out."""
     source = 'def f(x, n):\n    for _ in range(n):\n        x = x + 1\n    return x.sum(-1)\n'

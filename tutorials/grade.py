@@ -47,6 +47,7 @@ from open_tasks import GRADED
 from processes import Refused, answers_of, plain
 
 MOST = 1 << 20                  # bytes of a module that is handed in
+RUNS = "exec", "eval", "compile", "__import__", "globals"
 LONG = 60                       # nodes of a function that is not the library's by chance
 HERE = Path(__file__).resolve().parent
 NAMES = [*EXERCISES, *GRADED]
@@ -65,13 +66,15 @@ class Row:
 
 @dataclass
 class Report:
-    """One folder. copied: functions that are the library's. codes: function -> its skeleton, where
-    it is long. alike: another folder -> functions that are the same there. problem: why it was not
-    graded."""
+    """One folder. copied: functions that are the library's. odd: modules with code beside the
+    functions that were asked for, and functions that run text or import. codes: function -> its
+    skeleton, where it is long. alike: another folder -> functions that are the same there. problem:
+    why it was not graded."""
     folder: Path
     exercise: str = ""
     rows: list = field(default_factory=list)
     copied: list = field(default_factory=list)
+    odd: list = field(default_factory=list)
     codes: dict = field(default_factory=dict)
     alike: dict = field(default_factory=dict)
     problem: str = ""
@@ -93,6 +96,7 @@ class Report:
         """What a lecturer should look at."""
         printed = [row.function for row in self.rows if check.PRINTED in " ".join(row.lines)]
         found = {"the library's own code, but for names": self.copied,
+                 "code that was not asked for, or that runs text": self.odd,
                  "computed as printed; do they argue for it?": printed}
         found |= {f"the same as in {other}, but for names": names
                   for other, names in self.alike.items()}
@@ -191,6 +195,25 @@ def skeletons(texts, tasks):
     return found
 
 
+def oddities(texts, given, tasks):
+    """What a Report calls odd. texts: module -> what was handed in. given: "module.py" -> what was
+    handed out."""
+    found = []
+    for module, text in texts.items():
+        asked = [task for task in tasks if task.module == module]
+        with contextlib.suppress(StopIteration, SyntaxError, ValueError, RecursionError):
+            mine, ours = ast.parse(text), ast.parse(given[f"{module}.py"])
+            for task in asked:
+                function = definition(mine, task.path)
+                if any(isinstance(node, ast.Import | ast.ImportFrom)
+                       or getattr(node, "id", "") in RUNS for node in ast.walk(function)):
+                    found.append(".".join(task.path))
+                function.body = definition(ours, task.path).body = []
+            if ast.dump(mine) != ast.dump(ours):
+                found.append(f"{module}.py")
+    return found
+
+
 def copies(codes, tasks):
     """Names of functions whose code is the library's, but for names and docstrings."""
     return [name for task in tasks if (name := ".".join(task.path)) in codes and codes[name] in (
@@ -270,6 +293,7 @@ def grade(folder, right, wrap=()):
     with ONE_AT_A_TIME:
         report.codes = skeletons(texts, right.tasks.values())
         report.copied = copies(report.codes, right.tasks.values())
+        report.odd = oddities(texts, right.files, right.tasks.values())
     return report
 
 

@@ -14,7 +14,6 @@ else can be said of wrong numbers (differences.py).
 """
 import ast
 import itertools
-import re
 
 from slips import (ACTIVATIONS, CHANGED, NO_DATA, RESULT, base, is_name, of_expression,
                    read)
@@ -185,36 +184,6 @@ def of_steps(code):
                         [(x, inside[ast.unparse(x)]) for x in used]
 
 
-def of_factors(code):
-    """(rank, description, changes): c * m, where m comes from x.tanh(): (c * x).tanh() and m."""
-    for node in ast.walk(code.function):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            for c, m in ((node.left, node.right), (node.right, node.left)):
-                value = code.values.get(m.id) if isinstance(m, ast.Name) else None
-                for x in ast.walk(value) if value and ast.unparse(c) in code.parameters else ():
-                    if isinstance(x, ast.Call) and getattr(x.func, "attr", "") in ACTIVATIONS:
-                        words = f"`{ast.unparse(c)}` inside {read(x)}, not outside"
-                        inside = f"{ast.unparse(c)} * ({ast.unparse(x.func.value)})"
-                        yield 3, words, [(node, m.id), (x.func.value, inside)]
-
-
-def of_order(code):
-    """(rank, description, changes): two steps X = f(x, y) and Y = f(y, X) in the other order, each
-    with what is known then: Y = f(y, x) and X = f(x, Y)."""
-    steps = []
-    for node in code.function.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
-            target = node.targets[0]
-            name = target.elts[0] if isinstance(target, ast.Tuple) else target
-            steps.append((node, ast.unparse(name), ast.unparse(node.value.args[0])))
-    for (first, X, x), (second, Y, y) in zip(steps, steps[1:]):
-        old = ast.unparse(first), ast.unparse(second)
-        later = re.sub(rf"(?<![.\w]){X}\b", x, old[1])
-        if later != old[1] and x.isidentifier() and y.isidentifier():
-            earlier = re.sub(rf"(?<![.\w]){y}\b", Y, old[0])
-            yield 3, f"`{Y}` computed before `{X}`", [(first, later), (second, earlier)]
-
-
 # ---- Slips in statements, and all of them -------------------------------------------------------
 
 def of_ends(node):
@@ -291,7 +260,7 @@ def simple_edits(source, most=300):
         found += of_statement(node, code)
     found += [(2, f"{kind}, everywhere", changes) for kind, changes in kinds.items()
               if kind and len(changes) > 1]
-    found += [*of_names(code), *of_steps(code), *of_factors(code), *of_order(code)]
+    found += [*of_names(code), *of_steps(code)]
     for name, nodes in code.places.items():
         if name in code.parameters and name not in ("mask", "self"):
             for what, new in CHANGED:

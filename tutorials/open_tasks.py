@@ -7,22 +7,21 @@ library is not there to be imported. Left out: the written parts, which a reader
 """
 import ast
 import itertools
-import sys
+import random
 from pathlib import Path
 
 import torch
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "course"))
-import answers  # noqa: E402
-import check  # noqa: E402
-import run_misprint  # noqa: E402
-from bert_min import BertConfig  # noqa: E402
-from differences import describe_difference, near  # noqa: E402
-from draws import ROOT, Draw  # noqa: E402
-from processes import Refused, answers_of  # noqa: E402
-from semmatch import DafaAttention, spread_prior  # noqa: E402
+import answers
+import check
+from bert_min import BertConfig
+from differences import describe_difference, near
+from draws import ROOT, Draw
+from misprints import EQUATIONS
+from processes import Refused, answers_of
+from semmatch import DafaAttention, spread_prior
 
+HERE = Path(__file__).resolve().parent
 POINTS = 10
 B, H, L, n, m, d, A = 3, 2, 9, 4, 2, 10, 7
 CONFIG = BertConfig(29, d, 1, H, 11, 13, attention_dropout=0.0)
@@ -34,10 +33,10 @@ READINGS = [[*filter(None, forms)] for forms in itertools.product(
     ("", "(6)", "(6) with 1 + M_F"), ("", "(7)"), ("", "(9)"))]
 
 
-def run(name, text, cases, wrap):
+def run(name, text, cases, wrap, asked=None):
     """case -> what course/run_NAME.py returns in a process of its own, or what prevented it.
 
-    cases: (function, names of its arguments, case -> arguments)."""
+    cases: (function, names of its arguments, case -> arguments). asked: as in answers_of."""
     runner, (function, names, drawn), numbers = f"run_{name}", cases, bytearray()
     task = {"function": f"{runner}.{function}", "names": names, "file": f"{name}.py", "cases": {
         case: {"arguments": [answers.stored(argument, numbers) for argument in arguments]}
@@ -46,7 +45,7 @@ def run(name, text, cases, wrap):
     files |= {file.name: file.read_bytes() for file in (
         HERE / "sandbox.py", HERE / "trial.py", HERE / f"course/{runner}.py")}
     files[f"{name}.py"] = text
-    got = answers_of(files, ({"tasks": [task]}, numbers), [task["function"]], wrap)
+    got = answers_of(files, ({"tasks": [task]}, numbers), [task["function"]], wrap, asked)
     got = got[task["function"]]
     return dict.fromkeys(drawn, got) if isinstance(got, str) else got
 
@@ -151,51 +150,81 @@ def draw_arguments(equation, seed):
     return drawn if equation.startswith("DABERT") else [*drawn, x.positive(B, L, L).detach()]
 
 
-def problems(equation, parts, arguments):
-    """What is wrong with a proof, in words. parts: what run_misprint.answer returned, by name."""
-    right = run_misprint.EQUATIONS[equation][0](*arguments)
-    repaired, length = parts["repaired"], arguments[0].shape[-2]
-    compared = [("printed is not the page", parts["printed"], right)]
-    if isinstance(repaired, torch.Tensor) and repaired.shape == right.shape:
-        compared += [
+def turn(x, length):
+    """A tensor with its tokens from last to first; a weight stays."""
+    return x.flip([axis for axis, size in enumerate(x.shape) if axis and size == length])
+
+
+def first_pair(x, B):
+    """A tensor's part of the first pair; a weight stays."""
+    return x[:1] if x.shape[0] == B and (x.dim() > 2 or x.dtype == torch.bool) else x
+
+
+def problems(misprint, parts, arguments, names):
+    """What is wrong with a proof, in words. parts: what run_misprint.answer returned, by name.
+    names: of the functions that a claim was tried on, in the order in which it met them."""
+    right, repaired, length = misprint.page(*arguments), parts["repaired"], arguments[0].shape[-2]
+    if not (isinstance(repaired, torch.Tensor) and repaired.shape == right.shape):
+        yield "repaired returns another shape than the page"
+        return
+    for words, mine, wanted in (
+            ("printed is not the page", parts["printed"], right),
             ("repaired is not finite", repaired.isfinite().double(), torch.ones_like(right)),
             ("repaired returns something else the second time", parts["again"], repaired),
             ("repaired: pairs of a batch see each other", parts["first"], repaired[:1]),
             ("repaired depends on the order of the tokens, as no equation here does",
-             parts["turned"], run_misprint.turn(repaired, length))]
-    else:
-        yield "repaired returns another shape than the page"
-    for words, mine, wanted in compared:
+             parts["turned"], turn(repaired, length))):
         if not (isinstance(mine, torch.Tensor) and near(mine, wanted)):
             yield words
-    for name, said in parts.items():
-        if name not in ("printed", "repaired", "again", "first", "turned"):
-            wanted = "repair" in name
-            if said is not wanted:
-                yield f"claim is {said} of {name}, expected {wanted}"
+    tries = misprint.tries(*arguments)
+    if not misprint.holds([parts[f"tries[{i}]"] for i in range(len(tries))], tries):
+        yield "repaired does not do what the sentence says"
+    claims = {"your repair": parts["your repair"]}
+    claims |= {name: parts[f"claims[{i}]"] for i, name in enumerate(names)}
+    for name, said in claims.items():
+        if said is not ("repair" in name):
+            yield f"claim is {said} of {name}, expected {'repair' in name}"
 
 
-def grade_misprint(text, seed, wrap=()):
-    """Ten points where the numbers hold with five draws, else none; a reader has the argument."""
+def equation_of(text):
+    """The equation that a hand-in names. Raises Refused."""
     try:
         named = [node.value for node in ast.parse(text).body if isinstance(node, ast.Assign)
                  and getattr(node.targets[0], "id", "") == "EQUATION"]
         equation = ast.literal_eval(named[-1]) if named else None
     except (SyntaxError, ValueError) as problem:
         raise Refused(f"misprint.py: {problem}") from None
-    if equation not in run_misprint.EQUATIONS:
-        raise Refused(f"EQUATION is {equation!r}, expected one of "
-                      f"{', '.join(run_misprint.EQUATIONS)}")
+    if equation not in EQUATIONS:
+        raise Refused(f"EQUATION is {equation!r}, expected one of {', '.join(EQUATIONS)}")
+    return equation
+
+
+def grade_misprint(text, seed, wrap=()):
+    """Ten points where the numbers hold with five draws, else none; a reader has the argument."""
+    equation = equation_of(text)
+    misprint, cases, found = EQUATIONS[equation], {}, {}
+    functions = misprint.functions(seed)
+    order = random.SystemRandom().sample([*functions], len(functions))
     drawn = {f"draw {i + 1}": draw_arguments(equation, 100 * seed + i) for i in range(5)}
-    asked = {case: [equation, seed, *arguments] for case, arguments in drawn.items()}
-    names = [str(i) for i in range(len(next(iter(asked.values()))))]
-    found = {}
-    for case, got in run("misprint", text, ("answer", names, asked), wrap).items():
+    for case, given in drawn.items():
+        B, length = len(given[0]), given[0].shape[-2]
+        cases[case] = [len(order), given, [first_pair(x, B) for x in given],
+                       [turn(x, length) for x in given], misprint.tries(*given)]
+
+    def asked(number, *given):
+        try:
+            return [functions[order[number]](*given)]
+        except Exception as problem:
+            return [f"{type(problem).__name__}: {problem}"]
+
+    names = ["count", "arguments", "first", "turned", "tries"]
+    for case, got in run("misprint", text, ("answer", names, cases), wrap, asked).items():
         if isinstance(got, str):
             found[got] = None
         else:
-            parts = {name.partition("'")[2][:-2]: value for name, value in got.parts.items()}
-            found |= dict.fromkeys(problems(equation, parts, drawn[case]))
+            parts = {name.removeprefix("the result['").replace("']", ""): value
+                     for name, value in got.parts.items()}
+            found |= dict.fromkeys(problems(misprint, parts, drawn[case], order))
     return [(f"the numbers of {equation}", 0 if found else POINTS, POINTS, [*found])]
 
 

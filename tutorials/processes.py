@@ -23,6 +23,7 @@ import trial
 
 START, SECONDS = 120, 20        # for Python and PyTorch to start; for a function, all its cases
 REPLY = 64 << 20                # bytes of what a function's cases return
+QUESTIONS, QUESTION = 2000, 1 << 14     # what a function's cases may ask for; bytes of one
 STOPS = 3                       # as often a hand-in may stop its process
 
 
@@ -72,7 +73,8 @@ def received(entry, numbers):
 @contextlib.contextmanager
 def student_process(files, cases, names, wrap=()):
     """A function that returns the next message of a process with these files, which tries functions
-    of these names. It is killed in the end, with all that it started."""
+    of these names, and first replies with what it is given. The process is killed in the end, with
+    all that it started."""
     ours = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
             if name in os.environ}
@@ -86,41 +88,64 @@ def student_process(files, cases, names, wrap=()):
         pipe, theirs = os.pipe()
         process = subprocess.Popen(
             [*wrap, sys.executable, "sandbox.py", str(theirs)], cwd=place, env=kept | ours,
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             pass_fds=[theirs], start_new_session=True)
+        os.set_blocking(process.stdin.fileno(), False)
         os.close(theirs)
         try:
             try:
                 process.stdin.write(nonce + f" {' '.join(names)}\n".encode())
-                process.stdin.close()
                 receive_message(pipe, nonce, time.monotonic() + START)
             except (Refused, BrokenPipeError):             # no student's code has run yet
                 os.killpg(process.pid, signal.SIGKILL)
                 said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
                 raise RuntimeError(f"the process for students' code does not start: {said[-1:]}")
-            yield lambda: receive_message(pipe, nonce, time.monotonic() + SECONDS)
+
+            def message(*reply):
+                numbers = bytearray()
+                data = reply and trial.packed(trial.put_all(reply, numbers), numbers)
+                if reply and process.stdin.write(data) != len(data):        # it does not wait
+                    raise Refused("it asks and does not listen, or for too much")
+                return receive_message(pipe, nonce, time.monotonic() + SECONDS)
+
+            yield message
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            process.stdin.close()
             process.stderr.close()
             os.close(pipe)
 
 
-def answers_of(files, cases, names, wrap=()):
-    """function -> case -> trial.Answer, or what prevented one, of these functions."""
+def next_answer(message, asked):
+    """A process's answer, once all that it asks for is told. Raises Refused."""
+    got, numbers = message()
+    for _ in range(QUESTIONS):
+        if "ask" not in got:
+            return got, numbers
+        if len(numbers) > QUESTION:
+            raise Refused("it asks with more numbers than it was given")
+        got, numbers = message(*asked(*trial.get_all(got["ask"], numbers)))
+    raise Refused("it asks too often")
+
+
+def answers_of(files, cases, names, wrap=(), asked=None):
+    """function -> case -> trial.Answer, or what prevented one, of these functions. asked: what
+    trial.ask gets there."""
     found, stops = {}, 0
     while left := [name for name in names if name not in found]:
         try:
             with student_process(files, cases, left, wrap) as message:
                 while left:
-                    got, numbers = message()
+                    got, numbers = next_answer(message, asked)
                     found[left[0]] = {case: received(entry, numbers)
                                       for case, entry in got.items()}
                     left.pop(0)
         except Refused as problem:
             stops, found[left[0]] = stops + 1, plain(problem)
-        except (ValueError, TypeError, KeyError, AttributeError, MemoryError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, MemoryError,
+                RecursionError):
             stops, found[left[0]] = stops + 1, "it sent what is no answer"
         if stops == STOPS:
             return found | {name: "not tried: the process had to be stopped too often"

@@ -3,8 +3,9 @@
     python sandbox.py PIPE      in a folder with the hand-in's modules, trial.py and cases.npz
 
 The first line of standard input has a nonce and the names of functions. Each is tried on its
-arguments, and an answer goes into the pipe: the nonce, two lengths, JSON, numbers. No right answer
-and no score is in this process. What a student's code changes here, it changes for itself.
+arguments, and an answer goes into the pipe: the nonce and trial.packed. What trial.ask asks for
+goes the same way, and the reply comes by standard input. No right answer and no score is in this
+process. What a student's code changes here, it changes for itself.
 
 The guard refuses to read outside this folder and Python's own, to write, to start processes and to
 use the network; limits hold for memory and files. Python's guard does not see what C++ opens
@@ -122,11 +123,17 @@ def main():
     import trial
     nonce, *names = sys.stdin.readline().split()
     nonce, pipe = nonce.encode(), os.fdopen(int(sys.argv[1]), "wb")
+    replies = os.fdopen(os.dup(0), "rb")
 
     def send(text, blob=b""):
-        text = json.dumps(text).encode()
-        pipe.write(nonce + struct.pack(">QQ", len(text), len(blob)) + text + blob)
+        pipe.write(nonce + trial.packed(text, blob))
         pipe.flush()
+
+    def ask(*values):
+        blob = bytearray()
+        send({"ask": trial.put_all(values, blob)}, blob)
+        text, numbers = map(replies.read, struct.unpack(">QQ", replies.read(16)))
+        return trial.get_all(json.loads(text), numbers)
 
     described, numbers = trial.load_cases(trial.HERE / "cases.npz")
     roots = [os.path.dirname(path) for path in (os.__file__, *(os.path.dirname(module.__file__)
@@ -135,6 +142,7 @@ def main():
     torch.set_num_threads(1)
     torch.ones(1, requires_grad=True).exp().backward()      # starts what autograd needs
     ours = {path.stem for path in trial.HERE.iterdir()} | {"__pycache__"}
+    trial.ask = ask
     set_limits()
     lock(trial.HERE, roots, ours)
     send("ready")

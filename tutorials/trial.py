@@ -12,6 +12,7 @@ import importlib
 import json
 import math
 import re
+import struct
 import sys
 import threading
 import traceback
@@ -111,6 +112,22 @@ def load_cases(path):
     """The description and the numbers that a file of cases has."""
     with np.load(path, allow_pickle=False) as file:
         return json.loads(file["description"].tobytes()), file["numbers"].tobytes()
+
+
+def put_all(values, numbers):
+    """Values as JSON: tensors as their descriptions, numbers and words as they are."""
+    return [put_tensor(x, numbers) if isinstance(x, torch.Tensor) else x for x in values]
+
+
+def get_all(entries, numbers):
+    """The values that put_all described."""
+    return [get_tensor(x, numbers) if isinstance(x, dict) else x for x in entries]
+
+
+def packed(entries, numbers=b""):
+    """A message of one process to another: two lengths, JSON, numbers."""
+    text = json.dumps(entries).encode()
+    return struct.pack(">QQ", len(text), len(numbers)) + text + numbers
 
 
 def put_answer(answer, numbers):
