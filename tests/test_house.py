@@ -300,7 +300,7 @@ def test_equation_table_is_complete():
 
 FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
            "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
-EXERCISES = {"--out", "--force", "--list", "--level", "--exercise", "--seed", "--jobs", "--csv",
+EXERCISES = {"--out", "--force", "--level", "--exercise", "--seed", "--jobs", "--csv",
              "--json", "--wrap", "--feedback",
              "--trust"}                           # of make_exercise.py and grade.py
 OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs

@@ -106,14 +106,17 @@ assert_close(merge_heads(split_heads(x, 3)), x)
 # %% [markdown]
 # ## What goes wrong without √k
 #
-# The products of two vectors with k random numbers of size 1 have size √k. With k = 1,024 scores are around ±32,
-# and a softmax of such numbers gives nearly all weight to one key: the others get none, and no gradient. The
-# division keeps scores at size 1 whatever k is. Ten keys, 200 queries, the mean of the largest weight.
+# The products of two vectors with k random numbers of size 1 have size √k: with k = 1,024 scores are around ±32.
+# Take 200 queries, ten keys each, and the mean of each query's largest weight.
 #
 # **Guess** before you run on: k = 1,024 and no division. Is the largest weight about 0.1, 0.5 or 1?
 
 # %%
 guess = ...
+
+# %% [markdown]
+# A softmax of numbers that far apart gives nearly all weight to one key: the others get none, and no gradient. The
+# division keeps scores at size 1 whatever k is.
 
 # %%
 generator, sizes = torch.Generator().manual_seed(0), [4, 16, 64, 256, 1024]
@@ -123,8 +126,6 @@ for size in sizes:
     scores = queries @ keys.T
     for name, s in (("without √k", scores), ("with √k", scores / size ** 0.5)):
         largest[name].append(attention_weights(s, torch.ones_like(s, dtype=torch.bool)).amax(-1).mean())
-print({name: [round(float(x), 2) for x in values] for name, values in largest.items()})
-
 assert largest["without √k"][-1] > 0.9 and max(largest["with √k"]) < 0.5
 came(guess, 1, f"{largest['without √k'][-1]:.2f}, and with √k {largest['with √k'][-1]:.2f}")
 slide("Without √k, a softmax of ten keys picks one", "k, numbers in a key", sizes, largest)
@@ -215,8 +216,6 @@ sizes, distances, positions = [0, 0.25, 0.5, 1], [], bert.embeddings.position.we
 for size in sizes:
     bert.embeddings.position.weight.data = size * positions
     distances.append((cls(there) - cls(back)).norm())
-print("distance of the two [CLS]:", [round(float(x), 3) for x in distances])
-
 assert distances[0] < 1e-5 < 1e-3 < distances[-1]
 slide("From New York to Seattle, or back: only positions tell them apart", "size of the position table", sizes,
       {"distance of the two [CLS]": distances})
@@ -276,8 +275,6 @@ assert_close(layers[1].sum(-1), torch.ones_like(layers[1][..., 0]))
 
 figure("What each token reads in the first layer",
        heat("mean of the heads", seen.tokens, seen.tokens, layers[0].mean(0), "is read", "reads"))
-figure("What [CLS] reads in the last layer",
-       heat("each head", [f"head {i}" for i in range(4)], seen.tokens, layers[1][:, 0], "is read"))
 
 # %% [markdown]
 # ## Summary

@@ -74,8 +74,8 @@ assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rto
 show(difference_scores)
 
 # %% [markdown]
-# This is the L1 distance: "12" and "42" differ by 1 in two places, so 2; "12" and "digits" in three places, so 3.
-# (`support/kernels.py` computes it block by block, so that no tensor of all pairs times k is kept.)
+# This is the L1 distance. (`support/kernels.py` computes it block by block, so that no tensor of all pairs times k
+# is kept.)
 #
 # ## Eqs. (2) and (3), `difference_attention`
 #
@@ -94,9 +94,9 @@ show(difference_attention)
 guess = ...
 
 # %% [markdown]
-# Row "12" of β / 2 is (0, 1, 1½), its weights (0.122, 0.331, 0.547): the more different, the larger.
-# Note that "digits" gets most: it is just another word. That the difference of *counterparts* counts must be
-# learned, by the maps that make queries and keys.
+# "12" and "42" differ by 1 in two places, so 2; "12" and "digits" in three places, so 3. Row "12" of β / 2 is (0, 1,
+# 1½), its weights (0.122, 0.331, 0.547): the more different, the larger. Note that "digits" gets most: it is just
+# another word. That the difference of *counterparts* counts must be learned, by the maps that make queries and keys.
 
 # %%
 scores = difference_scores(tokens, tokens)
@@ -110,8 +110,16 @@ came(guess, words[difference[0].argmax()], "the distances are 0, 2 and 3")
 # %% [markdown]
 # ## What the page says instead
 #
-# Printed, Eq. (4) has no bars around the difference: Σ_k (Q_ik - K_jk). That is ΣQ_i - ΣK_j, a difference of sums.
-# Sums here are 1, 1 and 4. So
+# Printed, Eq. (4) has no bars around the difference: Σ_k (Q_ik - K_jk).
+#
+# **Guess**: "12" reads "digits" with some weight. Let its query turn into that of "digits" itself. As typeset, does
+# that weight rise, fall or stay? Write "rises", "falls" or "stays", then run on.
+
+# %%
+guess = ...
+
+# %% [markdown]
+# The sum is ΣQ_i - ΣK_j, a difference of sums. Sums here are 1, 1 and 4. So
 #
 # - "12" and "42" have the difference 1 - 1 = 0, as if they were the same word;
 # - ΣQ_i is the same number for all keys j, and a softmax does not see what is the same for all. **Every query gets
@@ -134,6 +142,7 @@ for x in moved:                                         # the query of "12" beco
         lines[name].append(difference_attention(query, tokens, values, mask, printed=printed)[0, 0, 0, 2].item())
 assert lines["with bars, ours"][0] > 0.5 > 0.2 > lines["with bars, ours"][-1]
 assert_close(lines["as typeset"], [lines["as typeset"][0]] * 5)
+came(guess, "stays", f"{lines['as typeset'][0]:.2f}; with bars it falls")
 slide("As typeset it does not matter what a query asks: what it reads of digits", "from 12 to digits", moved, lines)
 
 # %% [markdown]
@@ -264,11 +273,6 @@ slide("A closed gate should leave plain BERT's signal, a = 2", "f", [round(f, 3)
 
 # %%
 show(DabertAttention.fuse)
-torch.manual_seed(0)
-trace = {}
-DabertAttention(config)(torch.randn(1, 3, 4), mask, trace=trace)
-print({name: tuple(x.shape) for name, x in trace.items()})
-assert ((0 < trace["g"]) & (trace["g"] < 1) & (0 < trace["f"]) & (trace["f"] < 1)).all()
 
 # %% [markdown]
 # ## A trained model, and 12 against 42

@@ -26,16 +26,14 @@
 # | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={5}` |
 
 # %%
-import math
-
 import torch
-from lesson import came, figure, fixed, heat, look, show, slide, train_on
+from lesson import came, figure, heat, look, show, slide, train_on
 from torch.testing import assert_close
 
 from bert_min import BertConfig
 from priors import RELATIONS, Table, WordNet, relation_matrix
-from semmatch import (KnowledgeAttention, calibrated_attention, co_attention, filtration_gate, gated_fusion,
-                      guided_attention, knowledge_scores, relation_indicator, spread_prior)
+from semmatch import (KnowledgeAttention, calibrated_attention, co_attention, knowledge_scores, relation_indicator,
+                      spread_prior)
 from support.toy import LEXICON
 from train import l2_ratio
 
@@ -138,8 +136,6 @@ def heard(size, printed):
 
 sizes = [4, 16, 64, 256, 1024]
 lines = {"divided by √d, ours": [heard(d, False) for d in sizes], "as typeset": [heard(d, True) for d in sizes]}
-print({name: [round(y, 3) for y in line] for name, line in lines.items()})
-
 assert lines["as typeset"][-1] < 0.3 * lines["divided by √d, ours"][-1]
 slide("Without √d a relation is not heard in wide hidden states", "d, numbers in a hidden state", sizes, lines)
 
@@ -154,11 +150,6 @@ slide("Without √d a relation is not heard in wide hidden states", "d, numbers 
 size_words = Table({"synonym": [("big", "large")], "antonym": [("big", "small")]})
 opposed = torch.from_numpy(relation_matrix(size_words.facts(["big"]), size_words.facts(["large", "small"])))[None]
 assert relation_indicator(opposed)[0].tolist() == [[True, True]]
-
-stop = torch.randn(1, 1, 64, generator=torch.Generator().manual_seed(0))
-stop = torch.nn.functional.layer_norm(stop, (64,)).expand(1, 2, 64)
-alone = knowledge_scores(stop, torch.zeros(1, 2, 2))[0, 0, 1]
-assert_close(alone.item(), 8.0, atol=1e-3, rtol=0)                  # γ = 1 would make it 9
 
 # %% [markdown]
 # ## Calibration: Eq. (5), `calibrated_attention`
@@ -176,6 +167,13 @@ assert_close(alone.item(), 8.0, atol=1e-3, rtol=0)                  # γ = 1 wou
 show(KnowledgeAttention.second)
 
 # %% [markdown]
+# **Guess**: wheat's query finds corn, which is related to it, with the score 1, and rotted with 0. By the page's
+# product, does corn gain or lose beside plain attention? Write "gains" or "loses", then run on.
+
+# %%
+guess = ...
+
+# %% [markdown]
 # Two things are wrong with the product on the page. A *negative* score times a large entry becomes a smaller
 # weight: that is lesson 3's defect. And the rows of ω^A sum to 1, so the entries of K_prior average 1/m, those of
 # ω^B 1/n: **(1/n + 1/m)/2** together. All are below 1, so *every* score between the sentences is pushed towards 0,
@@ -191,13 +189,6 @@ assert_close(K_tilde, torch.tensor([[1.7616, 0.3881], [0.3881, 1.4621]]), atol=1
 
 figure("Divided by its mean, the prior strengthens what is above average",
        heat("K_prior", a, b, K_prior, top=2), heat("K̃ = K_prior / mean", a, b, K_tilde, top=2))
-
-# %% [markdown]
-# **Guess**: wheat's query finds corn, which is related to it, with the score 1, and rotted with 0. By the page's
-# product, does corn gain or lose beside plain attention? Write "gains" or "loses", then run on.
-
-# %%
-guess = ...
 
 # %% [markdown]
 # Wheat's query finds two keys of b with the scores 1 (corn) and 0 (rotted): plain attention gives corn σ(1) =
@@ -273,25 +264,8 @@ show(KnowledgeAttention.fuse)
 # As written, (6) has the defect of lesson 2: the guide cancels in the softmax. The paper's own note, ⊕ "implies
 # concatenation then linear layer" (§ 3.4), can mend it: guide and value then meet inside tanh, as in ours. Its
 # case study (§ 5.3) says that a low gate lets "the base PLM's semantic understanding" prevail, "although
-# Equation 8 only shows scaling": with f = 0 the page has y = 0 and *no* semantic signal. We return o^sem + y. The
-# numbers of lesson 2, the gates made by biases:
-
-# %%
-ln2, ln3, one, same = math.log(2), math.log(3), fixed([[1.0]]), fixed([[1.0]], [0.0])
-o = torch.tensor([[[0.0], [ln2]]])
-for printed, w, second in ((False, fixed([[5.0]]), [0.9526, 0.8041]),
-                           (True, fixed([[5.0, 5.0]], [0.0]), [0.9526, 0.9526])):
-    _, weights = guided_attention(o, o, mask, one, same, w, printed)
-    assert_close(weights[0, :, 1], torch.tensor(second), atol=1e-4, rtol=0)        # for the guides 0 and ln 2
-
-u, g = gated_fusion(torch.tensor([[[ln2]]]), torch.tensor([[[ln3]]]), same, same, fixed([[0.0, 0.0]], [ln3]))
-assert_close((g.item(), u.item()), (0.75, 0.65))                    # σ(ln 3) = ¾:  ¾ · 0.6 + ¼ · 0.8
-
-for printed, bias, wanted in ((False, 0.0, 2.2858), (False, -20.0, 2.0), (True, 0.0, 0.2858), (True, -20.0, 0.0)):
-    y, f = filtration_gate(torch.tensor([[[2.0]]]), u, None, same, fixed([[0.0, 0.0]], [bias]), printed)
-    assert_close(y.item(), wanted, atol=1e-4, rtol=0)               # o^sem = 2; ½ tanh(0.65) = 0.2858
-
-# %% [markdown]
+# Equation 8 only shows scaling": with f = 0 the page has y = 0 and *no* semantic signal. We return o^sem + y.
+#
 # ## The training: Eq. (9), `train.l2_ratio`
 #
 # $$L2Ratio_t = \sigma\left(\frac{(t - L2FullStep/2) \cdot 8}{L2FullStep/2}\right) L2FullRatio \tag{9}$$
@@ -304,10 +278,8 @@ show(l2_ratio)
 # 0.9997 of it at 100,000. A run of MRPC has a few hundred steps; there the penalty is nearly 0.
 
 # %%
-steps = [0, 25_000, 50_000, 75_000, 100_000]
-share = [l2_ratio(t) / 0.9e-5 for t in steps]
-assert_close(share, [1 / (1 + math.exp(-x)) for x in (-8, -4, 0, 4, 8)])
-slide("The penalty comes late: a run of MRPC ends before it begins", "step", steps, {"share of the full": share})
+share = [l2_ratio(t) / 0.9e-5 for t in (0, 50_000, 100_000)]
+assert_close(share, [0.0003, 0.5, 0.9997], atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## The paper's cases
@@ -396,7 +368,8 @@ figure("Equal words come first",
 # was as good as the one that was: here it is not. The lines behind each training say the same in another way: the
 # trained model answered dev once more without the relations, with another pair's, and without the method, and with
 # each of five seeds not one answer changed. No lexicon can win here, for all words of dev were learned in training;
-# on words that were not, each of these models is near 50. And of the synonyms "woman" and "lady", which the lexicon
+# on words that were not, each of these models is near 50. On all of the toy world, three seeds, antonyms gain most,
+# 67.5 beside plain BERT's 52.8, but seeds differ: over all it is 5.2 points, from -12.1 to 22.5 (`docs/results.md`). And of the synonyms "woman" and "lady", which the lexicon
 # holds and training did not, five seeds said anything from 0.00 to 0.84. A prior moves *attention*; what is then read
 # are values of words about which nothing was learned.
 #

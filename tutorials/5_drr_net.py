@@ -130,15 +130,18 @@ for clue, chosen in (([[3.0, 0.0]], "street"), ([[0.0, 3.0]], "couple")):
 
 # %% [markdown]
 # **"An arbitrarily big value".** Eq. (5) takes the largest, by an operation that "has no derivative" (§ IV-C). Eq.
-# (6) mends that: a softmax with "β is an arbitrarily big value". But what is arbitrarily big? With β = 10⁸ the
-# softmax *is* the arg-max in float32, and the gradient is 0 again; with β = 1 it is a mean of all words. (Eq. (5)
-# as typeset is odd in another way: ᾱ is a sum of weights, so the number 1, and the largest of one number is always
-# the first.) Two words with the scores 0.78 and 0.80.
+# (6) mends that: a softmax with "β is an arbitrarily big value". (Eq. (5) as typeset is odd in another way: ᾱ is a
+# sum of weights, so the number 1, and the largest of one number is always the first.) Two words with the scores 0.78
+# and 0.80.
 #
 # **Guess**: with β = 10⁸, how large is the gradient that the choice sends back? Write 0, 1 or 1e8, then run on.
 
 # %%
 guess = ...
+
+# %% [markdown]
+# What is arbitrarily big? With β = 1 the softmax is a mean of all words. With β = 10⁸ it *is* the arg-max in float32,
+# and nothing comes back. Between them it can do both, choose and learn.
 
 # %%
 def sure_and_slope(beta):
@@ -313,7 +316,9 @@ for k, words in enumerate(other.tokens):
 # pair this model has seen hardly a word. What it answers there, and reads, means nothing.
 #
 # A good answer does not show that the mechanism works that a paper is named after. One has to look, or to take
-# things away, as the first exercise below does.
+# things away, as the first exercise below does. Where does it win? On all of the toy world, three seeds, antonyms are
+# at 83.3 beside plain BERT's 52.8, but for them it has a feature; all phenomena together 71.3 beside 63.1, a gain of
+# 8.2 points whose 95 % interval, -0.7 to 17.1, holds zero (`docs/results.md`).
 #
 # ## Summary
 #

@@ -31,8 +31,8 @@ import torch
 from lesson import came, figure, fixed, heat, look, show, slide, train_on
 from torch.testing import assert_close
 
-from reread import (Choice, LadraNet, attentive_pooling, choose, coverage, dynamic_sequential_attention, layer_mix,
-                    phrase_cnn, read_limit)
+from reread import (Choice, LadraNet, choose, coverage, dynamic_sequential_attention, layer_mix, phrase_cnn,
+                    read_limit)
 
 # %% [markdown]
 # ## Tokens: Eq. (9), `layer_mix`
@@ -105,15 +105,9 @@ figure("A phrase sees its neighbours: one to each side, or two",
 #   h_{ab} = \mathrm{avg}([h^0, h^1, h^2]) \tag{11}$$
 #
 # The sums run "to L", the number of layers, and the average to l_ab, the number of tokens; the number of tokens and
-# of encodings are meant. In the average h⁰ is the vector of [CLS]. Lesson 5 has the function's lines. By hand: scores
-# (0, 3) of the vectors (0, ln 2) give the weights 0.047 and 0.953.
-
-# %%
-both, ln2 = torch.tensor([[True, True]]), math.log(2)
-_, weights = attentive_pooling(torch.tensor([[[0.0], [ln2]]]), both, fixed([[1.0]], [0.0]), fixed([[5.0]]))
-assert_close(weights, torch.tensor([[0.0474, 0.9526]]), atol=1e-4, rtol=0)
-
-# %% [markdown]
+# of encodings are meant. In the average h⁰ is the vector of [CLS]. Lesson 5 has the function's lines, and a pair by
+# hand.
+#
 # ## A reading step: Eq. (12), `dynamic_sequential_attention`
 #
 # $$\bar a^r_t = F([h^r_1, \ldots, h^r_l], \bar h_{t-1}, h_{ab}, \bar a^{0 \ldots r-1}_t) \tag{12}$$
@@ -153,7 +147,7 @@ def mixture(phrase, W_f, w_f, printed=frozenset()):
 
 assert_close(mixture(1.0, 0.0, 0.0), torch.tensor([1 / 3, 1 / 3, 1 / 3]))
 assert_close(mixture(1.0, 0.0, 0.0, {12}), torch.tensor([0.0, 0.5, 0.5]))
-assert_close(mixture(ln2, 1.0, 5.0), torch.tensor([0.0243, 0.4879, 0.4879]), atol=1e-4, rtol=0)
+assert_close(mixture(math.log(2), 1.0, 5.0), torch.tensor([0.0243, 0.4879, 0.4879]), atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## A choice that knows the ones before: Eq. (13), `choose`
@@ -164,14 +158,7 @@ assert_close(mixture(ln2, 1.0, 5.0), torch.tensor([0.0243, 0.4879, 0.4879]), ato
 # The bracket is the clue of lesson 5 with one term more: V tells it what the readers before have chosen. Take lesson
 # 5's two words, whose first choice is told by V = 3 as a clue: after "couple", (1, 0), the clue is (3, 0), after
 # "street", (0, 1), it is (0, 3). As there, the clue (3, 0) chooses "street" and (0, 3) "couple": the other one.
-
-# %%
-keys, two_words, V = torch.tensor([[[3.0, -3], [-3, 3]]]), ["couple", "street"], fixed([[3.0, 0], [0, 3]])
-for before, chosen in (([1.0, 0], "street"), ([0.0, 1], "couple")):
-    _, weights, _ = choose(keys, keys, both, V(torch.tensor([before])), fixed([[1.0, 1]]), beta=200.0)
-    assert two_words[weights.argmax()] == chosen and weights.max() > 0.999
-
-# %% [markdown]
+#
 # ## A memory: Eq. (14), `read_limit` and `coverage`
 #
 # $$\bar m_t = c_{t-1}\, \omega_d^\top \tanh(W_d A + \mathrm{clue} \otimes e) \tag{14}$$
@@ -182,8 +169,16 @@ show(read_limit, coverage, choose)
 
 # %% [markdown]
 # c is how much of a token is left, φ how often it may be read: T = 5 and σ(0) = ½ make φ = 2.5. A choice takes m̄ /
-# φ of the token away, so that its score falls and another one wins. That is the plan. But m̄ is a *score*, of
-# either sign and any size:
+# φ of the token away, so that its score falls and another one wins. That is the plan.
+#
+# Three words with the scores -1, -2 and -3, φ = 2, five readings. **Guess**: as typeset, does what is left of
+# "couple", the first of them, which is read, grow or fall? Write "grows" or "falls", then run on.
+
+# %%
+guess = ...
+
+# %% [markdown]
+# m̄ is a *score*, of either sign and any size:
 #
 # - if m̄ is **negative**, c *grows* with every reading. And c times a negative score: the less is left, the
 #   *higher* it is;
@@ -204,14 +199,7 @@ for _ in range(4):
 assert left == [1, -2, 4, -8, 16]
 
 # %% [markdown]
-# Three words with the scores -1, -2 and -3, φ = 2, five readings. **Guess**: as typeset, does what is left of
-# "couple", which is read, grow or fall? Write "grows" or "falls", then run on.
-
-# %%
-guess = ...
-
-# %% [markdown]
-# As typeset c grows for all of them, the more the lower the score, so that "couple" stays in front:
+# So, with the three words, c grows for all of them, the more the lower the score, and "couple" stays in front:
 
 # %%
 words, scores = ["couple", "walk", "street"], torch.tensor([[-1.0, -2, -3]])

@@ -90,19 +90,16 @@ def weights(entries, typeset):
     return trace["calibrated"][0, 0, 0]
 
 
-pages = {"UERBERT": [0.0, 1, 1], "DAFA": [0.0, 2, 1], "knowledge": [0.2, 0.6, 1]}
-ours = {"UERBERT": [0.5, 1, 1], "DAFA": [1.0, 3, 1], "knowledge": [0.5, 1.5, 1]}
-for name in pages:
-    print(f"{name:10} page {weights(pages[name], True).numpy().round(3)}  "
-          f"ours {weights(ours[name], False).numpy().round(3)}")
-
-assert_close(weights([1.0, 1, 1], False), torch.tensor([0.665, 0.090, 0.245]), atol=1e-3, rtol=0)
-for found, wanted in ((weights(pages["UERBERT"], True), [0.422, 0.155, 0.422]),
-                      (weights(pages["DAFA"], True), [0.468, 0.063, 0.468]),
-                      (weights(pages["knowledge"], True), [0.441, 0.198, 0.361]),
-                      (weights(ours["UERBERT"], False), [0.498, 0.135, 0.367]),
-                      (weights(ours["DAFA"], False), [0.564, 0.229, 0.207]),
-                      (weights(ours["knowledge"], False), [0.467, 0.190, 0.344])):
+tried = {"plain": ([1.0, 1, 1], False, [0.665, 0.090, 0.245]),
+         "UERBERT, page": ([0.0, 1, 1], True, [0.422, 0.155, 0.422]),
+         "UERBERT, ours": ([0.5, 1, 1], False, [0.498, 0.135, 0.367]),
+         "DAFA, page": ([0.0, 2, 1], True, [0.468, 0.063, 0.468]),
+         "DAFA, ours": ([1.0, 3, 1], False, [0.564, 0.229, 0.207]),
+         "knowledge, page": ([0.2, 0.6, 1], True, [0.441, 0.198, 0.361]),
+         "knowledge, ours": ([0.5, 1.5, 1], False, [0.467, 0.190, 0.344])}
+for name, (entries, typeset, wanted) in tried.items():
+    found = weights(entries, typeset)
+    print(f"{name:16}", found.numpy().round(3))
     assert_close(found, torch.tensor(wanted), atol=1e-3, rtol=0)
 
 # %% [markdown]
@@ -120,8 +117,6 @@ guess = ...
 entries = [0.0, 0.25, 0.5, 0.75, 1.0]
 lines = {"page, score -1": [weights([0.5, x, 1], True)[1] for x in entries],
          "ours, score -1": [weights([0.75, 0.5 + 0.5 * x, 1], False)[1] for x in entries]}
-print({name: [round(y.item(), 3) for y in line] for name, line in lines.items()})
-
 assert all(x > y for x, y in zip(lines["page, score -1"], lines["page, score -1"][1:]))
 assert all(x < y for x, y in zip(lines["ours, score -1"], lines["ours, score -1"][1:]))
 came(guess, "falls", "in all three: the score is negative")

@@ -45,9 +45,8 @@ def main(given):
     """Builds the lessons given, as 3_dafa or as tutorials/3_dafa.py. Returns the exit status."""
     names = [Path(name).stem for name in given] or LESSONS
     try:
-        for name in names:
-            if name not in LESSONS:
-                raise ValueError(f"{name}: no such lesson; there are {', '.join(LESSONS)}")
+        if strange := [name for name in names if name not in LESSONS]:
+            raise ValueError(f"{strange[0]}: no such lesson; there are {', '.join(LESSONS)}")
         for name in names:
             build(name)
     except ValueError as error:

@@ -149,15 +149,15 @@ def tensor(values, dtype=torch.float64):
     return torch.tensor(values, dtype=dtype, requires_grad=dtype.is_floating_point)
 
 
-def reading(x, guide=True, mask=Draw.full):
+def reading(x, mask, guide=True):
     choice = x.fill(reread.Choice(D, K, A, M if guide else None))
     gru = nn.GRUCell(D, K)
-    return [x.states(N), mask(x, N), x.normal(B, K), x.normal(B, M), choice, x.fill(gru), T, 3.0]
+    return [x.states(N), mask, x.normal(B, K), x.normal(B, M), choice, x.fill(gru), T, 3.0]
 
 
-def readings(x, mask=Draw.full):
+def readings(x, mask):
     choices = [x.fill(reread.Choice(D, D, A, D, r > 0)) for r in range(E)]
-    return [[x.states(N) for _ in range(E)], mask(x, N), x.normal(B, D), nn.ModuleList(choices),
+    return [[x.states(N) for _ in range(E)], mask, x.normal(B, D), nn.ModuleList(choices),
             x.linear(D, A, bias=False), x.linear(A, 1, bias=False), x.linear(D, 1, bias=False),
             x.fill(nn.GRUCell(D, D)), T, 3.0]
 
@@ -175,6 +175,11 @@ def coverages(x):
     return [left.requires_grad_(), read.requires_grad_(), tensor([[1.0] * N] * B), mask]
 
 
+def masked(draw, *size):
+    """Cases with and without padding. draw: of a Draw and a mask."""
+    return {"values": lambda x: draw(x, x.full(*size)), "padding": lambda x: draw(x, x.padded(*size))}
+
+
 CASES = {
     "bert_min.attention_weights": {
         "example": lambda x: [tensor([[0.0, 0.0, 5.0], [1.0, 2.0, 3.0]]),
@@ -184,24 +189,20 @@ CASES = {
         "large scores": lambda x: [x.normal(B, H, L, L, scale=1e5) - 1e5, x.padded()],
         "a mask for each query": lambda x: [x.normal(B, L, N), x.integer(2, B, L, N).bool()]},
     "bert_min.SelfAttention.attend": {
-        "values": lambda x: x.attend(x.full()), "padding": lambda x: x.attend(x.padded()),
-        "trace": lambda x: x.attend(x.padded(), {})},
+        **masked(Draw.attend), "trace": lambda x: x.attend(x.padded(), {})},
     "bert_min.split_heads": {
         "example": lambda x: [tensor([[[1, 2, 3, 4], [5, 6, 7, 8]]], torch.int64), 2],
         "values": lambda x: [x.states(), H]},
     "bert_min.merge_heads": {
         "example": lambda x: [tensor([[[[1, 2], [5, 6]], [[3, 4], [7, 8]]]], torch.int64)],
         "values": lambda x: [x.normal(B, H, L, K)]},
-    "bert_min.Layer.forward": {
-        "values": lambda x: [x.layer(), x.states(), x.full()],
-        "padding": lambda x: [x.layer(), x.states(), x.padded()]},
+    "bert_min.Layer.forward": masked(lambda x, mask: [x.layer(), x.states(), mask]),
     "bert_min.Embeddings.forward": {
         "values": lambda x: x.embeddings(),
         "RoBERTa": lambda x: x.embeddings(segments=1, position_offset=2)},
-    "semmatch.guided_attention": {
-        name: lambda x, mask=mask: [*x.signals(), mask(x), x.linear(D, A, bias=False),
-                                    x.linear(D, A), x.linear(A, 1, bias=False)]
-        for name, mask in (("values", Draw.full), ("padding", Draw.padded))},
+    "semmatch.guided_attention": masked(lambda x, mask: [
+        *x.signals(), mask, x.linear(D, A, bias=False), x.linear(D, A),
+        x.linear(A, 1, bias=False)]),
     "semmatch.gated_fusion": {
         "values": lambda x: [*x.signals(), x.linear(D, D), x.linear(D, D),
                              x.linear(2 * D, 1, bias=False)],
@@ -212,16 +213,14 @@ CASES = {
         "without W_v": lambda x: [*x.signals(), None, x.linear(D, D), x.linear(2 * D, 1)],
         "without W_f": lambda x: [*x.signals(), x.linear(D, D), x.linear(D, D)]},
     "semmatch.calibrated_attention": {
-        "values": lambda x: [*x.heads(), x.normal(B, L, L), x.full()],
-        "padding": lambda x: [*x.heads(), x.normal(B, L, L), x.padded()],
+        **masked(lambda x, mask: [*x.heads(), x.normal(B, L, L), mask]),
         "trace": lambda x: [*x.heads(), x.normal(B, L, L), x.padded(), 0.0, False, {}]},
     "semmatch.difference_scores": {
         "example": lambda x: [tensor([[[[1.0, 2.0], [0.0, 0.0]]]]),
                               tensor([[[[3.0, 1.0], [1.0, 2.0]]]])],
         "values": lambda x: [*x.heads()[:2]]},
     "semmatch.difference_attention": {
-        "values": lambda x: [*x.heads(), x.full()],
-        "padding": lambda x: [*x.heads(), x.padded()],
+        **masked(lambda x, mask: [*x.heads(), mask]),
         "large scores": lambda x: [*x.heads(scale=1e5), x.padded()],
         "trace": lambda x: [*x.heads(), x.padded(), 0.0, frozenset(), {}]},
     "priors.tree_similarity": {"example": apple, "values": lambda x: x.parses()},
@@ -262,23 +261,18 @@ CASES = {
     "train.l2_ratio": {
         "middle": lambda x: [50_000], "values": lambda x: [int(x.integer(40)), 100, 4.0],
         "far": lambda x: [10 ** 9, 100, 4.0]},
-    "reread.attentive_pooling": {
-        name: lambda x, mask=mask: [x.states(N), mask(x, N), x.linear(D, A),
-                                    x.linear(A, 1, bias=False)]
-        for name, mask in (("values", Draw.full), ("padding", Draw.padded))},
+    "reread.attentive_pooling": masked(
+        lambda x, mask: [x.states(N), mask, x.linear(D, A), x.linear(A, 1, bias=False)], N),
     "reread.choose": {
         name: lambda x, mask=mask, beta=beta: [x.states(N), x.normal(B, N, A), mask(x, N),
                                                x.normal(B, A), x.linear(A, 1, bias=False), beta]
         for name, mask, beta in (("values", Draw.full, 3.0), ("padding", Draw.padded, 3.0),
                                  ("large β", Draw.padded, 200.0))},
     "reread.highway": {"values": lambda x: [x.states(N), x.linear(D, D), x.linear(D, D)]},
-    "reread.stacked_gru": {
-        name: lambda x, mask=mask: [x.states(N), mask(x, N), nn.ModuleList(
-           x.fill(nn.GRU(D + l * K, K, batch_first=True)) for l in range(3))]
-        for name, mask in (("values", Draw.full), ("padding", Draw.padded))},
+    "reread.stacked_gru": masked(lambda x, mask: [x.states(N), mask, nn.ModuleList(
+        x.fill(nn.GRU(D + l * K, K, batch_first=True)) for l in range(3))], N),
     "reread.reread": {
-        "values": lambda x: reading(x), "padding": lambda x: reading(x, mask=Draw.padded),
-        "without guide": lambda x: reading(x, guide=False)},
+        **masked(reading, N), "without guide": lambda x: reading(x, x.full(N), guide=False)},
     "reread.matching": {
         "example": lambda x: [tensor([[1.0, 2.0]]), tensor([[3.0, 5.0]])],
         "values": lambda x: [x.normal(B, D), x.normal(B, D)]},
@@ -296,13 +290,11 @@ CASES = {
     "reread.coverage": {
         "values": lambda x: [x.normal(B, N), x.normal(B, N), x.positive(B, N), x.full(N)],
         "all spent": coverages},
-    "reread.dynamic_sequential_attention": {
-        "values": lambda x: readings(x), "padding": lambda x: readings(x, Draw.padded)},
+    "reread.dynamic_sequential_attention": masked(readings, N),
 }
 for name in ("DabertAttention", "DafaAttention", "KnowledgeAttention"):
     CASES[f"semmatch.{name}.fuse"] = {
-        "values": lambda x, name=name: x.fusion(name, x.full()),
-        "padding": lambda x, name=name: x.fusion(name, x.padded()),
+        **masked(lambda x, mask, name=name: x.fusion(name, mask)),
         "trace": lambda x, name=name: x.fusion(name, x.padded(), {})}
 MORE = {                # what one exercise tries beside or instead
     ("semmatch.gated_fusion", "knowledge"): {

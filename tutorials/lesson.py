@@ -225,20 +225,15 @@ def figure(message, *panels):
     plt.show()
 
 
-def show_svg(text):
-    """Shows an SVG in a notebook."""
-    from IPython.display import SVG, display
-    display(SVG(text))
-
-
 def trees(parses):
     """Draws dependency trees as arcs from head to word; a script prints them in lines.
 
     parses: dict of title -> Parse."""
     if in_notebook():
-        show_svg(draw.picture("Dependency trees", [
+        from IPython.display import SVG, display
+        display(SVG(draw.picture("Dependency trees", [
             draw.tree(title, parse.words, parse.heads, parse.relations)
-            for title, parse in parses.items()]))
+            for title, parse in parses.items()])))
         return
     for title, parse in parses.items():
         names = "ROOT", *parse.words

@@ -26,8 +26,6 @@ from exercises import BLANK, EXERCISES, PAGE, TITLE, find, library
 LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone"}
 KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it
 NEIGHBOURS = "comparators"           # its attentions are those of the exercises, in other words
-HELPERS = {"attention_weights": "turns complete scores and a mask into weights",
-           "record": "puts tensors into a trace"}
 SHAPE = re.compile(r"^\s*(return\b|\w+(?= = )).*?# (\([^()]*\))$")
 
 
@@ -124,15 +122,6 @@ def example(task):
     return f"By hand: `{task.path[-1]}({written(arguments)})` is `{written(result)}`.\n"
 
 
-def helpers(exercise):
-    """What stands in bert_min.py for this exercise's functions to use, in words."""
-    names = used(exercise) - {task.path[-1] for task in exercise.tasks}
-    found = [f"`{name}` {what}" for name, what in HELPERS.items() if name in names]
-    if not found:
-        return ""
-    return f"There for you, in `bert_min.py`: {', '.join(found)}; read the docstrings first.\n"
-
-
 def page(name, exercise, texts, level):
     """The text of EXERCISE.md. texts: module -> the student's version."""
     files = " and ".join(f"`{module}.py`" for module in texts)
@@ -148,7 +137,8 @@ does not count: speed, memory, dropout, and the arguments `printed`, `typeset` a
 a finished library has; leave them aside. Loops are fine. Each case named below counts and, where
 PyTorch computes a function, its gradients, with 1 to 4 points each. An axis letter, as in (B, L,
 d), is explained at the top of its module, behind `# Axes:`.
-""", helpers(exercise), f"""\
+What is not blank is there for you to call; read its docstring first.
+
 Check, as often as you like, in this folder, which needs nothing else of the project:
 
     pip install -r requirements.txt
@@ -225,9 +215,8 @@ def main(argv=None):
     parser.add_argument("--level", choices=LEVELS, default="steps",
                         help="; ".join(f"{level}: {what}" for level, what in LEVELS.items()))
     parser.add_argument("--force", action="store_true", help="overwrite what is in the folder")
-    parser.add_argument("--list", action="store_true", help="list exercises, as without arguments")
     options = parser.parse_args(argv)
-    if options.list or options.name is None:
+    if options.name is None:
         for name, exercise in EXERCISES.items():
             print(f"{name:10}{len(exercise.tasks):3} functions   {exercise.title}")
         return 0

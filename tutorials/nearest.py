@@ -242,13 +242,6 @@ def of_statement(node, code):
                         [(part, f"{text} + {name}")]
 
 
-def left_out(code):
-    """[(description, source)]: something in one expression left out."""
-    found = [(what, [(node, new)]) for node in ast.walk(ast.Module(code.function.body, []))
-             for _, what, new in of_expression(node, code) if "left out" in what]
-    return [(what, new) for what, changes in found if (new := code.replaced(changes))]
-
-
 def simple_edits(source, most=300):
     """[(description, source with the edit)] of a function's source, at most so many."""
     code = Code(source)
@@ -271,8 +264,4 @@ def simple_edits(source, most=300):
         new = code.replaced(changes)
         if new is not None and new != code.source:
             edits.setdefault(new, what)
-    for new, what in [*edits.items()] if len(edits) < most else ():
-        if "left out" in what:
-            for second, both in left_out(Code(new)):
-                edits.setdefault(both, f"{what}, and with {second}")
     return [(what, new) for new, what in edits.items()][:most]

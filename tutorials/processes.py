@@ -23,7 +23,7 @@ import trial
 
 START, SECONDS = 120, 20        # for Python and PyTorch to start; for a function, all its cases
 REPLY = 64 << 20                # bytes of what a function's cases return
-QUESTIONS, QUESTION = 2000, 1 << 14     # what a function's cases may ask for; bytes of one
+QUESTION = 1 << 14              # bytes with which trial.ask may ask
 STOPS = 3                       # as often a hand-in may stop its process
 
 
@@ -72,8 +72,8 @@ def received(entry, numbers):
 
 @contextlib.contextmanager
 def student_process(files, cases, names, wrap=()):
-    """A function that returns the next message of a process with these files, which tries functions
-    of these names, and first replies with what it is given. The process is killed in the end, with
+    """A function of a deadline that returns the next message of a process with these files, which
+    tries functions of these names, and first replies with what it is given. The process is killed in the end, with
     all that it started."""
     ours = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
@@ -101,12 +101,12 @@ def student_process(files, cases, names, wrap=()):
                 said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
                 raise RuntimeError(f"the process for students' code does not start: {said[-1:]}")
 
-            def message(*reply):
+            def message(deadline, *reply):
                 numbers = bytearray()
                 data = reply and trial.packed(trial.put_all(reply, numbers), numbers)
                 if reply and process.stdin.write(data) != len(data):        # it does not wait
                     raise Refused("it asks and does not listen, or for too much")
-                return receive_message(pipe, nonce, time.monotonic() + SECONDS)
+                return receive_message(pipe, nonce, deadline)
 
             yield message
         finally:
@@ -120,14 +120,13 @@ def student_process(files, cases, names, wrap=()):
 
 def next_answer(message, asked):
     """A process's answer, once all that it asks for is told. Raises Refused."""
-    got, numbers = message()
-    for _ in range(QUESTIONS):
-        if "ask" not in got:
-            return got, numbers
+    deadline = time.monotonic() + SECONDS
+    got, numbers = message(deadline)
+    while "ask" in got:
         if len(numbers) > QUESTION:
             raise Refused("it asks with more numbers than it was given")
-        got, numbers = message(*asked(*trial.get_all(got["ask"], numbers)))
-    raise Refused("it asks too often")
+        got, numbers = message(deadline, *asked(*trial.get_all(got["ask"], numbers)))
+    return got, numbers
 
 
 def answers_of(files, cases, names, wrap=(), asked=None):
