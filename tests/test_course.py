@@ -1,4 +1,5 @@
 """tutorials/course/: what each wrong hand-in loses, and that the answers win."""
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -75,7 +76,8 @@ class Dafa({}):
     (("f * self", "(f - f.mean(0)) * self"), (0, 2, 1, 0, 5), "numbers are wrong"),
     (("self.W_v(fused)", "fused"), (0, 0, 0, 1, 5), "W_v.weight, W_v.bias"),
     (("if n == 0 or m == 0:", "if False:"), (1, 0, 0, 0, 0), "no words: capstone.py, line"),
-    ((END, f"return ({END[7:]}).detach()"), (0, 0, 0, 1, 0), "not W_D.weight")])
+    ((END, f"return ({END[7:]}).detach()"), (0, 0, 0, 1, 0), "not W_D.weight"),
+    ((END, f"self.named_parameters = tuple\n        {END}"), (0, 0, 0, 1, 0), "not W_D.weight")])
 def test_what_a_capstone_earns(edits, lost, said, here):
     rows = open_tasks.grade_capstone(after(CAPSTONE, *edits).encode(), 3)
     assert tuple(of - won for _, won, of, _ in rows) == lost, rows
@@ -198,17 +200,12 @@ COUNTED = """    seen = globals().setdefault("seen", [])
 
 @pytest.mark.parametrize("claim", [
     "    import sys\n    return 'repair' in sys._getframe(1).f_locals.get('name', '')", COUNTED,
-    "    import trial\n    return trial.ask(99, q, k)"])
+    "    import trial\n    return trial.ask(99, q, k)",
+    "    return function(q.repeat(1, 1, 99, 1), k).any()"])
 def test_a_claim_cannot_tell_what_it_is_tried_on(claim, here):
-    """It earns nothing by a function's name or place."""
+    """It earns nothing by a function's name or place, and cannot ask for more than it got."""
     [(_, won, of, found)] = open_tasks.grade_misprint(after(MISPRINT, LINES, claim).encode(), 1)
-    assert (won, of) == (0, 10) and "claim is " in str(found), found
-
-
-def test_a_claim_asks_with_no_more_than_it_got():
-    text = after(MISPRINT, LINES, "    function(q.repeat(1, 1, 200, 1), k)")
-    [(_, won, of, found)] = open_tasks.grade_misprint(text.encode(), 1)
-    assert (won, of) == (0, 10) and "more numbers than it was given" in str(found), found
+    assert (won, of) == (0, 10) and re.search("claim is |arguments of the shapes", str(found))
 
 
 @pytest.mark.parametrize("text", [MISPRINT.replace("DABERT 4", "DABERT 6"), "EQUATION = 1 / 0",

@@ -212,8 +212,8 @@ figure("Got sick, was taken ill: the pair means the same, and most cells are emp
 assert (matrices[3] == 0).mean() > 0.8
 
 # %% [markdown]
-# The second halves, "couldn't have lunch" and "unable to meet", share next to nothing, and more than four of five
-# cells are zero. So the paper wants a gate that can shut the trees out.
+# The second halves, "couldn't have lunch" and "unable to meet", share next to nothing, more than four of five cells
+# are zero, and the largest cell is that of the two commas. So the paper wants a gate that can shut the trees out.
 #
 # ## From words to tokens: `spread_prior`
 #

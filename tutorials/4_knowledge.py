@@ -353,7 +353,6 @@ for place in K.flatten().topk(4).indices.tolist():
     print(f"    large: {rows[place // len(columns)]}, {columns[place % len(columns)]}: {K.flatten()[place]:.2f}")
 print(f"gate g: {g.min():.2f} to {g.max():.2f}, gate f: {f.min():.2f} to {f.max():.2f}")
 
-assert_close((K.mean().item(), K_unknown.mean().item()), (1.0, 1.0), atol=1e-3, rtol=0)
 assert K[pair] > K_unknown[pair]                                    # the relation is heard
 
 figure("Equal words come first",

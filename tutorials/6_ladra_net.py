@@ -225,9 +225,8 @@ assert typeset == ["couple"] * 5                                    # read for e
 assert_close(typeset_left[:, 0], torch.tensor([1.5 ** t for t in range(6)]))       # c (1 + ½)
 assert ours == ["couple", "couple", "walk", "walk", "street"]
 
-steps = list(range(6))
 came(guess, "grows", f"to {typeset_left[-1, 0]:.2f} after five readings")
-slide("As typeset, what is left grows with reading; ours is spent", "readings", steps,
+slide("As typeset, what is left grows with reading; ours is spent", "readings", range(6),
       {f"{word}, {name}": row for name, rows in (("as typeset", typeset_left), ("ours", ours_left))
        for word, row in zip(words, rows.T)})
 
@@ -295,7 +294,6 @@ for deciding in ("only", "even"):
     print(f"    {len(places)} different tokens; of the words that decide: {', '.join(sorted(among)) or 'none'}")
 
 assert_close(reading.sum(-1), torch.ones_like(reading[..., 0]))                  # a choice's weights
-assert_close(seen.trace["mixture"][0].sum(-1), torch.ones(len(reading)))         # of the readers
 assert (left <= 1).all()                                                         # nobody gains by being read
 
 steps = [f"step {t + 1}" for t in range(len(reading))]

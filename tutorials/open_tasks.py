@@ -79,11 +79,11 @@ def draw_cases(seed):
 
 
 def expected_of(layer, cases):
-    """case -> what a layer of ours returns; "none": its weights without a gradient."""
+    """case -> what a layer of ours returns; "gradients": name -> that of each weight it needs."""
     found = {case: layer.attend(*x[:5], layer.spread(*x[5:]), None) for case, x in cases.items()}
     found["values"].square().sum().backward()
-    found["none"] = {name for name, p in layer.named_parameters()
-                     if p.grad is None or not p.grad.any()}
+    found["gradients"] = {name: p.grad for name, p in layer.named_parameters()
+                          if p.grad is not None and not near(p.grad, 0 * p.grad)}
     return found
 
 
@@ -121,8 +121,10 @@ def grade_capstone(text, seed, wrap=()):
     values, real = got["values"], MASK[..., None].expand(B, L, d)
     padding = "padding" in got and near(values[real], got["padding"][real])
     pairs = "first pair" in got and near(values[:1], got["first pair"])
-    idle = str(told["values"].parts["the result[1]"]).split(", ")
-    idle = [name for name in idle if name and name not in right["none"]]
+    grads = {name: told["values"].parts.get(f"the result[1][{name!r}]", torch.zeros(()))
+             for name in right["gradients"]}
+    idle = [name for name, wanted in right["gradients"].items()
+            if not (near(grads[name], wanted) if whole else grads[name].any())]
     rows = [("it runs", int(not wrong), 1, wrong[:1]),
             ("what stands at padding changes nothing", 2 * padding, 2, []),
             ("pairs of a batch do not see each other", int(pairs), 1, []),
@@ -199,12 +201,15 @@ def grade_misprint(text, seed, wrap=()):
     functions = misprint.functions(seed)
     order = random.SystemRandom().sample([*functions], len(functions))
     drawn = {f"draw {i + 1}": draw_arguments(equation, 100 * seed + i) for i in range(5)}
+    shapes = [x.shape for x in drawn["draw 1"]]
     for case, given in drawn.items():
         turned = [turn(x, given[0].shape[-2]) for x in given]
         cases[case] = [len(order), given, turned, misprint.tries(*given)]
 
     def asked(number, *given):
         try:
+            if [x.shape for x in given] != shapes:
+                raise ValueError("needs arguments of the shapes that the claim got")
             return [functions[order[number]](*given)]
         except Exception as problem:
             return [f"{type(problem).__name__}: {problem}"]

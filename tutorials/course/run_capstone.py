@@ -4,11 +4,10 @@ from bert_min import BertConfig
 from capstone import Dafa
 
 FREE = {"w_d.bias", "w_sstar.bias"}   # they add one number to all scores of a row: nothing changes
-GIVEN = "query", "key", "value"       # weights of SelfAttention, which `attend` does not use
 
 
 def layer(weights, width, hidden, q, k, v, mask, prior, words, segments):
-    """What `attend` returns, and the names of weights that get no gradient."""
+    """What `attend` returns, and name -> gradient of the weights that get one."""
     config = BertConfig(29, hidden.shape[-1], 1, q.shape[1], 11, 13, attention_dropout=0.0)
     made = Dafa(config, attention_size=width).double().eval()
     own = {name: value for name, value in made.state_dict().items() if name in FREE}
@@ -18,6 +17,5 @@ def layer(weights, width, hidden, q, k, v, mask, prior, words, segments):
         raise TypeError("attend returned no float64 tensor (B, L, d)")
     if out.requires_grad:
         out.square().sum().backward()
-    none = [name for name, p in made.named_parameters() if name not in FREE
-            and name.partition(".")[0] not in GIVEN and (p.grad is None or not p.grad.any())]
-    return out.detach(), ", ".join(none)
+    found = {name: p.grad for name, p in made.named_parameters() if p.grad is not None}
+    return out.detach(), found
