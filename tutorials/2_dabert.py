@@ -339,8 +339,7 @@ for name, title in (("attention", "By affinity: what each token reads"),
 # Compare the two lines of "12": is one token read more than the others by affinity, and by difference? And the
 # filtration gate f says how much of the fused signal is let in at all: with seed 0 less than 0.05. The line behind the
 # training agrees: without the method not one answer to dev changes. What a seed gains here it does not gain by what
-# difference attention finds in a pair. The paper's own picture, its Figure 3, is of a pre-trained model. A small one,
-# from random weights, need not behave like that.
+# difference attention finds in a pair. (The paper's own picture, its Figure 3, is of a pre-trained model.)
 #
 # ## Summary
 #
