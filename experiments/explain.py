@@ -142,11 +142,11 @@ def with_equations(figure, functions, method=""):
         first, *rest = inspect.getdoc(function).split("\n\n")
         cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
         numbers += [f"{paper} {number}" for paper, number in cited if f"{paper} Eq" in method]
-        whole = "; ".join(map(" ".join, cited))
-        lines = first.partition(f"{' '.join(cited[-1])}: ")[2].splitlines()
-        if rest[0].startswith("  "):
+        whole, below = "; ".join(map(" ".join, cited)), "\n\n".join(rest)
+        lines = re.split(r"\(\d+\): ", first)[1:]
+        if below.startswith("  "):
             lines = textwrap.dedent(rest[0]).splitlines()
-        departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", "\n\n".join(rest), re.M | re.S)
+        departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", below, re.M | re.S)
         sources.append(draw.formula(whole, lines, departs[1] if departs else ""))
     return figure._replace(number=", ".join(numbers), sources=tuple(sources))
 
@@ -201,8 +201,7 @@ def word_figures(reader, pair):
     if kind == "relations":
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
         note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
-                f"The model learns that a relation holds, not which, Eq. (2), and adds γ to "
-                f"products of vectors that are often larger.")
+                "The model learns that a relation holds, not which.")
         figures.append(draw.relations("Relations of words", *words, names, note))
     elif kind == "dependency":
         note = f"How much the trees agree at {ACROSS}."
@@ -347,7 +346,10 @@ def explain_pair(run, a, b, top="", beside=None):
     if beside:
         names, other = beside
         said, _, others = seen_by(other, pair)
-        rows.append((names[1], said))
+        if other.task.labels == labels:
+            rows.append((names[1], said))
+        else:
+            more.append(f"{names[1]} says {', '.join(as_said(said))}.")
         sections = side_by_side(sections, others, names)
     names = [name for name, _ in rows]
     if labels:
@@ -379,7 +381,7 @@ def server(run, port, beside=None):
         def do_GET(self):
             """/?a=TEXT&b=TEXT; nothing else is there."""
             host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-            place, given = urlsplit(self.path), None
+            place = urlsplit(self.path)
             if place.path != "/" or host not in ("127.0.0.1", "localhost"):
                 self.answer(404, "only / is served, to this machine")
                 return

@@ -200,33 +200,21 @@ def test_attention_moved_by_the_trees(trained):
     over those of b; both trees at the sides.
     """
     run = train.open_run(trained(*of("dafa"), *ONCE))
-    a, b = "the seattle dog", "bad flight"
+    a, b = "the seattle dog", "seattle dog"
     trace = run.explain(a, b)[1]
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
     columns, rows, cells = tables(root := explained(a, b))[MOVED]
     assert (rows, columns) == (a.split(), b.split())
     _, segment, word = run.examples([(a, b)]).tokens(0)
     assert len(word) > 3 + 5                               # some word has several pieces
+    expected = np.zeros((3, 2))
     for i, j in np.ndindex(3, 2):
         of_a, of_b = (segment == 0) & (word == i), (segment == 1) & (word == j)
-        expected = 100 * moved[of_a][:, of_b].sum(1).mean()
-        assert abs(float(cells[i][j]) - expected) < 6e-4
+        expected[i, j] = 100 * moved[of_a][:, of_b].sum(1).mean()
+    assert np.ptp(expected) > 1                            # it is more than rounding
+    np.testing.assert_allclose(values(cells), expected, atol=6e-4)
     figure = next(root.iter("figure"))
     assert len(figure.findall(".//g[@class='arc']")) == 5
-
-
-def test_where_calibration_moves_attention(trained):
-    """Pieces of a by pieces of b, more and less."""
-    run = train.open_run(trained(*of("dafa"), *ONCE))
-    pair = "the good dog", "the good dog"
-    trace, (columns, rows, cells) = run.explain(*pair)[1], tables(explained(*pair))[MOVED]
-    pieces = run.reader.tokenizer.pieces(run.examples([pair]).tokens(0)[0])
-    n, m = len(rows), len(columns)
-    assert pieces[1:1 + n] == rows and pieces[2 + n:2 + n + m] == columns
-    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    expected = moved[1:1 + n, 2 + n:2 + n + m]
-    assert np.ptp(expected) > 0.01
-    np.testing.assert_allclose(values(cells)[0], expected, atol=6e-4)
 
 
 def asked(port, path, host="127.0.0.1"):
