@@ -474,6 +474,8 @@ def test_a_prior_is_given_what_its_class_needs():
         kinds = {"words": (["the", "dog"], ["cat"]), "facts": tuple(map(reader.facts.get, texts)),
                  "parses": tuple(map(reader.parses.get, texts))}
         assert seen.pop() == tuple(part for need in needs for part in kinds[need])
+        assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == (
+            "facts" in needs)
     for needs in ("facts", ()):
         wrong = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
         with pytest.raises(ValueError, match="Own: NEEDS takes a tuple of parses, facts, words"):

@@ -4,6 +4,7 @@ import math
 import re
 import statistics
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -92,6 +93,9 @@ def test_without_options_it_is_bert_beside_dafa(faked, capsys):
     assert [(s.model, s.task, s.bert, s.seed) for s in faked] == [
         ("bert", "toy", "scratch", 0), ("dafa", "toy", "scratch", 0), *(
             (model, "toy", "scratch", seed) for model in ("bert", "knowledge") for seed in (5, 6))]
+    assert "difference from bert, 2 seeds" in capsys.readouterr().out
+    assert command("--vary", "model", "bert", "--out", "runs/compare-model") == 2
+    assert command("--resume", "runs/compare-model", "--lr", "1") == 2 and len(faked) == 6
     assert command("--vary", "without", "none", "tree,gates", "--out", "parts") == 0
     assert [s.without for s in faked[6:]] == ["none", "tree,gates"]
 
@@ -127,6 +131,8 @@ def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
         taken = [model for model in models if getattr(found[model], name) == shared[name]]
         assert taken == takers, name
     assert all(s.lr == 2e-3 for s in found.values()) and found["drrnet"].bert == "none"
+    for model, s in compare.plan([["model", *models]], {}):
+        assert s == train.Settings(**model).complete()
 
 
 def test_a_value_may_have_options_of_its_own(faked, capsys):
@@ -233,3 +239,38 @@ def test_tables():
                     ["difference from bert, 2 seeds, 95 % interval"],
                     ["model", "1 (dev accuracy)", "all (dev accuracy)"],
                     ["dafa", "+25.0 (+25.0 to +25.0)", "+37.5 (-121.3 to +196.3)"]]  # ± t · 12.5
+
+
+def test_what_hangs_on_a_method_has_a_column():
+    """The last change, which takes most out, of the split that chose the epoch; bert has none."""
+    first, other = results_of(0.5, 0.75), results_of(0.5, 0.5)
+    for found, share in zip(other, (0.25, 0.75)):
+        changes = {"no prior": {"answers": 0.0}, "no method": {"answers": share}}
+        found["influence"] = {"changes": changes}
+    rows = [report.summarize({"model": "bert"}, first, first),
+            report.summarize({"model": "dafa"}, other, first)]
+    assert rows[0]["influence"] == {} and rows[1]["influence"]["no prior"]["values"] == [0.0, 0.0]
+    text = report.format_tables({"vary": [["model", "bert", "dafa"]], "runs": rows}).splitlines()
+    assert [re.split(r"  +", line) for line in text[:3]] == [
+        ["model, dev", "accuracy", "answers it changes, %"], ["bert", "62.5 (17.7)", ""],
+        ["dafa", "50.0 (0.0)", "50.0 (35.4)"]]
+
+
+def test_the_picture_of_real_results():
+    """A dot for each difference where the scale says, a bar for its interval."""
+    assert command("--picture", "x.svg", RESULTS / "rte.json") == 0
+    parts = [(x.get("class") or "", x) for x in ElementTree.parse("x.svg").getroot()]
+    rows = json.loads((RESULTS / "rte.json").read_text())["runs"][1:]
+    zero = next(float(x.get("x1")) for kind, x in parts if kind == "zero")
+    scale = next((float(x.get("x")) - zero) / float(x.text) for kind, x in parts
+                 if kind == "soft" and x.text != "0")
+    dots = [x for _, x in parts if x.tag.endswith("circle")]
+    bars = [x for kind, x in parts if kind == "mark" and x.tag.endswith("line")]
+    for row, dot, bar in zip(rows, dots, bars, strict=True):
+        change = row["difference"]["dev"]["accuracy"]
+        places = float(bar.get("x1")), float(dot.get("cx")), float(bar.get("x2"))
+        expected = [zero + 100 * change[end] * scale for end in ("low", "mean", "high")]
+        assert places == pytest.approx(expected, abs=1)
+        assert ("open" in dot.get("class")) == (change["low"] <= 0 <= change["high"])
+        assert {row["values"]["model"], report.percent(change, "+")} <= {x.text for _, x in parts}
+    assert any(f"{len(rows)} such bars {len(rows) / 20:.1f} " in (x.text or "") for _, x in parts)
