@@ -62,7 +62,8 @@ def test_memory_is_the_peak_of_what_was_allocated():
 
 
 @pytest.mark.parametrize("args, words", [
-    ("--models drrnet", "drrnet"), ("--lengths 4", "5 to 512"), ("--sections stpes", "stpes")])
+    ("--models drrnet", "drrnet"), ("--lengths 6,x", "6,x"), ("--lengths 4", "5 to 512"),
+    ("--sections stpes", "stpes")])
 def test_a_mistake_gives_one_line(args, words, capsys):
     assert command(args) == 2
     line = capsys.readouterr().err

@@ -93,6 +93,7 @@ def test_download(server, tmp_path, monkeypatch):
     body, path = random.Random(1).randbytes(2_500_000), tmp_path / "deep" / "file.bin"
     served |= {"whole": (body, {"Content-Length": len(body)}), "open": (body, {}),
                "cut": (body[:1000], {"Content-Length": 2000}),
+               "odd": (body, {"Content-Length": "many"}),
                "chunked": (b"5\r\nab", {"Transfer-Encoding": "chunked"}),
                "file": (b"", {"Location": f"file://{__file__}"})}
     for name in ("whole", "open"):
@@ -102,8 +103,8 @@ def test_download(server, tmp_path, monkeypatch):
     for name, size, digest, words in (
             ("cut", None, None, ["2000", "1000"]), ("none", None, None, ["404"]),
             ("whole", 17, None, ["17", "2500000"]), ("whole", None, "0" * 64, ["sha256"]),
-            ("open", 99, None, ["99"]), ("chunked", None, None, ["IncompleteRead"]),
-            ("file", None, None, ["Redirection"])):
+            ("odd", None, None, ["many"]), ("open", 99, None, ["99"]),
+            ("chunked", None, None, ["IncompleteRead"]), ("file", None, None, ["Redirection"])):
         fails(lambda: download(url + name, path, size, digest, progress=False),
               f"cannot download {url}{name}", f"put the file at {path} by hand", *words)
     monkeypatch.setattr(files, "LARGEST", 1 << 20)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
-from small_runs import (OWN, ROOT, assert_same_run, at_call, beginning, command,
+from small_runs import (OWN, ROOT, ChainParser, assert_same_run, at_call, beginning, command,
                         loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs
 from support.own import read_pairs
@@ -85,6 +85,17 @@ def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch):
     found.logits([("the dog", "new york")], traces)
     _, trace = found.explain("the dog", "new york")
     np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
+
+
+@pytest.mark.parametrize("fingerprint, times", [("chain", 0), ("another", 1)])
+def test_a_run_says_once_that_the_parser_is_another(fingerprint, times, trained, monkeypatch,
+                                                    capsys):
+    trained(*of("dafa"))
+    monkeypatch.setattr(ChainParser, "fingerprint", fingerprint)
+    found = train.open_run("run")
+    for texts in (("the dog", "the cat"), ("good", "bad")):
+        found.predict([texts])
+    assert capsys.readouterr().out.count("trained with another parser") == times
 
 
 @each_kind

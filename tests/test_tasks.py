@@ -123,6 +123,7 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
 
 @pytest.mark.parametrize("task, name, text, message", [
     ("mrpc", "mrpc_dev_ids.tsv", "21\t22\n1\t2\n", ": 1 of its 2 id pairs"),
+    ("mrpc", "mrpc_dev_ids.tsv", "", ": expected id pairs"),
     ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", ":2: unknown label 'yes'"),
     ("stsb", "stsb-en-dev.csv", "A\tB\t3.2\n", ":1: expected .*3 fields"),
     ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "DEV"), ":2, SemEval_set"),
@@ -162,6 +163,14 @@ def test_sick_in_three_files(monkeypatch, tmp_path):
                       for split in ("train", "dev", "test")}
     publish(tmp_path, "sick")
     assert load_task("sick", tmp_path)[1] == PUBLISHED["sick"][2][1]
+
+
+def test_another_number_of_pairs_is_said(tmp_path, capsys):
+    """One line, and the pairs are there."""
+    publish(tmp_path, "rte")
+    assert load_task("rte", tmp_path)[1] == PUBLISHED["rte"][2][1]
+    line, = capsys.readouterr().out.splitlines()
+    assert f"{tmp_path / 'rte'}: pairs: 2 of train (2490 were published), 2 of dev (277" in line
 
 
 # ---- downloads
@@ -218,6 +227,11 @@ def test_unzipped_tables_are_found_below_the_folder(tmp_path):
     write_file(tmp_path / "rte" / "old", "dev.tsv", "x")
     with pytest.raises(ValueError, match=r"X/y/dev.tsv and .*old/dev.tsv: .* one dev.tsv in"):
         load_task("rte", tmp_path)
+
+
+def test_twitter_is_had_on_request(tmp_path):
+    with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/twitterurl lacks {TWITTER}.*request"):
+        load_task("twitterurl", tmp_path)
 
 
 # ---- the real files

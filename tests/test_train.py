@@ -91,6 +91,7 @@ WRONG = [
     ("--out train.tsv", "--out train.tsv exists"), ("--epochs 0", "--epochs 0 above 0"),
     ("--lr 0", "--lr 0.0 above 0"), ("--workers -1", "--workers -1 0 or more"),
     ("--model random:Random", "--model Random"),
+    ("--parser mine.py", "--parser mine.py:parse"),
     ("--parser mine.py:f --parses x", "--parser --parses")]
 
 
