@@ -116,8 +116,12 @@ def brief(value):
 
 # ---- Parts of figures ---------------------------------------------------------------------------
 
-def box(inner, label):
-    """Something wide that scrolls by itself, by keyboard too."""
+def box(inner, label, wide=None):
+    """What scrolls by itself, by keyboard too. wide: a drawing's pixels; where there is less room,
+    it is shown smaller.
+    """
+    if wide:
+        inner = f'<div class="map" style="--wide:{wide:.0f}">{inner}</div>'
     return (f'<div class="box" role="region" tabindex="0" aria-label="{clean(label)}">{inner}'
             "</div>")
 
@@ -148,11 +152,6 @@ def shares(caption, rows, columns, values):
     cells = [[f"{100 * value:.1f} %" for value in row] for row in values]
     return re.sub(r"<td>(([\d.]+) %)", r'<td style="--share:\2%">\1',
                   table(caption, rows, columns, cells, ""))
-
-
-def fitted(wide, inner):
-    """What is so many pixels wide; where there is less room, it is shown smaller."""
-    return f'<div class="map" style="--wide:{wide:.0f}">{inner}</div>'
 
 
 def svg(wide, high, inner, more='aria-hidden="true"'):
@@ -296,8 +295,7 @@ def heat(title, rows, columns, values, note="", top=None, trees=None, unit=""):
         parts.append(svg(wide, high, cells, 'class="head" aria-hidden="true"'))
     texts = [[brief(x) for x in row] for row in mean.tolist()]
     parts.append(table(title, rows, columns, texts, over=grid))
-    return Figure(title, note, box(fitted(wide, "".join(parts)), title), (wide, high, inner),
-                  len(heads))
+    return Figure(title, note, box("".join(parts), title, wide), (wide, high, inner), len(heads))
 
 
 def surroundings(rows, columns, trees):
@@ -415,8 +413,8 @@ def tree(title, words, heads, names, note=""):
     columns = ["word", "relation", "to its head", "head's number"]
     said = table(title, range(1, len(words) + 1), columns, cells, "number")
     drawing = wide + 4, base + 26, drawn
-    return Figure(title, note, f"{box(fitted(drawing[0], svg(*drawing)), title)}<details><summary>"
-                  f"As a table</summary>{box(said, f'{title}, as a table')}</details>", drawing)
+    said = f"<details><summary>As a table</summary>{box(said, f'{title}, as a table')}</details>"
+    return Figure(title, note, box(svg(*drawing), title, drawing[0]) + said, drawing)
 
 
 def relations(title, rows, columns, names, note=""):

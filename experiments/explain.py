@@ -161,24 +161,17 @@ def find_teller(run):
 
 
 def read_trace(run, pair, trace):
-    """Lists of Parts of a pair's trace; those of a list stand side by side.
-
-    Of what TRACE does not tell of, maps of pieces are shown and the rest is left out.
+    """Lists of Parts of a pair's trace, of which TRACE tells; those of a list stand side by side.
     """
     teller, reader = find_teller(run)[0], run.reader
-    shown, labels = dict(teller.TRACE), {"sentence": ["sentence a", "sentence b"]}
-    labels |= getattr(teller, "axis_names", {}) | {"class": run.task.labels or ["score"]}
+    labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
+    labels |= getattr(teller, "axis_names", {})
     if reader.needs_parses or reader.needs_facts:
         labels["words"] = [reader.words(text) or ["(no word)"] for text in (pair.a, pair.b)]
     if reader.method.READS == "pieces":
-        pieces = reader.tokenizer.pieces(reader.examples([pair]).tokens(0)[0])
-        labels["piece"], size = pieces, len(pieces)
-        for name, x in trace.items():
-            square = x.ndim in (3, 4) and x.shape[:1] + x.shape[-2:] == (1, size, size)
-            if square and name not in shown:
-                shown[name] = Shown(name, "pair piece piece")
-    told = [(shown[name].axes, parts_of(shown[name], trace[name], labels))
-            for name in shown if name in trace]
+        labels["piece"] = reader.tokenizer.pieces(reader.examples([pair]).tokens(0)[0])
+    told = [(shown.axes, parts_of(shown, trace[name], labels))
+            for name, shown in teller.TRACE.items() if name in trace]
     sections = []
     for _, group in groupby(told, key=lambda pair: pair[0]):
         parts = [parts for _, parts in group]

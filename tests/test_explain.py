@@ -280,12 +280,12 @@ def test_two_runs_beside_each_other(trained, capsys):
 
 
 def test_a_method_of_ones_own(trained, workplace):
-    """A prior that is a function; a map that TRACE does not tell of is shown, other things not."""
+    """A prior that is a function; what TRACE does not tell of is left out."""
     text = (ROOT / "tutorials/mine.py").read_text("utf-8")
     Path("mine.py").write_text(text.replace("gate=g)", "gate=g, heard=prior, state=plain)"))
     trained("--model", f"{workplace / 'mine.py'}:SharedWords", *ONCE)
     root = explained("the good dog", "a dog", "--model", f"{workplace / 'mine.py'}:SharedWords")
-    own = ["Prior over words", "Attention", "Attention to shared words", "Gate", "heard"]
+    own = ["Prior over words", "Attention", "Attention to shared words", "Gate"]
     assert titles(root) == ["Attention moved by prior knowledge", *TREES, *own]
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
 
