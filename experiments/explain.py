@@ -197,7 +197,8 @@ def word_figures(reader, pair):
                 "The model learns that a relation holds, not which.")
         figures.append(draw.relations("Relations of words", *words, names, note))
     elif kind == "dependency":
-        note = f"How much the trees agree at {ACROSS}."
+        note = (f"How much the trees agree at {ACROSS}. The same word in another role and another "
+                "word in the same role can have the same number.")
         if "root" not in reader.options.get("without", ()):
             note += " Two roots share a head, ROOT, whatever their words."
         drawn = with_equations(draw.heat("Dependency prior over words", *words, prior, note),
