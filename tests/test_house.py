@@ -439,13 +439,14 @@ def percent(x):
 @pytest.mark.parametrize("name, split", [
     ("toy", "dev"), ("mrpc", "dev"), ("mrpc", "test"), ("rte", "dev"), ("stsb", "dev"),
     ("stsb", "test"),
-    ("sick", "dev"), ("sick", "test"), ("sick-drrnet", "test"), ("sick-ladranet", "test")])
+    ("sick", "dev"), ("sick", "test"), ("sick-drrnet", "test"), ("sick-ladranet", "test"),
+    ("mrpc-average", "dev"), ("mrpc-average", "test")])
 def test_tables_of_results_are_those_of_the_files(name, split):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote."""
     runs = json.loads(source(f"tests/results/{name}.json"))["runs"]
     seeds = ", ".join(map(str, runs[0]["seeds"]))
-    rows = table("docs/results.md", f"| {name} {split}, seeds {seeds} |" if name != "toy"
-                 else "| | all |")[1:]
+    header, *rows = table("docs/results.md", f"| {name} {split}, seeds {seeds} |" if name != "toy"
+                          else "| | all |")
     _, *short = table("README.md", "| | MRPC accuracy, test | RTE accuracy, dev |")
     column = {"mrpc test": 1, "rte dev": 2, "stsb test": 3, "sick test": 4}.get(f"{name} {split}")
     short = short if column else []
@@ -463,6 +464,9 @@ def test_tables_of_results_are_those_of_the_files(name, split):
         assert run["seeds"] == runs[0]["seeds"]
         assert row[1:3] == [percent(scores[metric]), values]
         assert row[4:-1] == [percent(scores[other]) for other in others]
+        if header[-1].startswith("answers that hang on the method"):
+            shares = list(run["influence"].values())
+            assert row[-1] == (percent(shares[-1]) if shares else "")
         if run is not runs[0]:
             change = run["difference"][split][metric]
             by, low, high = (100 * change[end] for end in ("mean", "low", "high"))
