@@ -493,7 +493,7 @@ def show_result(folder, result):
         print_once(f"\n# score the test split, once\npython train.py --from {folder} --test{own}")
     print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv{own}")
     print_once("# what it sees in a pair\n"
-               f'python -m experiments.explain {folder} "A b." "C d."{own}')
+               f'python -m experiments.explain {folder} "A cat ran." "A dog ran."{own}')
 
 
 def table(metrics, positive=None):
