@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from support.checkpoints import CONFIGS, WEIGHTS, check_zip, find_file, join_names, shorten
 from support.checkpoints import read_json  # write_json's other half
-from support.options import refuse
+from support.options import prefix_errors, refuse
 
 GOOGLE = "https://storage.googleapis.com/bert_models/"
 HUGGING_FACE = "https://huggingface.co/"
@@ -169,11 +169,16 @@ def find_bert(name, data_dir, progress=True):
             _download_bert(BERTS.get(name, name), folder, Path(data_dir) / "bert", progress)
     refuse(not folder.exists(), f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name "
            "at Hugging Face such as google-bert/bert-base-cased; correct the name")
+    check_model(folder)
+    return folder
+
+
+def check_model(folder):
+    """Raises ValueError unless configuration, weights and vocabulary are in the folder."""
     find_file(folder, *CONFIGS)
     find_file(folder, *WEIGHTS)
     if find_file(folder, "vocab.txt", "vocab.json").suffix == ".json":
         find_file(folder, "merges.txt")
-    return folder
 
 
 def _download_bert(source, folder, around, progress):
@@ -188,6 +193,8 @@ def _download_bert(source, folder, around, progress):
         else:
             remedy = f"correct the name, or put all its files into {folder} by hand"
             _download_published(source, new, progress, remedy)
+        with prefix_errors(f"{source}: "):
+            check_model(new)
         if not folder.exists():  # another process may have been faster
             folder.parent.mkdir(exist_ok=True)
             os.replace(new, folder)

@@ -197,6 +197,10 @@ def test_find_bert_unzips_a_whole_model_once(server, tmp_path, monkeypatch, caps
         assert folder == tmp_path / "bert" / "mini" and listing(folder) == listing(google)
         served.clear()
     assert capsys.readouterr().err.count(digest) == 1
+    monkeypatch.setitem(files.BERTS, "tiny", f"{url}tiny.zip")
+    served["tiny.zip"] = zipped({"vocab.txt": "", "bert_config.json": "{}"}), {}
+    fails(lambda: find_bert("tiny", tmp_path, False), "tiny.zip: ", "safetensors")
+    assert listing(tmp_path / "bert") == ["mini"], "of half a model no folder is left"
 
 
 def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch):
