@@ -6,7 +6,6 @@ import re
 import resource
 import signal
 import sys
-import threading
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from support.options import STOPS, prefix_errors, refuse, visible
+from support.options import prefix_errors, refuse, visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
 FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
@@ -114,42 +113,16 @@ def join_processes(device):
 
     Raises ValueError where there are more processes than GPUs.
     """
-    wait = timedelta(days=1)  # while the first one parses
-    if not (torch.cuda.is_available() and device.startswith("cuda")):
-        with meeting():
-            dist.init_process_group("gloo", timeout=wait)
-        return None
-    number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-    if number >= there:
-        raise ValueError(f"torchrun: more processes on this machine than its {there} GPUs; "
-                         f"start {there} of them")
-    torch.cuda.set_device(number)
-    with meeting():
-        dist.init_process_group("nccl", timeout=wait, device_id=torch.device("cuda", number))
-    return f"cuda:{number}"
-
-
-@contextlib.contextmanager
-def meeting():
-    """Around the wait for the other processes, where Python sees no signal: those of STOPS end it.
-    After ten seconds a line says who waits where.
-    """
-    rank, count, *place = (os.environ.get(name, "?") for name in ("RANK", "WORLD_SIZE",
-                                                                  "MASTER_ADDR", "MASTER_PORT"))
-    refuse(int(rank) >= int(count), f"RANK {rank}: expected less than WORLD_SIZE, {count}")
-    text = f"process {rank} of {count} waits for the others at {':'.join(place)}"
-    said = threading.Timer(10, print, [text], {"file": sys.stderr})
-    said.daemon = True
-    said.start()
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in STOPS
-              if signal.getsignal(number) != signal.SIG_IGN}
-    try:
-        yield
-    finally:
-        said.cancel()
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+    backend, place = "gloo", None
+    if torch.cuda.is_available() and device.startswith("cuda"):
+        number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        refuse(number >= there, f"torchrun: more processes on this machine than its {there} GPUs; "
+               f"start {there} of them")
+        backend, place = "nccl", torch.device("cuda", number)
+        torch.cuda.set_device(place)
+    dist.init_process_group(backend, timeout=timedelta(days=1), device_id=place)  # one parses
     signal.signal(signal.SIGTERM, raise_peer_ended)  # torchrun sends it to those that are left
+    return place and str(place)
 
 
 def raise_peer_ended(*signal_and_frame):

@@ -14,7 +14,6 @@ import torch
 from small_runs import (OWN, ROOT, assert_like_weights, assert_same_run, command, events, gentle,
                         loaded, losses, of, result, run, the_line, write_pairs)
 from support import machine
-from support.options import STOPS
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -125,26 +124,6 @@ def launch(script):
             if process.poll() is None:  # the launcher and, where they hang, its two processes
                 os.killpg(process.pid, signal.SIGKILL)
     return process.returncode, Path("output").read_text()
-
-
-def test_a_process_that_waits_for_others_can_be_ended(monkeypatch, capsys):
-    """torch waits where Python's signals do not come: theirs are the system's meanwhile."""
-    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "a"),
-                        ("MASTER_PORT", "1")):
-        monkeypatch.setenv(name, value)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in STOPS}
-    try:
-        with machine.meeting():
-            assert {signal.getsignal(number) for number in STOPS} == {signal.SIG_DFL}
-        assert signal.getsignal(signal.SIGTERM) == machine.raise_peer_ended
-        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
-        for rank in ("2", "x"):
-            monkeypatch.setenv("RANK", rank)
-            with pytest.raises(ValueError, match=rank), machine.meeting():
-                pass
-    finally:
-        for number in STOPS:
-            signal.signal(number, before[number])
 
 
 def test_two_processes_are_one(workplace, monkeypatch):
