@@ -1,6 +1,6 @@
-"""CoNLL-U, the format of Universal Dependencies: reading, checking, writing.
+"""CoNLL-U, the format of Universal Dependencies: reading, checking.
 
-Left out: lemmas, morphology and enhanced dependencies. They are kept as they stand, unread.
+Left out: lemmas, morphology and enhanced dependencies, which stay unread; writing (parses).
 """
 
 import re
@@ -14,7 +14,7 @@ from support.checkpoints import file_size
 
 # Axes: n words of a sentence
 
-FORM, TAG, HEAD, RELATION, ENHANCED, MISC = 1, 3, 6, 7, 8, 9   # columns; column 0 is the number
+FORM, TAG, HEAD, RELATION, MISC = 1, 3, 6, 7, 9   # columns; column 0 is the number
 NUMBER = re.compile(r"([1-9]\d{,8})(?:-([1-9]\d{,8}))?|(\d{1,9})\.[1-9]\d{,8}", re.ASCII)
 
 
@@ -57,10 +57,9 @@ class Sentence:
         return "".join(form + space for form, _, space in self.tokens).strip()
 
 
-def read_conllu(path, trees=True):
-    """Sentences of a CoNLL-U file ("-": standard input), a list.
+def read_conllu(path):
+    """Sentences of a CoNLL-U file, a list.
 
-    trees=False: tags, heads and relations may be missing.
     Raises OSError when the file cannot be read; ValueError naming file and line for a row that is
     not CoNLL-U, and for heads that are no tree with one root.
     """
@@ -72,8 +71,7 @@ def read_conllu(path, trees=True):
             rows.append((f"{path}, line {number}", line.split("\t")))
         elif rows:
             _check_rows(rows)
-            if trees:
-                _check_tree([(where, row) for where, row in rows if row[0].isdecimal()])
+            _check_tree([(where, row) for where, row in rows if row[0].isdecimal()])
             sentences.append(Sentence(comments, [row for _, row in rows], rows[0][0]))
             comments, rows = [], []
     return sentences
@@ -150,8 +148,3 @@ def tree_depths(heads):
         depths = depths + depths[above]  # (n+1,)
         above = above[above]  # (n+1,)
     return np.minimum(depths[1:], len(above))  # (n,)
-
-
-def format_conllu(sentences):
-    """Sentences as the text of a CoNLL-U file."""
-    return "".join("\n".join([*s.comments, *map("\t".join, s.rows)]) + "\n\n" for s in sentences)

@@ -1,7 +1,6 @@
 """Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
 
-    python -m support.parses FILE              parses texts, one a line, as CoNLL-U
-    python -m support.parses --conllu FILE     parses the words of a CoNLL-U file anew
+    python -m support.parses FILE                  parses texts, one a line, as CoNLL-U
     python -m support.parses FILE --shard 3/64     parses a part ahead of a run of these texts
 
 A text is cut into sentences. Each is parsed, and their trees are joined: one text, one tree.
@@ -18,15 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
-from support.conllu import (ENHANCED, FORM, HEAD, RELATION, TAG, Sentence, format_conllu,
-                            read_conllu, text_lines, tree_depths)
+from support.conllu import HEAD, RELATION, TAG, read_conllu, text_lines, tree_depths
 from support.files import write_arrays
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import PARSER, PLAIN, load_parser
@@ -34,7 +31,6 @@ from support.parser import PARSER, PLAIN, load_parser
 # Axes: n words of a text
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
-LONGEST = 1024       # words of a sentence that the command parses: half a second; 4,000: a minute
 SHARD = 256          # texts whose parses make one file of the cache: what kill -9 loses, at most
 KEPT = 2 ** 15       # Parses that stay made
 CACHE = Path("runs/cache")   # of parses; data sets may lie in a folder that cannot be written
@@ -272,8 +268,7 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
 def parse_part(texts, parser, cache, part, progress=True):
     """Makes a part of the cache for these texts, as one job of many; what is there stays.
 
-    part: "K/N": every N-th SHARD of texts from the K-th on, since each has longer ones than the one
-        before.
+    part: "K/N": every N-th text from the K-th on, by length, so that parts take as long.
 
     Returns one line on what was done. Raises ValueError for another part, OSError when a file
     cannot be written.
@@ -283,8 +278,7 @@ def parse_part(texts, parser, cache, part, progress=True):
     refuse(not 1 <= first <= step,
            f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
     texts = _in_order(texts)
-    starts = range((first - 1) * SHARD, len(texts), step * SHARD)
-    mine = [text for start in starts for text in texts[start:start + SHARD]]
+    mine = texts[first - 1::step]
     parse_texts(mine, parser, cache, progress=progress)
     return f"{_folder_of(parser, cache)}: has part {part}, {len(mine)} of {len(texts)} texts"
 
@@ -314,8 +308,9 @@ def _find_parses(texts, folder):
     if folder and folder.is_dir():
         wanted = {_key_of(text): text for text in texts}
     for path in sorted(folder.glob("*.npz")) if wanted else ():
-        if shard := Shard.load(path, wanted):
-            rows = ((row, wanted.pop(key.tobytes(), None)) for row, key in enumerate(shard.keys))
+        if shard := _load_shard(path, wanted):
+            keys = enumerate(shard["keys"])
+            rows = ((row, wanted.pop(key.tobytes(), None)) for row, key in keys)
             found.add(shard, [(row, text) for row, text in rows if text is not None])
     return found
 
@@ -324,24 +319,29 @@ class Parses(Mapping):
     """dict text -> Parse, read-only, of as many texts as a large data set has.
 
     A Parse is made when it is asked for, because it takes thousands of bytes with all that it works
-    out, and in a Shard 14 a word. Up to KEPT of them stay made, for a small data set all.
+    out, and in a shard 14 a word. Up to KEPT of them stay made, for a small data set all.
     """
 
     def __init__(self):
         self.places, self.shards, self.made = {}, [], {}
 
     def add(self, shard, rows):
-        """Takes in texts of a Shard, rows: (row, text) of each."""
-        first = len(self.shards) * SHARD
-        self.shards.append(shard)
+        """Takes in texts of a shard, what `_pack` gives, rows: (row, text) of each."""
+        first, names = len(self.shards) * SHARD, shard["names"].astype(object)
+        self.shards.append(shard | {"names": names, "ends": np.cumsum([0, *shard["lengths"]])})
         self.places.update((text, first + row) for row, text in rows)
 
     def __getitem__(self, text):
         if text not in self.made:
-            shard, k = divmod(self.places[text], SHARD)
+            number, k = divmod(self.places[text], SHARD)
             if len(self.made) >= KEPT:
                 self.made.clear()
-            self.made[text] = self.shards[shard].parse(k, text)
+            shard = self.shards[number]
+            words = slice(*shard["ends"][k:k + 2])
+            tags, relations = (tuple(shard["names"][shard[name][words]])
+                               for name in ("tags", "relations"))
+            self.made[text] = Parse(text, shard["spans"][words], tags, shard["heads"][words],
+                                    relations)
         return self.made[text]
 
     def __contains__(self, text):
@@ -354,53 +354,25 @@ class Parses(Mapping):
         return len(self.places)
 
 
-class Shard(NamedTuple):
-    """Parses of up to SHARD texts, without the texts.
-
-    keys: (texts, 16) uint8, _key_of each text. ends: (texts + 1,) where its words end, 0 first.
-    spans: (words, 2). heads: (words,). tags, relations: (words,) places in names.
+def _load_shard(path, wanted=None):
+    """The arrays of a shard's file; None where it has none of the `wanted` keys, or is damaged, as
+    its CRCs say, which is told, and the file removed.
     """
-    names: np.ndarray
-    keys: np.ndarray
-    ends: np.ndarray
-    spans: np.ndarray
-    heads: np.ndarray
-    tags: np.ndarray
-    relations: np.ndarray
-
-    @classmethod
-    def of_arrays(cls, arrays):
-        """A Shard out of the arrays of its file."""
-        ends = np.concatenate([[0], np.cumsum(arrays["lengths"], dtype=np.int64)])
-        columns = (arrays[name] for name in cls._fields[3:])
-        return cls(arrays["names"].astype(object), arrays["keys"], ends, *columns)
-
-    @classmethod
-    def load(cls, path, wanted=None):
-        """The Shard of a file; None where it has none of the `wanted` keys, or is damaged, as its
-        CRCs say, which is told, and the file removed.
-        """
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                keys = (key.tobytes() for key in arrays["keys"])
-                if wanted is not None and wanted.keys().isdisjoint(keys):
-                    return None
-                return cls.of_arrays(arrays)
-        except Exception as problem:   # a damaged zip file can raise almost anything
-            said = str(problem).split("\n")[0]
-            print(f"{path} is damaged ({said}), parsing again", file=sys.stderr)
-            Path(path).unlink(missing_ok=True)
-            return None
-
-    def parse(self, k, text):
-        """The Parse of its text number k."""
-        words = slice(self.ends[k], self.ends[k + 1])
-        return Parse(text, self.spans[words], tuple(self.names[self.tags[words]]),
-                     self.heads[words], tuple(self.names[self.relations[words]]))
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            keys = (key.tobytes() for key in arrays["keys"])
+            if wanted is not None and wanted.keys().isdisjoint(keys):
+                return None
+            return dict(arrays)
+    except Exception as problem:   # a damaged zip file can raise almost anything
+        said = str(problem).split("\n")[0]
+        print(f"{path} is damaged ({said}), parsing again", file=sys.stderr)
+        Path(path).unlink(missing_ok=True)
+        return None
 
 
 def _make_shards(work, workers):
-    """The Shards of `work`, one by one. Raises OSError when a worker ends early."""
+    """The shards of `work`, one by one. Raises OSError when a worker ends early."""
     if work.folder:
         loader = DataLoader(work, batch_size=None, sampler=range(len(work)),
                             num_workers=min(workers, len(work)),
@@ -411,7 +383,7 @@ def _make_shards(work, workers):
         for k, shard in enumerate(loader):
             if isinstance(shard, Exception):
                 raise shard
-            yield shard or Shard.load(work.path(k))
+            yield shard or _load_shard(work.path(k))
     except RuntimeError as problem:
         said = str(problem).splitlines()[0]
         if "DataLoader worker (pid" not in said:       # what it says of one that was killed
@@ -422,7 +394,7 @@ def _make_shards(work, workers):
 
 
 class _Shards(torch.utils.data.Dataset):
-    """Makes and writes Shards of texts by their number; picklable, for worker processes."""
+    """Makes and writes shards of texts by their number; picklable, for worker processes."""
 
     def __init__(self, texts, parser, folder):
         self.all, self.parser, self.folder = texts, parser, folder
@@ -434,7 +406,7 @@ class _Shards(torch.utils.data.Dataset):
         return self.all[k * SHARD:(k + 1) * SHARD]
 
     def path(self, k):
-        """The file of Shard k, whose name is that of its texts: the same in all processes."""
+        """The file of shard k, whose name is that of its texts: the same in all processes."""
         keys = b"".join(map(_key_of, self.texts(k)))
         return self.folder / f"{hashlib.sha256(keys).hexdigest()[:32]}.npz"
 
@@ -443,10 +415,9 @@ class _Shards(torch.utils.data.Dataset):
         still has something to send would not end when this process is killed."""
         ask = _parse if hasattr(self.parser, "parse") else _ask
         try:
-            arrays = _pack(ask(self.texts(k), self.parser))
-            arrays["keys"] = np.array([[*_key_of(text)] for text in self.texts(k)], np.uint8)
+            arrays = _pack(self.texts(k), ask(self.texts(k), self.parser))
             if not self.folder:
-                return Shard.of_arrays(arrays)
+                return arrays
             self.folder.mkdir(parents=True, exist_ok=True)
             return write_arrays(self.path(k), arrays)
         except (OSError, ValueError) as problem:     # out of a worker it would come with pages
@@ -476,24 +447,15 @@ def _ask(texts, parser):
 
 def _parse(texts, parser):
     """(spans, (tags, heads, relations)) of each text."""
-    cut = [split_sentences(text) for text in texts]
-    spans = [spans[:MAX_WORDS] for spans, _ in cut]
-    sentences = [_cut(words_at(text, some), lengths)
-                 for text, some, (_, lengths) in zip(texts, spans, cut)]
-    return list(zip(spans, _parse_joined(sentences, parser)))
-
-
-def _cut(words, lengths):
-    """Words as lists of these lengths, as far as they go; none is empty."""
-    words = iter(words)
-    sentences = (list(itertools.islice(words, length)) for length in lengths)
-    return [sentence for sentence in sentences if sentence]
-
-
-def _parse_joined(texts, parser):
-    """(tags, heads, relations) of each text, which is a list of sentences, lists of words."""
-    answers = iter(parser.parse([words for sentences in texts for words in sentences]))
-    return [join_trees([next(answers) for _ in sentences]) for sentences in texts]
+    rows, sentences = [], []
+    for text in texts:
+        spans, lengths = split_sentences(text)
+        words = words_at(text, spans[:MAX_WORDS])
+        parts = [words[end - n:end] for n, end in zip(lengths, itertools.accumulate(lengths))]
+        rows.append((spans[:MAX_WORDS], [part for part in parts if part]))
+        sentences += rows[-1][1]
+    answers = iter(parser.parse(sentences))
+    return [(spans, join_trees([next(answers) for _ in parts])) for spans, parts in rows]
 
 
 def join_trees(trees):
@@ -525,8 +487,12 @@ def _joined(text, spans, trees):
                  tuple(relations[:MAX_WORDS]))
 
 
-def _pack(rows):
-    """The arrays of a Shard's file out of what _parse returns."""
+def _pack(texts, rows):
+    """The arrays of a shard: texts without the texts. rows: of each, what `_parse` returns.
+
+    keys: (texts, 16) uint8, _key_of each. lengths: (texts,) words of each. Of all words in a row
+    spans (words, 2), heads, tags, relations (words,), the last two as places in names.
+    """
     spans, answers = zip(*rows)
     tags, heads, relations = (list(itertools.chain(*column)) for column in zip(*answers))
     names = sorted({*tags, *relations})
@@ -534,7 +500,8 @@ def _pack(rows):
     return {"names": np.array(names, str), "lengths": np.array([len(s) for s in spans], np.int16),
             "spans": np.concatenate(spans), "heads": np.array(heads, np.int16),
             "tags": np.array([number[tag] for tag in tags], np.int16),
-            "relations": np.array([number[name] for name in relations], np.int16)}
+            "relations": np.array([number[name] for name in relations], np.int16),
+            "keys": np.array([[*_key_of(text)] for text in texts], np.uint8)}
 
 
 # ---- the user's own parses -----------------------------------------------------------------------
@@ -594,62 +561,35 @@ def _align(sentences, text):
 def main(argv=None):
     """Runs the command line: writes parses to standard output. Raises ValueError for a mistake."""
     arguments = Arguments("python -m support.parses",
-                          "Writes parses as CoNLL-U to standard output.")
-    source = arguments.add_mutually_exclusive_group(required=True)
-    source.add_argument("file", nargs="?", metavar="FILE",
-                        help="one text a line; - is standard input")
-    source.add_argument("--conllu", metavar="FILE",
-                        help="parse its words anew; keeps tokens and comments")
+                          "Writes parses as CoNLL-U to standard output.", "FILE")
+    arguments.add_argument("file", metavar="FILE", help="one text a line; - is standard input; of "
+                           f"a longer text {MAX_WORDS} words are parsed")
     arguments.add_argument("--shard", metavar="K/N", help="parse part K of N into "
                            f"{CACHE}, for a run whose texts are FILE's lines")
     arguments.add_argument("--parser", metavar="FILE", help="of another training (.npz)")
     options = arguments.parse(argv)
-    parser = load_parser(options.get("parser", PARSER))
+    parser, texts = load_parser(options.get("parser", PARSER)), text_lines(options["file"])
     if "shard" in options:
-        refuse("conllu" in options, "--shard goes with FILE, not with --conllu")
-        texts = text_lines(options["file"])
         texts = texts if texts[-1] else texts[:-1]   # a line feed ends the last one
         with prefix_errors("--shard: "):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
-    if "conllu" in options:
-        sentences = [(sentence, [[form.translate(PLAIN) for form in sentence.column(FORM)]])
-                     for sentence in read_conllu(options["conllu"], trees=False)]
-    else:
-        sentences = _read_texts(options["file"])
-    for sentence, cut in sentences:
-        words = max(map(len, cut))
-        refuse(words > LONGEST, f"{sentence.where}: {words:,} words, expected one sentence of at "
-               f"most {LONGEST:,}; split it")
-    for start in range(0, len(sentences), 512):
-        print(format_conllu(_reparse(sentences[start:start + 512], parser)), end="")
+    texts = [" ".join(text.split()) for text in texts if text.strip()]
+    for start in range(0, len(texts), 512):
+        some = texts[start:start + 512]
+        found = parse_texts(some, parser, progress=False)
+        for number, text in enumerate(some, start + 1):
+            print(f"# sent_id = {number}\n{format_parse(found[text])}\n")
 
 
-def _read_texts(path):
-    """Texts of a file with one a line, empty ones skipped: each a Sentence without tags, heads,
-    relations, and lists of words, one for each of its sentences."""
-    texts = []
-    for place, line in enumerate(text_lines(path), 1):
-        text, rows = " ".join(line.split()), []
-        spans, lengths = split_sentences(text)
-        for number, (i, j) in enumerate(spans.tolist(), 1):
-            space = "_" if text[j:j + 1] in ("", " ") else "SpaceAfter=No"
-            rows.append([str(number), text[i:j], *"_" * 7, space])
-        if rows:
-            comments = [f"# sent_id = {len(texts) + 1}", f"# text = {text}"]
-            texts.append((Sentence(comments, rows, f"{path}, line {place}"),
-                          _cut(words_at(text, spans), lengths)))
-    return texts
-
-
-def _reparse(texts, parser):
-    """The Sentences of texts, each with its words cut, with the parser's tags, heads, relations;
-    enhanced dependencies are cleared."""
-    answers = _parse_joined([cut for _, cut in texts], parser)
-    for (sentence, _), answer in zip(texts, answers):
-        for row, tag, head, relation in zip(sentence.word_rows, *answer):
-            row[TAG], row[HEAD], row[RELATION], row[ENHANCED] = tag, str(head), relation, "_"
-    return [sentence for sentence, _ in texts]
+def format_parse(parse):
+    """A Parse as a sentence of CoNLL-U: its text and rows."""
+    rows, columns = [f"# text = {parse.text}"], (parse.tags, parse.heads, parse.relations)
+    for number, ((i, j), tag, head, relation) in enumerate(zip(parse.spans.tolist(), *columns), 1):
+        space = "_" if parse.text[j:j + 1] in ("", " ") else "SpaceAfter=No"
+        row = number, parse.text[i:j], "_", tag, "_", "_", head, relation, "_", space
+        rows.append("\t".join(map(str, row)))
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""support/conllu.py: what is read is what was written; each broken row is named."""
+"""support/conllu.py: all of a file is read; each broken row is named."""
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz import damage, damaged, many, read_or_refuse
-from support.conllu import FORM, HEAD, RELATION, TAG, format_conllu, read_conllu, tree_depths
+from support.conllu import FORM, HEAD, RELATION, TAG, read_conllu, tree_depths
 
 
 def row(number, form, head="_", relation="_", tag="X", deps="_", misc="_"):
@@ -32,9 +32,14 @@ def write(tmp_path):
     return write
 
 
+def written(sentences):
+    """As they stood in the file."""
+    return "".join("\n".join([*s.comments, *map("\t".join, s.rows)]) + "\n\n" for s in sentences)
+
+
 def test_conllu_round_trip(write):
     first, second = sentences = read_conllu(write(EXAMPLE))
-    assert format_conllu(sentences) == EXAMPLE
+    assert written(sentences) == EXAMPLE
     assert first.text == "I don't see (it)" and second.text == "Hi!"
     assert first.column(FORM) == ["I", "do", "n't", "see", "(", "it", ")"]
     assert first.column(HEAD) == [4, 4, 4, 0, 6, 4, 6] and second.column(TAG) == ["X", "X"]
@@ -42,7 +47,7 @@ def test_conllu_round_trip(write):
     windows, blank_first = "\ufeff" + EXAMPLE.replace("\n", "\r\n"), "\n" + EXAMPLE.rstrip("\n")
     separators = row(1, "a\u2028b\x85c", 0, "root") + "\n\n"      # only a line feed ends a line
     for text, same in ((windows, EXAMPLE), (blank_first, EXAMPLE), (separators, separators)):
-        assert format_conllu(read_conllu(write(text))) == same
+        assert written(read_conllu(write(text))) == same
 
 
 TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
@@ -65,7 +70,7 @@ def test_conllu_errors_name_file_and_line(write, lines, where, what):
 @many
 @given(damage)
 def test_damaged_conllu(tmp_path_factory, changes):
-    """What is read are trees, which are written as they were read."""
+    """What is read are trees."""
     path = tmp_path_factory.getbasetemp() / "x.conllu"
     path.write_bytes(damaged(EXAMPLE.encode(), changes))
     sentences = read_or_refuse(lambda: read_conllu(path), path) or []
@@ -73,8 +78,6 @@ def test_damaged_conllu(tmp_path_factory, changes):
         heads = sentence.column(HEAD)
         assert tree_depths(heads).max() < len(heads) and heads.count(0) == 1
         assert isinstance(sentence.text, str) and len(sentence.word_rows) == len(heads)
-    path.write_text(format_conllu(sentences), "utf-8", newline="")
-    assert format_conllu(read_conllu(path)) == format_conllu(sentences)
 
 
 @settings(max_examples=80)
