@@ -5,6 +5,7 @@ calls; training scores each epoch with the same ones. `settings` are train.Setti
 
 Left out: what is computed (semmatch, reread, bert_min), the form of the files (support.runs).
 """
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -312,10 +313,11 @@ def finish(run, examples, progress):
               "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
               "code": run.code, "parser": run.parser}
     if main_process():
-        events = runs.read_log(run.folder / "log.jsonl")
+        write_json(run.folder / "result.json", result)
+        lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
+        events = [json.loads(line) for line in lines]
         picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
         write_whole(run.folder / "curves.svg", lambda path: path.write_text(picture, "utf-8"))
-        write_json(run.folder / "result.json", result)
         for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
             path.unlink(missing_ok=True)
     return result
