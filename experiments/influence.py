@@ -4,7 +4,7 @@ Of each run: the size of what its method adds beside plain attention; and for ea
 taken out while the model predicts, the score then, the share of answers that change, and how far
 the probability of the first answer (or the score) moves on average. Every training measures this
 on the split that chooses the epoch, in result.json; this command does it for a run and split at
-hand, and writes influence-SPLIT.json and .svg into the run's folder.
+hand, and writes influence-SPLIT.json into the run's folder.
 
 What hangs on a part when the model predicts is not what the part did while it trained: for that,
 train without it, `--without ...`. Left out: how a part is taken out (support.meter; a method's
@@ -14,13 +14,10 @@ import sys
 
 import train
 from support import machine, runs
-from support.curves import draw_line, svg_page, write_text
-from support.files import write_json, write_whole
+from support.files import write_json
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
 from support.pairs import load_pairs
-
-LEFT, BAR, ROW = 210, 360, 24  # pixels: names, the longest bar, a row
 
 
 def measure(run, split):
@@ -34,23 +31,6 @@ def measure(run, split):
     if any(pair.label is None for pair in splits[split]):
         raise ValueError(f"--split {split}: its pairs have no labels; take another split")
     return split, run.influence(splits[split])
-
-
-def draw_influence(title, found):
-    """SVG text: a bar for each change, as long as the share of answers that it changes."""
-    parts = [write_text(12, 24, title, "title")]
-    for row, (name, change) in enumerate(found["changes"].items(), 2):
-        y, end = row * ROW, LEFT + BAR * change["answers"]
-        parts.append(write_text(LEFT - 12, y + 5, name, "", "end"))
-        parts.append(draw_line(LEFT, y, LEFT + BAR, y, "grid"))
-        parts.append(draw_line(LEFT, y, end, y, "bar mark"))
-        parts.append(write_text(LEFT + BAR + 12, y + 5, f"{100 * change['answers']:.1f} %"))
-    low = (len(found["changes"]) + 2) * ROW
-    scores = [f"{100 * x['score']:.1f}" for x in (found, *found["changes"].values())]
-    note = (f"Share of {found['pairs']} answers that change; {found['metric']} {scores[0]}, then "
-            f"{', '.join(scores[1:])}")
-    parts.append(write_text(12, low + 8, note, "soft"))
-    return svg_page(LEFT + BAR + 100, low + ROW, parts)
 
 
 def add_run_options(arguments):
@@ -86,9 +66,7 @@ def main(argv=None):
                 continue
             print_once(f"{runs.influence_table(found, name)}\n")
             if main_process():
-                picture, place = draw_influence(title, found), run.folder / f"influence-{name}.svg"
-                write_whole(place, lambda path: path.write_text(picture, "utf-8"))
-                write_json(place.with_suffix(".json"), found)
+                write_json(run.folder / f"influence-{name}.json", found)
 
 
 if __name__ == "__main__":

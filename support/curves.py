@@ -9,7 +9,7 @@ STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }  .title { font-weight: 600 }
 .soft { fill: #656d76 }  .grid { stroke: #d1d9e0 }  .zero { stroke: #656d76 }
 .mark { stroke: #0969da; fill: #0969da; stroke-width: 2 }  .open, .page { fill: #ffffff }
-.curve { stroke: #0969da; fill: none; stroke-width: 1.5 }  .bar { stroke-width: 12 }
+.curve { stroke: #0969da; fill: none; stroke-width: 1.5 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 }  .soft { fill: #9198a1 }  .grid { stroke: #3d444d }
 .zero { stroke: #9198a1 }  .mark { stroke: #58a6ff; fill: #58a6ff }  .curve { stroke: #58a6ff }
