@@ -6,7 +6,6 @@ Sections, of which --sections chooses some:
     pair      one pair at a time, as a service scores them: of new sentences, and of those that came
               before
     parser    sentences parsed, and found where they are kept
-    priors    DAFA's matrices and lexical ones made, sentences looked up
 
 Weights, tokens and priors of the steps are random: only shapes matter there. What is compared takes
 turns, step by step, so that a busy machine slows all of it alike. Times are medians (with the lower
@@ -39,13 +38,12 @@ from run import Run, build_model, make_reader
 from support import machine
 from support.checkpoints import CONFIGS, find_file
 from support.files import find_bert
-from support.options import Arguments, prefix_errors, run_command
+from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
 from support.runs import align
 from support.task import Task, loss_sum
 from support.tasks import load_task
-from support.toy import LEXICON
 
 # Axes: B batch, L tokens, n words of a, m words of b
 
@@ -268,15 +266,6 @@ def some_pairs(options):
     return pairs, list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b))), name
 
 
-def rate_table(works, options):
-    """Text. works: dict name -> (function, how many it does at once)."""
-    seconds = take_turns({name: work for name, (work, _) in works.items()}, options)
-    rows = [["work", "ms", "a second"]]
-    for name, times in seconds.items():
-        rows.append([name, as_text(times), f"{works[name][1] / statistics.median(times):,.0f}"])
-    return align(rows)
-
-
 def measure_parser(options):
     """Sentences of WORDS words, cut or joined from the pairs' sentences: split and parsed."""
     (_, found, source), texts, words = some_pairs(options), set(), []
@@ -289,42 +278,14 @@ def measure_parser(options):
     work = functools.partial(parse_texts, texts, load_parser(), progress=False)
     with tempfile.TemporaryDirectory() as folder:
         kept = functools.partial(work, cache=folder)  # the turn that warms up parses them
-        works = {name: (work, len(texts)), "the same, found in their files": (kept, len(texts))}
-        return rate_table(works, options)
+        seconds = take_turns({name: work, "the same, found in their files": kept}, options)
+    rows = [["work", "ms", "a second"]]
+    for name, times in seconds.items():
+        rows.append([name, as_text(times), f"{len(texts) / statistics.median(times):,.0f}"])
+    return align(rows)
 
 
-def measure_priors(options):
-    """DAFA's matrices from parses, relation matrices from facts, and finding the facts."""
-    pairs, texts, source = some_pairs(options)
-    parses = parse_texts(texts, load_parser(), progress=False)
-    tfidf = priors.TfIdf(parses[text].words for text in texts)
-    try:
-        lexicon, name = priors.WordNet(), "WordNet"
-    except ValueError:
-        lexicon, name = priors.Table(LEXICON), "toy's table, as there is no WordNet"
-    words = {text: parses[text].words for text in texts}
-    facts = {text: lexicon.facts(words[text]) for text in texts}
-
-    def make_dependencies():
-        for p in pairs:
-            weights = tfidf.weights(words[p.a]), tfidf.weights(words[p.b])
-            priors.dependency_matrix(parses[p.a], parses[p.b], *weights)
-
-    def make_relations():
-        for p in pairs:
-            priors.relation_matrix(facts[p.a], facts[p.b])
-
-    def look_up():
-        for text in texts:
-            lexicon.facts(words[text])
-
-    return rate_table({f"DAFA matrices, {source}": (make_dependencies, len(pairs)),
-                       f"relation matrices, {source}, {name}": (make_relations, len(pairs)),
-                       f"sentences looked up, {source}, {name}": (look_up, len(texts))}, options)
-
-
-SECTIONS = {"steps": measure_steps, "pair": measure_pairs, "parser": measure_parser,
-            "priors": measure_priors}
+SECTIONS = {"steps": measure_steps, "pair": measure_pairs, "parser": measure_parser}
 
 
 # ---- The command line ---------------------------------------------------------------------------
@@ -359,8 +320,7 @@ def read_options(argv):
         options[name] = options[name].replace(" ", "").split(",")
     for name, known in (("sections", SECTIONS), ("precision", ("fp32", "bf16"))):
         unknown = [part for part in options[name] if part not in known]
-        if unknown:
-            raise ValueError(f"--{name} {', '.join(unknown)}: expected some of {', '.join(known)}")
+        refuse(unknown, f"--{name} {', '.join(unknown)}: expected some of {', '.join(known)}")
     if not all(length.isdecimal() for length in options["lengths"]):
         raise ValueError(f"--lengths {','.join(options['lengths'])}: expected numbers with commas")
     options["lengths"] = sorted({int(length) for length in options["lengths"]})

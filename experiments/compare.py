@@ -4,7 +4,7 @@
     --vary model bert "dafa --layers all"     a value may have options of its own behind it
     --resume FOLDER [--test]                  goes on where a group of runs was cut off, or takes
                                               runs off a process that is at it, side by side
-    --show FOLDER                             its table again, or a line for each run below FOLDER
+    --show FOLDER                             its table again
     --picture FILE.svg FOLDER_OR_JSON ...     the differences that groups found, drawn
 
 Without --vary it is plain BERT beside --model. Options of training hold for all runs; each model
@@ -19,29 +19,23 @@ import contextlib
 import hashlib
 import itertools
 import math
-import os
 import shlex
 import sys
-import time
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import quote
 
 import batches
 import priors
 import train
-from bert_min import BertConfig
 from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
-from run import SCRATCH_SIZES, build_model, score_test
+from run import score_test
 from support import machine, runs
-from support.checkpoints import CONFIGS, find_file, join_names
+from support.checkpoints import join_names
 from support.files import find_bert, read_json, write_json, write_whole
 from support.machine import main_process, print_once
-from support.options import Arguments, nearest, prefix_errors, run_command
+from support.options import Arguments, nearest, prefix_errors, refuse, run_command
 from support.pairs import load_pairs, load_test_splits
-from support.task import Task
-from support.words import Vocabulary
 
 FILE = "comparison.json"
 OF_METHODS = "bert", "glove", "layers", "printed", "recipe", "set", "without"
@@ -57,12 +51,10 @@ def read_vary(given, shared, parser):
             known.append(f.name.replace("_", "-"))
     for option, *texts in given:
         name = option.replace("-", "_")
-        if option not in known:
-            raise ValueError(f"--vary {option}: expected an option of training that takes a value, "
-                             f"such as model, task, without or layers{nearest(option, known)}")
-        if name in shared or name in (other for other, *_ in vary):
-            raise ValueError(f"--vary {option}: the option is given twice; name all its values "
-                             f"behind one --vary")
+        refuse(option not in known, f"--vary {option}: expected an option of training that takes a "
+               f"value, such as model, task, without or layers{nearest(option, known)}")
+        refuse(name in shared or name in (other for other, *_ in vary),
+               f"--vary {option}: the option is given twice; name all its values behind one --vary")
         values = [text if " --" in text else parser.parse([f"--{option}={text}"])[name]
                   for text in texts]
         if not values or len(set(values)) < len(values):
@@ -96,13 +88,10 @@ def new_group(given, parser):
     """(a folder that is not made yet, the group that these options ask for)"""
     out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
     test, words = given.pop("test", False), given.pop("vary", [])
-    if "own" in given:
-        raise ValueError("--own goes with --resume; --vary model names classes of your own")
-    if count < 1:
-        raise ValueError(f"--seeds {count}: expected a number above 0")
-    if out and any(Path(out).rglob("log.jsonl")):
-        raise ValueError(f"--out {out}: holds runs; --resume {out} goes on with a group, or name "
-                         f"another folder")
+    refuse("own" in given, "--own goes with --resume; --vary model names classes of your own")
+    refuse(count < 1, f"--seeds {count}: expected a number above 0")
+    refuse(out and any(Path(out).rglob("log.jsonl")), f"--out {out}: holds runs; --resume {out} "
+           "goes on with a group, or name another folder")
     vary = read_vary(words, given, parser)
     if not vary:
         model = given.pop("model", train.Settings.model)
@@ -117,9 +106,8 @@ def saved_group(folder, given):
     """(the folder, its group), to go on with. given: of device, workers, data_dir, which are of
     this process alone, and test, which is taken out.
     """
-    if not Path(folder, FILE).exists():
-        raise ValueError(f"--resume {folder}: no group of runs is there; train.py --resume goes on "
-                         f"with a single run")
+    refuse(not Path(folder, FILE).exists(), f"--resume {folder}: no group of runs is there; "
+           "train.py --resume goes on with a single run")
     group, known = read_group(Path(folder, FILE)), {f.name: f.type for f in fields(train.Settings)}
     own = given.pop("own", ())
     for name in given.keys() - {"device", "workers", "data_dir", "test"}:
@@ -132,10 +120,9 @@ def saved_group(folder, given):
         runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
     said = [read_value(name, x) for name, *values in group["vary"] for x in values]
     codes = {one.get(name) for one in [*said, group["shared"]] for name in ("model", "parser")}
-    if unsaid := {code for code in codes if ":" in str(code)} - set(own):
-        raise ValueError(f"--resume {folder}: it names code of somebody's own, and a folder "
-                         f"alone runs no code; if you know the files, add --own "
-                         f"{' '.join(sorted(unsaid))}")
+    refuse(unsaid := {code for code in codes if ":" in str(code)} - set(own),
+           f"--resume {folder}: it names code of somebody's own, and a folder alone runs no code; "
+           f"if you know the files, add --own {' '.join(sorted(unsaid))}")
     group["test"] = given.pop("test", group["test"])
     if group["test"]:
         group["done"] = {name: x for name, x in group["done"].items()
@@ -220,26 +207,12 @@ def check_data(settings, test):
         seen.add(files)
         if "facts" in batches.needs_of(one.method) and one.task != "toy":
             priors.load_wordnet()
+        if one.bert not in ("scratch", "none"):
+            with prefix_errors("--bert "):
+                find_bert(one.bert, one.data_dir, main_process())
         for name in ("glove", "parses"):
             file = getattr(one, name)
-            if file and not Path(file).is_file():
-                raise ValueError(f"--{name} {file}: there is no such file")
-
-
-def check_model(settings):
-    """Raises ValueError where the method's sizes are wrong or do not fit the encoder; it makes the
-    model, with an encoder as deep as the run's but narrow.
-    """
-    reader, config = SimpleNamespace(tokenizer=Vocabulary.learn([["word"]])), None
-    if settings.bert == "scratch":
-        config = BertConfig(99, **SCRATCH_SIZES, max_length=settings.max_length)
-    elif settings.bert != "none":
-        with prefix_errors("--bert "):
-            folder = find_bert(settings.bert, settings.data_dir, main_process())
-        config = BertConfig.from_json(find_file(folder, *CONFIGS))
-    if config:
-        config = replace(config, vocab_size=99, hidden_size=config.num_heads, intermediate_size=1)
-    build_model(settings, Task("any", (), ()), reader, config)
+            refuse(file and not Path(file).is_file(), f"--{name} {file}: there is no such file")
 
 
 # ---- Running ------------------------------------------------------------------------------------
@@ -252,8 +225,6 @@ def run_group(folder, group, here):
     variants = plan(group["vary"], group["shared"] | here)
     with machine.main_process_first():
         check_data([settings for _, settings in variants], group["test"])
-        for _, settings in variants:
-            check_model(settings)
         if main_process():
             folder.mkdir(parents=True, exist_ok=True)
             gather_results(folder, group, variants)
@@ -344,10 +315,10 @@ def show(given):
     """What --show and --picture do."""
     if "picture" in given:
         draw_groups(*given["picture"])
-    elif group_file(given["show"]).is_file():
-        show_group(given["show"], read_group(group_file(given["show"])))
     else:
-        list_runs(given["show"])
+        with prefix_errors("--show "):
+            group = read_group(group_file(given["show"]))
+        show_group(given["show"], group)
 
 
 def show_group(folder, group):
@@ -364,36 +335,13 @@ def show_group(folder, group):
         print_once("toy is a generated diagnostic; its numbers say nothing about real English")
 
 
-def list_runs(folder):
-    """Prints a line for each run below a folder, the newest last."""
-    rows = [["run", "ended", "task", "model", "seed", "best epoch", "result"]]
-    for log in sorted(Path(folder).rglob("log.jsonl"), key=os.path.getmtime):
-        run, result = log.parent, "not finished"
-        content = read_json(run / "config.json")
-        with prefix_errors(f"{run / 'config.json'}: "):
-            row = runs.typed({"settings": dict}, content)["settings"]
-        if (run / "result.json").exists():
-            row = runs.read_result(run)
-            split = row["selection_split"]
-            metric, score = next(iter(row["metrics"][split].items()))
-            result = f"{split} {metric} {100 * score:.1f}"
-        ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(log.stat().st_mtime))
-        said = [str(row.get(name, "")) for name in ("task", "model", "seed", "best_epoch")]
-        rows.append([str(run), ended, *said, result])
-    if len(rows) == 1:
-        raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")
-    print_once(runs.align(rows))
-
-
 def draw_groups(file, *places):
     """Draws the groups of folders, or of files such as comparison.json, into an SVG file."""
-    if Path(file).suffix != ".svg":  # a group's own file would be written over
-        raise ValueError(f"--picture {file}: expected FILE.svg first, then groups")
+    refuse(Path(file).suffix != ".svg", f"--picture {file}: expected FILE.svg first, then groups")
     panels = []
     for path in map(group_file, places):
         panels += make_panels(read_group(path), path.stem if path.name != FILE else "")
-    if not panels:
-        raise ValueError(f"--picture {file}: expected FILE.svg and groups of several settings")
+    refuse(not panels, f"--picture {file}: expected FILE.svg and groups of several settings")
     write_picture(file, panels)
     print_once(f"{file}: {len(panels)} panels")
 
@@ -417,7 +365,7 @@ def command_line():
     group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
     group.add_argument("--own", nargs="+", metavar="mine.py:M",
                        help="with --resume: code of your own, which a folder may not name")
-    group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
+    group.add_argument("--show", metavar="FOLDER", help="its table again")
     group.add_argument("--picture", nargs="+", metavar="FILE",
                        help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")
     parser.add_settings(train.Settings, train.GROUPS)
@@ -429,8 +377,7 @@ def main(argv=None):
     parser = command_line()
     given = parser.parse(argv)
     if given.keys() & {"show", "picture"}:
-        if len(given) > 1:
-            raise ValueError("--show and --picture go with no other option")
+        refuse(len(given) > 1, "--show and --picture go with no other option")
         return show(given)
     with machine.torch_session(given):
         resumed = given.pop("resume", None)

@@ -1,7 +1,6 @@
 """Figures of a pair of sentences, and the page they stand on, as HTML and SVG.
 
-A page is one HTML document with nothing outside it: no font, no picture from elsewhere. Its one
-script lights up the cell that the arrow keys lead to; all is there without it.
+A page is one HTML document with nothing outside it: no font, no picture from elsewhere, no script.
 `tree`, `heat` and `relations` each make a Figure from lists and arrays; `page` joins them,
 `picture` puts some of them on one SVG. A figure is a drawing and, for those who do not see it, a
 real table. A map's drawing is a PNG with a pixel for each cell, in the page's text. Its table lies
@@ -32,22 +31,6 @@ LONGEST = 18  # characters of a label in a figure; tables and hovers have all
 KINDS = {"mi": str.isalpha, "mn": str.isdigit}  # of formulas
 ACCENTS = "\u0302\u0303\u0304"  # above a letter, in formulas
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
-SCRIPT = """
-for (const table of document.querySelectorAll(".over")) {
-  let i = 1, j = 0;
-  table.closest(".box").addEventListener("keydown", event => {
-    const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
-    const [down, right] = step[event.key] || [0, 0], rows = table.rows;
-    if (!down) if (!right) return;
-    event.preventDefault();
-    i = Math.max(1, Math.min(rows.length - 1, i + down));
-    j = Math.max(1, Math.min(rows[0].cells.length - 1, j + right));
-    document.querySelector(".now")?.classList.remove("now");
-    rows[i].cells[j].classList.add("now");
-    rows[i].cells[j].scrollIntoView({block: "nearest", inline: "nearest"});
-  });
-}
-"""
 
 
 class Figure(NamedTuple):
@@ -528,7 +511,7 @@ def page(title, sentences, first, answers, sections, lead=(), note="", top=""):
             f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}'
             f'<header class="side"><div>{quotes}<h1>{clean(first)}</h1>{answers}{said}'
             f'<p class="note">{clean(note)}</p></div>\n{beside}</header>{"".join(below)}</main>'
-            f"<script>{SCRIPT}</script></body></html>\n")
+            f"</body></html>\n")
 
 
 def picture(title, figures):

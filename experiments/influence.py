@@ -16,7 +16,7 @@ import train
 from support import machine, runs
 from support.files import write_json
 from support.machine import main_process, print_once
-from support.options import Arguments, run_command
+from support.options import Arguments, refuse, run_command
 from support.pairs import load_pairs
 
 
@@ -26,8 +26,7 @@ def measure(run, split):
     """
     split = split or run.task.selection
     splits = load_pairs(run.settings, limited=not split.startswith("test"))[1]
-    if split not in splits:
-        raise ValueError(f"--split {split}: expected one of {', '.join(splits)}")
+    refuse(split not in splits, f"--split {split}: expected one of {', '.join(splits)}")
     if any(pair.label is None for pair in splits[split]):
         raise ValueError(f"--split {split}: its pairs have no labels; take another split")
     return split, run.influence(splits[split])

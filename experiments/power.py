@@ -34,7 +34,7 @@ from experiments.report import t_below, t_quantile
 from support import runs
 from support.checkpoints import join_names
 from support.machine import print_once, torch_session
-from support.options import Arguments, run_command
+from support.options import Arguments, refuse, run_command
 from support.pairs import load_pairs
 from support.task import METRICS, answers
 
@@ -51,9 +51,8 @@ def find_runs(folders, models):
     """
     found = {}
     for folder in folders:
-        if not Path(folder).is_dir():
-            raise ValueError(f"{folder}: expected a folder with runs below it; files of groups are "
-                             f"read by themselves")
+        refuse(not Path(folder).is_dir(), f"{folder}: expected a folder with runs below it; files "
+               "of groups are read by themselves")
     for path in sorted(path for folder in folders for path in Path(folder).rglob("result.json")):
         result = runs.read_result(path.parent)
         if models and result["model"] not in models:
@@ -64,9 +63,8 @@ def find_runs(folders, models):
                              f"{result['model']} on {result['task']}, seed {result['seed']}")
         seeds[result["seed"]] = path.parent
     absent = set(models or ()) - {model for seeds in found.values() for model in seeds}
-    if absent or not found:
-        raise ValueError(f"{', '.join(folders)}: expected finished runs below"
-                         f"{f', of {join_names(sorted(absent))} too' if absent else ''}")
+    refuse(absent or not found, f"{', '.join(folders)}: expected finished runs "
+           f"below{f', of {join_names(sorted(absent))} too' if absent else ''}")
     return found
 
 
@@ -75,8 +73,7 @@ def read_answers(folder, split, changes, model):
     run = train.open_run(folder, model=model, **changes)
     pairs = load_pairs(run.settings)[1].get(split or run.task.selection, [])
     labels = np.array([pair.label for pair in pairs])
-    if not pairs or None in labels:
-        raise ValueError(f"--split {split}: {run.task.name} has no labels there")
+    refuse(not pairs or None in labels, f"--split {split}: {run.task.name} has no labels there")
     return run.task.metrics[0], labels, np.array(answers(run.logits(pairs), run.task))
 
 
@@ -101,8 +98,7 @@ def read_cells(found, against, split, changes, said=()):
                 theirs, ours = (np.array([known[name, seed][2] for seed in seeds])
                                 for name in (against, model))
                 cells.append(((task, model), metric, labels, theirs, ours, seeds))
-    if not cells:
-        raise ValueError(f"--against {against}: no other model has a run of the same task and seed")
+    refuse(not cells, f"--against {against}: no other model has a run of the same task and seed")
     return cells
 
 
@@ -120,18 +116,16 @@ def read_scores(files, against, models, split):
                 model, values = run["values"]["model"], next(iter(metrics.values()))["values"]
                 scores[model] = dict(zip(run["seeds"], values, strict=True))
                 tasks[model] = run.get("task", path.stem)
-        if against not in scores:
-            raise ValueError(f"{path}: expected runs that vary the model, with scores of --against "
-                             f"{against}{f' on --split {split}' if split else ''}")
+        refuse(against not in scores, f"{path}: expected runs that vary the model, with scores of "
+               f"--against {against}{f' on --split {split}' if split else ''}")
         theirs = scores.pop(against)
         for model, ours in scores.items():
             shared = [seed for seed in ours if seed in theirs]
             if shared and (not models or model in models):
                 keys.append((tasks[model], model))
                 found.append({seed: ours[seed] - theirs[seed] for seed in shared})
-    if not keys:
-        raise ValueError(f"{', '.join(files)}: expected groups of several models"
-                         f"{f', some of {join_names(models)}' if models else ''}")
+    refuse(not keys, f"{', '.join(files)}: expected groups of several "
+           f"models{f', some of {join_names(models)}' if models else ''}")
     return keys, found
 
 
@@ -286,8 +280,7 @@ def main(argv=None):
     parser.add_argument("--data-dir", help="where the data sets are now (default: as trained)")
     parser.add_argument("--parser", metavar="mine.py:F", help="your own, that they were made with")
     given = parser.parse(argv)
-    if given["resamples"] < 1:
-        raise ValueError(f"--resamples {given['resamples']}: expected a number above 0")
+    refuse(given["resamples"] < 1, f"--resamples {given['resamples']}: expected a number above 0")
     places, against, models = given["places"], given["against"], given.get("models")
     split = given.get("split")
     if all(Path(place).is_file() for place in places):

@@ -40,7 +40,7 @@ from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, WordNet
 from support import machine
 from support.files import write_json
-from support.options import Arguments, run_command
+from support.options import Arguments, refuse, run_command
 from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
@@ -605,8 +605,7 @@ def transform(name, task, pairs, seed=0, parses=None, lexicon=None):
     Raises: ValueError for one that is refused for this task.
     """
     (edit, sides, _, needs), rule = TRANSFORMATIONS[name], label_rule(name, task)
-    if not rule:
-        raise ValueError(f"transform: {name} says nothing of the labels of {task.name}")
+    refuse(not rule, f"transform: {name} says nothing of the labels of {task.name}")
     given, changed = Given(parses, "lexicon" in needs and lexicon.wordnet), []
     for index, pair in enumerate(pairs):
         rng = random.Random(f"{seed} {name} {pair.a!r} {pair.b!r}")

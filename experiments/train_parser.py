@@ -25,7 +25,7 @@ from tqdm import tqdm
 from priors import load_wordnet
 from support.conllu import FORM, HEAD, RELATION, TAG, read_conllu
 from support.files import write_json
-from support.options import Arguments, run_command
+from support.options import Arguments, refuse, run_command
 from support.parser import Parser, length_batches, load_parser, save_parser
 from support.words import read_vectors
 
@@ -183,8 +183,7 @@ def frequent_vectors(path):
         raise ValueError(f"--vectors {path}: {error.strerror}") from None
     found, _ = read_vectors(path, words)
     width = len(next(iter(found.values())))
-    if width != 50:
-        raise ValueError(f"--vectors {path}: expected 50 numbers a word, found {width}")
+    refuse(width != 50, f"--vectors {path}: expected 50 numbers a word, found {width}")
     return found
 
 
@@ -236,16 +235,14 @@ def find_treebank(folder):
     files = {}
     for split in ("train", "dev", "test"):
         found = sorted(Path(folder).glob(f"*-{split}.conllu"))
-        if not found:
-            raise ValueError(f"--treebank {folder}: expected a file named *-{split}.conllu")
+        refuse(not found, f"--treebank {folder}: expected a file named *-{split}.conllu")
         files[split] = found[0]
     return files
 
 
 def check_out(path):
     """Raises ValueError or OSError where the parser and its scores cannot be written."""
-    if path.suffix != ".npz":
-        raise ValueError(f"--out {path}: needs a name that ends in .npz")
+    refuse(path.suffix != ".npz", f"--out {path}: needs a name that ends in .npz")
     for file in (path, path.with_suffix(".json")):
         if file.exists():
             raise ValueError(f"--out {path}: {file} is there already; move it or give another name")

@@ -39,10 +39,10 @@ def test_sections_of_text(monkeypatch, capsys):
     """The toy world's pairs, where there is no MRPC."""
     monkeypatch.setattr(bench, "PAIRS", 9)
     monkeypatch.setattr(bench, "SINGLE", 3)
-    args = f"--sections pair,parser,priors --data-dir none --bert {TINY} --models dafa"
+    args = f"--sections pair,parser --data-dir none --bert {TINY} --models dafa"
     assert command(f"{args} --repeats 2") == 0
     printed = capsys.readouterr().out
-    assert "sentences of 20 words, toy" in printed and "DAFA matrices, toy" in printed
+    assert "sentences of 20 words, toy" in printed and "found in their files" in printed
     rows = [re.split(r"  +", line.strip()) for line in printed.splitlines()]
     rows = [row for row in rows if row[1:2] in (["new"], ["seen"])]
     assert [row[:2] for row in rows] == list(map(list, itertools.product(METHODS[:3:2],

@@ -170,7 +170,7 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     ("--vary without tree tree", ["--vary without tree tree", "once"]),
     ("--vary without tree gates --without fusion", ["--vary without", "twice"]),
     ("--vary task mrpc toy --vary model bert dafa", ["--vary task", "last"]),
-    (f"--vary max-length 48 64 --bert {TINY}", ["--max-length 64", "48"]),
+    ("--vary bert scratch bsae", ["--bert bsae"]),
     (f"--model knowledge {FILES}", ["WordNet: none"]),
     (f"--vary test-file dev.tsv blind.tsv {FILES} --test", ["blind.tsv"]),
     ("--resume nowhere", ["--resume nowhere", "no group"]), ("--show x", ["--show x"]),

@@ -31,13 +31,9 @@ def as_xml(text):
 
 
 def taken_apart(text):
-    """The page as XML: its own script alone runs; each figure has a table for the blind."""
+    """The page as XML: no script runs; each figure has a table for the blind."""
     root = as_xml(text)
     assert not re.search(r"https?:|url\(|@import", root.find(".//style").text)
-    body = root.find("body")
-    script = body.find("script")
-    assert script.text == draw.SCRIPT
-    body.remove(script)
     for node in root.iter():
         node.tag = node.tag.rpartition("}")[2]
         assert node.tag not in ("script", "link", "img", "iframe", "object", "base", "form")
@@ -239,7 +235,7 @@ def test_served(trained):
                 fields = [node.get("value") for node in root.iter("input")
                           if node.get("name") in ("a", "b")]
                 assert status == 200 and fields == [a, b] and MOVED in text
-                assert [node.text for node in root.iter("script")] == [draw.SCRIPT]
+                assert not list(root.iter("script"))
             assert asked(door.server_port, "/")[0] == 200
             assert asked(door.server_port, "/etc/passwd")[0] == 404
             assert asked(door.server_port, "/", "evil.example")[0] == 404
