@@ -109,17 +109,15 @@ def tree_similarity(a, b, theta=2.0, root=True):
 def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
     """S of DAFA Eq. (4), (n, m) float64, for parses a and b of n and m words.
 
-        S(i, j) = α + ν · Σ S(x, y) over children x of i, y of j,   if t_i = t_j and r_i = r_j
-                  0,                                                else
+        S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over children x of i, y of j,
+                  if t_i = t_j and r_i = r_j;   0, else
 
-    Printed: S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over the same. α then counts once for each
-    *pair* of children, whatever these are, and a leaf gets none.
-
-    Assumes: α = 1, ν = 0.5; equality as in Eq. (1).
-    Departs: α counts once, for a leaf as well. The text calls it "a fixed score to the child nodes
-        of matching trigram pair"; we give it to the matching pair itself, and that of matching
-        children reaches their heads as ν α.
     The heads must be trees, which is not looked at here: support.parses.Parse looks at its own.
+    Assumes: α = 1, ν = 0.5; equality as in Eq. (1).
+    Departs: on the page α counts once for each *pair* of children, whatever these are, and a leaf
+    gets none. The text calls it "a fixed score to the child nodes of matching trigram pair". We
+    give it once to the matching pair itself, S(i, j) = α + ν · Σ S(x, y); that of matching children
+    reaches their heads as ν α.
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = float(alpha) * match  # (n+1, m+1)

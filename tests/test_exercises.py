@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ import answers  # noqa: E402
 import check  # noqa: E402
 import make_exercise  # noqa: E402
 import trial  # noqa: E402
-from exercises import EXERCISES  # noqa: E402
+from exercises import EXERCISES, HERE, LIBRARY, PRINTED, Twist, twisted  # noqa: E402
 
 TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
          for task in exercise.tasks}                            # what papers share, once
@@ -116,7 +117,7 @@ def test_no_statement_of_a_solution_stands_in_a_hand_out(name, made):
     """Neither the library's nor a student's way of writing it, in no file; nor its kernels."""
     solutions = set()
     for task in EXERCISES[name].tasks:
-        solutions |= statements(answers.source(task)) | statements(task.solution)
+        solutions |= statements(task.source) | statements(task.solution)
     assert len(solutions) > 5
     for path in made(name).rglob("*.py"):
         assert statements(path.read_text("utf-8")) & solutions <= HARMLESS, path
@@ -168,6 +169,39 @@ def test_each_mistake_gets_its_message(key, monkeypatch):
         points, said = check.judge(right, got, lambda: mistakes)
         assert not all(points.values())
         assert any(f": {mistake.name}. {mistake.advice}" in text for text in said.values()), said
+
+
+TWISTS = {twist.says: (exercise, task, twist) for exercise in EXERCISES.values()
+          for task in exercise.tasks for twist in task.twists}
+
+
+@pytest.mark.parametrize("says", TWISTS)
+def test_a_twist_is_right_and_the_library_is_not(says, monkeypatch):
+    """Each of its edits changes something. The docstring says so; the library has its message."""
+    exercise, task, twist = TWISTS[says]
+    monkeypatch.setattr(answers, "simple_edits", lambda source: [])
+    for edit in twist.edits:
+        assert any(Twist("", (edit,)).applied(text) != text for text in (task.source, *task.steps))
+    library, new = answers.right_answers(task), task.twisted(twist)
+    tasks = tuple(new if other is task else other for other in exercise.tasks)
+    with answers.installed(replace(exercise, tasks=tasks)):
+        right, mistakes = answers.right_answers(new), answers.mistakes_of(new)
+        points, said = check.judge(right, library, lambda: mistakes)
+        solution = answers.compiled(new, new.solution)
+        got = {case: trial.answer(solution, answers.names_of(new), draw(answers.Draw()))
+               for case, draw in new.cases.items()}
+    assert not all(points.values()) and LIBRARY in str(said) and says in str(said)
+    assert all(check.judge(right, got, dict)[0].values())
+    assert all(check.judge(library, answers.right_answers(task), dict)[0].values())   # it is again
+    handed_out = "\n".join(make_exercise.blank(new, "equation"))
+    assert f"{HERE}{says}" in " ".join(handed_out.split())
+    assert max(map(len, handed_out.splitlines())) <= 100 - 4 * (len(task.path) - 1)
+
+
+def test_a_variant_changes_three_functions_of_each_exercise():
+    drawn = {tuple(task.twist and task.twist.says for task in twisted(exercise, number).tasks)
+             for exercise in EXERCISES.values() for number in range(9)}
+    assert {sum(map(bool, twists)) for twists in drawn} == {3} and len(drawn) > 40
 
 
 ABS = "(q[:, :, :, None] - k[:, :, None]).abs().sum(-1)"
@@ -238,6 +272,31 @@ def test_what_is_no_python_costs_one_function(broken, checked):
 
 
 # ---- The commands -------------------------------------------------------------------------------
+
+def test_a_variant_has_a_key_and_the_third_level_no_departs(tmp_path, monkeypatch):
+    """The folder says that it is one, not which. A key that does not fit its number is none."""
+    monkeypatch.setattr(answers, "mistakes_of", lambda *given: {})
+    out, key = tmp_path / "dabert", tmp_path / "dabert.key"
+    assert make_exercise.main(["dabert", "--out", str(out), "--variant", "7",
+                               "--level", "paper"]) == 0
+    texts = [path.read_text("utf-8") for path in (*out.rglob("*.py"), out / "EXERCISE.md")]
+    assert not [text for text in texts if re.search(r"^\s*Departs:", text, re.M)]
+    assert "`Here:`" in texts[-1] and "`Departs:`" in texts[-1] and "ariant 7" not in str(texts)
+    exercise, text = twisted(EXERCISES["dabert"], 7), key.read_text("utf-8")
+    assert make_exercise.read_key(key) == exercise and text.count("\nsemmatch.") == 3
+    key.write_text(text.replace("variant 7", "variant 8"), "utf-8")
+    with pytest.raises(ValueError, match="expected a key"):
+        make_exercise.read_key(key)
+
+
+def test_the_third_level_does_not_say_what_is_wrong_with_the_page():
+    printed = {level: {mistake.message for task in make_exercise.asked("dabert", level).tasks
+                       for mistake in task.mistakes if mistake.kind == PRINTED}
+               for level in make_exercise.LEVELS}
+    assert len(printed["equation"]) == 4 and printed["equation"] == printed["steps"]
+    assert [*printed["paper"]] == [
+        "As printed: this is the page. Does it do what the sentence beside it says?"]
+
 
 def test_work_is_not_overwritten(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(answers, "mistakes_of", lambda *given: {})

@@ -20,7 +20,7 @@ import grade  # noqa: E402
 import make_exercise  # noqa: E402
 import processes  # noqa: E402
 import sandbox  # noqa: E402
-from exercises import EXERCISES  # noqa: E402
+from exercises import EXERCISES, twisted  # noqa: E402
 
 TASKS = {task.path[-1]: task for task in EXERCISES["drrnet"].tasks}
 TOTAL = 52
@@ -271,6 +271,28 @@ def test_hand_ins_are_compared_with_each_other(tmp_path):
     grade.compare(reports)
     assert [report.alike for report in reports] == [{"b": ["choose"]}, {"a": ["choose"]}, {}]
     assert "choose: the same as in b" in reports[0].remark()
+
+
+def test_a_variant_costs_the_library_just_its_points(tmp_path, monkeypatch, capsys):
+    """Not those of what calls a changed function. What the hand-out asks for gets all."""
+    monkeypatch.setattr(grade.answers, "simple_edits", lambda source: [])
+    asked, points = twisted(EXERCISES["dabert"], 7), tmp_path / "points.csv"
+    (tmp_path / "key").write_text(make_exercise.key_of(asked, 7), "utf-8")
+    blank = make_exercise.student_version("semmatch", "dabert").encode()
+    folders = {"asked": asked.tasks, "library": EXERCISES["dabert"].tasks}
+    for name, tasks in folders.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "semmatch.py").write_bytes(grade.with_right(blank, tasks))
+    assert grade.main([*(str(tmp_path / name) for name in folders), "--key",
+                       str(tmp_path / "key"), "--csv", str(points), "--trust"]) == 0
+    right, library = csv.DictReader(points.read_text("utf-8").splitlines())
+    lost = [name.split()[-1] for name, won in right.items() if library[name] != won]
+    assert lost[1:-2] == ["guided_attention", "gated_fusion", "filtration_gate"]
+    assert right["points"] == right["of"] and "library's equation" not in right["remarks"]
+    assert f"{', '.join(lost[1:-2])}: the library's equation" in library["remarks"]
+    with pytest.raises(SystemExit):
+        grade.main([str(tmp_path), "--key", str(points)])
+    assert "expected a key" in capsys.readouterr().err
 
 
 def test_csv_and_gradescopes_json(batch, tmp_path):

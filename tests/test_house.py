@@ -300,8 +300,8 @@ def test_equation_table_is_complete():
 
 FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
            "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
-EXERCISES = {"--out", "--force", "--level", "--exercise", "--seed", "--jobs", "--csv",
-             "--json", "--wrap", "--feedback",
+EXERCISES = {"--out", "--force", "--level", "--variant", "--key", "--exercise", "--seed", "--jobs",
+             "--csv", "--json", "--wrap", "--feedback",
              "--trust"}                           # of make_exercise.py and grade.py
 OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs
 STAND_INS = {"TASK": "rte", "MODEL": "dafa", "NAME": "dafa"}

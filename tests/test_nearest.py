@@ -18,7 +18,7 @@ import trial  # noqa: E402
 from answers import compiled, edited  # noqa: E402
 from differences import describe_difference  # noqa: E402
 from draws import LETTERS, Draw  # noqa: E402
-from exercises import EXERCISES, find, library  # noqa: E402
+from exercises import EXERCISES, PRINTED, find, library  # noqa: E402
 from nearest import simple_edits  # noqa: E402
 
 TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
@@ -67,16 +67,17 @@ def test_a_solution_is_the_library_without_its_options(key):
     assert task.points in (1, 2, 3, 4)
 
 
-PRINTED = {key: task for key, task in TASKS.items() if any(m.printed for m in task.mistakes)}
+OF_A_PAGE = {key: task for key, task in TASKS.items()
+             if any(mistake.kind == PRINTED for mistake in task.mistakes)}
 NUMBERS = {"difference_attention": {3}, "second": {5}, "spread": {6},
            "dynamic_sequential_attention": {12}}
 
 
-@pytest.mark.parametrize("key", PRINTED)
+@pytest.mark.parametrize("key", OF_A_PAGE)
 def test_a_mistake_called_printed_is_what_the_library_prints(key):
     """With `printed` the library returns what the mistaken function does, on the same arguments."""
-    task = PRINTED[key]
-    [mistake] = [mistake for mistake in task.mistakes if mistake.printed]
+    task = OF_A_PAGE[key]
+    [mistake] = [mistake for mistake in task.mistakes if mistake.kind == PRINTED]
     wrong, right = edited(task, mistake.edits), find(library(task.module), task.path)
     asked, differs = NUMBERS.get(task.path[-1], True), False
     for case, draw in task.cases.items():

@@ -14,7 +14,6 @@ import inspect
 import itertools
 import json
 import sys
-import textwrap
 import warnings
 
 import numpy as np
@@ -90,13 +89,27 @@ def right_function(task):
     return find(library(task.module), task.path)
 
 
-def source(task):
-    return textwrap.dedent(inspect.getsource(right_function(task)))
+@contextlib.contextmanager
+def installed(exercise):
+    """Inside, an exercise is this one and its twists are the library: what calls a function, calls
+    the one that is right."""
+    before, codes = EXERCISES[exercise.name], {}
+    EXERCISES[exercise.name] = exercise
+    try:
+        for task in filter(lambda task: task.twist, exercise.tasks):
+            function = right_function(task)
+            codes[function] = function.__code__
+            function.__code__ = compiled(task, task.source).__code__
+        yield
+    finally:
+        EXERCISES[exercise.name] = before
+        for function, code in codes.items():
+            function.__code__ = code
 
 
 def edited(task, edits):
-    """The library's function after edits of its text; None unless each text stands there once."""
-    text = source(task)
+    """The right function after edits of its text; None unless each text stands there once."""
+    text = task.source
     for old, new in (*task.plain, *edits):
         if text.count(old) != 1:
             return None
@@ -141,10 +154,8 @@ def variants(task):
             orders = ([edit for mistake in order for edit in mistake.edits]
                       for order in (mistakes, mistakes[::-1]))
             function = next(filter(None, (edited(task, edits) for edits in orders)), None)
-            said = " ".join(f"{check.PRINTED if m.printed else 'Classic mistake: '}{m.name}. "
-                            f"{m.advice}" for m in mistakes)
             if function:
-                yield said, count == 1, function
+                yield " ".join(mistake.message for mistake in mistakes), count == 1, function
     for what, text in simple_edits(task.solution):
         with contextlib.suppress(Exception):     # what is no Python
             yield f"Your numbers are those of the right function with {what.rstrip(',')}.", False, \

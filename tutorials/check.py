@@ -23,7 +23,7 @@ import torch
 from differences import describe_difference
 from trial import BLANK, HERE, Answer, attempt, get_answer, kind, load_cases, weigh
 
-GRADIENTS, PRINTED = "gradients", "As printed: "
+GRADIENTS = "gradients"
 CUT = ("The values are right. A gradient of 0: detach(), item(), .data, numpy or no_grad() cuts "
        "the graph; nan: an infinity was computed on the way.")
 

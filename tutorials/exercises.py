@@ -11,32 +11,66 @@ of its equation fail.
     ## module.function: Eq. 1; 2 points     a Task of it
     - a step of its recipe
     * a mistake: advice `old` => `new`      edits of the library's function; (printed): the page
+    ~ what a variant asks for. `old` => `new`       of docstring, code and recipe, where it stands
     < `old` => `new`                        edits that come first, or (>) for the solution alone
 """
 import ast
+import functools
+import hashlib
 import importlib
-import inspect
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draws import cases_of
+from draws import ROOT, cases_of
 
 BLANK, PAGE, TITLE = "not written yet", "EXERCISE.md", "# Exercise "
 EDIT = re.compile(r"`([^`]*)` => `([^`]*)`")
+HERE = "Here: "                 # in a docstring: what this hand-out asks for, and no paper
+CLASSIC, PRINTED, LIBRARY = "Classic mistake", "As printed", "The library's own equation"
+TWISTED = 3                     # functions that a variant changes
 
 
 @dataclass(frozen=True)
 class Mistake:
     """A classic mistake: its name, what to tell the student, (old, new) edits of the function.
 
-    printed: what the paper prints; a student may argue for it.
+    kind: PRINTED is what the paper prints; a student may argue for it. LIBRARY is what the library
+    computes, where a variant asks for something else.
     """
     name: str
     advice: str
     edits: tuple
-    printed: bool = False
+    kind: str = CLASSIC
+
+    @property
+    def message(self):
+        return f"{self.kind}: {self.name}. {self.advice}"
+
+
+@dataclass(frozen=True)
+class Twist:
+    """Another equation, right in some variants: in words, as (old, new) edits of a function's text
+    and of its recipe. A space of `old` may be the end of a line there."""
+    says: str
+    edits: tuple
+
+    def applied(self, text):
+        for old, new in self.edits:
+            spaced = r"\s+".join(map(re.escape, old.split()))
+            text = re.sub(spaced, lambda found, new=new: new, text)
+        return text
+
+    def function(self, text):
+        """A function's text after the edits; its docstring says so in the end."""
+        text = self.applied(text)
+        docstring, lines = ast.parse(text).body[0].body[0], text.splitlines()
+        indent, at = " " * docstring.col_offset, docstring.end_lineno
+        said = textwrap.wrap(HERE + self.says, 96, initial_indent=indent, subsequent_indent=indent)
+        last = lines[at - 1].removesuffix('"""').rstrip()
+        lines[at - 1:at] = [*filter(None, [last]), "", *said, f'{indent}"""']
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -48,6 +82,7 @@ class Task:
     Mistake. plain: edits that come before those of a mistake, where the library has a shorter way
     besides the one the equation shows. written: edits for `solution`, where the library has a
     kernel for what the equation shows. cases: name -> function of a Draw that returns arguments.
+    twists: of Twist. twist: the one that holds.
     """
     equation: str
     function: str
@@ -57,6 +92,8 @@ class Task:
     plain: tuple
     written: tuple
     cases: dict
+    twists: tuple = ()
+    twist: Twist | None = None
 
     @property
     def module(self):
@@ -68,13 +105,33 @@ class Task:
         return self.function.split(".")[1:]
 
     @property
+    def source(self):
+        """The text of the function that is right: the library's, or its twist."""
+        lines, tree = parsed(self.module)
+        node = definition(tree, self.path)
+        text = textwrap.dedent("\n".join(lines[node.lineno - 1:node.end_lineno]))
+        return self.twist.function(text) if self.twist else text
+
+    @property
     def solution(self):
-        """The library's function as a student would write it: the equation as its text intends,
-        no docstring, no `printed`, no kernel."""
-        text = textwrap.dedent(inspect.getsource(find(library(self.module), self.path)))
+        """That function as a student would write it: the equation as its text intends, no
+        docstring, no `printed`, no kernel."""
+        text = self.source
         for old, new in (*self.plain, *self.written):
             text = text.replace(old, new)
         return ast.unparse(Intended().visit(ast.parse(text)))
+
+    def twisted(self, twist):
+        """The Task whose right answer is a twist's. The library's is its one known mistake."""
+        steps = [twist.applied(step) for step in self.steps]
+        new, texts = replace(self, steps=steps, twist=twist), []
+        for task in (new, self):
+            texts.append(task.source)
+            for old, other in self.plain:
+                texts[-1] = texts[-1].replace(old, other)
+        mistake = Mistake("the hand-out has another", f"It says: {twist.says}", (tuple(texts),),
+                          LIBRARY)
+        return replace(new, mistakes=(mistake,))
 
 
 class Intended(ast.NodeTransformer):
@@ -129,8 +186,9 @@ class Intended(ast.NodeTransformer):
 
 @dataclass(frozen=True)
 class Exercise:
-    """paper: as the score shows it. title: paper and equations. about: what it teaches, and how
-    long it takes. tasks: in the order of work."""
+    """name: of the command. paper: as the score shows it. title: paper and equations. about: what
+    it teaches, and how long it takes. tasks: in the order of work."""
+    name: str
     paper: str
     title: str
     about: str
@@ -140,6 +198,29 @@ class Exercise:
     def parser(self):
         """Does training the model need assets/?"""
         return self.paper in ("DAFA", "DRr-Net")
+
+
+def twisted(exercise, number):
+    """An Exercise in which some functions have a twist, by a variant's number."""
+    pairs = [(task, twist) for task in exercise.tasks for twist in task.twists]
+    pairs.sort(key=lambda pair: hashlib.sha256(f"{number} {pair[1].says}".encode()).digest())
+    chosen = {}
+    for task, twist in pairs:
+        if len(chosen) < TWISTED:
+            chosen.setdefault(task.function, twist)
+    return replace(exercise, tasks=tuple(
+        task.twisted(chosen[task.function]) if task.function in chosen else task
+        for task in exercise.tasks))
+
+
+def without_hints(exercise):
+    """An Exercise whose messages do not say what is wrong with what the paper prints."""
+    hidden = {"name": "this is the page",
+              "advice": "Does it do what the sentence beside it says?"}
+    return replace(exercise, tasks=tuple(
+        replace(task, mistakes=tuple(replace(mistake, **hidden) if mistake.kind == PRINTED
+                                     else mistake for mistake in task.mistakes))
+        for task in exercise.tasks))
 
 
 def find(module, path):
@@ -153,6 +234,20 @@ def library(name):
     return importlib.import_module(name)
 
 
+@functools.cache
+def parsed(module):
+    """The lines of a module of the library, and its tree."""
+    text = (ROOT / f"{module}.py").read_text("utf-8")
+    return text.splitlines(), ast.parse(text)
+
+
+def definition(tree, path):
+    """The node of a function or class, path as ["DabertAttention", "fuse"]."""
+    for name in path:
+        tree = next(node for node in tree.body if getattr(node, "name", None) == name)
+    return tree
+
+
 # ---- exercises.txt ------------------------------------------------------------------------------
 
 def edits_of(text):
@@ -160,28 +255,33 @@ def edits_of(text):
                  for old, new in EDIT.findall(text))
 
 
+def before_edits(text):
+    return text[:EDIT.search(text).start()].rstrip()
+
+
 def read_mistake(text):
     """A Mistake out of "name (printed): advice `old` => `new` ..."."""
     name, _, rest = text.partition(": ")
-    advice = rest[:EDIT.search(rest).start()].rstrip()
-    return Mistake(name.removesuffix(" (printed)"), advice, edits_of(rest), "(printed)" in name)
+    return Mistake(name.removesuffix(" (printed)"), before_edits(rest), edits_of(rest),
+                   PRINTED if "(printed)" in name else CLASSIC)
 
 
 def read_task(text, exercise, before):
     """A Task out of its section. before: function -> the last Task of it: what this section does
     not say is as there, and mistakes are added."""
-    head, *lines = re.split(r"\n(?=[-*<>] )", text.strip())
+    head, *lines = re.split(r"\n(?=[-*~<>] )", text.strip())
     function, _, rest = head.partition(": ")
     equation, _, points = rest.partition("; ")
     said = {sign: [" ".join(line.split("\n  "))[2:] for line in lines if line[0] == sign]
-            for sign in "-*<>"}
+            for sign in "-*~<>"}
     plain, written = (edits_of(" ".join(said[sign])) for sign in "<>")
     mistakes = tuple(map(read_mistake, said["*"]))
+    twists = tuple(Twist(before_edits(text), edits_of(text)) for text in said["~"])
     if old := before.get(function):
         said["-"], mistakes = said["-"] or old.steps, (*old.mistakes, *mistakes)
-        plain, written = old.plain, old.written
+        plain, written, twists = old.plain, old.written, old.twists
     before[function] = Task(equation, function, int(points.partition(" ")[0] or 1), said["-"],
-                            mistakes, plain, written, cases_of(function, exercise))
+                            mistakes, plain, written, cases_of(function, exercise), twists)
     return before[function]
 
 
@@ -194,7 +294,7 @@ def read_exercises(text):
         name, paper, title = head.split(": ", 2)
         tasks = tuple(read_task(task, name, before) for task in tasks)
         if name:
-            asked[name] = Exercise(paper, title, about.strip(), tasks)
+            asked[name] = Exercise(name, paper, title, about.strip(), tasks)
         else:
             unasked[paper] = tasks
     return asked, unasked

@@ -4,6 +4,7 @@
     python tutorials/grade.py FOLDER                        with messages
     python tutorials/grade.py FOLDER --exercise dabert --json results.json      for Gradescope
     python tutorials/grade.py FOLDER --exercise capstone    or misprint: see open_tasks.py
+    python tutorials/grade.py hand-ins/* --key FILE         a variant, which FILE names
 
 A folder needs EXERCISE.md, whose first line names the exercise, or --exercise, and the modules
 whose functions were to be written; nothing else in it is read. Students' code runs in a process
@@ -31,7 +32,7 @@ import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -41,8 +42,8 @@ import check
 import sandbox
 import trial
 from draws import LETTERS
-from exercises import EXERCISES, PAGE, TITLE
-from make_exercise import definition, hand_out
+from exercises import EXERCISES, LIBRARY, PAGE, PRINTED, TITLE, definition
+from make_exercise import hand_out, read_key
 from open_tasks import GRADED
 from processes import Refused, answers_of, plain
 
@@ -94,10 +95,12 @@ class Report:
 
     def remark(self):
         """What a lecturer should look at."""
-        printed = [row.function for row in self.rows if check.PRINTED in " ".join(row.lines)]
+        printed, library = ([row.function for row in self.rows if kind in " ".join(row.lines)]
+                            for kind in (PRINTED, LIBRARY))
         found = {"the library's own code, but for names": self.copied,
                  "code that was not asked for, or that runs text": self.odd,
-                 "computed as printed; do they argue for it?": printed}
+                 "computed as printed; do they argue for it?": printed,
+                 "the library's equation, and not the hand-out's": library}
         found |= {f"the same as in {other}, but for names": names
                   for other, names in self.alike.items()}
         said = {line.partition(": ")[2] for row in self.rows for line in row.lines}
@@ -202,7 +205,7 @@ def oddities(texts, given, tasks):
     for module, text in texts.items():
         asked = [task for task in tasks if task.module == module]
         with contextlib.suppress(StopIteration, SyntaxError, ValueError, RecursionError):
-            mine, ours = ast.parse(text), ast.parse(given[f"{module}.py"])
+            mine, ours = (bare(ast.parse(code)) for code in (text, given[f"{module}.py"]))
             for task in asked:
                 function = definition(mine, task.path)
                 if any(isinstance(node, ast.Import | ast.ImportFrom)
@@ -216,8 +219,13 @@ def oddities(texts, given, tasks):
 
 def copies(codes, tasks):
     """Names of functions whose code is the library's, but for names and docstrings."""
-    return [name for task in tasks if (name := ".".join(task.path)) in codes and codes[name] in (
-        skeleton(ast.parse(text).body[0]) for text in (answers.source(task), task.solution))]
+    found = []
+    for task in tasks:
+        name, plain = ".".join(task.path), replace(task, twist=None)
+        texts = task.source, task.solution, plain.source, plain.solution
+        if name in codes and codes[name] in (skeleton(ast.parse(x).body[0]) for x in texts):
+            found.append(name)
+    return found
 
 
 def compare(reports):
@@ -229,12 +237,17 @@ def compare(reports):
             report.alike[other.folder.name] = same
 
 
+def bare(tree):
+    """A tree without its docstrings, which levels and variants change."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None:]
+    return tree
+
+
 def skeleton(function):
     """A function's code with its own names numbered, no docstring; "" if it is short."""
-    numbers = {}
-    if ast.get_docstring(function, clean=False) is not None:
-        function.body = function.body[1:]
-    nodes = [*ast.walk(ast.Module(function.body, []))]
+    numbers, nodes = {}, [*ast.walk(ast.Module(bare(function).body, []))]
     own = {argument.arg for argument in function.args.args}
     own |= {node.id for node in nodes if isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Store)}
@@ -383,6 +396,8 @@ def read_options(argv):
     parser = argparse.ArgumentParser("grade.py", description="Grades hand-ins.")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--exercise", choices=NAMES, help="for folders without EXERCISE.md")
+    parser.add_argument("--key", type=Path, metavar="FILE",
+                        help="of a variant: make_exercise.py wrote it beside the hand-out")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10 ** 6),
                         help="of the hidden arguments; drawn if not given")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Gradescope's; of one folder")
@@ -399,6 +414,11 @@ def read_options(argv):
     for file in filter(None, (options.csv, options.json, options.feedback)):
         if not file.parent.is_dir():
             parser.error(f"{file}: there is no folder {file.parent}")
+    if options.key:
+        try:
+            options.key = read_key(options.key)
+        except (OSError, ValueError) as problem:
+            parser.error(f"--key: {problem}")
     if options.jobs < 1:
         parser.error(f"--jobs: expected 1 or more, got {options.jobs}")
     if not (options.wrap or options.trust or sandbox.landlock_version()):
@@ -414,13 +434,16 @@ def main(argv=None):
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(4, 0)       # no process of the same user may read this one's memory
     print(f"seed {options.seed}")
-    reports = []
-    for report in grade_all(options.folders, options.exercise, options.seed, options.jobs,
-                            options.wrap.split()):
-        reports.append(report)
-        if len(options.folders) == 1 and report.rows:
-            print_report(report)
-        print(report.line(), flush=True)
+    exercise, asked, reports = options.exercise, contextlib.nullcontext(), []
+    if options.key:
+        exercise, asked = options.key.name, answers.installed(options.key)
+    with asked:
+        for report in grade_all(options.folders, exercise, options.seed, options.jobs,
+                                options.wrap.split()):
+            reports.append(report)
+            if len(options.folders) == 1 and report.rows:
+                print_report(report)
+            print(report.line(), flush=True)
     compare(reports)
     for report in reports:
         if remark := report.remark():

@@ -3,11 +3,15 @@
     python tutorials/make_exercise.py                          lists the exercises
     python tutorials/make_exercise.py dabert [--out FOLDER]    makes one, in exercise-dabert
     python tutorials/make_exercise.py dabert --level equation  without recipes
+    python tutorials/make_exercise.py dabert --variant 7       with other equations, and their key
 
 Signature and docstring stay; a recipe and the shapes of what stands on the way take the place of
 the body, and EXERCISE.md says what to do. The folder is enough by itself: its check.py compares
 with answers that were stored in its cases.npz. No solution stands in it, nor functions of other
 exercises, which repeat its lines. Work is not overwritten without --force.
+
+A variant asks for other equations than the paper's in some functions, by its number alone; the key,
+a file beside the folder, names them, and grade.py needs it.
 """
 import argparse
 import ast
@@ -21,19 +25,24 @@ import torch
 
 import answers
 from draws import ROOT, Draw
-from exercises import BLANK, EXERCISES, PAGE, TITLE, find, library
+from exercises import (BLANK, EXERCISES, HERE, PAGE, TITLE, definition, find, library, parsed,
+                       twisted, without_hints)
 
-LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone"}
+LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone",
+          "paper": "which does not say what is wrong with the page"}
+SECTION = "Assumes|Args|Returns|Raises|Trace|Left out"
+DEPARTS = re.compile(rf'^( *)Departs: .*\n(?:(?!.*"""| *(?:{SECTION}):)\1.*\S.*\n)*', re.M)
+CHANGED = f"""\
+Where a docstring ends with `{HERE.strip()}`, that counts in this hand-out, whatever the paper says.
+"""
+UNSAID = """\
+Not every printed equation does what the sentence beside it says. What counts is what the sentence
+asks. The library says under `Departs:` where that is, and what it computes instead; these lines are
+left out here: find it in the paper.
+"""
 KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it
 NEIGHBOURS = "comparators"           # its attentions are those of the exercises, in other words
 SHAPE = re.compile(r"^\s*(return\b|\w+(?= = )).*?# (\([^()]*\))$")
-
-
-def definition(tree, path):
-    """The node of a function or class, path as ["DabertAttention", "fuse"]."""
-    for name in path:
-        tree = next(node for node in tree.body if getattr(node, "name", None) == name)
-    return tree
 
 
 def shapes(lines):
@@ -45,19 +54,19 @@ def shapes(lines):
     return [f"# {name:{width}}  {shape}" for name, shape in names]
 
 
-def blank(lines, node, task, level):
-    """The lines of a function's blank body."""
+def blank(task, level):
+    """The lines of a function with a blank body."""
+    lines, text = task.source.splitlines(), []
+    node = ast.parse(task.source).body[0]
     indent = " " * node.body[0].col_offset
-    text = []
     for number, step in enumerate(task.steps if level == "steps" else (), 1):
-        text += textwrap.wrap(step, 100 - len(indent), initial_indent=f"# {number}. ",
-                              subsequent_indent="#    ")
-    hints = shapes(lines[node.body[0].end_lineno:node.end_lineno])
+        text += textwrap.wrap(step, 92, initial_indent=f"# {number}. ", subsequent_indent="#    ")
+    hints = shapes(lines[node.body[0].end_lineno:])
     if text and hints and not task.plain:                   # plain: the library has another way
         text += ["#", "# Shapes on the library's way:", *hints]
     name = task.path[-1]
     text.append(f'raise NotImplementedError("{task.equation}: {name} is {BLANK}")')
-    return [indent + line for line in text]
+    return lines[:node.body[0].end_lineno] + [indent + line for line in text]
 
 
 def used(exercise):
@@ -78,14 +87,14 @@ def others(name):
 
 def student_version(module, name, level="steps"):
     """A module's text with the exercise's functions blank and those of others left out."""
-    lines = (ROOT / f"{module}.py").read_text("utf-8").splitlines()
-    tree = ast.parse("\n".join(lines))
-    changes = []                            # (first line, last line, new lines), counted from 0
+    lines, tree = parsed(module)
+    lines, changes = [*lines], []           # (first line, last line, new lines), counted from 0
     for task in EXERCISES[name].tasks:
         if task.module == module:
             node = definition(tree, task.path)
-            new = blank(lines, node, task, level)
-            changes.append((node.body[0].end_lineno, node.end_lineno, new))
+            indent = " " * node.col_offset
+            new = textwrap.indent("\n".join(blank(task, level)), indent).splitlines()
+            changes.append((node.lineno - 1, node.end_lineno, new))
     for task in others(name):
         if task.module == module:
             node = definition(tree, task.path)
@@ -126,11 +135,12 @@ def page(name, exercise, texts, level):
     """The text of EXERCISE.md. texts: module -> the student's version."""
     files = " and ".join(f"`{module}.py`" for module in texts)
     recipe = ", and a recipe in steps" if level == "steps" else ""
+    notes = CHANGED * any(task.twist for task in exercise.tasks) + UNSAID * (level == "paper")
     parts = [f"{TITLE}{name}: {exercise.title}\n", f"""\
 Write the functions below, in this order, in {files}.
 Each has its signature, a docstring with the formula in the paper's letters{recipe}.
 Names and signatures must stay. Read the paper beside it.
-
+{notes}
 What counts: the result, for padding too, its dtype, and the gradients. Arguments are float64, and
 so are results where the docstring names no other dtype; do not change an argument in place. What
 does not count: speed, memory, dropout, and the arguments `printed`, `typeset` and `without`, which
@@ -160,7 +170,6 @@ this page and {files}: no other file is read. When all points are won, `python t
 
 # ---- The folder ---------------------------------------------------------------------------------
 
-@functools.cache
 def hand_out(name, level="steps"):
     """{path: bytes} of a hand-out, but for cases.npz and what only training needs."""
     exercise, files = EXERCISES[name], {}
@@ -177,19 +186,39 @@ def hand_out(name, level="steps"):
     files[PAGE] = page(name, exercise, asked, level).encode()
     for file in ("check.py", "differences.py", "trial.py"):
         files[file] = (ROOT / "tutorials" / file).read_bytes()
+    if level == "paper":
+        files |= {file: DEPARTS.sub("", content.decode()).encode()
+                  for file, content in files.items() if file.endswith(".py")}
     for file in ("LICENSE", "requirements.txt"):
         files[file] = (ROOT / file).read_bytes()
     return files
 
 
-def make(name, out, force, level="steps"):
-    """Writes the exercise into a folder.
+def asked(name, level, variant=None):
+    """The Exercise of a level and of a variant's number."""
+    exercise = EXERCISES[name] if variant is None else twisted(EXERCISES[name], variant)
+    return without_hints(exercise) if level == "paper" else exercise
 
-    Raises ValueError where a file of it is there already, unless forced."""
-    files = dict(hand_out(name, level))
-    if EXERCISES[name].parser:
-        files |= {path.relative_to(ROOT).as_posix(): path.read_bytes()
-                  for path in ROOT.glob("assets/parser.*")}
+
+def key_of(exercise, number):
+    """What a lecturer keeps of a variant."""
+    lines = [f"{TITLE}{exercise.name}, variant {number}: not for students"]
+    lines += [f"{task.function}: {task.twist.says}" for task in exercise.tasks if task.twist]
+    return "\n".join(lines) + "\n"
+
+
+def read_key(path):
+    """The Exercise of a key's variant. Raises ValueError, OSError."""
+    text = path.read_text("utf-8")
+    found = re.match(rf"{TITLE}(\w+), variant (\d+):", text)
+    exercise = found and found[1] in EXERCISES and twisted(EXERCISES[found[1]], int(found[2]))
+    if not exercise or key_of(exercise, int(found[2])) != text:
+        raise ValueError(f"{path}: expected a key that this version of make_exercise.py wrote")
+    return exercise
+
+
+def check_folder(out, files, force):
+    """Raises ValueError where a folder has one of these files already, unless forced."""
     if out.resolve() == ROOT:
         raise ValueError(f"--out {out}: this is the library itself; give another folder")
     if out.exists() and not out.is_dir():
@@ -198,10 +227,24 @@ def make(name, out, force, level="steps"):
     if there and not force:
         raise ValueError(f"{out} has {', '.join(there[:3])} already, perhaps with work in it; give "
                          "another --out, or --force to overwrite")
+
+
+def make(name, out, force, level="steps", variant=None):
+    """Writes the exercise into a folder, and the key of a variant beside it. Raises ValueError."""
+    exercise = asked(name, level, variant)
+    with answers.installed(exercise):
+        files = hand_out(name, level)
+        check_folder(out, files, force)
+        described = answers.describe(name, answers=True)
+    if exercise.parser:
+        files |= {path.relative_to(ROOT).as_posix(): path.read_bytes()
+                  for path in ROOT.glob("assets/parser.*")}
     for file, content in files.items():
         (out / file).parent.mkdir(parents=True, exist_ok=True)
         (out / file).write_bytes(content)
-    answers.save(out / "cases.npz", *answers.describe(name, answers=True))
+    answers.save(out / "cases.npz", *described)
+    if variant is not None:
+        out.with_name(f"{out.name}.key").write_text(key_of(exercise, variant), "utf-8")
 
 
 # ---- Command line -------------------------------------------------------------------------------
@@ -214,6 +257,8 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="exercise-NAME if not given")
     parser.add_argument("--level", choices=LEVELS, default="steps",
                         help="; ".join(f"{level}: {what}" for level, what in LEVELS.items()))
+    parser.add_argument("--variant", type=int, metavar="NUMBER", help=(
+        "some equations are not the paper's: which ones, FOLDER.key says, which grade.py needs"))
     parser.add_argument("--force", action="store_true", help="overwrite what is in the folder")
     options = parser.parse_args(argv)
     if options.name is None:
@@ -224,7 +269,7 @@ def main(argv=None):
         if options.name not in EXERCISES:
             raise ValueError(f"no exercise {options.name!r}; there are {', '.join(EXERCISES)}")
         out = options.out or Path(f"exercise-{options.name}")
-        make(options.name, out, options.force, options.level)
+        make(options.name, out, options.force, options.level, options.variant)
     except (ValueError, OSError) as problem:
         print(f"make_exercise.py: {problem}", file=sys.stderr)
         return 2

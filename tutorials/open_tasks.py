@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 import answers
-import check
 from bert_min import BertConfig
 from differences import describe_difference, near
 from draws import ROOT, Draw
+from exercises import PRINTED
 from misprints import EQUATIONS
 from processes import Refused, answers_of
 from semmatch import DafaAttention, spread_prior
@@ -130,7 +130,7 @@ def grade_capstone(text, seed, wrap=()):
             ("pairs of a batch do not see each other", int(pairs), 1, []),
             ("every weight has a gradient", int(not idle), 1, idle and [f"not {', '.join(idle)}"])]
     if whole:
-        printed = [f"{check.PRINTED}{chosen}"] if chosen else []
+        printed = [f"{PRINTED}: {chosen}"] if chosen else []
         return [*rows, ("numbers of the page", 5 - chosen.count("("), 5, printed)]
     said = describe_difference({"the layer": right["values"].detach()}, {"the layer": values})
     return [*rows, ("numbers of the page", 0, 5, [said])]
