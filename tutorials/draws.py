@@ -227,7 +227,7 @@ CASES = {
     "priors.subgraph_similarity": {
         "example": apple,
         "values": lambda x: x.of_one_relation(), "other relations": lambda x: x.parses(),
-        "other α, ν": lambda x: [*x.of_one_relation(), 3.0, 0.25]},
+        "other α, ν": lambda x: [*x.of_one_relation(), 3.0, 0.3]},
     "priors.TfIdf.weights": {
         "values": lambda x: [priors.TfIdf([["a", "b"], ["A", "c"], ["a"]]),
                              ["A", "b", "zebra", "a", "c"]],

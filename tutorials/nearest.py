@@ -146,6 +146,19 @@ def of_names(code):
                 yield 3, f"`{y}` instead of `{x}`, everywhere", [(node, y) for node in nodes]
 
 
+def of_pairs(code):
+    """(rank, description, changes): the same numbers of two arguments, each one place off."""
+    pairs = {}
+    for name, nodes in code.places.items():
+        for x in (code.parents[node] for node in nodes if name in code.parameters):
+            if isinstance(x, ast.Attribute):
+                pairs.setdefault(x.attr, []).append((x, "np.append({x}[:1], {x}[:-1])".format(
+                    x=ast.unparse(x))))
+    for attribute, changes in pairs.items():
+        if len({ast.unparse(node) for node, _ in changes}) > 1:
+            yield 3, f"`{attribute}` of both, one place off", changes
+
+
 def of_steps(code):
     """(rank, description, changes): a step forgotten, what enters it used instead of what it
     returns, or a name that keeps its old value."""
@@ -220,6 +233,11 @@ def of_statement(node, code):
             if isinstance(node, ast.AugAssign):
                 new = f"{ast.unparse(node.target)} = {ast.unparse(node.value)}"
                 yield 1, f"`{ast.unparse(node.target)}` set, not added to", [(node, new)]
+                first, by = code.values.get(ast.unparse(base(node.target))), node.value
+                if first and isinstance(by, ast.BinOp) and isinstance(by.op, ast.Mult):
+                    words = f"{read(by.left)} multiplied with all of `{ast.unparse(node.target)}`"
+                    yield 3, f"{words}, not with what is added alone", \
+                        [(first, f"({ast.unparse(first)}) * ({ast.unparse(by.left)})")]
         case ast.If():
             for answer in ("True", "False"):
                 yield 1, f"{read(node.test)} taken as {answer.lower()}", [(node.test, answer)]
@@ -253,7 +271,7 @@ def simple_edits(source, most=300):
         found += of_statement(node, code)
     found += [(2, f"{kind}, everywhere", changes) for kind, changes in kinds.items()
               if kind and len(changes) > 1]
-    found += [*of_names(code), *of_steps(code)]
+    found += [*of_names(code), *of_pairs(code), *of_steps(code)]
     for name, nodes in code.places.items():
         if name in code.parameters and name not in ("mask", "self"):
             for what, new in CHANGED:

@@ -18,6 +18,8 @@ OPERATORS = {           # l, r: what stands left and right, as code; L, R, it: t
               ("a difference instead of the sum {it}", "{l} - {r}"),
               ("half of the sum {it}", "({it}) / 2"), ("twice {L} in {it}", "2 * {l} + {r}"),
               ("twice {R} in {it}", "{l} + 2 * {r}"),
+              ("{L} counted twice in {it}, and {R} not", "2 * {l}"),
+              ("{R} counted twice in {it}, and {L} not", "2 * {r}"),
               ("{L} multiplied by the exponential of {R}", "{l} * {r}.exp()")],
     ast.Sub: [("{it} the other way round", "{r} - {l}"), LEFT_OUT[0],
               ("a sum instead of the difference {it}", "{l} + {r}"), ("{R} instead of {it}", "{r}"),
@@ -153,6 +155,8 @@ def of_moved_factor(node, code):
             for c, rest in ((product.left, product.right), (product.right, product.left)):
                 yield None, f"{read(c)} multiplied with {read(x)}, not with {read(rest)}", \
                     f"({ast.unparse(c)}) * ({ast.unparse(x)}) + ({ast.unparse(rest)})"
+                yield None, f"{read(c)} multiplied with all of {read(node)}", \
+                    f"({ast.unparse(c)}) * ({ast.unparse(x)} + {ast.unparse(rest)})"
 
 
 def of_activated(node):
@@ -189,6 +193,10 @@ def of_function(node):
             if args[0] == "-1":
                 new = f"({owner})[..., {part}].{name}({given})"
                 yield None, f"the {which} of the last axis left out of {it}", new
+    if name in ("any", "all") and isinstance(node.func.value, ast.BinOp):
+        for part in (node.func.value.left, node.func.value.right):
+            yield None, f"{name} left out of {it}, where {read(part)} alone is looked at", \
+                ast.unparse(part)
     if name == "log1p":
         for other in ("log2", "log10"):
             yield None, f"{other} instead of ln in {it}", f"(1 + {inside}).{other}()"
@@ -212,6 +220,7 @@ def of_builtin(node):
     it, given = read(node), arguments(node)
     if ast.unparse(node.func) == "sum":
         yield None, f"a mean instead of {it}", f"sum({given}) / len([*({given})])"
+        yield None, f"a product instead of {it}", f"math.prod({given})"
         yield None, f"only the last of {read(given)}", f"[*({given})][-1]"
     elif ast.unparse(node.func) == "range":
         yield None, f"one step too few in {it}", f"range({given} - 1)"
