@@ -4,7 +4,7 @@
     --vary model bert "dafa --layers all"     a value may have options of its own behind it
     --resume FOLDER [--test]                  goes on where a group of runs was cut off, or takes
                                               runs off a process that is at it, side by side
-    --show FOLDER                             its table again
+    --show FOLDER                             its table again, or a line for each run below FOLDER
     --picture FILE.svg FOLDER_OR_JSON ...     the differences that groups found, drawn
 
 Without --vary it is plain BERT beside --model. Options of training hold for all runs; each model
@@ -19,23 +19,29 @@ import contextlib
 import hashlib
 import itertools
 import math
+import os
 import shlex
 import sys
+import time
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import batches
 import priors
 import train
+from bert_min import BertConfig
 from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
-from run import score_test
+from run import SCRATCH_SIZES, build_model, score_test
 from support import machine, runs
-from support.checkpoints import join_names
+from support.checkpoints import CONFIGS, find_file, join_names
 from support.files import find_bert, read_json, write_json, write_whole
 from support.machine import main_process, print_once
 from support.options import Arguments, nearest, prefix_errors, refuse, run_command
 from support.pairs import load_pairs, load_test_splits
+from support.task import Task
+from support.words import Vocabulary
 
 FILE = "comparison.json"
 OF_METHODS = "bert", "glove", "layers", "printed", "recipe", "set", "without"
@@ -207,12 +213,25 @@ def check_data(settings, test):
         seen.add(files)
         if "facts" in batches.needs_of(one.method) and one.task != "toy":
             priors.load_wordnet()
-        if one.bert not in ("scratch", "none"):
-            with prefix_errors("--bert "):
-                find_bert(one.bert, one.data_dir, main_process())
         for name in ("glove", "parses"):
             file = getattr(one, name)
             refuse(file and not Path(file).is_file(), f"--{name} {file}: there is no such file")
+
+
+def check_model(settings):
+    """Raises ValueError where the method's sizes are wrong or do not fit the encoder; it makes the
+    model, with an encoder as deep as the run's but narrow.
+    """
+    reader, config = SimpleNamespace(tokenizer=Vocabulary.learn([["word"]])), None
+    if settings.bert == "scratch":
+        config = BertConfig(99, **SCRATCH_SIZES, max_length=settings.max_length)
+    elif settings.bert != "none":
+        with prefix_errors("--bert "):
+            folder = find_bert(settings.bert, settings.data_dir, main_process())
+        config = BertConfig.from_json(find_file(folder, *CONFIGS))
+    if config:
+        config = replace(config, vocab_size=99, hidden_size=config.num_heads, intermediate_size=1)
+    build_model(settings, Task("any", (), ()), reader, config)
 
 
 # ---- Running ------------------------------------------------------------------------------------
@@ -225,6 +244,8 @@ def run_group(folder, group, here):
     variants = plan(group["vary"], group["shared"] | here)
     with machine.main_process_first():
         check_data([settings for _, settings in variants], group["test"])
+        for _, settings in variants:
+            check_model(settings)
         if main_process():
             folder.mkdir(parents=True, exist_ok=True)
             gather_results(folder, group, variants)
@@ -315,10 +336,10 @@ def show(given):
     """What --show and --picture do."""
     if "picture" in given:
         draw_groups(*given["picture"])
+    elif group_file(given["show"]).is_file():
+        show_group(given["show"], read_group(group_file(given["show"])))
     else:
-        with prefix_errors("--show "):
-            group = read_group(group_file(given["show"]))
-        show_group(given["show"], group)
+        list_runs(given["show"])
 
 
 def show_group(folder, group):
@@ -333,6 +354,27 @@ def show_group(folder, group):
         print_once(f"best epochs chosen on {', '.join(chosen)}")
     if any(run.get("task") == "toy" for run in group["runs"]):
         print_once("toy is a generated diagnostic; its numbers say nothing about real English")
+
+
+def list_runs(folder):
+    """Prints a line for each run below a folder, the newest last."""
+    rows = [["run", "ended", "task", "model", "seed", "best epoch", "result"]]
+    for log in sorted(Path(folder).rglob("log.jsonl"), key=os.path.getmtime):
+        run, result = log.parent, "not finished"
+        content = read_json(run / "config.json")
+        with prefix_errors(f"{run / 'config.json'}: "):
+            row = runs.typed({"settings": dict}, content)["settings"]
+        if (run / "result.json").exists():
+            row = runs.read_result(run)
+            split = row["selection_split"]
+            metric, score = next(iter(row["metrics"][split].items()))
+            result = f"{split} {metric} {100 * score:.1f}"
+        ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(log.stat().st_mtime))
+        said = [str(row.get(name, "")) for name in ("task", "model", "seed", "best_epoch")]
+        rows.append([str(run), ended, *said, result])
+    if len(rows) == 1:
+        raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")
+    print_once(runs.align(rows))
 
 
 def draw_groups(file, *places):
@@ -365,7 +407,7 @@ def command_line():
     group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
     group.add_argument("--own", nargs="+", metavar="mine.py:M",
                        help="with --resume: code of your own, which a folder may not name")
-    group.add_argument("--show", metavar="FOLDER", help="its table again")
+    group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
     group.add_argument("--picture", nargs="+", metavar="FILE",
                        help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")
     parser.add_settings(train.Settings, train.GROUPS)

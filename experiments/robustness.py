@@ -1,6 +1,7 @@
 """How well a trained run stands the robustness tests of the papers.
 
     python -m experiments.robustness RUN
+    python -m experiments.robustness RUN --translations FILE
 
 prints the task's first metric on the pairs of a labelled split before and after each
 transformation, on exactly those pairs that it changed, and writes RUN/robustness.json.
@@ -16,12 +17,12 @@ and code are ours: do not compare numbers with the papers'. NumWord changes a nu
     InsertAdv     "indeed" or its like before a verb
     AppendIrr     one irrelevant sentence behind a and b
     AddPunc       punctuation around a and b
+    BackTrans     a and b as they came back from another language
     TwitterType   a and b spelled as on Twitter
     SwapNamedEnt  a name of a and b turned into another in both
     SwapSyn       b with a word turned into a synonym
 
-Left out: transformations that need a model of their own (BackTrans, which translates a and b to
-another language and back), or a label that nobody can know afterwards.
+Left out: transformations that need a language model, or a label that nobody can know afterwards.
 """
 
 import functools
@@ -40,11 +41,12 @@ from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, WordNet
 from support import machine
 from support.files import write_json
-from support.options import Arguments, refuse, run_command
+from support.options import Arguments, prefix_errors, refuse, run_command
 from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
 from support.runs import align
+from support.tables import read_table, split_own
 from support.task import answers, evaluate
 from support.toy import Number
 
@@ -67,11 +69,12 @@ NO_WORD = Word(0, 0, "", "", "")
 class Given:
     """What a transformation may look at besides the texts of one pair.
 
-    parses: dict text -> Parse, of the whole data set. wordnet: nltk's.
+    parses: dict text -> Parse, of the whole data set. wordnet: nltk's. translations: dict text ->
+    text.
     """
 
-    def __init__(self, parses, wordnet):
-        self.parses, self.known = parses, {}
+    def __init__(self, parses, wordnet, translations):
+        self.parses, self.translations, self.known = parses, translations, {}
         self.thesaurus = wordnet and Thesaurus(wordnet)
 
     def words(self, text):
@@ -524,6 +527,22 @@ def spell_as_on_twitter(text, rng, given):
     return text
 
 
+@edit_each_text
+def translate_back(text, rng, given):
+    """What came back from another language, where that is more than other capitals and spaces."""
+    new = given.translations.get(text, text)
+    return text if new.casefold().split() in ([], text.casefold().split()) else new
+
+
+def read_translations(path):
+    """For BackTrans: dict sentence -> translation.
+
+    path: a .tsv or .csv file with the header sentence, translation.
+    """
+    rows = read_table(path, split_own(path), ("sentence", "translation"))
+    return {row["sentence"]: row["translation"] for _, row in rows}
+
+
 # -------------------------------------------------------------------------------------- the labels
 
 KEEPS, DENIES = "keeps", "makes it"
@@ -559,6 +578,7 @@ TRANSFORMATIONS = {
     "InsertAdv": Transformation(insert_adverb, "ab", ALWAYS_KEPT, ("parses",)),
     "AppendIrr": Transformation(append_irrelevant, "ab", KEPT),
     "AddPunc": Transformation(add_punctuation, "ab", ALWAYS_KEPT),
+    "BackTrans": Transformation(translate_back, "ab", ALWAYS_KEPT, ("translations",)),
     "TwitterType": Transformation(spell_as_on_twitter, "ab", ALWAYS_KEPT),
     "SwapNamedEnt": Transformation(swap_name, "ab", ALWAYS_KEPT, ("parses",)),
     "SwapSyn": Transformation(swap_synonym, "b", ALWAYS_KEPT, ("parses", "lexicon")),
@@ -592,7 +612,7 @@ def label_rule(name, task):
     return f"{DENIES} {denial_label(task)}" if rule == DENIES else rule
 
 
-def transform(name, task, pairs, seed=0, parses=None, lexicon=None):
+def transform(name, task, pairs, seed=0, parses=None, lexicon=None, translations=None):
     """Pairs changed by one of TRANSFORMATIONS, where they do change and the new label is known.
 
     What becomes of a pair depends on the seed, its own texts, and for names on the texts in parses;
@@ -601,12 +621,13 @@ def transform(name, task, pairs, seed=0, parses=None, lexicon=None):
     Args: each only where the transformation needs it.
         parses: dict text -> Parse, of the whole data set.
         lexicon: a priors.WordNet.
+        translations: dict text -> text.
     Returns: list of (index of the original in pairs, new Pair), in order.
     Raises: ValueError for one that is refused for this task.
     """
     (edit, sides, _, needs), rule = TRANSFORMATIONS[name], label_rule(name, task)
     refuse(not rule, f"transform: {name} says nothing of the labels of {task.name}")
-    given, changed = Given(parses, "lexicon" in needs and lexicon.wordnet), []
+    given, changed = Given(parses, "lexicon" in needs and lexicon.wordnet, translations), []
     for index, pair in enumerate(pairs):
         rng = random.Random(f"{seed} {name} {pair.a!r} {pair.b!r}")
         old = [getattr(pair, side) for side in sides.replace("aa", "a")]
@@ -623,13 +644,14 @@ def transform(name, task, pairs, seed=0, parses=None, lexicon=None):
 
 # ------------------------------------------------------------------------------------- the command
 
-def measure_robustness(run, splits):
+def measure_robustness(run, splits, translations=None):
     """The main metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
     Args:
         run: what train.open_run gives. Its own parses are forgotten: changed sentences have none.
         splits: dict split -> list of Pair. Measured on test, or on the split for selection where
             test has no labels.
+        translations: dict text -> text, see `read_translations`; without it BackTrans is left out.
     Returns: what RUN/robustness.json says.
     """
     split = next((name for name, pairs in splits.items()
@@ -642,10 +664,10 @@ def measure_robustness(run, splits):
     guesses, found = answers(run.logits(pairs), task), {}
     run.reader.parser = parser
     for name in tqdm(TRANSFORMATIONS, "transforming", leave=False, disable=None):
-        rule = label_rule(name, task)
-        if not rule:
+        rule, needs = label_rule(name, task), TRANSFORMATIONS[name].needs
+        if not rule or "translations" in needs and translations is None:
             continue
-        changed = transform(name, task, pairs, run.settings.seed, parses, lexicon)
+        changed = transform(name, task, pairs, run.settings.seed, parses, lexicon, translations)
         before = after = None
         if changed:
             labels = [pairs[i].label for i, _ in changed]
@@ -655,7 +677,7 @@ def measure_robustness(run, splits):
     return {"split": split, "metric": metric, "seed": run.settings.seed, "transformations": found}
 
 
-def table_rows(result):
+def table_rows(result, task):
     """Rows of cells for what `measure_robustness` returns, a row for each transformation."""
     rows = [["transformation", "label", "pairs", "before", "after"]]
     for name in TRANSFORMATIONS:
@@ -664,6 +686,8 @@ def table_rows(result):
             scores = [found["before"], found["after"]]
             cells = ["" if score is None else f"{100 * score:.1f}" for score in scores]
             rows.append([name, found["label"], str(found["pairs"]), *cells])
+        elif label_rule(name, task):
+            rows.append([name, "needs --translations", "", "", ""])
         else:
             rows.append([name, "refused: its label would not be known", "", "", ""])
     return rows
@@ -677,16 +701,20 @@ def main(argv=None):
                           f"{', '.join(TRANSFORMATIONS)}.\n"
                           "Needs WordNet. Writes RUN/robustness.json.", "RUN")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
+    arguments.add_argument("--translations", metavar="FILE",
+                           help="for BackTrans: .tsv or .csv with the header sentence, translation")
     add_run_options(arguments)
     given = arguments.parse(argv)
-    folder = given.pop("run")
+    folder, translations = given.pop("run"), given.pop("translations", None)
+    with prefix_errors("--translations "):
+        translations = translations and read_translations(translations)
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         _, splits = load_pairs(run.settings, limited=False)
-        result = measure_robustness(run, splits)
+        result = measure_robustness(run, splits, translations)
     size = len(splits[result["split"]])
     print(f"{run.settings.model} on {run.task.name} {result['split']}, {size} pairs, "
-          f"{result['metric']} on the pairs changed\n{align(table_rows(result))}")
+          f"{result['metric']} on the pairs changed\n{align(table_rows(result, run.task))}")
     write_json(run.folder / "robustness.json", result)
 
 

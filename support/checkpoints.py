@@ -23,6 +23,7 @@ import reprlib
 import stat
 import warnings
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -96,8 +97,18 @@ def read_bytes(path, most=math.inf):
                          "the name, or download it again") from error
 
 
+def check_distinct(names):
+    """Raise ValueError where one of the names is there twice."""
+    doubled = [name for name, n in Counter(names).items() if n > 1]
+    if doubled:
+        raise ValueError(f"{join_names(doubled)} twice")
+
+
 def check_zip(members, most):
-    """Raise ValueError where these zipfile.ZipInfos unpack to more than `most` bytes."""
+    """Raise ValueError where one of these zipfile.ZipInfos is there twice, or all unpack to more
+    than `most` bytes.
+    """
+    check_distinct(member.filename for member in members)
     if (size := sum(member.file_size for member in members)) > most:
         raise ValueError(f"{size:,} bytes unpacked, more than {most:,}")
 
@@ -131,8 +142,12 @@ def read_json(path):
 
 
 def _json_object(raw):
-    """Bytes -> dict."""
-    content = json.loads(raw.tobytes().decode("utf-8"))
+    """Bytes -> dict; a name may stand once in each object."""
+    def distinct(pairs):
+        check_distinct(name for name, _ in pairs)
+        return dict(pairs)
+
+    content = json.loads(raw.tobytes().decode("utf-8"), object_pairs_hook=distinct)
     if not isinstance(content, dict):
         raise ValueError(f"a {type(content).__name__}")
     return content
@@ -235,15 +250,17 @@ def _folder_lowers(folder):
 
 
 def _lines(path):
-    """Lines of a text in UTF-8, without the carriage returns that a copy on Windows may have got.
-    Only a line feed ends one: U+2028 may be a piece.
-    """
+    """Lines of a text in UTF-8. Only a line feed ends one: U+2028 may be a piece."""
     try:
         text = read_bytes(path, TEXT_BYTES).tobytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: expected text in UTF-8, found {shorten(error)}; download it again") from error
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    if "\r" in text:
+        number = text[:text.index("\r")].count("\n") + 1
+        raise ValueError(f"{path}, line {number}: expected line feeds alone, found a carriage "
+                         "return; download it again, in binary form")
+    return text.removesuffix("\n").split("\n")
 
 
 def read_vocabulary(path):
@@ -261,18 +278,28 @@ def read_vocabulary(path):
 
 def read_bpe(vocabulary, merges):
     """Read RoBERTa's vocab.json and merges.txt -> dict of piece -> id, list of pairs of pieces."""
-    ids = read_json(vocabulary)
+    ids, pairs = read_json(vocabulary), []
     numbers = [number for number in ids.values() if type(number) is int]
     sound = {"<s>", "<pad>", "</s>"} <= ids.keys() and "".join(ids).isprintable()
     if not sound or sorted(numbers) != list(range(len(ids))):
         raise ValueError(f"{vocabulary}: expected printable pieces, <s>, <pad>, </s> among them, "
                          f"with the ids 0 to {len(ids) - 1}, each once; use the vocabulary that "
                          "came with the weights")
-    pairs = [tuple(line.split(" ")) for line in _lines(merges) if not line.startswith("#version")]
-    for pair in pairs:
+    for number, line in enumerate(_lines(merges), 1):
+        pair = tuple(line.split(" "))
+        if number == 1 and line.startswith("#version"):
+            continue
         if len(pair) != 2 or not ids.keys() >= {*pair, "".join(pair)}:
-            raise ValueError(f"{merges}: expected two pieces of {vocabulary.name} a line that make "
-                             f"a third, found {shorten(' '.join(pair))}; download both again")
+            raise ValueError(f"{merges}, line {number}: expected two pieces of {vocabulary.name} "
+                             f"that make a third, found {shorten(line)}; download both again")
+        pairs.append(pair)
+    made, special = {"".join(pair) for pair in pairs}, r"<.+>|\[.+\]|madeupword\d+"
+    lost = [piece for piece in ids if len(piece) > 1 and piece not in made
+            and not re.fullmatch(special, piece)]
+    if lost or len(made) < len(pairs):
+        raise ValueError(f"{merges}: expected one line for each longer piece of "
+                         f"{vocabulary.name}, found none for {join_names(lost)}, or two of one; "
+                         "download both again")
     return ids, pairs
 
 
@@ -421,6 +448,53 @@ def read_pickle(path):
 # ---- TensorFlow ---------------------------------------------------------------------------------
 
 TF_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "V2", 19: "<f2"}
+LANES = 4096  # words folded at once by crc32c: 16 KB, within the fastest cache
+
+
+@functools.cache
+def _crc_tables():
+    """(256,) table to read one byte, two of (65536,) to move a register past LANES zero words."""
+    byte = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        byte = (byte >> 1) ^ (byte & 1) * np.uint32(0x82F63B78)
+    moved = np.uint32(1) << np.arange(32, dtype=np.uint32)  # a linear map is known by 32 images
+    for _ in range(4 * LANES):
+        moved = byte[moved & 255] ^ (moved >> 8)
+    low_high = np.zeros((2, 1), np.uint32)
+    for images in moved.reshape(2, 16, 1).swapaxes(0, 1):
+        low_high = np.hstack([low_high, low_high ^ images])
+    return byte.tolist(), *low_high
+
+
+def crc32c(data):
+    """CRC-32C (Castagnoli) of bytes or an array of them.
+
+    CRC is linear, so a row of LANES words may be replaced by what it becomes LANES words later,
+    added (xor) to the row below; two tables of 2^16 do this for a whole row at once. What remains,
+    one row and the bytes after the last, is read byte by byte.
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    data = np.frombuffer(data, np.uint8)
+    byte, low, high = _crc_tables()
+    rows, crc = len(data) // (4 * LANES), 0xFFFFFFFF
+    rest = data[rows * 4 * LANES:].tobytes()
+    if rows:
+        row, *below = data[:rows * 4 * LANES].view("<u4").reshape(rows, LANES)
+        row = row ^ np.array([crc] + [0] * (LANES - 1), np.uint32)
+        for words in below:
+            row = low[row & 0xFFFF] ^ high[row >> 16] ^ words
+        rest, crc = row.astype("<u4").tobytes() + rest, 0
+    for value in rest:
+        crc = byte[(crc ^ value) & 255] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def _masked_crc(data):
+    """The sum as TensorFlow stores it, 4 bytes."""
+    crc = crc32c(data)
+    return ((((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def _varint(data, at):
@@ -452,9 +526,9 @@ def _block(index, handle):
     """(key, value) entries of one LevelDB block; the handle is its offset and size as varints."""
     offset, at = _varint(handle, 0)
     size, _ = _varint(handle, at)
-    body = index[offset:offset + size + 1]
-    if len(body) <= size:
-        raise ValueError(f"no whole block at byte {offset}")
+    body, stored = index[offset:offset + size + 1], index[offset + size + 1:offset + size + 5]
+    if len(body) <= size or _masked_crc(body) != stored:
+        raise ValueError(f"no block with its CRC at byte {offset}")
     if body[-1] != 0:
         raise ValueError(f"blocks of type {body[-1]} (1 is snappy)")
     end, at, key = size - 4 - 4 * int.from_bytes(body[size - 4:size], "little"), 0, b""
@@ -468,8 +542,8 @@ def _block(index, handle):
 
 
 def _stored(name, entry):
-    """A tensor's entry of the index -> (dtype, shape, number of its data file, first byte, bytes);
-    None for a string.
+    """A tensor's entry of the index -> (dtype, shape, number of its data file, first byte, bytes,
+    CRC); None for a string.
     """
     info = dict(_fields(entry))
     if info.get(1) == 7:
@@ -482,7 +556,7 @@ def _stored(name, entry):
     place = [info.get(number, 0) for number in (3, 4, 5)]
     if not all(type(n) is int for n in place):
         raise ValueError(f"{join_names([name])} at {shorten(place)}")
-    return TF_DTYPES[info[1]], shape, *place
+    return TF_DTYPES[info[1]], shape, *place, info[6]
 
 
 def _tf_index(path):
@@ -515,17 +589,18 @@ def _tf_index(path):
 def read_tf_checkpoint(index):
     """Read a TensorFlow checkpoint -> dict of name -> array. Strings are left out.
 
-    index: the path of prefix.index, beside which the data files lie. Their CRC32Cs are not read: a
-    zip has CRCs of its own, which `files.extract` compares.
+    index: the path of prefix.index, beside which the data files lie; every CRC32C is compared.
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
     shards, entries = _tf_index(index)
     read, arrays = functools.cache(read_bytes), {}
-    for name, (dtype, shape, number, start, size) in entries.items():
+    for name, (dtype, shape, number, start, size, crc) in entries.items():
         file = index.with_name(f"{index.stem}.data-{number:05d}-of-{shards:05d}")
         raw = read(file)[start:start + size]
         try:
             arrays[name] = _tensor(name, raw, dtype, shape)
+            if _masked_crc(raw) != crc:
+                raise ValueError(f"another CRC32C of {join_names([name])}")
         except ValueError as error:
             raise ValueError(f"{file}: expected the tensors of {index.name}, found {error}; "
                              "truncated or damaged: download it again") from error

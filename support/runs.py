@@ -230,6 +230,8 @@ def read_saved(path, kind, model=None, parser=None):
     Raises ValueError where there is no run, or one that other code made, or it is damaged.
     """
     folder = path.parent
+    refuse((folder / "comparison.json").exists(), f"{folder}: a group of runs; name one of them, "
+           f"or print their table by python -m experiments.compare --show {folder}")
     if not path.exists():
         begun = path.name == "best.pt" and (folder / "last.pt").exists()
         hint = f"--resume {folder} goes on" if begun else "a run is such as runs/toy-dafa"

@@ -55,6 +55,8 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     test = ["--test", "--test-file", "test.tsv"]
     assert command(*GRID, *test, "--out", "whole") == 0
     printed, found = capsys.readouterr().out, result("whole", "comparison.json")
+    with pytest.raises(ValueError, match="experiments.compare --show whole"):
+        train.main(["--from", "whole"])
     assert [list(x["values"].values()) for x in found["runs"]] == [
         ["bert", 0.5], ["bert", 22], ["dafa", 0.5], ["dafa", 22]]
     for row, first in zip(found["runs"], 2 * found["runs"][:2]):
@@ -171,6 +173,7 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     ("--vary without tree gates --without fusion", ["--vary without", "twice"]),
     ("--vary task mrpc toy --vary model bert dafa", ["--vary task", "last"]),
     ("--vary bert scratch bsae", ["--bert bsae"]),
+    (f"--vary max-length 48 64 --bert {TINY}", ["--max-length 64", "48"]),
     (f"--model knowledge {FILES}", ["WordNet: none"]),
     (f"--vary test-file dev.tsv blind.tsv {FILES} --test", ["blind.tsv"]),
     ("--resume nowhere", ["--resume nowhere", "no group"]), ("--show x", ["--show x"]),

@@ -189,7 +189,8 @@ def test_any_pairs(any_pairs, name):
     shuffled = dict(random.Random(0).sample(sorted(parses.items()), len(parses)))
 
     def run(pairs, parses=parses, seed=1):
-        return transform(name, task, pairs, seed, parses, LEXICON)
+        translations = {text: text[::-1] for text in sorted(parses)[::2]}
+        return transform(name, task, pairs, seed, parses, LEXICON, translations)
     found, rule = run(pairs), label_rule(name, task)
     for i, new in found:
         label = pairs[i].label if rule == "keeps" else task.labels.index(rule.split()[-1])
@@ -200,7 +201,7 @@ def test_any_pairs(any_pairs, name):
     backwards = [(len(pairs) - 1 - i, new) for i, new in run(pairs[::-1], shuffled)]
     assert backwards[::-1] == found != []
     assert [(i, new) for i, pair in enumerate(pairs) for _, new in run([pair])] == found
-    if name not in ("TwitterType", "SwapSyn"):        # these have no choice here
+    if name not in ("BackTrans", "TwitterType", "SwapSyn"):        # these have no choice here
         assert run(pairs, seed=2) != found
 
 
@@ -230,22 +231,28 @@ def test_thesaurus_of_wordnet():
 # ------------------------------------------------------------------------------------- the command
 
 def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
-    """AddPunc changes every pair, NumWord none, AddSent is refused."""
+    """AddPunc changes every pair, BackTrans two, NumWord none, AddSent is refused."""
     run = train.open_run(trained(*of("bert"), "--epochs", "1"))
     pairs = [Pair(f"the dog {'x' * i}.", "A cat.", i % 3 % 2) for i in range(5)]
+    Path("t.tsv").write_text('sentence\ttranslation\nthe dog x.\t"Hound."\n'
+                             "the dog xxx.\tOld hound.\nthe dog .\tThe  Dog .\n")
     splits = {"dev": pairs, "test": [Pair("a", "b")]}
     monkeypatch.setattr(robustness, "load_pairs", lambda settings, limited: (run.task, splits))
     monkeypatch.setattr(robustness, "WordNet", lambda: LEXICON)
     monkeypatch.setattr(robustness, "load_parser", ChainParser)
     capsys.readouterr()
     assert run_command(robustness.main, "x", ["run", "--device", "cpu"]) == 0
-    assert re.search("AddSent +refused", capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    assert "needs --translations" in shown and re.search("AddSent +refused", shown)
+    assert run_command(robustness.main, "x", ["run", "--translations", "t.tsv"]) == 0
     result = json.loads(Path("run/robustness.json").read_text("utf-8"))
     found = result.pop("transformations")
     assert result == {"split": "dev", "metric": "accuracy", "seed": 0}
     assert found.keys() == set(TRANSFORMATIONS) - {"AddSent"}
     assert found["NumWord"] == {"label": "makes it 0", "pairs": 0, "before": None, "after": None}
     marked = [new for _, new in transform("AddPunc", MRPC, pairs)]
-    assert found["AddPunc"] == {"label": "keeps", "pairs": len(marked),
-                                "before": run.evaluate(pairs)["accuracy"],
-                                "after": run.evaluate(marked)["accuracy"]}
+    back = [replace(pairs[1], a="Hound."), replace(pairs[3], a="Old hound.")]
+    for name, before, after in (("AddPunc", pairs, marked), ("BackTrans", pairs[1:4:2], back)):
+        assert found[name] == {"label": "keeps", "pairs": len(after),
+                               "before": run.evaluate(before)["accuracy"],
+                               "after": run.evaluate(after)["accuracy"]}
