@@ -1,6 +1,6 @@
-"""comparators.py against its formulas: oracles in plain loops, properties, options.
+"""comparators.py against its formulas: oracles in plain loops, properties of each method.
 
-Sizes are distinct primes (d is H times k). What holds for all methods is one test over METHODS.
+Those that any attention has are in test_methods.
 """
 import itertools
 from types import SimpleNamespace
@@ -16,42 +16,22 @@ import batches
 import comparators
 import train
 from bert_min import PairTokenizer, SelfAttention
-from comparators import (ComateformerAttention, SyntaxbertAttention, UerbertAttention,
-                         combined_attention, masked_attention, similarity_matrix, syntax_masks,
-                         topical_attention, tree_steps, way_up, wu_palmer)
-from experiments import explain
+from comparators import (ComateformerAttention, SyntaxbertAttention, combined_attention,
+                         masked_attention, similarity_matrix, syntax_masks, topical_attention,
+                         tree_steps, way_up, wu_palmer)
+from methods import B, CASES, D, H, K, KINDS, L, M, N, masks, method, parse, similarities
 from oracles import comparators as loops
-from priors import FUNCTION_WORDS, Facts, Table, load_wordnet
+from priors import FUNCTION_WORDS, Facts, Table
 from small_runs import of, run
 from support.task import Pair
-from tensors import (against, check_error, check_finite, config, far, large, linear, lists, normal,
+from tensors import (against, config, large, linear, lists, normal,
                      quick, same, silent, weights_of)
 
-B, H, K, L, N, M = 3, 2, 5, 7, 11, 13
-D = H * K
-KINDS = "parent child sibling pairwise full".split()
-METHODS = {"uerbert": UerbertAttention, "syntaxbert": SyntaxbertAttention,
-           "comateformer": ComateformerAttention}
-CASES = [("uerbert", {}), ("uerbert", {"floor": 0.2}), ("uerbert", {"floor": 0.0}),
-         ("uerbert", {"printed": {"product"}}),
-         ("syntaxbert", {}), ("syntaxbert", {"distance": 1}),
-         ("syntaxbert", {"without": {"topical"}}),
-         *(("syntaxbert", {"without": {kind}}) for kind in KINDS),
-         ("comateformer", {}), ("comateformer", {"share": 1.0}),
-         ("comateformer", {"centred": True}),
-         ("comateformer", {"without": {"affinity"}}), ("comateformer", {"without": {"difference"}})]
 each_case = pytest.mark.parametrize("name, options", CASES)
-each_method = pytest.mark.parametrize("name", METHODS)
+each_method = pytest.mark.parametrize("name", ["uerbert", "syntaxbert", "comateformer"])
 
 
 # ---- Material -----------------------------------------------------------------------------------
-
-def masks():
-    """A whole pair, one with padding, one of padding only."""
-    mask = torch.ones(B, L, dtype=torch.bool)
-    mask[1, 5:] = mask[2] = False
-    return mask
-
 
 def words():
     """word_index, segment of `masks`: words of one and two pieces, specials, a pair of padding."""
@@ -68,15 +48,7 @@ def tree(draw, n):
     return heads
 
 
-def parse(heads):
-    return SimpleNamespace(heads=np.array(heads, int))
-
-
 TREES = ([2, 0, 2, 3, 4], [0, 1, 4, 1, 3])      # of a and of b, for the words above
-
-
-def similarities(*size, seed=0):
-    return torch.rand(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def known(name, trees=TREES):
@@ -90,11 +62,7 @@ def known(name, trees=TREES):
     return None
 
 
-def method(name, seed=1, **options):
-    return large(METHODS[name](config(), **options), seed)
-
-
-def prior_of(name, layer):
+def prior_of_words(name, layer):
     prior = known(name)
     return None if prior is None else layer.spread(prior, *words())
 
@@ -174,15 +142,11 @@ def test_the_nearest_way_up_and_the_longest_to_the_root():
     way_up.cache_clear()
 
 
-def test_wu_palmer_of_nouns_is_nltks():
+def test_wu_palmer_of_nouns_is_nltks(wordnet):
     """With one way up, or several. (nltk's paths may turn downwards on their way to the common
     hypernym: of a physician and a city it has 6/20, we 6/21.) Other words have a root more there.
     """
-    try:
-        load_wordnet()
-    except ValueError as missing:
-        pytest.skip(str(missing))
-    from nltk.corpus import wordnet
+    wordnet = wordnet.wordnet
     nouns = "dogs cat car vehicle sofa idea city tree seattle".split()
     for one, other in itertools.combinations(nouns, 2):
         x, y = (wordnet.synsets(word, "n")[0] for word in (one, other))
@@ -274,7 +238,7 @@ def test_layer_oracle(name, options):
     learns but a key's bias, which cancels in a softmax."""
     layer, hidden, trace = method(name, **options), normal(B, L, D, seed=8), {}
     P, without = weights_of(layer), options.get("without", set())
-    prior = prior_of(name, layer)
+    prior = prior_of_words(name, layer)
     got = layer(hidden, masks(), prior, trace)
     same(layer(hidden, masks(), prior), got)
     rest = hidden, masks()
@@ -307,33 +271,6 @@ def test_layer_oracle(name, options):
 
 
 # ---- Properties of every method -----------------------------------------------------------------
-
-@each_case
-@quick
-@given(st.integers(0, 999), st.sampled_from([0.0, 1.0, 30.0]))
-def test_weights_padding_and_neighbours(name, options, seed, scale):
-    """Masked keys get exactly 0; rows of a softmax sum to 1, or to 0 without a key; combined
-    weights lie in [-1, 1]. A pair alone, without its padding, has the same tokens as in its batch.
-    """
-    layer, trace = method(name, seed, **options), {}
-    hidden, prior, mask = normal(B, L, D, seed=seed, scale=scale), prior_of(name, layer), masks()
-    whole = layer(hidden, mask, prior, trace)
-    for part, x in trace.items():
-        assert (x >= 0).all() and (x <= 1 + 1e-9).all()
-        if part == "topical":
-            continue
-        keys = mask.reshape(B, *[1] * (x.ndim - 2), L)
-        assert (x * ~keys).eq(0).all()
-        if part in ("attention", "calibrated", "masked"):
-            sums = x.sum(-1)
-            assert (((sums - 1).abs() < 1e-9) | (sums == 0)).all()
-            assert part == "masked" or (sums[mask.any(1)] > 0).all()
-    for b, real in enumerate(mask.sum(1).tolist()):
-        if real:
-            cut = None if prior is None else prior[b:b + 1, ..., :real, :real]
-            alone = layer(hidden[b:b + 1, :real], mask[b:b + 1, :real], cut)
-            same(alone[0], whole[b, :real], 1e-9)
-
 
 @pytest.mark.parametrize("name, options", [
     ("uerbert", {}), ("uerbert", {"printed": {"product"}}), ("uerbert", {"floor": 1.0}),
@@ -395,46 +332,7 @@ def test_centring_keeps_the_gate_open_where_all_is_far():
     same(seen[1], seen[2], 1e-9)
 
 
-@each_case
-@pytest.mark.parametrize("scale, dtype, autocast", [
-    (1e5, torch.float32, False), (1e5, torch.bfloat16, False), (1e3, torch.float32, True),
-    (0.0, torch.float32, True)])
-def test_no_nan(name, options, scale, dtype, autocast):
-    """Scores of 1e5 and more, or all alike; padding only, tokens without a key; bfloat16."""
-    hidden = (normal(B, L, D) * scale).to(dtype).requires_grad_()
-    for trace in (None, {}):
-        layer = method(name, **options).to(dtype)
-        prior = prior_of(name, layer)
-        prior = prior.float() if name == "uerbert" else prior
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            out = layer(hidden, masks(), prior, trace)
-        check_finite(out, [hidden, *layer.parameters()])
-        assert all(x.isfinite().all() for x in (trace or {}).values())
-
-
 # ---- The methods in the encoder, and the way in -------------------------------------------------
-
-@each_method
-def test_dropout_in_training_only(name):
-    layer = METHODS[name](config(attention_dropout=0.5)).double()
-    hidden, prior = normal(B, L, D), prior_of(name, layer)
-    for training, trace in itertools.product((False, True), (None, {})):
-        layer.train(training)
-        first, second = (layer(hidden, masks(), prior, trace) for _ in range(2))
-        assert far(first, second) == training
-
-
-@pytest.mark.parametrize("name, options, said", [
-    ("uerbert", {"printed": {6}}, "printed 6"), ("uerbert", {"floor": 1.5}, "floor .*1.5"),
-    ("uerbert", {"floor": -0.1}, "floor .*-0.1"), ("syntaxbert", {"without": {"tree"}}, "tree"),
-    ("syntaxbert", {"distance": 0}, "distance .*0"), ("syntaxbert", {"without": {*KINDS}}, "stay"),
-    ("comateformer", {"share": 0.0}, "share .*0.0"), ("comateformer", {"share": 1.5}, "share .*1"),
-    ("comateformer", {"without": {"affinity", "difference"}}, "stay")])
-def test_wrong_options(name, options, said):
-    with pytest.raises(ValueError, match=said) as error:
-        METHODS[name](config(), **options)
-    check_error(error)
-
 
 @pytest.mark.parametrize("share, heads", [(0.5, 1), (0.1, 1), (0.8, 2), (1.0, 2)])
 def test_share_of_the_heads(share, heads):
@@ -443,40 +341,32 @@ def test_share_of_the_heads(share, heads):
 
 @pytest.mark.usefixtures("workplace")
 @each_method
-def test_a_run_and_its_page(name):
-    """Trains on own pairs from weights of a file; the page of a pair shows what was recorded."""
+def test_a_run(name):
+    """Trains on own pairs from weights of a file; what was recorded has a figure."""
     assert run(*of(name), "--epochs", "1", "--limit", "8") == 0
     found = train.open_run("run")
     assert found.reader.needs_parses == (name == "syntaxbert")
-    _, _, sections = explain.explain_pair(found, "the good dog", "a cat is bad")
-    titles = [figure.title for figures in sections for figure in figures]
-    assert {"uerbert": "Attention after calibration", "syntaxbert": "Attention over sub-networks",
-            "comateformer": "Combined attention: what is subtracted"}[name] in titles
+    assert {*found.explain("the good dog", "a cat is bad")[1]} <= found.settings.method.TRACE.keys()
     if name == "uerbert":                       # good, bad; dog, cat: the tests' lexicon has them
         S = found.reader.prior(Pair("the good dog", "a cat is bad"))
         assert S.nonzero()[0].tolist() == [1, 2] and S.nonzero()[1].tolist() == [3, 1]
 
 
 @pytest.mark.usefixtures("workplace")
-def test_a_prior_is_given_what_its_class_needs():
+@pytest.mark.parametrize("needs", [("words", "facts"), ("facts",), ("parses", "words")])
+def test_a_prior_is_given_what_its_class_needs(needs):
     seen = []
 
     def prior(*given):
         seen.append(given)
         return np.zeros((2, 1))
 
-    pair, texts = Pair("the dog", "cat"), ("the dog", "cat")
-    for needs in (("words", "facts"), ("facts",), ("parses", "words")):
-        own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
-        reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-        reader.look_at([pair])
-        reader.examples([pair]).collate([0])
-        kinds = {"words": (["the", "dog"], ["cat"]), "facts": tuple(map(reader.facts.get, texts)),
-                 "parses": tuple(map(reader.parses.get, texts))}
-        assert seen.pop() == tuple(part for need in needs for part in kinds[need])
-        assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == (
-            "facts" in needs)
-    for needs in ("facts", ()):
-        wrong = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
-        with pytest.raises(ValueError, match="Own: NEEDS takes a tuple of parses, facts, words"):
-            batches.needs_of(wrong)
+    own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
+    reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+    reader.look_at([Pair("the dog", "cat")])
+    reader.examples([Pair("the dog", "cat")]).collate([0])
+    kinds = {"words": (["the", "dog"], ["cat"])} | {
+        kind: (made["the dog"], made["cat"]) for kind, made in (
+            ("facts", reader.facts), ("parses", reader.parses)) if kind in needs}
+    assert seen == [tuple(part for need in needs for part in kinds[need])]
+    assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == ("facts" in needs)

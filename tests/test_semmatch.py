@@ -1,8 +1,7 @@
-"""semmatch.py against its papers: oracles in plain loops (oracles/), properties, options, errors.
+"""semmatch.py against its papers: oracles in plain loops (oracles/), what is printed, properties.
 
-Sizes are distinct primes (d is H times k). What holds for all methods is one test over METHODS.
+Those that any attention has are in test_methods.
 """
-import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -12,16 +11,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bert_min import SelfAttention
+from methods import (A, B, D, H, K, L, M, N, PAPERS, masks, method, positive, prior_of, problems,
+                     related)
 from oracles import common, dabert, dafa, knowledge
-from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, Matcher,
+from semmatch import (Matcher,
                       calibrated_attention, co_attention, difference_attention, difference_scores,
                       filtration_gate, gated_fusion, guided_attention, knowledge_scores,
                       relation_indicator, spread_prior)
-from tensors import (against, check_error, check_finite, check_trace, config, far, labelled,
+from tensors import (against, check_trace, config, labelled,
                      large, linear, lists, normal, quick, same, silent, weights_of)
 
-B, H, K, L, A, N, M = 3, 2, 5, 7, 11, 13, 17
-D = H * K
 OUTSIDE = float("-inf")
 
 
@@ -30,15 +29,15 @@ OUTSIDE = float("-inf")
 # The last of the ablations is the plain average; the first two maps with a bias are of guides.
 METHODS = {
     "dabert": SimpleNamespace(
-        attention=DabertAttention, printed=frozenset({3, 4, 5, 7}), guiding=5,
+        printed=frozenset({3, 4, 5, 7}), guiding=5,
         ablations="affinity difference guide gate-fusion gate-filter regulation".split(),
         biased="W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v".split()),
     "dafa": SimpleNamespace(
-        attention=DafaAttention, printed=frozenset({6, 7, 9}), guiding=7,
+        printed=frozenset({6, 7, 9}), guiding=7,
         ablations="cross-attention gates gate-fusion gate-filter fusion".split(),
         biased="W_s W_dstar W_dhat W_shat W_l W_v".split()),
     "knowledge": SimpleNamespace(
-        attention=KnowledgeAttention, printed=frozenset({1, 2, 5, 6, 8}), guiding=6,
+        printed=frozenset({1, 2, 5, 6, 8}), guiding=6,
         ablations="prior guide gates fusion".split(),
         biased="W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter".split())}
 
@@ -47,30 +46,14 @@ each_bias = pytest.mark.parametrize("bias", [False, True])
 each_method = pytest.mark.parametrize("name", METHODS)
 
 
-def forms(name):
-    """Nothing as typeset, each equation alone, all."""
-    numbers = METHODS[name].printed
-    return [frozenset(), *(frozenset({number}) for number in numbers), numbers]
-
-
 def variants(name):
     """scope, printed, without: each form, and each ablation as intended and as typeset."""
-    cases = [("hidden", form, set()) for form in forms(name)] + [("head", set(), set())]
+    every = METHODS[name].printed
+    printed = [set(), *({number} for number in every), every]
+    cases = [("hidden", form, set()) for form in printed] + [("head", set(), set())]
     for part in METHODS[name].ablations:
-        cases += [("hidden", set(), {part}), ("head", METHODS[name].printed, {part})]
+        cases += [("hidden", set(), {part}), ("head", every, {part})]
     return pytest.mark.parametrize("scope, printed, without", cases)
-
-
-def method(name, seed=1, scale=1.0, sizes=None, **options):
-    attention = METHODS[name].attention(config(**(sizes or {})), attention_size=A, **options)
-    return large(attention, seed, scale)
-
-
-def masks():
-    """A whole pair, one with padding inside and at the end, one of padding only."""
-    mask = torch.ones(B, L, dtype=torch.bool)
-    mask[1, 2] = mask[1, 5:] = mask[2] = False
-    return mask
 
 
 def words():
@@ -83,40 +66,6 @@ def packed():
     """word_index, segment (1, N + M + 3) of `[CLS] a [SEP] b [SEP]`, each word one piece."""
     return (torch.tensor([[-1, *range(N), -1, *range(M), -1]]),
             torch.tensor([[0] * (N + 2) + [1] * (M + 1)]))
-
-
-def positive(*size, seed=0):
-    return normal(*size, seed=seed).exp()
-
-
-def related(*size, seed=0):
-    """k_ij of any shape before its axis of relations."""
-    return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
-
-
-def prior_of(name, layer, mask, seed=0):
-    """What a layer takes, for words all over the mask."""
-    b, length = mask.shape
-    if name == "dafa":
-        multiplier = positive(b, length, length, seed=seed)             # not even symmetric
-        return multiplier if 6 in layer.printed else multiplier.log()
-    index = torch.arange(length).expand(b, -1).masked_fill(~mask, -1)
-    known = related(b, length, length, seed=seed)
-    return layer.spread(known, index, index % 2) if name == "knowledge" else None
-
-
-@st.composite
-def problems(draw, name, **options):
-    """A layer of any size, hidden states, a ragged mask, and a prior."""
-    b, h, length, k = (draw(st.integers(1, top)) for top in (3, 3, 6, 4))
-    seed, scale = draw(st.integers(0, 999)), draw(st.sampled_from([0.0, 1.0, 30.0]))
-    lengths = draw(st.lists(st.integers(0, length), min_size=b, max_size=b))
-    mask = torch.arange(length) < torch.tensor(lengths)[:, None]
-    drawn = {"scope": draw(st.sampled_from(["hidden", "head"])),
-             "printed": draw(st.sampled_from(forms(name)))}
-    layer = method(name, seed, 1.0, dict(hidden_size=h * k, num_heads=h), **(drawn | options))
-    hidden = normal(b, length, h * k, seed=seed, scale=scale)
-    return layer, hidden, mask, prior_of(name, layer, mask, seed)
 
 
 # ---- Each equation against its loops ------------------------------------------------------------
@@ -269,28 +218,6 @@ def test_spread_prior_oracle(data, n, m, elsewhere):
 
 # ---- Properties of every method -----------------------------------------------------------------
 
-@each_method
-@quick
-@given(st.data())
-def test_weights_gates_padding_and_neighbours(name, data):
-    """Masked keys get exactly 0, rows sum to 1 (to 0 without a key), gates lie in [0, 1]. A pair
-    alone, without its padding, has the same tokens as in its batch."""
-    (layer, hidden, mask, prior), trace = data.draw(problems(name)), {}
-    whole = layer(hidden, mask, prior, trace)
-    for part in trace.keys() - {"prior", "context", "g", "f"}:
-        weights, rows = trace[part].reshape(len(mask), -1, *[mask.shape[1]] * 2), mask.any(1)
-        if part != "difference" or 3 not in layer.printed:              # which leaks, as typeset
-            assert (weights[~rows] == 0).all()
-        assert (weights * ~mask[:, None, None])[rows].eq(0).all() and (weights >= 0).all()
-        same(weights[rows].sum(-1), torch.ones_like(weights[rows][..., 0]), 1e-12)
-    assert all(((trace[gate] >= 0) & (trace[gate] <= 1)).all() for gate in "gf")
-    for b, real in enumerate(mask.sum(1).tolist()):
-        if real:
-            single = None if prior is None else prior[b:b + 1, :real, :real]
-            alone = layer(hidden[b:b + 1, :real], mask[b:b + 1, :real], single)
-            same(alone[0], whole[b, :real], 1e-9)
-
-
 @pytest.mark.parametrize("name", ["dafa", "knowledge"])
 @quick
 @given(st.data(), st.floats(0.01, 100))
@@ -336,23 +263,6 @@ def test_closed_filtration_gate(printed):
     assert torch.equal(got, sem * (not printed))
 
 
-@each_method
-@pytest.mark.parametrize("scale, dtype, autocast", [
-    (1e5, torch.float32, False), (1e5, torch.bfloat16, False), (1e3, torch.float32, True),
-    (0.0, torch.float32, True)])
-def test_no_nan(name, scale, dtype, autocast):
-    """Scores of 1e5 and more, or all alike; padding only, a sentence without words; bfloat16."""
-    hidden = (normal(B, L, D) * scale).to(dtype).requires_grad_()
-    for printed, trace in itertools.product(((), METHODS[name].printed), (None, {})):
-        layer = method(name, printed=printed).to(dtype)
-        prior = prior_of(name, layer, masks())
-        prior = None if prior is None else prior.float()
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            out = layer(hidden, masks(), prior, trace)
-        check_finite(out, [hidden, *layer.parameters()])
-        assert all(x.isfinite().all() for x in (trace or {}).values())
-
-
 @each_form
 def test_scores_are_wide(printed):
     """bfloat16 in, under autocast: scores are float32, those of the rounded numbers."""
@@ -396,8 +306,8 @@ def test_calibrated_attention_as_typeset_weakens_negative_scores(printed):
     """With a negative q·k a larger prior lowers the weight."""
     q, weights = torch.ones(1, 1, 2, K, dtype=torch.float64), []
     k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
-    for M in (1.0, 5.0):
-        prior, trace = torch.tensor([[[M, 1.0], [1.0, 1.0]]], dtype=torch.float64), {}
+    for more in (1.0, 5.0):
+        prior, trace = torch.tensor([[[more, 1.0], [1.0, 1.0]]], dtype=torch.float64), {}
         prior = prior if printed else prior.log()
         calibrated_attention(q, k, k, prior, mask, typeset=printed, trace=trace)
         weights.append(trace["calibrated"][0, 0, 0, 0])
@@ -428,7 +338,7 @@ def test_knowledge_scores_as_typeset_saturate(printed):
 def test_matcher(name):
     """Chosen layers carry the method, others plain attention; a linear map on the pooled [CLS]. It
     takes its own prior only."""
-    attention = METHODS[name].attention if name in METHODS else SelfAttention
+    attention = PAPERS.get(name, SelfAttention)
     matcher, trace, mask = large(Matcher(attention, config(), 3, (0, 2))), {}, masks()
     index, segment = words()
     ids = torch.arange(B * L).view(B, L)
@@ -449,44 +359,22 @@ def test_matcher(name):
 def test_biases_stand_where_the_paper_has_them(name, printed):
     """And in w as typeset."""
     options = dict(printed=METHODS[name].printed if printed else (), attention_size=A)
-    own = METHODS[name].attention(config(), **options)
+    own = PAPERS[name](config(), **options)
     maps = {key: part for key, part in own.named_children() if "_" in key}
     w = {key for key, part in maps.items() if part.weight.shape == (1, 2 * A)}
     biased = {key for key, part in maps.items() if part.bias is not None}
     assert len(w) == 2 * printed and biased == {*METHODS[name].biased} | w
 
 
-@pytest.mark.parametrize("attention, options, said", [
-    (DafaAttention, {"printed": {97}}, "printed 97"), (DafaAttention, {"scope": "x"}, "scope .*x"),
-    (DafaAttention, {"attention_size": 0}, "attention_size .*0"),
-    (KnowledgeAttention, {"gamma": 0}, "gamma .*0"), (SelfAttention, {"layers": ()}, "layers .*2"),
-    (DabertAttention, {"without": {"affinity", "difference"}}, "affinity, difference"),
-    (SelfAttention, {"layers": (0, 7)}, "layers .*0, 7")])
-def test_wrong_options(attention, options, said):
-    with pytest.raises(ValueError, match=said) as error:
-        Matcher(attention, config(), 3, **options)
-    check_error(error)
-
-
 def test_initial_size_of_what_is_new():
     """Each new weight is as many times as large; queries, keys, values and biases are as ever."""
-    for method in METHODS.values():
+    for made in PAPERS.values():
         torch.manual_seed(5)
-        small = method.attention(config()).state_dict()
+        small = made(config()).state_dict()
         torch.manual_seed(5)
-        large = method.attention(config(), initial=0.1).state_dict()
+        large = made(config(), initial=0.1).state_dict()
         for name, x in small.items():
             times = 1 if name.split(".")[0] in ("query", "key", "value") else 5
             torch.testing.assert_close(large[name], times * x)
 
 
-@each_method
-def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
-    monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))
-    average = {METHODS[name].ablations[-1]}
-    layer = METHODS[name].attention(config(attention_dropout=0.5), without=average).double()
-    hidden, prior = normal(B, L, D), prior_of(name, layer, masks())
-    for training, trace in itertools.product((False, True), (None, {})):
-        layer.train(training)
-        first, second = (layer(hidden, masks(), prior, trace) for _ in range(2))
-        assert far(first, second) == training
