@@ -39,6 +39,22 @@ def workplace(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def wordnet():
+    """priors.WordNet, of nltk's data where NLTK_DATA says or in shared/ beside the project."""
+    import nltk
+
+    import priors
+
+    beside = Path(__file__).resolve().parents[2] / "shared" / "nltk_data"
+    if beside.exists() and str(beside) not in nltk.data.path:
+        nltk.data.path.append(str(beside))
+    try:
+        return priors.WordNet()
+    except ValueError as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="session")
 def trained_once(tmp_path_factory):
     """trained_once(*args) -> folder of a run with these arguments, trained once for all tests."""
     from small_runs import run

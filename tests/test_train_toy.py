@@ -30,6 +30,7 @@ def test_a_run_is_shipped_in_half_precision(trained):
     assert found.evaluate(dev) == result("shipped")["metrics"]["dev"]
 
 
+@pytest.mark.long                                   # README's example asks it a pair
 def test_the_run_that_ships(monkeypatch):
     monkeypatch.setattr(batches, "load_parser", load_parser)
     found = train.open_run(ROOT / "assets/toy-dafa", device="cpu")
