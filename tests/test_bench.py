@@ -10,8 +10,6 @@ from small_runs import TINY
 from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
-METHODS = ["bert", "dabert", "dafa", "knowledge", "ladranet", "uerbert", "syntaxbert",
-           "comateformer"]
 
 
 def command(args):
@@ -22,13 +20,13 @@ def command(args):
 def test_the_table_of_steps(capsys):
     """A row for each model and kind of work; ratios to plain BERT."""
     args = f"--sections steps --bert {TINY} --lengths 6 --batch 2 --repeats 1"
-    args += " --layers all --precision fp32,bf16"
+    args += " --layers all --precision fp32,bf16 --models bert,dafa,ladranet"
     assert command(args) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert bench.processor() in head and f"{torch.get_num_threads()} threads" in head
     rows = [re.split(r"  +", line) for line in lines if line.startswith("tiny_bert_hf")]
     assert [(row[1], row[4], row[3]) for row in rows] == list(itertools.product(
-        ["fp32", "bf16"], ["train", "infer"], METHODS))
+        ["fp32", "bf16"], ["train", "infer"], ["bert", "dafa", "ladranet"]))
     for row in rows:
         ratio, speed, memory, more = map(float, row[6:])
         assert min(ratio, speed, more) > 0 <= memory
@@ -39,16 +37,10 @@ def test_sections_of_text(monkeypatch, capsys):
     """The toy world's pairs, where there is no MRPC."""
     monkeypatch.setattr(bench, "PAIRS", 9)
     monkeypatch.setattr(bench, "SINGLE", 3)
-    args = f"--sections pair,parser --data-dir none --bert {TINY} --models dafa"
-    assert command(f"{args} --repeats 2") == 0
+    args = f"--sections pair,parser --data-dir none --bert {TINY} --models dafa --repeats 2"
+    assert command(args) == 0
     printed = capsys.readouterr().out
     assert "sentences of 20 words, toy" in printed and "found in their files" in printed
-    rows = [re.split(r"  +", line.strip()) for line in printed.splitlines()]
-    rows = [row for row in rows if row[1:2] in (["new"], ["seen"])]
-    assert [row[:2] for row in rows] == list(map(list, itertools.product(METHODS[:3:2],
-                                                                         ["new", "seen"])))
-    assert all(float(row[-1]) > 0 for row in rows) and rows[0][-1] == "1.00"
-    assert command(f"{args} --repeats 3") == 2 and "9 pairs" in capsys.readouterr().err
 
 
 def test_memory_is_the_peak_of_what_was_allocated():
@@ -59,12 +51,3 @@ def test_memory_is_the_peak_of_what_was_allocated():
         return kept, torch.ones(750_000)
 
     assert bench.peak(work, "cpu") == pytest.approx(5e6 / 2 ** 20, rel=0.01)
-
-
-@pytest.mark.parametrize("args, words", [
-    ("--models drrnet", "drrnet"), ("--lengths 6,x", "6,x"), ("--lengths 4", "5 to 512"),
-    ("--sections stpes", "stpes")])
-def test_a_mistake_gives_one_line(args, words, capsys):
-    assert command(args) == 2
-    line = capsys.readouterr().err
-    assert words in line and line.count("\n") == 1

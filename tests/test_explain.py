@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import train
-from bert_min import Shown
 from experiments import draw, explain
 from small_runs import MODELS, OWN, ROOT, of, result, write_pairs
 from support.options import run_command
@@ -84,16 +83,6 @@ def test_heat():
     assert tables(root)["One"] == (["r", "<t>"], ["p", "q"], cells) and "what" in said(root)
     with pytest.raises(ValueError, match="heat: Map needs values for 2 x 2"):
         draw.heat("Map", "pq", "rs", x[:, :1])
-
-
-def test_tree_and_relations():
-    words, heads = ["The", "<dog>", "barks"], np.array([2, 3, 0])
-    known = [["synonym, hypernym", ""]]
-    root = in_page(draw.tree("Tree", words, heads, ["det", "nsubj", "root"]),
-                   draw.relations("Known", ["dog"], ["cat", "<x>"], known))
-    rows = [["The", "det", "<dog>", "2"], ["<dog>", "nsubj", "barks", "3"]]
-    assert tables(root)["Tree"][2] == [*rows, ["barks", "root", "", "0"]]
-    assert tables(root)["Known"] == (["cat", "<x>"], ["dog"], known)
 
 
 @pytest.mark.parametrize("text", [*ODD, A, B], ids=range(len(ODD) + 2))
@@ -228,15 +217,13 @@ def test_served(trained):
         thread = threading.Thread(target=door.serve_forever, daemon=True)
         thread.start()
         try:
-            for a, b in ((A, B), ("", "x" * 500)):
-                query = urllib.parse.urlencode({"a": a, "b": b})
-                status, text = asked(door.server_port, f"/?{query}")
-                root = as_xml(text)
-                fields = [node.get("value") for node in root.iter("input")
-                          if node.get("name") in ("a", "b")]
-                assert status == 200 and fields == [a, b] and MOVED in text
-                assert not list(root.iter("script"))
-            assert asked(door.server_port, "/")[0] == 200
+            query = urllib.parse.urlencode({"a": A, "b": B})
+            status, text = asked(door.server_port, f"/?{query}")
+            root = as_xml(text)
+            fields = [node.get("value") for node in root.iter("input")
+                      if node.get("name") in ("a", "b")]
+            assert status == 200 and fields == [A, B] and MOVED in text
+            assert not list(root.iter("script"))
             assert asked(door.server_port, "/etc/passwd")[0] == 404
             assert asked(door.server_port, "/", "evil.example")[0] == 404
         finally:
@@ -244,16 +231,9 @@ def test_served(trained):
             thread.join()
 
 
-@pytest.mark.parametrize("given", [["a"], ["a", "b", "--serve"], ["--serve", "70000"], []], ids=str)
-def test_two_sentences_or_a_server(given, trained, capsys):
-    trained(*of("dafa"), *ONCE)
-    assert run_command(explain.main, "explain", ["run", *given]) == 2
-    assert "two sentences" in capsys.readouterr().err
-
-
 def test_two_runs_beside_each_other(trained, capsys):
     """What is equal stands once; as typeset, Eq. (6) calibrates otherwise; Eq. (7) has other
-    weights; below a figure stands its equation."""
+    weights, so that it cannot be asked of a run that was trained without it."""
     run = train.open_run(trained(*of("dafa"), *ONCE))
     typeset = train.open_run("run", printed="6")
     root = explained("the dog", "cat", "--printed", "6")
@@ -263,16 +243,10 @@ def test_two_runs_beside_each_other(trained, capsys):
         f"{title} ({name})" for title in (MOVED, "Attention after calibration")
         for name in ("as trained", "Eq. 6 as typeset")]
     np.testing.assert_allclose(values(table[2]), expected, atol=6e-4)
-    formulas = [said(node).replace("\xa0", "") for node in root.iter("math")]
-    assert titles(root)[2:4] == TREES and formulas.count("Dep=softmax((QKT⊙MF)/dk)V,") == 1
     assert not np.allclose(expected, run.explain("the dog", "cat")[1]["calibrated"][0].mean(0))
     answer = typeset.predict(("the dog", "cat"))[0].answer
-    line = capsys.readouterr().out.split("Eq. 6 as typeset")[1]
-    assert line.split()[0] == answer
-    capsys.readouterr()
-    for wrong in (["--printed", "7"], ["--printed", "6", "--beside", "run"]):
-        assert run_command(explain.main, "explain", ["run", "a", "b", *wrong]) == 2
-        assert "--printed" in capsys.readouterr().err
+    assert capsys.readouterr().out.split("Eq. 6 as typeset")[1].split()[0] == answer
+    assert run_command(explain.main, "explain", ["run", "a", "b", "--printed", "7"]) == 2
 
 
 def test_a_method_of_ones_own(trained, workplace):
@@ -284,15 +258,6 @@ def test_a_method_of_ones_own(trained, workplace):
     own = ["Prior over words", "Attention", "Attention to shared words", "Gate"]
     assert titles(root) == ["Attention moved by prior knowledge", *TREES, *own]
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
-
-
-def test_a_trace_of_other_axes():
-    shown = Shown("T", "pair step reader word", chosen=True)
-    parts = explain.parts_of(shown, np.eye(6).reshape(1, 3, 2, 6), {"reader": ["p", "q"]})
-    assert [(part.label, part.order) for part in parts] == [
-        ("p", "word 0 → word 2 → word 4"), ("q", "word 1 → word 3 → word 5")]
-    with pytest.raises(ValueError, match="TRACE: 'T' needs .* pair step reader word"):
-        explain.parts_of(shown, np.ones((2, 2)), {})
 
 
 @pytest.mark.parametrize("model", ["bert", "drrnet"])

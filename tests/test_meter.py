@@ -10,7 +10,7 @@ import train
 from bert_min import SelfAttention
 from reread import DrrNet, LadraNet
 from semmatch import Matcher
-from small_runs import MODELS, beginning, gentle, of, result, run
+from small_runs import MODELS, beginning, gentle, of, result
 from support import meter
 from support.task import Pair
 
@@ -167,13 +167,11 @@ def test_what_a_change_did():
         "answers": pytest.approx(2 / 3), "moved": pytest.approx(0.375)}
 
 
-@pytest.mark.parametrize("model", ["dafa", "bert"])
-def test_every_run_says_what_hangs_on_its_method(model):
-    assert run(*of(model)) == 0
-    found, said = train.open_run("run"), result()["influence"]
-    if model == "bert":
-        assert said is None
-        return
+def test_every_run_says_what_hangs_on_its_method(trained_once):
+    folders = [trained_once(*of(model)) for model in ("bert", "dafa")]
+    nothing, said = (result(folder)["influence"] for folder in folders)
+    assert nothing is None
+    found = train.open_run(folders[1])
     pairs = [("the dog", "the cat", "1"), Pair("good", "bad", 0), ("new york", "book", "0")]
     own = found.influence(pairs)
     assert own["pairs"] == 3 and own["score"] == found.evaluate(pairs)["accuracy"]
@@ -181,5 +179,5 @@ def test_every_run_says_what_hangs_on_its_method(model):
     first, second = (found.predict(pairs, change=x) for x in (None, change))
     others = [x.answer != y.answer for x, y in zip(first, second)]
     assert own["changes"]["no method"]["answers"] == pytest.approx(np.mean(others))
-    assert said["score"] == result()["metrics"]["dev"]["accuracy"] and said["pairs"] == 10
+    assert said["score"] == result(folders[1])["metrics"]["dev"]["accuracy"] and said["pairs"] == 10
     assert "score" not in found.influence([("the dog", "the cat")])

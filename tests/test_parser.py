@@ -2,7 +2,6 @@
 import io
 import itertools
 import json
-import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -222,53 +221,25 @@ def test_training_writes_parser_and_scores(treebank, glove, tmp_path):
     assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}
 
 
-def test_a_sentence_is_varied_as_people_write(monkeypatch):
-    """Each way by itself; of one word, or of a full stop on which a word hangs, nothing goes."""
-    ways = {"LOWER": ("anna saw me .", 4), "OPEN": ("Anna saw me", 3),
-            "LINKED": ("@Anna saw me .", 4), "TITLED": ("Anna Saw Me .", 4),
-            "RENAMED": ("Bo saw me .", 4)}
-    monkeypatch.setattr(train_parser, "LINKS", ("@{}",))
-    tags = ["PROPN", "VERB", "PRON", "PUNCT"]
-    columns = "Anna saw me .".split(), tags, [2, 0, 2, 2], list("abcd")
-    for name, (forms, size) in ways.items():
-        for other in ways:
-            monkeypatch.setattr(train_parser, other, float(other == name))
-        varied = train_parser.vary(*columns, KINDS, random.Random(0))
-        assert varied == (forms.split(), *(column[:size] for column in columns[1:]))
-    monkeypatch.setattr(train_parser, "OPEN", 1.0)
-    monkeypatch.setattr(train_parser, "LINKED", 0.0)
-    one, led = (["."], ["PUNCT"], [0], ["root"]), (["Oh", "."], ["X", "PUNCT"], [2, 0], list("ab"))
-    for kept in (one, led):
-        assert train_parser.vary(*kept, KINDS, random.Random(0)) == kept
-
-
-def test_wordnet_and_the_treebank_say_which_words_are_of_a_kind():
-    pytest.importorskip("nltk")
-    try:
-        kinds = train_parser.word_kinds(
-            [("Anna Jones saw fifty II A1".split(), "PROPN PROPN VERB NUM NUM PROPN".split())],
-            {"red", "third", "polish", "fifty", "six", "turkey"})
-    except ValueError as absent:
-        pytest.skip(str(absent))
+@pytest.mark.long
+def test_wordnet_and_the_treebank_say_which_words_are_of_a_kind(wordnet):
+    kinds = train_parser.word_kinds(
+        [("Anna Jones saw fifty II A1".split(), "PROPN PROPN VERB NUM NUM PROPN".split())],
+        {"red", "third", "polish", "fifty", "six", "turkey"})
     assert kinds == {"colour": ["red"], "ordinal": ["third"], "nation": ["Polish"],
                      "number": ["fifty"], "name": ["Anna"]}
 
 
-@pytest.mark.parametrize("text, problem", [(None, "No such file"), ("the 1 2\n", "expected 50"),
-                                           ("nothing", "holds none")])
-def test_vectors_that_cannot_be_used_are_refused(treebank, tmp_path, capsys, text, problem):
-    path = tmp_path / "vectors.txt"
-    if text:
-        path.write_text(text)
-    assert run("--treebank", treebank, "--vectors", path, "--out", tmp_path / "x.npz") == 2
-    error = capsys.readouterr().err
-    assert "vectors.txt" in error and problem in error and error.count("\n") == 1
-
-
-def test_what_cannot_be_written_is_said_before_training(treebank, capsys, monkeypatch):
+@pytest.mark.parametrize("args, problem", [
+    ("--vectors absent.txt --out x.npz", "absent.txt"),
+    ("--vectors scores.json --out x.npz", "expected 50"), ("--out mine.npy", "ends in .npz"),
+    ("--out scores.json/x.npz", "scores"), ("--out scores.npz", "scores.json is there already")])
+def test_a_mistake_is_said_before_training(args, problem, treebank, capsys, monkeypatch):
+    """Nothing is written over."""
     monkeypatch.setattr(train_parser, "train_parser", None)
-    (treebank / "scores.json").write_text("kept")
-    for out, problem in (("mine.npy", "a name that ends in .npz"), ("scores.json/x.npz", "scores"),
-                         ("scores.npz", "scores.json is there already")):
-        assert run("--treebank", treebank, "--out", treebank / out) == 2
-        assert problem in capsys.readouterr().err
+    monkeypatch.chdir(treebank)
+    (treebank / "scores.json").write_text("the 1 2\n")
+    assert run("--treebank", treebank, *args.split()) == 2
+    error = capsys.readouterr().err
+    assert problem in error and error.count("\n") == 1
+    assert (treebank / "scores.json").read_text() == "the 1 2\n"

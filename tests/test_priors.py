@@ -1,7 +1,5 @@
 """priors.py: DAFA Eqs. (1)-(5) and Knowledge Eq. (2) against plain loops; tables, WordNet."""
-import functools
 import itertools
-from pathlib import Path
 
 import nltk
 import numpy as np
@@ -15,6 +13,7 @@ import priors
 from oracles import priors as oracle
 from priors import (Table, TfIdf, dependency_matrix, relation_matrix, subgraph_similarity,
                     tree_similarity)
+from small_runs import write_file
 from support.parses import Parse
 
 many = settings(max_examples=60)
@@ -159,18 +158,6 @@ def cells(lexicon, x, y):
     return {f"{a[i]}-{b[j]} {priors.RELATIONS[r]}" for i, j, r in zip(*k.nonzero())}
 
 
-@functools.cache
-def wordnet():
-    """nltk's, from where NLTK_DATA says or from shared/ beside the project; skips without it."""
-    beside = Path(__file__).resolve().parent.parent.parent / "shared" / "nltk_data"
-    if beside.exists() and str(beside) not in nltk.data.path:
-        nltk.data.path.append(str(beside))
-    try:
-        return priors.WordNet()
-    except ValueError as problem:
-        pytest.skip(str(problem))
-
-
 # Words beside expressions, as WordNet has them.
 TABLE = {"synonym": [("girl", "little girl"), ("little", "small"), ("corroborate", "bear out"),
                      ("new", "fresh"), ("york", "Eboracum"), ("telephone set", "phone"),
@@ -184,8 +171,8 @@ TABLE = {"synonym": [("girl", "little girl"), ("little", "small"), ("corroborate
 
 
 @pytest.mark.parametrize("source", ["table", "WordNet"])
-def test_a_word_keeps_its_relations_within_an_expression(source):
-    lexicon = Table(TABLE) if source == "table" else wordnet()
+def test_a_word_keeps_its_relations_within_an_expression(source, request):
+    lexicon = Table(TABLE) if source == "table" else request.getfixturevalue("wordnet")
     for x, y, expected in [
             ("little girl", "big girl", "little-big antonym, girl-girl synonym"),
             ("little girl", "small girl", "little-small synonym, girl-girl synonym"),
@@ -211,43 +198,40 @@ def test_a_word_with_all_senses_of_another_is_its_synonym_alone():
     assert priors.related(eats, eat) == priors.related(eat, eats) == (True, *[False] * 4)
 
 
-def test_equal_words_are_synonyms_and_nothing_else():
+def test_equal_words_are_synonyms_and_nothing_else(wordnet):
     """In WordNet, force is a verb that is the antonym of another verb force, and eat of eat."""
     assert cells(Table(TABLE), "on zzyzx", "on zzyzx") == {"on-on synonym"}
     for x, y in (("force", "force"), ("eat", "eats"), ("New", "new")):
-        assert cells(wordnet(), x, y) == {f"{x}-{y} synonym".lower()}
-    assert not cells(wordnet(), "zzyzx of", "zzyzx of")
+        assert cells(wordnet, x, y) == {f"{x}-{y} synonym".lower()}
+    assert not cells(wordnet, "zzyzx of", "zzyzx of")
 
 
-def test_wordnet_relates(monkeypatch):
-    lexicon = wordnet()
-    for x, y, expected in [
-            ("wheat", "corn", "cohyponym"), ("big", "small", "antonym"), ("zebu", "zzyzx", ""),
-            ("dog", "animal", "hypernym"), ("Animals", "dogs", "hyponym"), ("bank", "green", ""),
-            ("big", "little", "antonym"), ("U.S.", "America", "synonym"),
-            ("bore out", "corroborate", "synonym"), ("saw", "perceive", "hypernym"),
-            ("dog", "mammal", "hypernym"), ("dog", "vertebrate", ""),    # four and five steps up
-            ("giving up", "quit", ""), ("Paris", "city", "hypernym"),
-            ("Paris", "London", "cohyponym"), ("up", "down", "antonym"), ("right", "prepare", ""),
-            ("happy", "sad", "antonym"), ("carrying", "running", ""),
-            ("lifting", "carrying", ""), ("ice creams", "dessert", "hypernym"),
-            ("New York", "new york", "synonym"), ("New", "York", "")]:
-        assert relations(lexicon, x, y) == set(expected.split()), (x, y)
+@pytest.mark.parametrize("x, y, expected", [
+    ("wheat", "corn", "cohyponym"), ("big", "small", "antonym"), ("zebu", "zzyzx", ""),
+    ("Animals", "dogs", "hyponym"), ("bank", "green", ""), ("big", "little", "antonym"),
+    ("U.S.", "America", "synonym"), ("bore out", "corroborate", "synonym"),
+    ("saw", "perceive", "hypernym"), ("dog", "mammal", "hypernym"),
+    ("dog", "vertebrate", ""),                                   # four and five steps up
+    ("Paris", "city", "hypernym"), ("Paris", "London", "cohyponym"), ("up", "down", "antonym"),
+    ("carrying", "running", ""), ("ice creams", "dessert", "hypernym"), ("New", "York", "")])
+def test_wordnet_relates(x, y, expected, wordnet):
+    assert relations(wordnet, x, y) == set(expected.split())
+
+
+def test_sizes_of_wordnet(wordnet, monkeypatch):
     words = "A In as it he I No was be can WILL n't 's . `` ( $ % dont cant Wont im hes whos"
     words = words.split() + ["", " ", "_", "\ud800", "\U0001f600"]
-    assert lexicon.facts(words) == [None] * len(words)
+    assert wordnet.facts(words) == [None] * len(words)
     monkeypatch.setattr(priors, "MANY", 1)
     lexicon = priors.WordNet(1)
     assert not relations(lexicon, "wheat", "corn") and not relations(lexicon, "dog", "animal")
     assert relations(priors.WordNet(senses=20), "carrying", "running") == {"synonym"}
-    for sizes in ((0, 1), (1, 0)):
-        with pytest.raises(ValueError, match="WordNet: depth and senses must be 1 or more"):
-            priors.WordNet(*sizes)
+    with pytest.raises(ValueError, match="WordNet: depth and senses must be 1 or more"):
+        priors.WordNet(0, 1)
 
 
-def test_tags_choose_the_senses_of_a_word():
+def test_tags_choose_the_senses_of_a_word(wordnet):
     """And give numbers, years, ordinals, colours, nationalities; father and mother are one verb."""
-    lexicon = wordnet()
     for x, y, tags, expected in [
             ("dog", "chasing", "NOUN VERB", ""), ("dog", "chasing", "VERB VERB", "synonym"),
             ("father", "mother", "NOUN NOUN", "antonym cohyponym"), ("huge", "big", "ADJ ADJ",
@@ -260,22 +244,21 @@ def test_tags_choose_the_senses_of_a_word():
             ("2003", "7,500.5", "NUM NUM", ""), ("1977", "1977", "NUM NUM", "synonym"),
             ("French", "German", "ADJ ADJ", "cohyponym"), ("two", "first", "NUM ADJ", "")]:
         tags = tags.split()
-        facts = [lexicon.facts([word], [tag]) for word, tag in zip((x, y), tags)]
+        facts = [wordnet.facts([word], [tag]) for word, tag in zip((x, y), tags)]
         assert named(relation_matrix(*facts)[0, 0]) == set(expected.split()), (x, y)
-    assert "antonym" in relations(lexicon, "father", "mother")
-    assert "synonym" not in relations(lexicon, "father", "mother")
+    assert "antonym" in relations(wordnet, "father", "mother")
+    assert "synonym" not in relations(wordnet, "father", "mother")
 
 
-def test_without_wordnet_one_line_says_what_to_do(tmp_path, monkeypatch):
+@pytest.mark.parametrize("content, problem", [(None, "not find it"), (b"no zip file", "damaged")])
+def test_without_wordnet_one_line_says_what_to_do(content, problem, tmp_path, monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    for content, problem in ((None, "not find it"), (b"", "damaged"), (b"no zip file", "damaged")):
-        if content is not None:
-            (tmp_path / "corpora").mkdir(exist_ok=True)
-            (tmp_path / "corpora" / "wordnet.zip").write_bytes(content)
-        loader = LazyCorpusLoader("wordnet", WordNetCorpusReader, None)
-        monkeypatch.setattr(nltk.corpus, "wordnet", loader)
-        with pytest.raises(ValueError, match=f"{problem}.*nltk.downloader wordnet`.*NLTK_DATA"):
-            priors.WordNet()
+    if content:
+        write_file(tmp_path, "corpora/wordnet.zip", content)
+    loader = LazyCorpusLoader("wordnet", WordNetCorpusReader, None)
+    monkeypatch.setattr(nltk.corpus, "wordnet", loader)
+    with pytest.raises(ValueError, match=f"{problem}.*nltk.downloader wordnet`.*NLTK_DATA"):
+        priors.WordNet()
 
 
 # ---- Knowledge Eq. (2): a table of pairs ---------------------------------------------------------

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import nltk
 import numpy as np
 import pytest
 
-import priors
 import train
 from experiments import robustness
 from experiments.robustness import TRANSFORMATIONS, Thesaurus, label_rule, transform
@@ -24,7 +22,6 @@ from support.tasks import SOURCES
 from support.toy import LEXICON as TOY_LEXICON
 from support.toy import toy_task
 
-NLTK_DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "nltk_data"
 MRPC = Task("mrpc", ("0", "1"), ("accuracy", "f1"))
 MNLI = Task("mnli", ("entailment", "neutral", "contradiction"), ("accuracy",))
 
@@ -86,29 +83,20 @@ NAMES = [parse(f"by {name}", "ADP PROPN") for name in ("Rex", "Udo", "X-Ray2")]
     ("SwapAnt", "Big car, good wife", "ADJ NOUN PUNCT ADJ NOUN",
      "Small car, good wife/Big car, bad wife/Big car, good husband"),
     ("SwapAnt", "An able man", "DET ADJ NOUN", "An able woman"),   # before u spelling does not tell
-    ("SwapAnt", "Big and small", "ADJ CCONJ ADJ", ""),
     ("SwapAnt", "prime minister's wife", "ADJ NOUN PART NOUN", "prime minister's husband"),
-    ("SwapAnt", "went up", "VERB ADV | up=compound:prt", ""),
     ("SwapSyn", "a big movie", "DET ADJ NOUN", "a large movie/a big film"),
     ("NumWord", "in 2001", "ADP NUM", fill("in #", [2000, *range(2002, 2010)])),
     ("NumWord", "May 7", "PROPN NUM", fill("May #", [n for n in range(2, 29) if n != 7])),
     ("NumWord", "twelve", "NUM", "two/three/four/five/six/seven/eight/nine/ten/eleven"),
-    ("NumWord", "an 18", "DET NUM", "an 8/an 11"),
     ("NumWord", "500 of 700", "NUM ADP NUM", fill("#00 of 700/500 of #00", "234689")),
     ("NumWord", "at least two men", "ADP ADJ NUM NOUN", ""),
     ("NumWord", "007 9:30 1-2 \u0665 1e5 9/11", "NUM NUM NUM NUM NUM NUM", ""),
-    ("InsertAdv", "He actually ate", "PRON ADV VERB | ate=root",
-     fill("He actually # ate", ADVERBS[1:])),
     ("InsertAdv", "He bit, not now", "PRON VERB PUNCT PART ADV | bit=conj",
      fill("He # bit, not now", ADVERBS)),
-    *(("InsertAdv", *row, "") for row in [
-        ("to bark", "PART VERB | bark=root"), ("No dog barks", "DET NOUN VERB | barks=root")]),
+    ("InsertAdv", "No dog barks", "DET NOUN VERB | barks=root", ""),
     ("SwapNamedEnt", "Iraq fell. Iraq rose", "PROPN VERB PUNCT PROPN VERB",
      "Rex fell. Rex rose/Udo fell. Udo rose"),
-    *(("SwapNamedEnt", *row, "") for row in [                      # In Iraq: the only place
-        ("Iraq's Iraqis", "PROPN PART NOUN"), ("In Iraq", "ADP PROPN"),
-        ("North Iraq", "ADJ PROPN")]),
-    ("SwapNamedEnt", "Rexes left Iraq", "NOUN VERB PROPN", "Rexes left Udo"),
+    ("SwapNamedEnt", "In Iraq", "ADP PROPN", ""),                  # the only place
     ("TwitterType", "  You and your dog are @you great.", "X " * 8,
      "  U & ur dog r @you gr8."),
     ("AddPunc", " x\u3000", "X", fill(" #\u3000", ["... x", "-- x", "(x)", "* x *", "x!!", "x ...",
@@ -120,31 +108,6 @@ def test_sentences(name, text, tags, expected):
     found = changed_pairs(name, pair, parse(text, *tags.split("|")), beside, *NAMES, seeds=250)
     found = {new.split(" | ")[sides in ("aa", "b")] for new in found} - {text}
     assert found == set(filter(None, expected.split("/")))
-
-
-A, B = "Ann Lee saw Iraq in May.", "In May, Iraq saw Ann Lee."
-NAMED = [parse(A, "PROPN PROPN VERB PROPN ADP PROPN PUNCT"),
-         parse(B, "ADP PROPN PUNCT PROPN VERB PROPN PROPN PUNCT")]
-
-
-def test_names_become_names_of_their_kind():
-    """In both sentences: as many words, places for places, months for months, no acronyms."""
-    others = [parse("in Ohio.", "ADP PROPN PUNCT"), parse("by Bo Ek", "ADP PROPN PROPN"),
-              parse("in July", "ADP PROPN"), parse("by NATO", "ADP PROPN"), *NAMES[:1]]
-    found = changed_pairs("SwapNamedEnt", Pair(A, B, 1), *NAMED, *others)
-    assert found == {"Bo Ek saw Iraq in May. | In May, Iraq saw Bo Ek. | 1",
-                     "Ann Lee saw Rex in May. | In May, Rex saw Ann Lee. | 1",
-                     "Ann Lee saw Iraq in July. | In July, Iraq saw Ann Lee. | 1"}
-
-
-def test_sentences_are_added():
-    """An irrelevant one behind both, a truism behind the premise; a full stop where none is."""
-    pair, soup = Pair("He ate", "He ate it.", 1), Pair("The soup?", '"He slept under a piano."', 0)
-    assert changed_pairs("AddSent", pair, task=MNLI) == {
-        f"He ate. {new} | He ate it. | 1" for new in robustness.TRUISMS}
-    assert changed_pairs("AppendIrr", soup) == {
-        f'The soup? {new} | "He slept under a piano." {new} | 0'
-        for new in robustness.IRRELEVANT if "soup" not in new and "under" not in new}
 
 
 # ------------------------------------------------------------------------------------------ labels
@@ -164,8 +127,6 @@ def test_label_rules():
             "AddSent": "keeps" if denied and DENIAL[name] not in ("0", "different") else ""}
         task = Task(name, labels, ("accuracy",))
         assert {other: label_rule(other, task) for other in TRANSFORMATIONS} == expected, name
-    with pytest.raises(ValueError, match="^transform: SwapAnt says nothing of the labels of stsb"):
-        transform("SwapAnt", Task("stsb", (), ("pearson",)), [Pair(A, B, 1.0)])
 
 
 # --------------------------------------------------------------------------------------- any pairs
@@ -207,25 +168,18 @@ def test_any_pairs(any_pairs, name):
 
 # ---------------------------------------------------------------------------------------- WordNet
 
-def test_thesaurus_of_wordnet():
-    """Word, tag: antonyms, synonyms. Common first senses, direct antonyms, certain forms."""
-    if NLTK_DATA.exists() and str(NLTK_DATA) not in nltk.data.path:
-        nltk.data.path.append(str(NLTK_DATA))
-    try:
-        thesaurus = Thesaurus(priors.load_wordnet())
-    except ValueError as problem:
-        pytest.skip(str(problem))
-    table = """
-        women NOUN: men, | largest ADJ: smallest, biggest | increased VERB: decreased,
-        rose VERB: , | better ADJ: worse, | buying VERB: selling, purchasing | up ADP: ,
-        minister NOUN: , | car NOUN: , automobile | autos NOUN: , | first ADJ: ,"""
-    for line in table.strip().replace("\n", "|").split("|"):
-        word, tag, found = line.split(maxsplit=2)
-        antonyms, synonyms = (part.split() for part in found.split(","))
-        assert thesaurus.find_words(word, tag.rstrip(":"), True) == antonyms, word
-        assert thesaurus.find_words(word, tag.rstrip(":"), False) == synonyms, word
+@pytest.mark.parametrize("word, tag, antonyms, synonyms", [
+    ("women", "NOUN", "men", ""), ("largest", "ADJ", "smallest", "biggest"),
+    ("increased", "VERB", "decreased", ""), ("rose", "VERB", "", ""),
+    ("better", "ADJ", "worse", ""),
+    ("buying", "VERB", "selling", "purchasing"), ("up", "ADP", "", ""),
+    ("car", "NOUN", "", "automobile"), ("first", "ADJ", "", "")])
+def test_thesaurus_of_wordnet(word, tag, antonyms, synonyms, wordnet):
+    """Common first senses, direct antonyms, certain forms."""
+    thesaurus = Thesaurus(wordnet.wordnet)
+    assert thesaurus.find_words(word, tag, True) == antonyms.split()
+    assert thesaurus.find_words(word, tag, False) == synonyms.split()
     assert thesaurus.is_expression("Prime", "minister")
-    assert not thesaurus.is_expression("green", "minister")
 
 
 # ------------------------------------------------------------------------------------- the command

@@ -1,9 +1,8 @@
 """experiments/score_parser.py and score_lexicon.py, on a parser and a table that are wrong."""
-import random
 from types import SimpleNamespace
 
 from experiments import score_lexicon, score_parser
-from priors import RELATIONS, Table
+from priors import Table
 from support.parses import parse_texts
 from small_runs import ChainParser
 from test_conllu import row, write  # noqa: F401
@@ -22,13 +21,6 @@ def test_two_subjects_and_two_trees():
     trees = [([2, 0, 2], ["nsubj", "root", "csubj"]), ([2, 0, 2], ["nsubj", "root", "obj"]),
              ([2, 0, 2], ["nsubj:pass", "root", "nsubj:outer"]), ([2, 0], ["csubj", "root"])]
     assert score_parser.count_rivals(trees) == 1
-    kinds = {"color": ["red", "blue"], "number": ["two", "three"], "name": ["Ann", "Bob"]}
-    tagged = [("Ann has two red cats".split(), "PROPN VERB NUM ADJ NOUN".split()),
-              (["red"], ["NOUN"])]
-    pairs = score_parser.replaced(tagged, kinds, random.Random(0))
-    assert {kind: [b for _, b in found] for kind, found in pairs.items()} == {
-        "name": ["Bob has two red cats".split()], "number": ["Ann has three red cats".split()],
-        "color": ["Ann has two blue cats".split()]}
     odd = SimpleNamespace(parse=lambda sentences: [(["X"], [0], [words[0]]) for words in sentences])
     pairs = [(["red"], ["red"]), (["red"], ["blue"]), (["blue"], ["blue"]), (["blue"], ["red"])]
     assert score_parser.share_of_two_trees(odd, pairs) == 0.5
@@ -46,12 +38,3 @@ def test_a_lexicon_is_scored(tmp_path, capsys):
     counts = score_lexicon.judge(lexicon, rows, parses, tagged=True)
     assert counts == {"judged": 3, "found": 3, "right": 1}
     assert capsys.readouterr().out.count("wrong:") == 2
-
-
-def test_the_list_of_word_pairs():
-    """What is judged stands in the sentences, by a relation that there is."""
-    rows = score_lexicon.read_word_pairs()
-    for _, _, a, b, judged in rows:
-        assert all(x in a.split() and y in b.split() for x, y in judged), (a, b)
-        assert set(judged.values()) <= {*RELATIONS, "none"}
-    assert {row[:2] for row in rows} == {("b", "c"), ("b", "n"), ("s", "c"), ("s", "n")}
