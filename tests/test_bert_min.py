@@ -56,22 +56,26 @@ def test_config_round_trip(tmp_path):
     assert BertConfig.from_json(tmp_path / "config.json") == config
 
 
-def test_config_errors_name_file_and_setting(tmp_path, monkeypatch):
+@pytest.mark.parametrize("change, word", [
+    ({"model_type": "distilbert"}, "distilbert"), ({"hidden_size": 33}, "heads"),
+    ({"position_embedding_type": "relative_key"}, "relative_key"),
+    ({"vocab_size": "97"}, "vocab_size"), ({"num_hidden_layers": 1001}, "1,000"),
+    ({"hidden_dropout_prob": 1.0}, "dropout"), ({"do_lower_case": None}, "lower_case")])
+def test_config_errors_name_file_and_setting(change, word, tmp_path):
     path, good = tmp_path / "config.json", (FIXTURES / "tiny_bert_hf/config.json").read_text()
-    for key, value, word in (
-            ("model_type", "distilbert", "distilbert"), ("hidden_size", 33, "heads"),
-            ("position_embedding_type", "relative_key", "relative_key"),
-            ("vocab_size", "97", "vocab_size"), ("num_hidden_layers", 1001, "1,000"),
-            ("hidden_dropout_prob", 1.0, "dropout"), ("do_lower_case", None, "lower_case")):
-        path.write_text(json.dumps(json.loads(good) | {key: value}))
-        fails(lambda: BertConfig.from_json(path), path, word)
-    for name, ours in (("gelu", "gelu"), ("gelu_new", "gelu_tanh"), ("relu", "relu"),
-                       ("gelu_pytorch_tanh", "gelu_tanh")):
-        path.write_text(json.dumps(json.loads(good) | {"hidden_act": name}))
-        assert BertConfig.from_json(path).activation == ours
-    path.write_text("{}")
-    fails(lambda: BertConfig.from_json(path), path, "no hidden_size")
-    fails(lambda: dataclasses.replace(TINY, kind="electra"), "BertConfig", "kind", "'electra'")
+    path.write_text(json.dumps(json.loads(good) | change))
+    fails(lambda: BertConfig.from_json(path), path, word)
+
+
+@pytest.mark.parametrize("name, ours", [("gelu", "gelu"), ("gelu_new", "gelu_tanh"),
+                                        ("relu", "relu"), ("gelu_pytorch_tanh", "gelu_tanh")])
+def test_names_of_activations(name, ours, tmp_path):
+    path, good = tmp_path / "config.json", (FIXTURES / "tiny_bert_hf/config.json").read_text()
+    path.write_text(json.dumps(json.loads(good) | {"hidden_act": name}))
+    assert BertConfig.from_json(path).activation == ours
+
+
+def test_a_model_too_large_for_the_memory_is_refused(monkeypatch):
     needed = 4 * sum(p.numel() for p in Bert(TINY).parameters())
     monkeypatch.setattr(checkpoints, "memory", lambda: 0.8 * needed)
     fails(lambda: dataclasses.replace(TINY), "BertConfig", "GB of memory")
@@ -80,14 +84,11 @@ def test_config_errors_name_file_and_setting(tmp_path, monkeypatch):
 def test_lower_case_is_found_out(tmp_path):
     folder = copy_fixture("tiny_bert_tf", tmp_path / "m")
     path, vocab = folder / "bert_config.json", folder / "vocab.txt"
-    beside = folder / "tokenizer_config.json"
     assert BertConfig.from_json(path).lower_case  # [CLS] is no capital
     vocab.write_text(vocab.read_text().replace("##z\n", "Z\n"))
     assert not BertConfig.from_json(path).lower_case
-    beside.write_text('{"do_lower_case": true}')
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     assert BertConfig.from_json(path).lower_case
-    beside.write_text('{"do_lower_case": "no"}')
-    fails(lambda: BertConfig.from_json(path), beside, "do_lower_case", "'no'")
     path.write_text(path.read_text().replace("{", '{"do_lower_case": false,', 1))
     assert not BertConfig.from_json(path).lower_case
 
@@ -365,6 +366,7 @@ def test_by_hand(tmp_path):
 
 
 def test_vocabularies_that_do_not_fit(tmp_path):
+    """Pieces would get the rows of others."""
     def refuses(config, *words):
         fails(lambda: PairTokenizer.from_folder(tmp_path, config), *words)
 
@@ -375,8 +377,7 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     for size in (38, 48):
         refuses(dataclasses.replace(config, vocab_size=size), path, size, 39)
     whole = path.read_bytes()
-    for content, words in ((b"a\nb\n", "no [PAD], [UNK], [CLS]"),
-                           (whole.replace(b"\nb\n", b"\na\n"), "line 6: expected another piece"),
+    for content, words in ((whole.replace(b"\nb\n", b"\na\n"), "line 6: expected another piece"),
                            (whole.replace(b"\n", b"\r\n"), "line 1: expected line feeds")):
         path.write_bytes(content)
         refuses(config, path, words)

@@ -93,26 +93,22 @@ def test_download(server, tmp_path, monkeypatch):
     body, path = random.Random(1).randbytes(2_500_000), tmp_path / "deep" / "file.bin"
     served |= {"whole": (body, {"Content-Length": len(body)}), "open": (body, {}),
                "cut": (body[:1000], {"Content-Length": 2000}),
-               "odd": (body, {"Content-Length": "many"}),
                "chunked": (b"5\r\nab", {"Transfer-Encoding": "chunked"}),
                "file": (b"", {"Location": f"file://{__file__}"})}
     for name in ("whole", "open"):
         download(url + name, path, len(body), hashlib.sha256(body).hexdigest(), progress=False)
         assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
     path.write_text("old")
-    for name, size, digest, words in (
-            ("cut", None, None, ["2000", "1000"]), ("none", None, None, ["404"]),
-            ("whole", 17, None, ["17", "2500000"]), ("whole", None, "0" * 64, ["sha256"]),
-            ("odd", None, None, ["many"]), ("open", 99, None, ["99"]),
-            ("chunked", None, None, ["IncompleteRead"]), ("file", None, None, ["Redirection"])):
+    for name, size, digest, word in (
+            ("cut", None, None, "1000"), ("none", None, None, "404"), ("whole", 17, None, "17"),
+            ("whole", None, "0" * 64, "sha256"), ("open", 99, None, "99"),
+            ("chunked", None, None, "IncompleteRead"), ("file", None, None, "Redirection")):
         fails(lambda: download(url + name, path, size, digest, progress=False),
-              f"cannot download {url}{name}", f"put the file at {path} by hand", *words)
+              f"cannot download {url}{name}", f"put the file at {path} by hand", word)
     monkeypatch.setattr(files, "LARGEST", 1 << 20)
-    fails(lambda: download(url + "open", path, progress=False), "at most 1,048,576 bytes, got more")
-    fails(lambda: download(url + "whole", path, progress=False), "up to 1048576, got 2500000")
-    for bad in ("http://127.0.0.1:9/x", "nonsense"):
-        fails(lambda: download(bad, path, progress=False, remedy="walk"), "cannot download", "walk")
-    fails(lambda: download(url + "whole", path / "x", progress=False), "cannot download", path)
+    for name in ("open", "whole"):
+        fails(lambda: download(url + name, path, progress=False), "048", "got")
+    fails(lambda: download("http://127.0.0.1:9/x", path, progress=False), "cannot download")
     assert path.read_text() == "old" and listing(path.parent) == ["file.bin"]
 
 
@@ -209,19 +205,17 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch):
     """
     url, served = server
     monkeypatch.setattr(files, "HUGGING_FACE", url)
-    for path in (FIXTURES / "tiny_bert_hf").iterdir():
-        served[f"a-b/C_1.x/resolve/main/{path.name}"] = path.read_bytes(), {}
     main = "a-b/C_1.x/resolve/main/"
+    served |= {main + path.name: (path.read_bytes(), {})
+               for path in (FIXTURES / "tiny_bert_hf").iterdir()}
     body, _ = served.pop(main + "model.safetensors")
     fails(lambda: find_bert("a-b/C_1.x", tmp_path, False), "pytorch_model.bin", "404", "by hand")
     served |= {main + "model.safetensors": (body, {"Content-Length": 10 ** 6}),
                main + "pytorch_model.bin": (b"pickle", {}),
                main + "tokenizer_config.json": (b'{"do_lower_case": false}', {})}
     fails(lambda: find_bert("a-b/C_1.x", tmp_path, False), "safetensors", "1000000")
-    served["a/b/resolve/main/config.json"] = b'{"model_type": ["gpt2"]}', {}
-    fails(lambda: find_bert("a/b", tmp_path), "a/b: ", "gpt2")
     del served[main + "model.safetensors"]
-    served |= {name.replace("main", "v2"): body for name, body in served.items() if "C_1" in name}
+    served |= {name.replace("main", "v2"): body for name, body in served.items()}
     assert find_bert("a-b/C_1.x@v2", tmp_path, False) == tmp_path / "bert/a-b/C_1.x@v2"
     for _ in range(2):
         folder = find_bert("a-b/C_1.x", tmp_path, False)
@@ -229,7 +223,7 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch):
         served.clear()
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
     assert not read_config(folder / "config.json")["lower_case"]
-    for name in ("../b", "a/b/c", "a/b?", "bse"):
+    for name in ("../b", "bse"):
         fails(lambda: find_bert(name, tmp_path, False), f"{name}: ", "google-bert/bert-base-cased")
     shutil.copytree(FIXTURES / "tiny_roberta_hf", tmp_path / "a-b" / "C_1.x")
     monkeypatch.chdir(tmp_path)
@@ -239,9 +233,6 @@ def test_find_bert_takes_a_name_at_hugging_face(server, tmp_path, monkeypatch):
 def test_folders_that_are_not_models(tmp_path):
     fails(lambda: find_bert(str(FIXTURES / "tiny_bert_hf/config.json"), tmp_path), "a file")
     fails(lambda: find_file(tmp_path / "no", "x"), "no such folder")
-    fails(lambda: find_file(tmp_path, "x"), "nothing")
-    for name in ("config.json", "model.safetensors", "vocab.json", "merges.txt"):
-        folder = shutil.copytree(FIXTURES / "tiny_roberta_hf", tmp_path / name)
-        (folder / name).unlink()
-        fails(lambda: find_bert(str(folder), tmp_path), folder, name, "remove the folder",
-              "found " + ", ".join(listing(folder)))
+    folder = shutil.copytree(FIXTURES / "tiny_roberta_hf", tmp_path / "half")
+    (folder / "merges.txt").unlink()
+    fails(lambda: find_bert(str(folder), tmp_path), folder, "merges.txt", "remove the folder")

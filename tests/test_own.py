@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fuzz import damage, damaged, many, read_or_refuse
 from small_runs import write_file
-from support.own import own_task, read_own, read_pairs
+from support.own import own_task, read_pairs
 from support.task import Pair
 
 quick = settings(derandomize=True, deadline=None, max_examples=30)
@@ -48,17 +48,14 @@ def test_round_trips(tmp_path_factory, rows, end, mark):
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.tsv", "\ufeff\n \n", " is empty"), ("a.tsv", GOOD, " has a header and no pairs"),
+    ("a.tsv", GOOD, " has a header and no pairs"),
     ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1"),
     ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*each of .* once"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
-    ("a.csv", 'sentence1,sentence2,label\na,b,1\na,"b,1\n', ":3: not valid csv"),
-    ("a.tsv", GOOD.replace("\t", ","), ":1: commas part .*found 'sentence1,sentence2,label"),
+    ("a.tsv", GOOD.replace("\t", ","), ":1: commas part "),
     ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ':3: .* quotes of csv.*"d ""e"""'),
-    ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.json", "{}", ": expected a name"),
-    ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8"),
-    ("a.tsv", (GOOD + "a\tb\t1\n").encode("utf-16"), ":1: a NUL byte"),
-    ("a.tsv", (GOOD + "a\tb\t1\n").replace("\n", "\r"), ":1: lines end in CR alone")])
+    ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"),
+    ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
     with pytest.raises(ValueError, match=re.escape(str(path)) + message) as error:
@@ -86,11 +83,9 @@ def test_columns_of_own_files(tmp_path, header, taken):
 
 
 @pytest.mark.parametrize("header, meant", [
-    ("id,question,label,answer,note", "question,answer,label"), ("id,text,label", "id,text,label"),
+    ("id,question,label,answer,note", "question,answer,label"),
     ("sentence_A,sentence_B,entailment_label,relatedness_score", "{0},{1},{2}"),
-    ("qid,question,reply,same", "question,reply,same"), ("#1 ID,#2 ID,label", "'{0},{1},{2}'"),
-    ("question1,question2,is_duplicate,label", "{0},{1},{2}"), ("a,b", None), ("a", None),
-    ("a,label", None)])
+    ("question1,question2,is_duplicate,label", "{0},{1},{2}"), ("a,label", None)])
 def test_columns_that_could_be_others_are_asked_for(tmp_path, header, meant):
     """The line has the option with this file's columns filled in, the longest for sentences."""
     names = header.split(",")
@@ -101,25 +96,14 @@ def test_columns_that_could_be_others_are_asked_for(tmp_path, header, meant):
     assert str(error.value).endswith(option or "rename them")
 
 
-def test_numbers_are_no_sentences(tmp_path):
-    path = write_file(tmp_path, "a.csv", "user,item,label\n17,28,1\n3,4,0\n")
-    with pytest.raises(ValueError, match="--columns user,item,label"):
-        own_task(path, path)
-    path = write_file(tmp_path, "a.csv", "views,post,answer,label\n17,a,b,1\n3,c,d,0\n")
-    assert own_task(path, path)[0].columns == ("post", "answer", "label")
-
-
 def test_prediction_files_need_no_labels(tmp_path):
     bare = write_file(tmp_path, "a.csv", "id,question2,question1\n1,a,b\n")
     assert read_pairs(bare, ("0", "1"), need_label=False) == [Pair("b", "a", None)]
     some = write_file(tmp_path, "b.tsv", GOOD + "a\tb\t1\na\tb\t\n")
     assert [pair.label for pair in read_pairs(some, ("0", "1"), need_label=False)] == [1, None]
-    for first in ("A dog.\tA cat.", "dog\tcat"):
-        headless = write_file(tmp_path, "c.tsv", f"{first}\nIt is.\tIt was.\n")
-        with pytest.raises(ValueError, match="c.tsv:1: .*found (A )?dog.*rename them$"):
-            read_pairs(headless, ("0", "1"), need_label=False)
-    with pytest.raises(ValueError, match="c.tsv:1: expected a header with q, r, same, or label"):
-        read_own(headless, need_label=False, likely=("q", "r", "same"))
+    headless = write_file(tmp_path, "c.tsv", "dog\tcat\nIt is.\tIt was.\n")
+    with pytest.raises(ValueError, match="c.tsv:1: .*found dog.*rename them$"):
+        read_pairs(headless, ("0", "1"), need_label=False)
 
 
 def own(folder, labels, dev=None, **more):
@@ -160,16 +144,12 @@ def test_whole_numbers_can_be_scores(tmp_path):
     (["0", ""], None, "train.tsv:3: the label is empty"), (["1", "1"], None, "every label is '1'"),
     (["0", "1"], ["0", "2"], "dev.tsv:3: unknown label '2'"),
     *(([odd], None, f"train.tsv:2: label '{odd}' is not .* such as 0.5")
-      for odd in ("0,5", "12%", "1e999", "1_0", "٣")),
+      for odd in ("0,5", "1e999", "1_0")),
     (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not"),
-    (["1", "0", "none"], None, "train.tsv:4: label 'none' is not .* as others are"),
     (["1", "0", "1.0"], None, "train.tsv: labels 1, 1.0: .* two ways"),
     (["no", "yes", "Yes"], None, "train.tsv: labels Yes, yes: .* two ways"),
-    (["no", "yes", "yes\u200b"], None, "two ways"),
-    (["0.5", "0.50"], None, "every label is '0.5'"),
     (["caf\xe9", "cafe\u0301"], None, "every label"),
     ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
-    (["0.5", "1e300"], None, "train.tsv:3: label '1e300' is not"),
     (["1\nsentence1\tsentence2\tlabel", "0"], None, "train.tsv:3: the header again"),
     (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'")])
 def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):

@@ -10,8 +10,6 @@ import pytest
 from test_house import equation_rows
 
 import batches
-import bert_min
-import semmatch
 from support import toy
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
@@ -55,16 +53,6 @@ def test_what_a_lesson_calculates_by_hand(lesson, lesson_module):
     assert sum("assert" in text for text in computed) >= 0.6 * len(computed)
 
 
-@each_lesson
-def test_quotations_are_short_and_name_their_section(lesson):
-    prose = cells(lesson, markdown=True)
-    quotes = re.findall(r"^> (.*(?:\n> .*)*)", "\n".join(prose), re.M)
-    assert quotes and quotes[0] in prose[0]
-    for quote in (" ".join(quote.replace("\n> ", " ").split()) for quote in quotes):
-        marked = re.fullmatch(r'"([^"]+)" \(.*(§ [IVX\d][-IVXA-H\d.]*.*|, Abstract)\)', quote)
-        assert marked and len(marked[1].split()) <= 35, quote
-
-
 @pytest.mark.parametrize("lesson", PAPERS)
 def test_a_lesson_has_every_equation_of_its_paper(lesson):
     """Each function of the table is named, and imported by a lesson unless it is a class; each
@@ -78,13 +66,6 @@ def test_a_lesson_has_every_equation_of_its_paper(lesson):
             assert name[0].isupper() or any(re.search(rf"import [^#]*\b{name}\b", text)
                                             for text in LESSONS.values())
     assert sorted(re.findall(r"\\tag\{(\d+)\}", prose), key=int) == list(map(str, sorted(listed)))
-
-
-def test_show_leaves_docstrings_out(lesson_module, capsys):
-    lesson_module.show(semmatch.filtration_gate, bert_min.SelfAttention.attend)
-    shown = capsys.readouterr().out
-    assert "    l = f * W_l(v).tanh()  # (B, L, d)\n" in shown and "Departs" not in shown
-    assert "\ndef attend(self, hidden" in shown and "None) -> Tensor:\n    dropout =" in shown
 
 
 def test_train_on_and_look(lesson_module, capsys):

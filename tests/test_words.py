@@ -61,16 +61,6 @@ def test_vocabulary_round_trip(found, shape):
     assert getattr(again.vectors, "shape", None) == shape
 
 
-SOUND = {"words": ["a", "é"], "characters": ["a", "\ud83d"], "width": 3}
-
-
-def test_a_broken_vocabulary_is_one_short_line():
-    for change in ({"words": ["a", "a"]}, {"words": [["a"]]}, {"words": None}, {"width": 0},
-                   {"characters": ["ab"]}, {"characters": 3}, {"width": 10 ** 9}):
-        with pytest.raises(ValueError, match="vocabulary: expected distinct words[^\n]*$"):
-            Vocabulary.from_state(SOUND | change)
-
-
 # ---- vectors -------------------------------------------------------------------------------------
 
 GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
