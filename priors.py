@@ -165,6 +165,7 @@ def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
 LONGEST = 4   # words in an expression, at most
+REMEMBERED = 2 ** 17   # words whose entries stay read: a service is asked about any word
 MANY = 100    # a hypernym with more direct hyponyms (person) is too general for co-hyponyms
 
 POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "NUM": "a", "ADV": "r",
@@ -403,26 +404,21 @@ class WordNet(Lexicon):
         if min(depth, senses) < 1:
             raise ValueError(f"WordNet: depth and senses must be 1 or more, got {depth}, {senses}")
         self.depth, self.senses = depth, senses
-        self.wordnet, self.bases, self.known = load_wordnet(), {}, {}
+        self.wordnet = load_wordnet()
         names = (name.replace("_", " ") for name in self.wordnet.all_lemma_names())
         super().__init__(name for name in names if not set(name.split()) <= FUNCTION_WORDS)
 
+    @functools.lru_cache(maxsize=REMEMBERED)
     def base_forms(self, word):
         """The word and its lemmas: all; nltk's public morphy gives one (of found, not find)."""
-        if word not in self.bases:
-            lemmas = [lemma for pos in "nvar" for lemma in self.wordnet._morphy(word, pos)]
-            self.bases[word] = tuple(dict.fromkeys([word, *lemmas]))
-        return self.bases[word]
+        lemmas = [lemma for pos in "nvar" for lemma in self.wordnet._morphy(word, pos)]
+        return tuple(dict.fromkeys([word, *lemmas]))
 
     def look_up(self, name, tag=None):
-        """Facts of a case-folded word or expression, or None. Each is read once."""
-        key = name, POS.get(tag, "nvar")
-        if key not in self.known:
-            self.known[key] = self.read(*key)
-            if self.known[key] is None and len(key[1]) == 1:
-                self.known[key] = self.look_up(name)
-        return self.known[key]
+        """Facts of a case-folded word or expression, or None."""
+        return self.read(name, POS.get(tag, "nvar")) or self.read(name, "nvar")
 
+    @functools.lru_cache(maxsize=REMEMBERED)
     def read(self, name, parts):
         """Facts out of WordNet, or None. Keys are synsets' names, such as dog.n.01."""
         senses, first = set(), set()

@@ -57,6 +57,11 @@ class Arguments(argparse.ArgumentParser):
         """argparse would print its usage and exit."""
         raise ValueError(message)
 
+    def print_help(self, file=None):
+        """Raises OSError where it cannot be written; argparse would pass that over."""
+        sys.stdout.write(self.format_help())
+        sys.stdout.flush()
+
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
         given, unknown = self.parse_known_args(argv)
@@ -173,9 +178,6 @@ def read_values(text, known):
                 value = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
         except (ValueError, TypeError, KeyError):  # or a default of None, which says nothing
             raise ValueError(f"{part}: expected such as {as_text(known[name])}") from None
-        numbers = value if kind is tuple else (value,)
-        if any(type(x) is int and abs(x) >= 10 ** 6 for x in numbers):
-            raise ValueError(f"{part}: expected numbers below 1,000,000")
         found[name] = value
     return found
 

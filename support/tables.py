@@ -27,11 +27,6 @@ def read_lines(path):
         file_size(path)
         with open(path, "rb") as file:
             for line, data in enumerate(file, 1):
-                if b"\0" in data:
-                    raise ValueError(f"{path}:{line}: a NUL byte; expected UTF-8 text, found "
-                                     f"UTF-16 or a binary file; save it as UTF-8")
-                if b"\r" in data[:-1] and b"\n" not in data:
-                    raise ValueError(f"{path}:{line}: lines end in CR alone; save it with LF")
                 yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
