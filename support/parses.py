@@ -493,8 +493,7 @@ def main(argv=None):
     """Runs the command line: writes parses to standard output. Raises ValueError for a mistake."""
     arguments = Arguments("python -m support.parses",
                           "Writes parses as CoNLL-U to standard output.", "FILE")
-    arguments.add_argument("file", metavar="FILE", help="one text a line; - is standard input; of "
-                           f"a longer text {MAX_WORDS} words are parsed")
+    arguments.add_argument("file", metavar="FILE", help="one text a line; - is standard input")
     arguments.add_argument("--shard", metavar="K/N", help="parse part K of N into "
                            f"{CACHE}, for a run whose texts are FILE's lines")
     arguments.add_argument("--parser", metavar="FILE", help="of another training (.npz)")
@@ -509,7 +508,11 @@ def main(argv=None):
         parse_texts(mine, parser, CACHE)
         print(f"{_folder_of(parser, CACHE)}: has part {options['shard']}, {len(mine)} texts")
         return
-    texts = [" ".join(text.split()) for text in texts if text.strip()]
+    texts = [" ".join(text.split()) for text in texts]
+    for place, text in enumerate(texts, 1):
+        refuse(len(split_words(text)) > MAX_WORDS, f"{options['file']}, line {place}: more than "
+               f"{MAX_WORDS} words, as many as a parse has; split it")
+    texts = [text for text in texts if text]
     for start in range(0, len(texts), 512):
         some = texts[start:start + 512]
         found = parse_texts(some, parser, progress=False)

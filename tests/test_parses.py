@@ -367,6 +367,7 @@ def test_parse_a_text_file(write, asked, capsys, monkeypatch):
 
 def test_a_user_s_mistake_is_one_line_and_status_2(write, asked, capsys):
     for arguments, problem in ((["absent.txt"], "absent.txt"), ([], "FILE"),
+                               ([write("a\n" + "w " * 513, "b.txt")], "b.txt, line 2: more than"),
                                ([write("a", "a.txt"), "--shard", "0/3"], "such as 3/64")):
         assert run(*arguments) == 2
         stream = capsys.readouterr()
