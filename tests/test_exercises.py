@@ -195,6 +195,7 @@ def test_a_twist_is_right_and_the_library_is_not(says, monkeypatch):
     assert all(check.judge(library, answers.right_answers(task), dict)[0].values())   # it is again
     handed_out = "\n".join(make_exercise.blank(new, "equation"))
     assert f"{HERE}{says}" in " ".join(handed_out.split())
+    assert not re.search(r"\n {0,3}\S", handed_out)             # a line as deep as its neighbours
     assert max(map(len, handed_out.splitlines())) <= 100 - 4 * (len(task.path) - 1)
 
 

@@ -71,17 +71,13 @@ def locked(message, key):
     return bytes(x ^ y for x, y in zip(message, stream))
 
 
-def infinite(answer):
-    """Has a tensor of an Answer no number but infinities?"""
-    return any(isinstance(part, torch.Tensor) and part.numel() and not part.isfinite().any()
-               for part in answer.parts.values())
-
-
 def recognize(right, got, failed, mistakes):
     """What is said of a mistake that returns in all cases what the student's function did, else in
     the first that failed; None. got: case -> Answer. mistakes: place -> locked message."""
-    if any(infinite(answer) for answer in got.values()):
-        return None                 # a logarithm or a root of anything may return the same
+    parts = [part for answer in got.values() for part in answer.parts.values()]
+    if any(isinstance(part, torch.Tensor) and part.numel() and not part.isfinite().any()
+           for part in parts):
+        return None                 # infinities: a logarithm or a root of anything has the same
     found = {case: marks(answer, right[case].parts) for case, answer in got.items()}
     for cases in (found, {case: found[case] for case in failed[:1]}):
         key, place = key_of(cases)

@@ -84,10 +84,6 @@ class Draw:
         """A KnowledgeAttention with a γ that is not 1, which a product would hide."""
         return self.attention("KnowledgeAttention", gamma=2.5)
 
-    def layer(self):
-        config = self.config()
-        return self.fill(bert_min.Layer(config, bert_min.SelfAttention(config)))
-
     def attend(self, mask, trace=None):
         """Arguments of SelfAttention.attend."""
         attention = self.fill(bert_min.SelfAttention(self.config()))
@@ -131,10 +127,6 @@ class Draw:
 
     def of_one_relation(self):
         return [self.parse("abcabcabcabca", ["x"]), self.parse("aabbccaabbccaabbc", ["x"])]
-
-    def weights(self, size):
-        """(size,) numpy, above 0."""
-        return self.normal(size).detach().abs().numpy()
 
 
 def apple(x):
@@ -196,7 +188,8 @@ CASES = {
     "bert_min.merge_heads": {
         "example": lambda x: [tensor([[[[1, 2], [5, 6]], [[3, 4], [7, 8]]]], torch.int64)],
         "values": lambda x: [x.normal(B, H, L, K)]},
-    "bert_min.Layer.forward": masked(lambda x, mask: [x.layer(), x.states(), mask]),
+    "bert_min.Layer.forward": masked(lambda x, mask: [
+        x.fill(bert_min.Layer(x.config(), bert_min.SelfAttention(x.config()))), x.states(), mask]),
     "bert_min.Embeddings.forward": {
         "values": lambda x: x.embeddings(),
         "RoBERTa": lambda x: x.embeddings(segments=1, position_offset=2)},
@@ -236,7 +229,7 @@ CASES = {
         "no words": lambda x: [priors.TfIdf([["a", "b"]]), []]},
     "priors.dependency_matrix": {
         "example": lambda x: [*apple(x), *torch.ones(2, 3).double().numpy()],
-        "values": lambda x: [*x.parses(), x.weights(N), x.weights(M)]},
+        "values": lambda x: [*x.parses(), *(x.positive(size).detach().numpy() for size in (N, M))]},
     "semmatch.spread_prior": {
         "values": lambda x: [x.normal(B, N, M), *x.tokens(), 0.5],
         "no words": lambda x: [x.normal(B, 0, M), torch.full((B, L), -1), x.tokens()[1], 0.5]},

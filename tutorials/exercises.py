@@ -17,10 +17,10 @@ of its equation fail.
 import ast
 import functools
 import hashlib
-import importlib
 import re
 import textwrap
 from dataclasses import dataclass, replace
+from importlib import import_module as library
 from pathlib import Path
 
 from draws import ROOT, cases_of
@@ -116,21 +116,14 @@ class Task:
     def solution(self):
         """That function as a student would write it: the equation as its text intends, no
         docstring, no `printed`, no kernel."""
-        text = self.source
-        for old, new in (*self.plain, *self.written):
-            text = text.replace(old, new)
+        text = replaced(self.source, (*self.plain, *self.written))
         return ast.unparse(Intended().visit(ast.parse(text)))
 
     def twisted(self, twist):
         """The Task whose right answer is a twist's. The library's is its one known mistake."""
-        steps = [twist.applied(step) for step in self.steps]
-        new, texts = replace(self, steps=steps, twist=twist), []
-        for task in (new, self):
-            texts.append(task.source)
-            for old, other in self.plain:
-                texts[-1] = texts[-1].replace(old, other)
-        mistake = Mistake("the hand-out has another", f"It says: {twist.says}", (tuple(texts),),
-                          LIBRARY)
+        new = replace(self, steps=[twist.applied(step) for step in self.steps], twist=twist)
+        whole = tuple(replaced(task.source, self.plain) for task in (new, self))
+        mistake = Mistake("the hand-out has another", f"It says: {twist.says}", (whole,), LIBRARY)
         return replace(new, mistakes=(mistake,))
 
 
@@ -186,18 +179,12 @@ class Intended(ast.NodeTransformer):
 
 @dataclass(frozen=True)
 class Exercise:
-    """name: of the command. paper: as the score shows it. title: paper and equations. about: what
-    it teaches, and how long it takes. tasks: in the order of work."""
+    """name: of the command. paper: as the score shows it. title: paper and equations. tasks: in the
+    order of work."""
     name: str
     paper: str
     title: str
-    about: str
     tasks: tuple
-
-    @property
-    def parser(self):
-        """Does training the model need assets/?"""
-        return self.paper in ("DAFA", "DRr-Net")
 
 
 def twisted(exercise, number):
@@ -230,8 +217,10 @@ def find(module, path):
     return module
 
 
-def library(name):
-    return importlib.import_module(name)
+def replaced(text, edits):
+    for old, new in edits:
+        text = text.replace(old, new)
+    return text
 
 
 @functools.cache
@@ -255,14 +244,10 @@ def edits_of(text):
                  for old, new in EDIT.findall(text))
 
 
-def before_edits(text):
-    return text[:EDIT.search(text).start()].rstrip()
-
-
 def read_mistake(text):
     """A Mistake out of "name (printed): advice `old` => `new` ..."."""
     name, _, rest = text.partition(": ")
-    return Mistake(name.removesuffix(" (printed)"), before_edits(rest), edits_of(rest),
+    return Mistake(name.removesuffix(" (printed)"), EDIT.split(rest)[0].rstrip(), edits_of(rest),
                    PRINTED if "(printed)" in name else CLASSIC)
 
 
@@ -276,7 +261,7 @@ def read_task(text, exercise, before):
             for sign in "-*~<>"}
     plain, written = (edits_of(" ".join(said[sign])) for sign in "<>")
     mistakes = tuple(map(read_mistake, said["*"]))
-    twists = tuple(Twist(before_edits(text), edits_of(text)) for text in said["~"])
+    twists = tuple(Twist(EDIT.split(text)[0].rstrip(), edits_of(text)) for text in said["~"])
     if old := before.get(function):
         said["-"], mistakes = said["-"] or old.steps, (*old.mistakes, *mistakes)
         plain, written, twists = old.plain, old.written, old.twists
@@ -290,11 +275,10 @@ def read_exercises(text):
     asked, unasked, before = {}, {}, {}
     for section in re.split(r"^# ", text, flags=re.M)[1:]:
         head, *tasks = re.split(r"^## ", section, flags=re.M)
-        head, _, about = head.partition("\n")
-        name, paper, title = head.split(": ", 2)
+        name, paper, title = head.partition("\n")[0].split(": ", 2)
         tasks = tuple(read_task(task, name, before) for task in tasks)
         if name:
-            asked[name] = Exercise(name, paper, title, about.strip(), tasks)
+            asked[name] = Exercise(name, paper, title, tasks)
         else:
             unasked[paper] = tasks
     return asked, unasked

@@ -29,7 +29,6 @@ import os
 import secrets
 import stat
 import sys
-import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -161,7 +160,8 @@ class Right:
         self.files = {file: content for file, content in hand_out(name).items()
                       if file.endswith(".py")} | {"sandbox.py": runner}
         self.modules = list(dict.fromkeys(task.module for task in self.exercise.tasks))
-        self.known = {}
+        self.mistakes = functools.cache(
+            lambda function: answers.mistakes_of(self.tasks[function], seed))
 
     def hidden_cases(self, function):
         """Cases whose answers depend on the seed; an example by hand is none."""
@@ -169,22 +169,14 @@ class Right:
         return {case for case, answer in self.answers[function].items()
                 if check.marks(answer, answer.parts) != check.marks(others[case], answer.parts)}
 
-    def mistakes(self, function):
-        if function not in self.known:
-            self.known[function] = answers.mistakes_of(self.tasks[function], self.seed)
-        return self.known[function]
-
 
 def with_right(text, tasks):
     """A module's text with right functions, as a student would write them, in place of some."""
     parts = [text.decode("utf-8", "replace")]
     for task in tasks:
-        if len(task.path) == 1:
-            parts.append(task.solution)
-        else:
-            *owner, name = task.path
-            body = textwrap.indent(task.solution, "    ")
-            parts.append(f"def given():\n{body}\n    {'.'.join(owner)}.{name} = {name}\ngiven()")
+        parts.append(task.solution)
+        if len(task.path) > 1:
+            parts.append(f"{'.'.join(task.path)} = {task.path[-1]}")
     return "\n\n\n".join(parts).encode()
 
 
@@ -417,6 +409,7 @@ def read_options(argv):
     if options.key:
         try:
             options.key = read_key(options.key)
+            options.exercise = options.key.name
         except (OSError, ValueError) as problem:
             parser.error(f"--key: {problem}")
     if options.jobs < 1:
@@ -434,11 +427,9 @@ def main(argv=None):
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(4, 0)       # no process of the same user may read this one's memory
     print(f"seed {options.seed}")
-    exercise, asked, reports = options.exercise, contextlib.nullcontext(), []
-    if options.key:
-        exercise, asked = options.key.name, answers.installed(options.key)
-    with asked:
-        for report in grade_all(options.folders, exercise, options.seed, options.jobs,
+    reports = []
+    with answers.installed(options.key) if options.key else contextlib.nullcontext():
+        for report in grade_all(options.folders, options.exercise, options.seed, options.jobs,
                                 options.wrap.split()):
             reports.append(report)
             if len(options.folders) == 1 and report.rows:

@@ -5,10 +5,10 @@
     python tutorials/make_exercise.py dabert --level equation  without recipes
     python tutorials/make_exercise.py dabert --variant 7       with other equations, and their key
 
-Signature and docstring stay; a recipe and the shapes of what stands on the way take the place of
-the body, and EXERCISE.md says what to do. The folder is enough by itself: its check.py compares
-with answers that were stored in its cases.npz. No solution stands in it, nor functions of other
-exercises, which repeat its lines. Work is not overwritten without --force.
+Signature and docstring stay; a recipe takes the place of the body, and EXERCISE.md says what to do.
+The folder is enough by itself: its check.py compares with answers that were stored in its
+cases.npz. No solution stands in it, nor functions of other exercises, which repeat its lines. Work
+is not overwritten without --force.
 
 A variant asks for other equations than the paper's in some functions, by its number alone; the key,
 a file beside the folder, names them, and grade.py needs it.
@@ -25,16 +25,13 @@ import torch
 
 import answers
 from draws import ROOT, Draw
-from exercises import (BLANK, EXERCISES, HERE, PAGE, TITLE, definition, find, library, parsed,
-                       twisted, without_hints)
+from exercises import BLANK, EXERCISES, PAGE, TITLE, definition, parsed, twisted, without_hints
 
 LEVELS = {"steps": "each function has a recipe in steps", "equation": "its docstring alone",
           "paper": "which does not say what is wrong with the page"}
 SECTION = "Assumes|Args|Returns|Raises|Trace|Left out"
 DEPARTS = re.compile(rf'^( *)Departs: .*\n(?:(?!.*"""| *(?:{SECTION}):)\1.*\S.*\n)*', re.M)
-CHANGED = f"""\
-Where a docstring ends with `{HERE.strip()}`, that counts in this hand-out, whatever the paper says.
-"""
+CHANGED = "What a docstring says behind `Here:` counts in this hand-out, whatever the paper says.\n"
 UNSAID = """\
 Not every printed equation does what the sentence beside it says. What counts is what the sentence
 asks. The library says under `Departs:` where that is, and what it computes instead; these lines are
@@ -42,37 +39,17 @@ left out here: find it in the paper.
 """
 KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it
 NEIGHBOURS = "comparators"           # its attentions are those of the exercises, in other words
-SHAPE = re.compile(r"^\s*(return\b|\w+(?= = )).*?# (\([^()]*\))$")
-
-
-def shapes(lines):
-    """Comments that name what a body computes on its way, where it says the shape:
-    "scores  (B, H, L, L)"."""
-    found = dict.fromkeys(match.groups() for match in map(SHAPE.match, lines) if match)
-    names = [(name if name != "return" else "returned", shape) for name, shape in found]
-    width = max((len(name) for name, _ in names), default=0)
-    return [f"# {name:{width}}  {shape}" for name, shape in names]
 
 
 def blank(task, level):
     """The lines of a function with a blank body."""
-    lines, text = task.source.splitlines(), []
-    node = ast.parse(task.source).body[0]
-    indent = " " * node.body[0].col_offset
+    docstring, text = ast.parse(task.source).body[0].body[0], []
     for number, step in enumerate(task.steps if level == "steps" else (), 1):
         text += textwrap.wrap(step, 92, initial_indent=f"# {number}. ", subsequent_indent="#    ")
-    hints = shapes(lines[node.body[0].end_lineno:])
-    if text and hints and not task.plain:                   # plain: the library has another way
-        text += ["#", "# Shapes on the library's way:", *hints]
     name = task.path[-1]
     text.append(f'raise NotImplementedError("{task.equation}: {name} is {BLANK}")')
-    return lines[:node.body[0].end_lineno] + [indent + line for line in text]
-
-
-def used(exercise):
-    """Names that an exercise's solutions use: functions, not methods."""
-    return {node.id for task in exercise.tasks for node in ast.walk(ast.parse(task.solution))
-            if isinstance(node, ast.Name)}
+    head = task.source.splitlines()[:docstring.end_lineno]
+    return head + [" " * docstring.col_offset + line for line in text]
 
 
 @functools.cache
@@ -81,8 +58,10 @@ def others(name):
     and not what this exercise's call."""
     kept = {task.function for other in (name, "bert") for task in EXERCISES[other].tasks}
     asked = {task.function: task for exercise in EXERCISES.values() for task in exercise.tasks}
+    used = {node.id for task in EXERCISES[name].tasks
+            for node in ast.walk(ast.parse(task.solution)) if isinstance(node, ast.Name)}
     return [task for function, task in asked.items()
-            if function not in kept and task.path[-1] not in used(EXERCISES[name])]
+            if function not in kept and task.path[-1] not in used]
 
 
 def student_version(module, name, level="steps"):
@@ -127,7 +106,7 @@ def example(task):
     if "example" not in task.cases:
         return ""
     arguments = task.cases["example"](Draw())
-    result = find(library(task.module), task.path)(*arguments)
+    result = answers.right_function(task)(*arguments)
     return f"By hand: `{task.path[-1]}({written(arguments)})` is `{written(result)}`.\n"
 
 
@@ -236,7 +215,7 @@ def make(name, out, force, level="steps", variant=None):
         files = hand_out(name, level)
         check_folder(out, files, force)
         described = answers.describe(name, answers=True)
-    if exercise.parser:
+    if exercise.paper in ("DAFA", "DRr-Net"):               # training asks the parser
         files |= {path.relative_to(ROOT).as_posix(): path.read_bytes()
                   for path in ROOT.glob("assets/parser.*")}
     for file, content in files.items():

@@ -106,21 +106,9 @@ def alike(function):
     return {tuple(sorted(pair)) for pair in pairs if len(set(pair)) == 2}
 
 
-def skipped(function):
-    """{(name, x)}: what a step starts from, x, could stand for what it returns, name."""
-    pairs = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            target = node.targets[0]
-            target = target.elts[0] if isinstance(target, ast.Tuple) else target
-            pairs |= {(ast.unparse(target), x.id) for x in ast.walk(node.value)
-                      if isinstance(x, ast.Name) and is_name(x)}
-    return pairs
-
-
 def of_names(code):
     """(rank, description, changes): names exchanged, or one in the place of another."""
-    near, places, steps = alike(code.function), code.places, skipped(code.function)
+    near, places = alike(code.function), code.places
     for x, y in itertools.combinations(sorted(places), 2):
         related = (x, y) in near
         if related or x in code.parameters and y in code.parameters:
@@ -140,8 +128,7 @@ def of_names(code):
                     above = code.parents[node]
                     mixed = isinstance(above, ast.BinOp) and isinstance(above.op, ast.MatMult)
                     words = f"`{y}` instead of `{x}` in {read(above)}"
-                    likely = related or mixed or (x, y) in steps
-                    yield 2 if likely else 6, words, [(node, y)]
+                    yield 2 if related or mixed else 6, words, [(node, y)]
             if len(nodes) > 1 and related:
                 yield 3, f"`{y}` instead of `{x}`, everywhere", [(node, y) for node in nodes]
 

@@ -72,8 +72,7 @@ def received(entry, numbers):
 @contextlib.contextmanager
 def student_process(files, cases, names, wrap=()):
     """A function of a deadline that returns the next message of a process with these files, which
-    tries functions of these names, and first replies with what it is given. The process is killed in the end, with
-    all that it started."""
+    tries functions of these names. The process is killed in the end, with all that it started."""
     ours = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
             if name in os.environ}

@@ -15,14 +15,10 @@ same: see TEACHER.md.
 import ctypes
 import json
 import os
+import resource
 import struct
 import sys
 from pathlib import Path
-
-try:
-    import resource
-except ImportError:         # Windows: no limits but that of time
-    resource = None
 
 MEMORY = 4 << 30            # bytes beside those that PyTorch has taken
 REFUSED = ("os.", "subprocess.", "socket.", "ctypes.", "shutil.", "gc.", "mmap.", "signal.",

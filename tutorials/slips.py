@@ -65,8 +65,6 @@ RESULT = [*CHANGED[:4], ("the square root of {it}", "({x}) ** 0.5"),
           ("a softmax added to {it}", "{x}.softmax(-1)"), *AFTER]
 SCORES = [*CHANGED, ("{it} divided by the root of the last size", "{x} / {x}.shape[-1] ** 0.5"),
           ("{it} divided by the last size", "{x} / {x}.shape[-1]")]
-
-
 SHORT, CUT = 24, "_"       # characters of the library's code that are shown; what is not
 
 
@@ -131,7 +129,6 @@ def of_operation(node, code):
         a, b = (f"({ast.unparse(part)})" for part in (total.left, total.right))
         yield None, f"{read(total.left)} without {words['R']}", f"{a} + {b} {sign} {words['r']}"
         yield None, f"{read(total.right)} without {words['R']}", f"{a} {sign} {words['r']} + {b}"
-    yield from of_activated(node)
     if isinstance(node.op, ast.Add):                    # c * x.tanh() + y: the tanh of the sum
         yield from of_moved_factor(node, code)
         total = code.sum_of(node.left)
@@ -157,15 +154,6 @@ def of_moved_factor(node, code):
                     f"({ast.unparse(c)}) * ({ast.unparse(x)}) + ({ast.unparse(rest)})"
                 yield None, f"{read(c)} multiplied with all of {read(node)}", \
                     f"({ast.unparse(c)}) * ({ast.unparse(x)} + {ast.unparse(rest)})"
-
-
-def of_activated(node):
-    """Slips of x.tanh() @ y, c * x.tanh(): (x @ y).tanh(), (c * x).tanh()."""
-    for part in (node.left, node.right) if isinstance(node.op, (ast.Mult, ast.MatMult)) else ():
-        if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in ACTIVATIONS:
-            name, inside = part.func.attr, f"({ast.unparse(part.func.value)})"
-            new = ast.unparse(node).replace(ast.unparse(part), inside)
-            yield None, f"{name} behind the product {read(node)}", f"({new}).{name}()"
 
 
 def of_function(node):
