@@ -62,8 +62,8 @@ class Reader:
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
         parser: in the place of the one that ships, a CoNLL-U file by its name, or a function of
-            texts. toy: the lexicon is the toy world's. workers: processes that collate. progress:
-            show bars.
+            texts. toy: the lexicon is the toy world's. workers: processes that parse, and that
+            collate. progress: show bars.
 
     tfidf: TfIdf of the training sentences, where the method wants it.
     """
@@ -93,7 +93,7 @@ class Reader:
             self.parser = self.parser or load_parser()
             own = self.parser if isinstance(self.parser, str) else None
             cache = CACHE if len(texts) > FEW else None
-            found = parse_texts(new, self.parser, cache, own, self.progress)
+            found = parse_texts(new, self.parser, cache, own, self.progress, self.workers)
             self.parses = {**self.parses, **found} if self.seen else found
         elif self.needs:
             # A word beyond these has no piece that the model sees, but behind words without any.

@@ -19,11 +19,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from support.conllu import HEAD, RELATION, TAG, read_conllu, text_lines, tree_depths
 from support.files import write_arrays
-from support.options import Arguments, refuse, run_command
+from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import PARSER, PLAIN, load_parser
 
 # Axes: n words of a text
@@ -228,7 +230,7 @@ class Parse:
 # ---- parses of many texts ------------------------------------------------------------------------
 
 def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = None, conllu=None,
-                progress: bool = True) -> Mapping:
+                progress: bool = True, workers: int = 0) -> Mapping:
     """Parses of texts: a mapping text -> Parse. Of a longer text MAX_WORDS words are kept.
 
     parser: what load_parser gives; or a function of your own that takes a list of texts, and gives
@@ -242,10 +244,11 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
     conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
         by its `# text =`, or by its tokens where that is absent; spaces may be wider. A text may
         also be several of them in a row.
+    workers: processes that parse, beside this one, and need a cache; 0: this one does.
 
     Raises ValueError when a text is not in conllu, or has other tokens there, or when what your
     function gives is no tree over the text's characters, word by word; OSError when a file
-    cannot be written.
+    cannot be written or a worker ends early.
     """
     if conllu is not None:
         paths = [conllu] if isinstance(conllu, (str, Path)) else conllu
@@ -253,20 +256,31 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
     refuse(parser is None, "parse_texts: needs parser or conllu, got neither")
     texts, folder = _in_order(texts), _folder_of(parser, cache)
     found = _find_parses(texts, folder)
-    new = [text for text in texts if text not in found]
-    ask = _parse if hasattr(parser, "parse") else _ask
-    quiet = True if not progress or not new else None                # None: unless on a terminal
+    work = _Shards([text for text in texts if text not in found], parser, folder)
+    quiet = True if not progress or not work.all else None           # None: unless on a terminal
     with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
-        for start in range(0, len(new), SHARD):
-            some = new[start:start + SHARD]
-            shard = _pack(some, ask(some, parser))
-            if folder:
-                folder.mkdir(parents=True, exist_ok=True)
-                name = hashlib.sha256(shard["keys"].tobytes()).hexdigest()[:32]
-                write_arrays(folder / f"{name}.npz", shard)
-            found.add(shard, enumerate(some))
-            bar.update(len(some))
+        for k, shard in enumerate(_make_shards(work, workers)):
+            found.add(shard, enumerate(work.texts(k)))
+            bar.update(len(work.texts(k)))
     return found
+
+
+def parse_part(texts, parser, cache, part, progress=True):
+    """Makes a part of the cache for these texts, as one job of many; what is there stays.
+
+    part: "K/N": every N-th text from the K-th on, by length, so that parts take as long.
+
+    Returns one line on what was done. Raises ValueError for another part, OSError when a file
+    cannot be written.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", part)
+    first, step = map(int, found.groups()) if found else (0, 0)
+    refuse(not 1 <= first <= step,
+           f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
+    texts = _in_order(texts)
+    mine = texts[first - 1::step]
+    parse_texts(mine, parser, cache, progress=progress)
+    return f"{_folder_of(parser, cache)}: has part {part}, {len(mine)} of {len(texts)} texts"
 
 
 def _in_order(texts):
@@ -340,19 +354,74 @@ class Parses(Mapping):
         return len(self.places)
 
 
-def _load_shard(path, wanted):
+def _load_shard(path, wanted=None):
     """The arrays of a shard's file; None where it has none of the `wanted` keys, or is damaged, as
     its CRCs say, which is told, and the file removed.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             keys = (key.tobytes() for key in arrays["keys"])
-            return None if wanted.keys().isdisjoint(keys) else dict(arrays)
+            if wanted is not None and wanted.keys().isdisjoint(keys):
+                return None
+            return dict(arrays)
     except Exception as problem:   # a damaged zip file can raise almost anything
         said = str(problem).split("\n")[0]
         print(f"{path} is damaged ({said}), parsing again", file=sys.stderr)
         Path(path).unlink(missing_ok=True)
         return None
+
+
+def _make_shards(work, workers):
+    """The shards of `work`, one by one. Raises OSError when a worker ends early."""
+    if work.folder:
+        loader = DataLoader(work, batch_size=None, sampler=range(len(work)),
+                            num_workers=min(workers, len(work)),
+                            generator=torch.Generator())   # its own: the global one is not touched
+    else:
+        loader = map(work.__getitem__, range(len(work)))
+    try:
+        for k, shard in enumerate(loader):
+            if isinstance(shard, Exception):
+                raise shard
+            yield shard or _load_shard(work.path(k))
+    except RuntimeError as problem:
+        said = str(problem).splitlines()[0]
+        if "DataLoader worker (pid" not in said:       # what it says of one that was killed
+            raise problem.with_traceback(None)         # whose frames would keep the workers
+        raise OSError(f"parse_texts: a process that parses has ended ({said}); start again, with "
+                      f"fewer workers than {workers} where memory is short: what is parsed is "
+                      f"kept") from None
+
+
+class _Shards(torch.utils.data.Dataset):
+    """Makes and writes shards of texts by their number; picklable, for worker processes."""
+
+    def __init__(self, texts, parser, folder):
+        self.all, self.parser, self.folder = texts, parser, folder
+
+    def __len__(self):
+        return -(-len(self.all) // SHARD)
+
+    def texts(self, k):
+        return self.all[k * SHARD:(k + 1) * SHARD]
+
+    def path(self, k):
+        """The file of shard k, whose name is that of its texts: the same in all processes."""
+        keys = b"".join(map(_key_of, self.texts(k)))
+        return self.folder / f"{hashlib.sha256(keys).hexdigest()[:32]}.npz"
+
+    def __getitem__(self, k):
+        """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
+        still has something to send would not end when this process is killed."""
+        ask = _parse if hasattr(self.parser, "parse") else _ask
+        try:
+            arrays = _pack(self.texts(k), ask(self.texts(k), self.parser))
+            if not self.folder:
+                return arrays
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return write_arrays(self.path(k), arrays)
+        except (OSError, ValueError) as problem:     # out of a worker it would come with pages
+            return problem
 
 
 def _ask(texts, parser):
@@ -499,14 +568,10 @@ def main(argv=None):
     arguments.add_argument("--parser", metavar="FILE", help="of another training (.npz)")
     options = arguments.parse(argv)
     parser, texts = load_parser(options.get("parser", PARSER)), text_lines(options["file"])
-    if "shard" in options:    # every N-th text, by length: parts take as long
-        found = re.fullmatch(r"(\d+)/(\d+)", options["shard"])
-        first, step = map(int, found.groups()) if found else (0, 0)
-        refuse(not 1 <= first <= step, f"--shard {options['shard']}: expected K/N with K from 1 to "
-               f"N, such as 3/64")
-        mine = _in_order(texts if texts[-1] else texts[:-1])[first - 1::step]
-        parse_texts(mine, parser, CACHE)
-        print(f"{_folder_of(parser, CACHE)}: has part {options['shard']}, {len(mine)} texts")
+    if "shard" in options:
+        texts = texts if texts[-1] else texts[:-1]   # a line feed ends the last one
+        with prefix_errors("--shard: "):
+            print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     texts = [" ".join(text.split()) for text in texts]
     for place, text in enumerate(texts, 1):

@@ -1,10 +1,13 @@
 """support/parses.py: words, parses of many texts, the cache, a user's own parses, the command."""
 import io
+import os
+import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -122,16 +125,21 @@ def test_sentences_of_a_treebank():
 # ---- parses of many texts ------------------------------------------------------------------------
 
 class Fake:
-    """A parser: a chain from left to right; a tag is the word's length. Keeps what it is given."""
+    """A parser: a chain from left to right; a tag is the word's length. Keeps what it is given.
 
-    def __init__(self, fingerprint="v1", fail_at=None):
-        self.fingerprint, self.fail_at = fingerprint, fail_at
+    kill_at: the word at which the process that parses is killed, as by kill -9.
+    """
+
+    def __init__(self, fingerprint="v1", fail_at=None, kill_at=None):
+        self.fingerprint, self.fail_at, self.kill_at = fingerprint, fail_at, kill_at
         self.seen = []
 
     def parse(self, sentences):
         assert all(sentences)
         if self.fail_at is not None and len(self.seen) >= self.fail_at:
             raise KeyboardInterrupt
+        if [self.kill_at] in sentences:
+            os.kill(os.getpid(), signal.SIGKILL)
         self.seen += sentences
         return [([f"T{len(word)}" for word in words], list(range(len(words))),
                  ["root", *["dep"] * (len(words) - 1)]) for words in sentences]
@@ -257,14 +265,31 @@ def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
     assert len(asked_for(tmp_path)) == 3 and len(list(tmp_path.rglob("*.npz"))) == 4
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
+def test_workers_give_the_same_parses(tmp_path, small_shards):
+    state, parser = torch.get_rng_state(), Fake()
+    asked_for(tmp_path / "alone")
+    parse_texts(TEXTS, parser, tmp_path / "workers", progress=False, workers=2)
+    assert torch.equal(state, torch.get_rng_state()) and not parser.seen    # here
+    for file in (tmp_path / "alone").rglob("*.npz"):
+        other = tmp_path / "workers" / file.relative_to(tmp_path / "alone")
+        assert file.read_bytes() == other.read_bytes()
+
+
+def test_a_killed_worker_loses_its_shard_alone(tmp_path, small_shards):
+    with pytest.raises(OSError, match="^parse_texts: a process [^\n]* is parsed is kept$"):
+        parse_texts(TEXTS, Fake(kill_at="one"), tmp_path, progress=False, workers=1)
+    assert len(list(tmp_path.rglob("*.npz"))) < 4 and ["one"] in asked_for(tmp_path)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_full_disk_is_said_and_leaves_nothing(workers, tmp_path, monkeypatch):
     def full_disk(file, **arrays):
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full_disk)
     with pytest.raises(OSError, match="^.*[.]npz.*No space left on device[^\n]*$"):
-        parse_texts(TEXTS, Fake(), tmp_path, progress=False)
+        parse_texts(TEXTS, Fake(), tmp_path, progress=False, workers=workers)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
