@@ -73,9 +73,10 @@ def test_train_on_and_look(lesson_module, capsys):
     whole = dict(toy.FRAMES)
     wordings = "{name} {get.past} {x} {nouns} {time}", "{time}, {name} {get.past} {x} {nouns}"
     frames = {"numbers": (("number", *wordings),)}
-    run, accuracy = lesson_module.train_on(frames, "bert", epochs=1, limit=8)
-    assert toy.FRAMES == whole and 0 <= accuracy <= 1 and run.settings.seed == lesson_module.SEED
-    assert f"\nbest epoch: {100 * accuracy:.1f} on dev, " in capsys.readouterr().out
+    run, found = lesson_module.train_on(frames, "bert", epochs=1, limit=8)
+    assert toy.FRAMES == whole and 0 <= found["score"] <= 1
+    assert run.settings.seed == lesson_module.SEED
+    assert f"\nbest epoch: {100 * found['score']:.1f} on dev, " in capsys.readouterr().out
     seen = lesson_module.look(run, "Anna bought 12 chairs.", "Peter sold it.")
     said = run.predict([("Anna bought 12 chairs.", "Peter sold it.")])[0].probabilities
     assert seen.probability == pytest.approx(said["same"], abs=1e-6) and seen.tokens[0] == "[CLS]"

@@ -107,7 +107,7 @@ assert_close(merge_heads(split_heads(x, 3)), x)
 # ## What goes wrong without √k
 #
 # The products of two vectors with k random numbers of size 1 have size √k: with k = 1,024 scores are around ±32.
-# Take 200 queries, ten keys each, and the mean of each query's largest weight.
+# Take 200 queries, ten keys, and the mean of each query's largest weight.
 #
 # **Guess** before you run on: k = 1,024 and no division. Is the largest weight about 0.1, 0.5 or 1?
 
@@ -234,9 +234,9 @@ slide("From New York to Seattle, or back: only positions tell them apart", "size
 # %%
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-run, accuracy = train_on(frames, "bert", epochs=12, batch_size=32, lr=2e-3)
+run, found = train_on(frames, "bert", epochs=12, batch_size=32, lr=2e-3)
 
-assert accuracy > 0.7
+assert found["score"] > 0.7
 
 # %% [markdown]
 # Pairs with one sentence, "The doctor praised Anna in April.": a synonym, another person, the roles exchanged, and
@@ -256,9 +256,9 @@ assert said["synonym"] > said["other person"]
 # %% [markdown]
 # The first two lines are what it was taught. The other two it was not, and nothing can be relied on there: with five
 # seeds the exchanged roles got anything from 0.21 to 0.97, and the same word 0.00 four times and 0.80 once. Every
-# pair of its training that means the same holds two *different* words for one person. Was it taught to see that a
-# doctor is a doctor, or who praised whom? Keep that in mind with every number in this project that comes from the
-# toy world.
+# pair of its training that means the same holds two *different* words for one person. Nothing taught it that a doctor
+# is a doctor, or to ask who praised whom. Keep that in mind with every number in this project that comes from the toy
+# world.
 #
 # What does it look at? The cell prints what "doctor" reads most in the first layer, and `[CLS]` in the last one.
 # Weights of attention show where a model looks, not why. What it makes of that sits in its values and linear maps.

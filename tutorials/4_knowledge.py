@@ -19,20 +19,14 @@
 # | h_i, d | hidden state of token i, and how many numbers it has |
 # | s_ij, ω, K_prior | a score, weights of scores, their mean in both directions; K̃ is K_prior made 1 on average |
 # | n, m | words of a and of b |
-# | softmax | weights of sum 1; they depend on the differences of scores only |
-# | σ(x), tanh | 1 / (1 + e⁻ˣ), between 0 and 1; tanh lies between -1 and 1 |
-# | ⊙, ⊕, [x; y] | the product number by number; concatenation, one vector and then the other |
-# | ∝ | equal up to a factor of the row that makes the sum of the weights 1 |
-# | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={5}` |
 
 # %%
 import torch
-from lesson import came, figure, heat, look, show, slide, train_on
+from lesson import calibrated, came, figure, heat, look, show, slide, train_on
 from torch.testing import assert_close
 
-from bert_min import BertConfig
 from priors import RELATIONS, Table, WordNet, relation_matrix
-from semmatch import (KnowledgeAttention, calibrated_attention, co_attention, knowledge_scores, relation_indicator,
+from semmatch import (KnowledgeAttention, co_attention, knowledge_scores, relation_indicator,
                       spread_prior)
 from support.toy import LEXICON
 from train import l2_ratio
@@ -145,13 +139,7 @@ slide("Without √d a relation is not heard in wide hidden states", "d, numbers 
 # products that are often larger. A token beside itself, as "." beside ".", has h·h / √d = √d where h has the length
 # √d: 8 with 64 numbers, 28 with BERT's 768, and no relation needed. So the largest cells of K_prior need be no
 # relations.
-
-# %%
-size_words = Table({"synonym": [("big", "large")], "antonym": [("big", "small")]})
-opposed = torch.from_numpy(relation_matrix(size_words.facts(["big"]), size_words.facts(["large", "small"])))[None]
-assert relation_indicator(opposed)[0].tolist() == [[True, True]]
-
-# %% [markdown]
+#
 # ## Calibration: Eq. (5), `calibrated_attention`
 #
 # $$O_{sem} = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
@@ -196,16 +184,11 @@ figure("Divided by its mean, the prior strengthens what is above average",
 # e + 0.388) = 0.925.
 
 # %%
-q, keys = torch.tensor([[[[1.0]]]]), torch.tensor([[[[1.0], [0.0]]]])
-mask, corn = torch.ones(1, 2, dtype=torch.bool), {}
-for name, prior, printed in (("plain", torch.zeros(1, 2), False), ("typeset", K_prior[:1], True),
-                             ("ours", K_tilde[:1].log(), False)):
-    trace = {}
-    calibrated_attention(q, keys, torch.zeros(1, 1, 2, 1), prior[None], mask, typeset=printed, trace=trace)
-    corn[name] = trace["calibrated"][0, 0, 0, 0].item()
+plain, typeset, ours = (calibrated([1.0, 0.0], entries, printed)[0].item()
+                        for entries, printed in (([1.0, 1.0], False), (K_prior[0], True), (K_tilde[0], False)))
 
-assert_close(list(corn.values()), [0.7311, 0.7070, 0.9251], atol=1e-4, rtol=0)
-came(guess, "loses", f"plain {corn['plain']:.3f}, on the page {corn['typeset']:.3f}")
+assert_close([plain, typeset, ours], [0.7311, 0.7070, 0.9251], atol=1e-4, rtol=0)
+came(guess, "loses", f"plain {plain:.3f}, on the page {typeset:.3f}, ours {ours:.3f}")
 
 # %% [markdown]
 # **Repair it.** A related word should gain. Change the line until `claim` is True. <details><summary>Answer</summary>
@@ -224,26 +207,6 @@ def mine(scores, K):
 
 print(f"claim is {claim(mine)} of your line")
 assert claim(lambda scores, K: (scores + (K / K_prior.mean()).log()).softmax(-1))
-
-# %% [markdown]
-# What the whole layer, `KnowledgeAttention`, has in its trace for sentences of 2 to 32 words:
-
-# %%
-def mean_entry(n, printed):
-    """The mean of the prior between two sentences of n words, random hidden states, no relations."""
-    torch.manual_seed(0)
-    layer, trace = KnowledgeAttention(BertConfig(8, 16, 1, 1, 16, 80), printed=printed), {}
-    words = torch.arange(2 * n)[None]
-    G = layer.spread(torch.zeros(1, n, n, len(RELATIONS), dtype=torch.bool), words % n, words // n)
-    layer(torch.randn(1, 2 * n, 16), torch.ones(1, 2 * n, dtype=torch.bool), G, trace)
-    return trace["prior"][0, :n, n:].mean().item()
-
-
-lengths = [2, 4, 8, 16, 32]
-lines = {"ours": [mean_entry(n, set()) for n in lengths], "as typeset": [mean_entry(n, {5}) for n in lengths]}
-assert_close(lines["as typeset"], [1 / n for n in lengths], atol=1e-4, rtol=0)
-assert_close(lines["ours"], [1.0] * 5, atol=1e-4, rtol=0)
-slide("As typeset, longer sentences hear less of each other: the mean entry", "words in a sentence", lengths, lines)
 
 # %% [markdown]
 # ## The fusion: Eqs. (6), (7), (8)
@@ -311,66 +274,82 @@ assert [RELATIONS[r] for r in sick.nonzero()[0]] == ["synonym"]
 # *words* do not say who goes where. And the paper guesses (§ 5.3) that its gate is low for *got sick* because
 # WordNet has little to say of "sick" and "taken ill". "sick" and "ill" are synonyms, in our lexicon and in WordNet.
 #
-# ## A trained model
+# ## A trained model: a world that a lexicon decides
 #
-# A toy world of synonyms for people: "The doctor thanked Anna last week." and "Last week, the physician thanked
-# Anna." against "Last week, the lawyer thanked Anna." 800 pairs. The paper starts from a pre-trained BERT. So do we,
-# in small: plain BERT is trained on these pairs. Two models then begin with its encoder: with the lexicon, and told
-# of no relation (γ = 0, our ablation `prior`). (`ATTENTION_SIZE`, the width of guided attention, is 16, not 128.)
+# "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"
+# they do not. 800 pairs, random weights, six epochs. Beside products of up to √d = 8 the relation's γ = 1 is little:
+# here γ is 5. Four models: with the lexicon; told of no relation (γ = 0, our ablation `prior`); with the lexicon, but
+# Eqs. (1), (2), (5), (6) and (8) as typeset; plain BERT. (`ATTENTION_SIZE`, the width of guided attention, is 16, not
+# 128.)
+#
+# **Guess**: "woman" and "lady" are synonyms in the lexicon, but no pair of training has them. How many of 100 such
+# pairs, with words that it never saw, does the first model get right: about 50, 75 or 100?
+
+# %%
+guess = ...
 
 # %%
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-settings = {"epochs": 3, "batch_size": 32, "lr": 1e-3, "set": "ATTENTION_SIZE=16"}
-plain, before = train_on(frames, "bert", epochs=12, batch_size=32, lr=2e-3)
-run, accuracy = train_on(frames, "knowledge", plain, **settings)
-_, untold = train_on(frames, "knowledge", plain, without="prior", **settings)
+settings = {"epochs": 6, "batch_size": 32, "lr": 2e-3}
+run, told = train_on(frames, "knowledge", set="ATTENTION_SIZE=16,GAMMA=5.0", **settings)
+_, untold = train_on(frames, "knowledge", set="ATTENTION_SIZE=16", without="prior", **settings)
+train_on(frames, "knowledge", set="ATTENTION_SIZE=16,GAMMA=5.0", printed="all", **settings)
+_, plain = train_on(frames, "bert", **settings)
+came(guess, 50, f"{100 * told['unseen']:.1f}; with words that it knows {100 * told['score']:.1f}")
 
-assert min(before, accuracy, untold) > 0.7
+assert told["unseen"] < 0.65
 
-# %%
-first = "The doctor thanked Anna last week."
-for second in ("Last week, the physician thanked Anna.", "Last week, the lawyer thanked Anna."):
-    print(f"p(same) {look(run, first, second).probability:.2f}   {second}")
-seen = look(run, "The woman thanked Anna last week.", "Last week, the lady thanked Anna.")
-print(f"p(same) {seen.probability:.2f}   the woman and the lady, synonyms that training never showed")
+# %% [markdown]
+# Accuracies of five seeds, with one thread:
+#
+# | seed | 0 | 1 | 2 | 3 | 4 | mean |
+# |---|---|---|---|---|---|---|
+# | with the lexicon | 100 | 100 | 100 | 51.7 | 100 | 90.3 |
+# | the same model, which answers without relations | 50.0 | 50.0 | 100 | 51.7 | 50.0 | 60.3 |
+# | told of no relation | 50.8 | 53.3 | 100 | 51.7 | 83.3 | 67.8 |
+# | as typeset | 95.8 | 73.3 | 84.2 | 100 | 53.3 | 81.3 |
+# | plain BERT | 83.3 | 50.8 | 100 | 100 | 51.7 | 77.2 |
+#
+# The second row says what does the work: with seeds 0, 1 and 4 all that the model knows hangs on the relations, with
+# seed 2 nothing; with seed 3 it had not begun to learn. As typeset no answer of any seed hangs on a relation: what it
+# learns, it learns from the words. The mean gain is 22.5 points over the model that is told nothing (95 % interval -7.5
+# to 52.6), 13.2 over plain BERT (-36.9 to 63.2). So a lexicon *can* carry all answers, and as typeset it does not; that
+# it helps on average five seeds do not show. With more steps plain BERT needs none (lesson 1 has the same world).
+#
+# What does the first model do with the doctor and the physician?
 
 # %%
 def prior(gamma):
-    """Tokens of a, tokens of b, K̃ between them and the gates, for the doctor and the physician; γ = gamma."""
+    """Tokens of a, tokens of b, K̃ between them and the layer's trace, for the doctor and the physician; γ = gamma."""
     run.model.bert.layers[0].attention.gamma = gamma
-    seen = look(run, first, "Last week, the physician thanked Anna.")
-    cut = seen.tokens.index("[SEP]")
-    layer = seen.trace["layer0"]
-    return seen.tokens[1:cut], seen.tokens[cut + 1:-1], layer["prior"][0, 1:cut, cut + 1:-1], layer["g"], layer["f"]
+    seen = look(run, "The doctor thanked Anna last week.", "Last week, the physician thanked Anna.")
+    cut, layer = seen.tokens.index("[SEP]"), seen.trace["layer0"]
+    return seen.tokens[1:cut], seen.tokens[cut + 1:-1], layer["prior"][0, 1:cut, cut + 1:-1], layer
 
 
-*_, K_unknown, _, _ = prior(0.0)
-rows, columns, K, g, f = prior(1.0)
+*_, K_unknown, _ = prior(0.0)
+rows, columns, K, layer = prior(5.0)
 pair = rows.index("doctor"), columns.index("physician")
 print(f"K̃ of doctor and physician: {K[pair]:.2f}; were nothing known of them: {K_unknown[pair]:.2f}")
 for place in K.flatten().topk(4).indices.tolist():
     print(f"    large: {rows[place // len(columns)]}, {columns[place % len(columns)]}: {K.flatten()[place]:.2f}")
-print(f"gate g: {g.min():.2f} to {g.max():.2f}, gate f: {f.min():.2f} to {f.max():.2f}")
+for gate in "gf":
+    print(f"gate {gate}: {layer[gate].min():.2f} to {layer[gate].max():.2f}")
 
 assert K[pair] > K_unknown[pair]                                    # the relation is heard
 
-figure("Equal words come first",
-       heat("K̃ of the trained model", rows, columns, K, "sentence b", "sentence a"))
+figure("What the trained model is told of the pair",
+       heat("K̃", rows, columns, K, "sentence b", "sentence a"))
 
 # %% [markdown]
-# The largest entries of K̃ belong to *equal* words, as a rule: hidden states of one word are alike, and their
-# product counts for more than the 1 that a relation adds. "doctor" and "physician" gain by their relation, but not
-# with every seed does that lift them above the average of 1.
+# With seed 0 the largest entry of K̃ is that of the doctor and the physician; were the relation not known, it would be
+# far below the average of 1. Equal words come next: their hidden states are alike, and their product needs no relation.
 #
-# Is it the lexicon that helps? Compare the accuracies. With each of five seeds the model that was told of no relation
-# was as good as the one that was: here it is not. The lines behind each training say the same in another way: the
-# trained model answered dev once more without the relations, with another pair's, and without the method, and with
-# each of five seeds not one answer changed. No lexicon can win here, for all words of dev were learned in training;
-# on words that were not, each of these models is near 50. On all of the toy world, three seeds, antonyms gain most,
-# 67.5 beside plain BERT's 52.8, but seeds differ: over all it is 5.2 points, from -12.1 to 22.5 (`docs/results.md`). And of the synonyms "woman" and "lady", which the lexicon
-# holds and training did not, five seeds said anything from 0.00 to 0.84. A prior moves *attention*; what is then read
-# are values of words about which nothing was learned.
+# With words that training never showed each of these models is near 50, though the lexicon has them: a prior moves
+# *attention*; what is then read are values of words about which nothing was learned. On all of the toy world, with γ =
+# 1 and three seeds, antonyms gain most, 67.5 beside plain BERT's 52.8, but seeds differ: over all it is 5.2 points,
+# from -12.1 to 22.5 (`docs/results.md`).
 #
 # ## Summary
 #
@@ -395,11 +374,11 @@ figure("Equal words come first",
 #
 # ## Try it
 #
-# 1. Raise γ: train with `set="GAMMA=5.0"`. What happens to the entry of doctor and physician? <details>
-#    <summary>Answer</summary> e⁵ = 148 is a large factor: words that are related now compete with equal words.
-#    </details>
-# 2. Train with `printed="2"`, without co-hyponyms. In this world "nurse" and "teacher" are such a pair. Should a
-#    co-hyponym have its own γ, perhaps a negative one? Where in Eqs. (1) and (2) would you put it? <details>
+# 1. Train with γ = 1, without `GAMMA=5.0`. What happens to the entry of doctor and physician? <details>
+#    <summary>Answer</summary> A relation multiplies its share of a row by e¹ = 2.7 at most, not by e⁵ = 148: equal words
+#    come first.</details>
+# 2. In the toy lexicon "nurse" and "teacher" are co-hyponyms. Should these have a γ of their own, perhaps a negative
+#    one? Where in Eqs. (1) and (2) would you put it? <details>
 #    <summary>Answer</summary> I makes one number of five before γ comes: replace γ I(k_ij) by a sum over relations,
 #    Σ_r γ_r k_ijr, with a learned γ_r. Then a co-hyponym can speak against a match.</details>
 # 3. With WordNet at hand, ask `relation_matrix` of `WordNet().facts` for a pair of your own. Which relations surprise

@@ -12,14 +12,12 @@
 # | q_i·k_j, √d_k | how well key j answers query i; what scores are divided by |
 # | S, M_F, K | the matrix of UERBERT, of DAFA, of knowledge; ⊙ is the product number by number |
 # | M̃, K̃ | 1 + M_F; K divided by its mean |
-# | ∝ | equal up to a factor of the row that makes the sum of the weights 1 |
-# | `typeset`, `printed` | the formula as it stands on the page |
 
 # %%
 import math
 
 import torch
-from lesson import ROOT, came, figure, heat, show, slide, trees
+from lesson import ROOT, calibrated, came, figure, heat, show, slide, trees
 from torch.testing import assert_close
 
 import train
@@ -81,15 +79,7 @@ show(calibrated_attention, UerbertAttention.spread)
 #     knowledge      K   0.2, 0.6, 1     0.2, -0.6, 0                  0.5, 1.5, 1   (the mean of 0.2, 0.6 is 0.4)
 
 # %%
-def weights(entries, typeset):
-    """What the three keys get, where scores (typeset) or weights are multiplied by these entries."""
-    q, keys = torch.tensor([[[[1.0]]]]), torch.tensor([[[[1.0], [-1.0], [0.0]]]])
-    prior, trace = torch.tensor([[entries]]), {}
-    calibrated_attention(q, keys, keys, prior if typeset else prior.log(), torch.ones(1, 3).bool(),
-                         typeset=typeset, trace=trace)
-    return trace["calibrated"][0, 0, 0]
-
-
+scores = [1.0, -1.0, 0.0]
 tried = {"plain": ([1.0, 1, 1], False, [0.665, 0.090, 0.245]),
          "UERBERT, page": ([0.0, 1, 1], True, [0.422, 0.155, 0.422]),
          "UERBERT, ours": ([0.5, 1, 1], False, [0.498, 0.135, 0.367]),
@@ -98,7 +88,7 @@ tried = {"plain": ([1.0, 1, 1], False, [0.665, 0.090, 0.245]),
          "knowledge, page": ([0.2, 0.6, 1], True, [0.441, 0.198, 0.361]),
          "knowledge, ours": ([0.5, 1.5, 1], False, [0.467, 0.190, 0.344])}
 for name, (entries, typeset, wanted) in tried.items():
-    found = weights(entries, typeset)
+    found = calibrated(scores, entries, typeset)
     print(f"{name:16}", found.numpy().round(3))
     assert_close(found, torch.tensor(wanted), atol=1e-3, rtol=0)
 
@@ -115,8 +105,8 @@ guess = ...
 
 # %%
 entries = [0.0, 0.25, 0.5, 0.75, 1.0]
-lines = {"page, score -1": [weights([0.5, x, 1], True)[1] for x in entries],
-         "ours, score -1": [weights([0.75, 0.5 + 0.5 * x, 1], False)[1] for x in entries]}
+lines = {"page, score -1": [calibrated(scores, [0.5, x, 1], True)[1] for x in entries],
+         "ours, score -1": [calibrated(scores, [0.75, 0.5 + 0.5 * x, 1])[1] for x in entries]}
 assert all(x > y for x, y in zip(lines["page, score -1"], lines["page, score -1"][1:]))
 assert all(x < y for x, y in zip(lines["ours, score -1"], lines["ours, score -1"][1:]))
 came(guess, "falls", "in all three: the score is negative")
@@ -234,8 +224,8 @@ figure("Words, structure, relations: three matrices of one pair",
 # ## Try it
 #
 # 1. Train UERBERT on the toy world with `--printed product`, and without. <details><summary>Answer</summary>
-#    `python -m experiments.compare --model uerbert --vary printed none product`: compare over several seeds before
-#    you believe a difference.</details>
+#    `python -m experiments.compare --model uerbert --vary printed none product`. We have not run it. In lessons 2 to 6
+#    no printed form was worse with every seed, so take several before you believe a difference.</details>
 # 2. Write S into DAFA's place: a class of your own whose `PRIOR` is `similarity_matrix`. <details>
 #    <summary>Answer</summary> Subclass DafaAttention, set PRIOR and NEEDS as UerbertAttention does; its spread
 #    computes 1 + S.</details>

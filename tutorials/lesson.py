@@ -33,6 +33,7 @@ import torch  # noqa: E402
 import batches  # noqa: E402
 import train  # noqa: E402
 from experiments import draw  # noqa: E402
+from semmatch import calibrated_attention  # noqa: E402
 from support import runs, toy  # noqa: E402
 from support.pairs import load_pairs  # noqa: E402
 
@@ -75,6 +76,17 @@ def fixed(rows, bias=None):
     return layer
 
 
+def calibrated(scores, entries, typeset=False):
+    """The weights of keys with these scores by semmatch.calibrated_attention. entries: what the
+    weight of each is multiplied by; as typeset, its score. -> tensor, one weight for each key
+    """
+    q, k = torch.ones(1, 1, 1, 1), torch.tensor(scores).view(1, 1, -1, 1)
+    prior, trace = torch.as_tensor(entries).view(1, 1, -1), {}
+    calibrated_attention(q, k, k, prior if typeset else prior.log(),
+                         torch.ones(1, len(scores), dtype=torch.bool), typeset=typeset, trace=trace)
+    return trace["calibrated"][0, 0, 0]
+
+
 # ---- Training -----------------------------------------------------------------------------------
 
 def train_on(frames, model, start=None, **settings):
@@ -83,9 +95,11 @@ def train_on(frames, model, start=None, **settings):
     frames: dict name -> frames in the form of support.toy.FRAMES, 800 training pairs and 120 dev
     pairs for each name. start: a Run of these frames whose encoder is the one to begin with, as if
     it were pre-trained; None: random weights. settings: of train.Settings; the seed is SEED where
-    none is given. -> (the best epoch's Run, its dev accuracy)
+    none is given. -> (the best epoch's Run, what run.Run.influence says of it on dev, and
+    "unseen", its accuracy with words that it never saw)
     """
-    name = " without ".join([model, *filter(None, [settings.get("without")])])
+    name = " ".join([model, *(f"{word} {settings[word]}" for word in ("without", "printed")
+                              if word in settings)])
     print(f"{name} is training ...", flush=True)
     begun, settings = time.perf_counter(), {"seed": SEED} | settings
     settings = train.Settings(model=model, device="cpu", **settings).complete()
@@ -95,19 +109,20 @@ def train_on(frames, model, start=None, **settings):
         with contextlib.redirect_stdout(io.StringIO()):
             metrics = train.train_model(settings, Path(folder))["metrics"]
         run = train.open_run(folder, device="cpu")
-        changes = run.influence(load_pairs(run.settings)[1]["dev"])["changes"]
+        found = run.influence(load_pairs(run.settings)[1]["dev"])
+        found["unseen"] = metrics["dev_unseen"]["accuracy"]
         log = Path(folder, "log.jsonl").read_text("utf-8").splitlines()
     events = [json.loads(line) for line in log]
     epochs = [f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event]
     print("accuracy on dev, epoch by epoch:", *epochs)
-    dev, unseen = (metrics[split]["accuracy"] for split in ("dev", "dev_unseen"))
-    print(f"best epoch: {100 * dev:.1f} on dev, {100 * unseen:.1f} with words it never saw; "
+    print(f"best epoch: {100 * found['score']:.1f} on dev, "
+          f"{100 * found['unseen']:.1f} with words it never saw; "
           f"{time.perf_counter() - begun:.0f} seconds")
-    for change, found in changes.items():
-        print(f"    answering with {change}: {100 * found['score']:.1f} on dev, "
-              f"{100 * found['answers']:.0f} % of the answers change")
+    for change, then in found["changes"].items():
+        print(f"    answering with {change}: {100 * then['score']:.1f} on dev, "
+              f"{100 * then['answers']:.0f} % of the answers change")
     print()
-    return run, dev
+    return run, found
 
 
 def build_on(start, *given, build=train.build_model):
