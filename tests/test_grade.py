@@ -175,7 +175,7 @@ def batch(tmp_path_factory):
     (place / "large" / "reread.py").write_bytes(b"#" * (grade.MOST + 1))
     hand_in(place / "zoe", RIGHT)
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(processes, "SECONDS", 5)
+        changed.setattr(processes, "SECONDS", 3)
         reports = grade.grade_all(sorted(place.iterdir()), None, 7, 2)
         found = {"place": place, "points": points}
         return found | {report.folder.name: report for report in reports}
@@ -218,7 +218,7 @@ def test_a_printed_score_earns_nothing(batch):
 
 
 @pytest.mark.parametrize("name, said", {
-    "highway": "no answer after 5 seconds", "stacked_gru": "no answer",
+    "highway": "no answer after 3 seconds", "stacked_gru": "no answer",
     "choose": "Unable to allocate 10.0 GiB"}.items())
 def test_what_does_not_end_stops_nobody(name, said, batch):
     found = rows(batch["stops"])

@@ -368,8 +368,13 @@ def test_what_pages_name_is_there(page, tmp_path, monkeypatch):
     pairs of a split; the run in runs/toy-dafa is made; files, tests exist.
     """
     monkeypatch.chdir(tmp_path)
-    few = functools.partial(pairs.limit_pairs, limit=40, seed=0)
-    monkeypatch.setattr(pairs, "limit_pairs", lambda task, splits, *_: few(task, splits))
+    whole = pairs.load_task
+
+    def load_few(*args):
+        task, splits = whole(*args)
+        return task, {name: some[:40] for name, some in splits.items()}
+
+    monkeypatch.setattr(pairs, "load_task", load_few)
     monkeypatch.setattr(batches, "load_parser", read_once)
     for folder in ("assets", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
