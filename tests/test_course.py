@@ -58,6 +58,13 @@ PLUS = ("linear(A, 1, False)", "linear(2 * A, 1)",
         "-1).tanh()")
 
 
+CHEAT = """
+class Dafa(__import__("semmatch").DafaAttention):
+    def __init__(self, config, *given, attention_size=128):
+        super().__init__(config, attention_size=attention_size)
+"""
+
+
 @pytest.mark.parametrize("edits, lost, said", [
     ((), (0, 0, 0, 0, 0), ""), (("linear(A, 1, False)", "linear(A, 1)"), (0, 0, 0, 0, 0), ""),
     (("return s + f * self", "return f * self"), (0, 0, 0, 0, 1), "As printed: (9)"),
@@ -79,6 +86,7 @@ def test_what_a_capstone_earns(edits, lost, said, here):
 
 
 @pytest.mark.parametrize("text, said", [
+    (CHEAT, "No module named 'semmatch'"),
     (f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom semmatch import DafaAttention as Dafa",
      "semmatch"), ("print('10 of 10 points')\nraise SystemExit(0)", "SystemExit")])
 def test_a_cheat_earns_nothing(text, said):
