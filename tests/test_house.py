@@ -439,7 +439,8 @@ def test_what_a_method_does_is_that_of_the_files(task):
     ("toy", "dev"), ("mrpc", "dev"), ("mrpc", "test"), ("rte", "dev"), ("stsb", "dev"),
     ("stsb", "test"),
     ("sick", "dev"), ("sick", "test"), ("sick-drrnet", "test"), ("sick-ladranet", "test"),
-    ("mrpc-average", "dev"), ("mrpc-average", "test")])
+    ("mrpc-planned", "dev"), ("mrpc-planned", "test"),
+    ("qqp-planned", "dev"), ("qqp-planned", "test")])
 def test_tables_of_results_are_those_of_the_files(name, split):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote: scores, those
     of each seed, the difference from the first row; README's short table has the same scores."""
