@@ -113,7 +113,7 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
                   if t_i = t_j and r_i = r_j;   0, else
 
     The heads must be trees, which is not looked at here: support.parses.Parse looks at its own.
-    Assumes: α = 1, ν = 0.5; equality as in Eq. (1).
+    Assumes: α = 1, ν = 0.5; equality as in Eq. (1). The page has a set in braces: we read its sum.
     Departs: on the page α counts once for each *pair* of children, whatever these are, and a leaf
     gets none. The text calls it "a fixed score to the child nodes of matching trigram pair". We
     give it once to the matching pair itself, S(i, j) = α + ν · Σ S(x, y); that of matching children

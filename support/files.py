@@ -169,11 +169,11 @@ def find_bert(name, data_dir, progress=True):
             _download_bert(BERTS.get(name, name), folder, Path(data_dir) / "bert", progress)
     refuse(not folder.exists(), f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name "
            "at Hugging Face such as google-bert/bert-base-cased; correct the name")
-    check_model(folder)
+    check_bert(folder)
     return folder
 
 
-def check_model(folder):
+def check_bert(folder):
     """Raises ValueError unless configuration, weights and vocabulary are in the folder."""
     find_file(folder, *CONFIGS)
     find_file(folder, *WEIGHTS)
@@ -194,7 +194,7 @@ def _download_bert(source, folder, around, progress):
             remedy = f"correct the name, or put all its files into {folder} by hand"
             _download_published(source, new, progress, remedy)
         with prefix_errors(f"{source}: "):
-            check_model(new)
+            check_bert(new)
         if not folder.exists():  # another process may have been faster
             folder.parent.mkdir(exist_ok=True)
             os.replace(new, folder)
