@@ -17,7 +17,7 @@ import batches
 import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
-from support import curves, machine, meter, own, runs
+from support import curves, machine, meter, own, runs, summary
 from support.files import find_bert, write_json, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, read_places, refuse
@@ -365,4 +365,4 @@ def predict_file(run, file, splits):
         if not run.task.regression:
             guesses = [run.task.labels.index(answer) for answer in guesses]
         scores = evaluate(run.task, [pair.label for pair in pairs], guesses)
-        print_once(runs.table({Path(file).name: scores}, run.task.positive))
+        print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))

@@ -31,7 +31,7 @@ import batches
 from bert_min import SelfAttention, check_options
 from run import (Run, build_model, describe, finish, judge_epoch, new_reader, predict_file,
                  saved_model, score_test, start_at_mean)
-from support import machine, runs, tasks
+from support import machine, runs, summary, tasks
 from support.files import BERTS, write_json
 from support.machine import main_process, print_once
 from support.options import (ABOVE_0, Arguments, check_values, find_class, keywords_of, load_own,
@@ -283,7 +283,7 @@ def set_rates(optimizer, settings, step, total):
     return max(group["lr"] for group in optimizer.param_groups)
 
 
-def l2_ratio(step, full_step=100_000, full_ratio=0.9e-5):
+def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
     """Weight of the L2 penalty at a step.  Knowledge Eq. (9)
 
         L2Ratio_t = σ((t - L2FullStep/2) · 8 / (L2FullStep/2)) · L2FullRatio
@@ -479,9 +479,9 @@ def use(folder, given):
             predict_file(run, file, splits)
     if test:
         metrics = score_test(run, load_test_splits(run.settings))
-        print_once(runs.table(metrics, run.task.positive))
+        print_once(summary.metrics_table(metrics, run.task.positive))
     if not test and file is None:
-        runs.show_result(run.folder, runs.read_result(run.folder))
+        summary.show_result(run.folder, runs.read_result(run.folder))
 
 
 def start(given):
@@ -509,7 +509,7 @@ def start(given):
         if test:
             run = open_run(folder, settings.parser, settings.model, device=settings.device)
             result["metrics"] |= score_test(run, load_test_splits(settings))
-    runs.show_result(folder, result)
+    summary.show_result(folder, result)
 
 
 def main(argv=None):

@@ -41,7 +41,7 @@ from support.files import find_bert
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
-from support.runs import align
+from support.summary import align
 from support.task import Task, loss_sum
 from support.tasks import load_task
 

@@ -34,7 +34,7 @@ import train
 from bert_min import BertConfig
 from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
 from run import SCRATCH_SIZES, build_model, score_test
-from support import machine, runs
+from support import machine, runs, summary
 from support.checkpoints import CONFIGS, find_file, join_names
 from support.files import find_bert, read_json, write_json, write_whole
 from support.machine import main_process, print_once
@@ -374,7 +374,7 @@ def list_runs(folder):
         rows.append([str(run), ended, *said, result])
     if len(rows) == 1:
         raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")
-    print_once(runs.align(rows))
+    print_once(summary.align(rows))
 
 
 def draw_groups(file, *places):

@@ -32,7 +32,7 @@ from bert_min import SelfAttention, Shown
 from experiments import draw
 from experiments.influence import add_run_options
 from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
-from support import machine, runs
+from support import machine, runs, summary
 from support.files import write_whole
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.task import Pair
@@ -349,7 +349,7 @@ def explain_pair(run, a, b, top="", beside=None):
                             [[*x.probabilities.values()] for _, x in rows])
     else:
         table = draw.table("What it gives", names, ["score"], [as_said(x) for _, x in rows], "")
-    lines = [first, runs.align([[f"    {name}", *as_said(x)] for name, x in rows]), *more]
+    lines = [first, summary.align([[f"    {name}", *as_said(x)] for name, x in rows]), *more]
     for part in (part for parts in found for part in parts if part.order):
         lines.append(f"    {part.label or part.shown.title}: {part.order}")
     note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."

@@ -13,7 +13,7 @@ train without it, `--without ...`. Left out: how a part is taken out (support.me
 import sys
 
 import train
-from support import machine, runs
+from support import machine, summary
 from support.files import write_json
 from support.machine import main_process, print_once
 from support.options import Arguments, refuse, run_command
@@ -63,7 +63,7 @@ def main(argv=None):
                 print_once(f"{found['metric']} {100 * found['score']:.1f}; there is nothing to "
                            f"take out\n")
                 continue
-            print_once(f"{runs.influence_table(found, name)}\n")
+            print_once(f"{summary.influence_table(found, name)}\n")
             if main_process():
                 write_json(run.folder / f"influence-{name}.json", found)
 

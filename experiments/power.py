@@ -31,7 +31,7 @@ from tqdm import tqdm
 import train
 from experiments.compare import read_group
 from experiments.report import t_below, t_quantile
-from support import runs
+from support import runs, summary
 from support.checkpoints import join_names
 from support.machine import print_once, torch_session
 from support.options import Arguments, refuse, run_command
@@ -258,7 +258,7 @@ def format_rows(rows):
                       "" if ps[i] is None else f"{ps[i]:.3f}",
                       f"{corrected[i]:.3f}" if i in corrected else "",
                       str(seeds_needed(pooled.deviation) or "")])
-    return runs.align(lines)
+    return summary.align(lines)
 
 
 def as_interval(low, high):

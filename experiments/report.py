@@ -17,7 +17,7 @@ import statistics
 import numpy as np
 
 from support.curves import draw_line, svg_page, write_text
-from support.runs import align
+from support.summary import align
 from support.task import METRICS, metric_title
 
 

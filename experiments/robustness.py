@@ -45,7 +45,7 @@ from support.options import Arguments, prefix_errors, refuse, run_command
 from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
-from support.runs import align
+from support.summary import align
 from support.tables import read_table, split_own
 from support.task import answers, evaluate
 from support.toy import Number

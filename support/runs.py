@@ -20,8 +20,7 @@ from support.checkpoints import join_names, load_torch, shorten
 from support.files import read_json, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, refuse, source_of
-from support.task import METRICS, Task, metric_title
-from support.tasks import SOURCES
+from support.task import METRICS, Task
 
 
 # ---- The folder ---------------------------------------------------------------------------------
@@ -450,64 +449,3 @@ class Log:
             self.loss = loss
         self.waiting = []
         return bool(due)
-
-
-def show_result(folder, result):
-    """Prints a result, and what can be done next."""
-    print_once(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
-               f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on "
-               f"{result['selection_split']}\n\n{table(result['metrics'], result.get('positive'))}")
-    if (result.get("influence") or {}).get("changes"):
-        print_once(f"\n{influence_table(result['influence'], result['selection_split'])}")
-    if result["task"] == "toy":
-        print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    source = SOURCES.get(result["task"])
-    tested = any(split.startswith("test") and split not in source.unlabelled
-                 for split in source.splits) if source else result["settings"].get("test_file")
-    named = {kind: result["settings"].get(kind) for kind in ("model", "parser")}
-    own = "".join(f" --{kind} {name}" for kind, name in named.items() if ":" in (name or ""))
-    if tested or result["task"] == "toy":
-        print_once(f"\n# score the test split, once\npython train.py --from {folder} --test{own}")
-    print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv{own}")
-    print_once("# what it sees in a pair\n"
-               f'python -m experiments.explain {folder} "A cat ran." "A dog ran."{own}')
-
-
-def table(metrics, positive=None):
-    """Text: a row for each metric, a column for each split of a dict split -> metric -> float.
-
-    positive: the class that F1 is of, where it has a name.
-    """
-    rows = [["", *metrics]]
-    for name in dict.fromkeys(name for scores in metrics.values() for name in scores):
-        found = [f"{100 * scores[name]:.1f}" if name in scores else ""
-                 for scores in metrics.values()]
-        rows.append([metric_title(name, positive), *found])
-    return align(rows)
-
-
-def influence_table(found, split):
-    """Text: what Run.influence found on a split, a row for each change."""
-    metric, changes = found["metric"], found["changes"]
-    rows = [[f"what hangs on it, {split}", metric, "answers changed", "moved by"]]
-    rows.append(["as it is", f"{100 * found['score']:.1f}", "", ""])
-    for name, change in changes.items():
-        rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",
-                     f"{change['moved']:.3f}"])
-    lines = [align(rows)]
-    if metric == "pearson":
-        lines.append("a score is changed where it moves by more than a tenth of their deviation")
-    if found["added"]:
-        sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in found["added"].items())
-        lines.append(f"size of what the method adds, of plain attention: {sizes}")
-    return "\n".join(lines)
-
-
-def align(rows):
-    """Text: rows of cells in columns, the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        right = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
-        lines.append("  ".join([row[0].ljust(widths[0]), *right]))
-    return "\n".join(lines)

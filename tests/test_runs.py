@@ -20,7 +20,7 @@ import train
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import (OWN, ChainParser, assert_same_run, at_call, beginning, command,
                         loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
-from support import machine, runs
+from support import machine, runs, summary
 from support.own import read_pairs
 from support.task import Pair, Task, pearson
 from support.options import load_own
@@ -275,7 +275,7 @@ def readers(workplace, monkeypatch, trained_once):
         return progress, log, [x.tolist() for x in model.parameters()]
 
     found = {"last.pt": last, "best.pt": lambda: train.open_run("cut").predict([("dog", "cat")]),
-             "result.json": lambda: runs.show_result(folder, runs.read_result(folder))}
+             "result.json": lambda: summary.show_result(folder, runs.read_result(folder))}
     return {name: ((folder / name).read_bytes(), read, read()) for name, read in found.items()}
 
 

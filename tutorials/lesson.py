@@ -34,7 +34,7 @@ import batches  # noqa: E402
 import train  # noqa: E402
 from experiments import draw  # noqa: E402
 from semmatch import calibrated_attention  # noqa: E402
-from support import runs, toy  # noqa: E402
+from support import summary, toy  # noqa: E402
 from support.pairs import load_pairs  # noqa: E402
 
 SEED = int(os.environ.get("LESSON_SEED", 0))
@@ -199,7 +199,7 @@ def slide(message, moved, places, series):
     rows = [[moved, *(f"{x:,}" for x in places)]]
     rows += [[name, *(f"{float(y):.3g}" for y in series[name])] for name in series]
     if not in_notebook():
-        print(f"{message}\n{runs.align(rows)}\n")
+        print(f"{message}\n{summary.align(rows)}\n")
         return
     from IPython.display import HTML, display
     top = max(float(y) for values in series.values() for y in values)
