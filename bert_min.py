@@ -131,7 +131,7 @@ def linear(n_in, n_out, bias=True):
     return layer
 
 
-def attention_weights(scores, mask):
+def attention_weights(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the last axis, over the keys that the mask allows.
 
     scores: (..., L), complete: whatever scales or shifts them has been done. mask: bool, True =
@@ -146,12 +146,12 @@ def attention_weights(scores, mask):
     return weights.masked_fill(~mask, 0.0)  # a row without a key was uniform until here
 
 
-def split_heads(x, heads):
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """(B, L, d) -> (B, H, L, k) with d = H k."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, H, L, k)
 
 
-def merge_heads(x):
+def merge_heads(x: Tensor) -> Tensor:
     """(B, H, L, k) -> (B, L, d), the inverse of `split_heads`."""
     return x.transpose(1, 2).flatten(2)  # (B, L, d)
 

@@ -27,7 +27,7 @@ import itertools
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from bert_min import (SelfAttention, Shown, attention_weights, check_options, linear, merge_heads,
                       record)
@@ -80,7 +80,7 @@ def wu_palmer(word, other):
     return found
 
 
-def similarity_matrix(words_a, words_b, facts_a, facts_b):
+def similarity_matrix(words_a: list, words_b: list, facts_a: list, facts_b: list) -> np.ndarray:
     """S, how similar word i of a is to word j of b, (n, m) float32 in [0, 1].
 
         S_ij = 1 for synonyms and antonyms, else Wu and Palmer's similarity in WordNet;
@@ -183,7 +183,7 @@ def steps_up(heads):
     return up  # (n, n)
 
 
-def tree_steps(a, b):
+def tree_steps(a, b) -> np.ndarray:
     """steps_up of parse a at [:, :, 0], of b at [:, :, 1], (w, w, 2); -1 beyond a sentence."""
     w = max(len(a.heads), len(b.heads))
     found = np.full((w, w, 2), -1, np.int16)  # (w, w, 2)
@@ -192,7 +192,8 @@ def tree_steps(a, b):
     return found  # (w, w, 2)
 
 
-def syntax_masks(prior, word_index, segment, distance, without=frozenset()):
+def syntax_masks(prior: Tensor, word_index: Tensor, segment: Tensor, distance: int,
+                 without=frozenset()) -> Tensor:
     """Which keys each sub-network allows.
 
         parent, child   at distance 1 to k: j stands that many steps above i, below i
@@ -227,7 +228,8 @@ def syntax_masks(prior, word_index, segment, distance, without=frozenset()):
     return torch.stack(masks, 1)  # (B, R, L, L)
 
 
-def masked_attention(q, k, v, masks, dropout=0.0, trace=None):
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, masks: Tensor, dropout=0.0,
+                     trace: dict | None = None) -> Tensor:
     """The attention of each sub-network: softmax(Q Kᵀ / √d_k over the keys that M allows) V
 
     Q, K and V are the same for all. Assumes: a token without a key gets 0. (The released code adds
@@ -252,7 +254,8 @@ def masked_attention(q, k, v, masks, dropout=0.0, trace=None):
     return torch.stack(results, 2)  # (B, L, R, d)
 
 
-def topical_attention(results, there, w, W_K, W_V):
+def topical_attention(results: Tensor, there: Tensor, w: nn.Linear, W_K: nn.Linear,
+                      W_V: nn.Linear) -> tuple[Tensor, Tensor]:
     """Each token attends to what the sub-networks have for it, led by one vector, the task's.
 
         p_n = softmax_n(w · W_K c_n),   c = Σ_n p_n (W_V c_n + b)
@@ -329,7 +332,8 @@ class SyntaxbertAttention(SelfAttention):
 
 # ---- Comateformer -------------------------------------------------------------------------------
 
-def combined_attention(q, k, v, mask, dropout=0.0, without=frozenset(), centred=False, trace=None):
+def combined_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=0.0,
+                       without=frozenset(), centred=False, trace: dict | None = None) -> Tensor:
     """Attention that adds, subtracts or leaves out, without a softmax.
 
         E = Q Kᵀ / √d,   N = -‖Q - K‖₁ / √d,   (tanh(E) ⊙ 2σ(N)) V   or   (tanh(E) ⊙ σ(N - N̄)) V

@@ -85,7 +85,7 @@ class TfIdf:
         return loaded
 
 
-def tree_similarity(a, b, theta=2.0, root=True):
+def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
     """M of DAFA Eq. (1), (n, m) float64, for parses a and b of n and m words.
 
         M(i, j) = [s(h_i, h_j) + s(t_i, t_j)] · r(r_i, r_j)                            DAFA Eq. (1)
@@ -106,7 +106,7 @@ def tree_similarity(a, b, theta=2.0, root=True):
     return agreeing * np.where(same_types, theta, 1.0)  # (n, m)
 
 
-def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
+def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False) -> np.ndarray:
     """S of DAFA Eq. (4), (n, m) float64, for parses a and b of n and m words.
 
         S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over children x of i, y of j,
@@ -136,7 +136,8 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False):
     return S[1:, 1:]  # (n, m)
 
 
-def dependency_matrix(a, b, tf_a, tf_b, printed=frozenset(), without=frozenset()):
+def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozenset(),
+                      without=frozenset()) -> np.ndarray:
     """M_F of DAFA Eq. (5), (n, m) float32, for parses a and b of n and m words.
 
         M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]
@@ -213,7 +214,7 @@ class Facts:
         return self.senses | self.opposites | self.ancestors | self.parents | self.similar
 
 
-def relation_matrix(facts_a, facts_b):
+def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a, word j of b.
 
     facts_a, facts_b: Lexicon.facts of n and m words. "hypernym" holds where word j is one of word

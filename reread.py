@@ -20,10 +20,11 @@ Names (ours | paper)
 Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
 """
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bert_min import Bert, Change, Shown, attention_weights, check_options, linear, record
@@ -52,7 +53,7 @@ def check_sizes(method, beta, **counts):
 
 # ---- Equations that both share ------------------------------------------------------------------
 
-def stacked_gru(x, mask, grus):
+def stacked_gru(x: Tensor, mask: Tensor, grus: nn.ModuleList) -> Tensor:
     """GRU layers, each of which reads all that the one below read and said.  DRr-Net Eqs. (1), (2)
 
         h^l_t = H_l(x^l_t, h^l_(t-1)),   x^l_t = [h^(l-1)_t; x^(l-1)_t]         ; is concatenation
@@ -74,7 +75,8 @@ def stacked_gru(x, mask, grus):
     return x.masked_fill(~mask[..., None], 0.0)
 
 
-def attentive_pooling(states, mask, W, w):
+def attentive_pooling(states: Tensor, mask: Tensor, W: nn.Linear,
+                      w: nn.Linear) -> tuple[Tensor, Tensor]:
     """A sentence as the weighted sum of its words.
     DRr-Net Eq. (3), LadRa-Net Eq. (11), without its last line
 
@@ -90,7 +92,8 @@ def attentive_pooling(states, mask, W, w):
     return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights
 
 
-def choose(states, keys, mask, clue, w_d, beta, left=None, typeset=False):
+def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Linear, beta: float,
+           left: Tensor | None = None, typeset=False) -> tuple[Tensor, Tensor, Tensor]:
     """F(·), attention that looks at one word.
     DRr-Net Eqs. (5), (6); LadRa-Net Eqs. (13), (14), its second line
 
@@ -158,7 +161,7 @@ def perceptron(n_in, hidden, n_out, layers):
 
 # ---- DRr-Net ------------------------------------------------------------------------------------
 
-def highway(x, W_t, W_h):
+def highway(x: Tensor, W_t: nn.Linear, W_h: nn.Linear) -> Tensor:
     """A gate between a layer and what enters it (Srivastava et al. 2015), two in DRr-Net § IV-A.
 
         t = σ(W_t x + b_t),   t relu(W_h x + b_h) + (1 - t) x
@@ -169,7 +172,8 @@ def highway(x, W_t, W_h):
     return t * W_h(x).relu() + (1 - t) * x
 
 
-def reread(states, mask, h, guide, choice, gru, steps, beta):
+def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choice, gru: nn.GRUCell,
+           steps: int, beta: float) -> tuple[Tensor, Tensor]:
     """Reads T words, each chosen by what the ones before said.  DRr-Net Eq. (4)
 
         ā_t = F([h_1, ..., h_l], h̄_(t-1), h^b),   h̄_t = GRU(ā_t, h̄_(t-1)),   v = h̄_T
@@ -187,7 +191,7 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     return h, torch.stack(reading, 1)
 
 
-def matching(a, b):
+def matching(a: Tensor, b: Tensor) -> Tensor:
     """Two vectors as one.  DRr-Net Eq. (7): [a; b; a ⊙ b; b - a]
 
     Assumes: the equation is missing from our text of the paper, which names "the elementwise
@@ -197,7 +201,8 @@ def matching(a, b):
     return torch.cat([a, b, a * b, b - a], -1)  # (B, 4*d)
 
 
-def probability_fusion(p_h, p_v, w_h, w_v, mlp):
+def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w_v: nn.Linear,
+                       mlp: nn.Module) -> tuple[Tensor, Tensor]:
     """What reading and re-reading say, each with its gate.  DRr-Net Eq. (8)
 
         α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
@@ -390,7 +395,7 @@ class DrrNet(nn.Module):
 
 # ---- LadRa-Net ----------------------------------------------------------------------------------
 
-def layer_mix(hidden_states, alpha):
+def layer_mix(hidden_states: Sequence[Tensor], alpha: Tensor) -> Tensor:
     """A token's vector from all blocks.  LadRa-Net Eq. (9): h⁰_t = Σ_l α_l BERT^l_t
 
     Assumes: "trained during model training", α is free, neither positive nor of sum 1.
@@ -407,7 +412,7 @@ def convolution(n_in, n_out, kernel, follows):
     return layer
 
 
-def phrase_cnn(hidden, mask, first, second):
+def phrase_cnn(hidden: Tensor, mask: Tensor, first: nn.Conv1d, second: nn.Conv1d) -> Tensor:
     """Each token with its neighbours.  LadRa-Net Eq. (10), one r
 
         h^r_t = CNN_r([h⁰_(t-k), ..., h⁰_(t+k)]),   CNN_r = two layers, ReLU between them
@@ -432,7 +437,7 @@ def phrase_cnn(hidden, mask, first, second):
     return outer.masked_fill(gone, 0.0).transpose(1, 2)  # (B, L, d)
 
 
-def read_limit(states, W_phi, steps, typeset=False):
+def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, typeset=False) -> Tensor:
     """φ = T σ(W_φ A), how often a token may be read.  LadRa-Net Eq. (14), last line
 
     Departs: φ near 0 makes one reading spend a token many times over. We keep φ in [1, max(1, T -
@@ -443,7 +448,7 @@ def read_limit(states, W_phi, steps, typeset=False):
     return phi if typeset else phi.clamp(1, max(1, steps - 1))  # (B, n)
 
 
-def coverage(left, read, phi, mask, typeset=False):
+def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, typeset=False) -> Tensor:
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
     Departs: m̄ is a score of either sign, so that a word of negative score is never spent, however
@@ -461,8 +466,10 @@ def coverage(left, read, phi, mask, typeset=False):
     return left.masked_fill(spent, 1.0)  # (B, n)
 
 
-def dynamic_sequential_attention(states, mask, h_ab, choices, W_f, w_f, W_phi, gru, steps, beta,
-                                 printed=frozenset()):
+def dynamic_sequential_attention(
+        states: Sequence[Tensor], mask: Tensor, h_ab: Tensor, choices: Sequence[Choice],
+        W_f: nn.Linear, w_f: nn.Linear, W_phi: nn.Linear, gru: nn.GRUCell, steps: int, beta: float,
+        printed=frozenset()) -> tuple[Tensor, dict]:
     """T readings: a token, then phrases that suit it, each choice knowing the ones before.
     LadRa-Net Eqs. (12)-(14)
 

@@ -43,7 +43,8 @@ __version__ = "0.1"
 
 # ---- Equations that papers share ----------------------------------------------------------------
 
-def guided_attention(values, guide, mask, W_values, W_guide, w, typeset=False):
+def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Module,
+                     W_guide: nn.Module, w: nn.Linear, typeset=False) -> tuple[Tensor, Tensor]:
     """Each guide vector attends over all values and replaces the value at its place.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
@@ -79,7 +80,8 @@ def guided_attention(values, guide, mask, W_values, W_guide, w, typeset=False):
     return weights.to(values.dtype) @ values, weights
 
 
-def gated_fusion(sem, other, W_sem, W_other, W_g=None):
+def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Module, W_other: nn.Module,
+                 W_g: nn.Module | None = None) -> tuple[Tensor, Tensor]:
     """One gate per token mixes the two signals.
     DABERT Eq. (6), DAFA Eq. (8), Knowledge Eq. (7). In DAFA's letters:
 
@@ -101,7 +103,8 @@ def gated_fusion(sem, other, W_sem, W_other, W_g=None):
     return g * s_hat + (1 - g) * d_hat, g
 
 
-def filtration_gate(sem, v, W_v, W_l, W_f=None, typeset=False):
+def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Module | None, W_l: nn.Module,
+                    W_f: nn.Module | None = None, typeset=False) -> tuple[Tensor, Tensor]:
     """Lets the fused signal in, or filters it out.
     DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). In DAFA's letters:
 
@@ -127,7 +130,7 @@ def filtration_gate(sem, v, W_v, W_l, W_f=None, typeset=False):
     return (l if typeset else sem + l), f
 
 
-def spread_prior(prior, word_index, segment, elsewhere):
+def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: float) -> Tensor:
     """A matrix over words becomes a matrix over tokens.
 
     "Ensure each element is in the corresponding position in the sentence alignment" (DAFA § 2.2);
@@ -157,7 +160,8 @@ def spread_prior(prior, word_index, segment, elsewhere):
     return torch.where(cross.transpose(1, 2), values.transpose(1, 2), block)  # (B, L, L)
 
 
-def calibrated_attention(q, k, v, prior, mask, dropout=0.0, typeset=False, trace=None):
+def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, prior: Tensor, mask: Tensor, dropout=0.0,
+                         typeset=False, trace: dict | None = None) -> Tensor:
     """Attention whose weights are calibrated by a prior.
     DAFA Eq. (6), its last line, and Knowledge Eq. (5), its last two.
 
@@ -276,7 +280,7 @@ def guides(A, typeset):
 
 # ---- DABERT -------------------------------------------------------------------------------------
 
-def difference_scores(q, k, typeset=False):
+def difference_scores(q: Tensor, k: Tensor, typeset=False) -> Tensor:
     """How different is each query from each key?  DABERT Eq. (4): ‖Q - K‖_ij = Σ_k (Q_ik - K_jk)
 
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
@@ -294,7 +298,8 @@ def difference_scores(q, k, typeset=False):
     return scores.unflatten(0, q.shape[:2])  # (B, H, L, L)
 
 
-def difference_attention(q, k, v, mask, dropout=0.0, printed=frozenset(), trace=None):
+def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=0.0,
+                         printed=frozenset(), trace: dict | None = None) -> Tensor:
     """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
     Departs: M is added before the division by √d_k and is a finite number, so that it leaks where
@@ -446,7 +451,7 @@ class DafaAttention(FusionAttention):
 
 # ---- External knowledge -------------------------------------------------------------------------
 
-def relation_indicator(relations, typeset=False):
+def relation_indicator(relations: Tensor, typeset=False) -> Tensor:
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
     So an antonym counts as a synonym does.
@@ -458,7 +463,7 @@ def relation_indicator(relations, typeset=False):
     return (relations[..., :4] if typeset else relations).any(-1)  # (B, n, m)
 
 
-def knowledge_scores(hidden, G, typeset=False):
+def knowledge_scores(hidden: Tensor, G: Tensor, typeset=False) -> Tensor:
     """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
@@ -473,7 +478,7 @@ def knowledge_scores(hidden, G, typeset=False):
     return (scores if typeset else scores / hidden.shape[-1] ** 0.5) + G  # (B, L, L)
 
 
-def co_attention(hidden, scores):
+def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
     """What the tokens of each sentence find in the other one.  Knowledge Eqs. (3), (4)
 
         ω^A_ij = exp(s_ij) / Σ_p exp(s_ip),   c^A_i = Σ_j ω^A_ij h^B_j

@@ -263,7 +263,8 @@ def test_what_calls_a_wrong_function_says_so(checked):
 @pytest.mark.parametrize("old, new, said", [
     ("def gated_fusion(", "def gated_fusion((", r"semmatch.py, line \d+: .*: def gated_fusion"),
     ("def gated_fusion(", "def my_fusion(", r"semmatch.py has no gated_fusion: its name must stay"),
-    ("gated_fusion(sem, other, ", "gated_fusion(", r"cannot be called as its signature was: TypeE"),
+    ("gated_fusion(sem: Tensor, other: Tensor, ", "gated_fusion(",
+     r"cannot be called as its signature was: TypeE"),
     ("", None, "semmatch.py is missing")])
 def test_a_file_that_cannot_be_read(old, new, said, checked):
     status, out = checked("dabert", (), lambda text: new and text.replace(old, new, 1))
