@@ -18,7 +18,7 @@ import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
 from support import curves, machine, meter, own, runs, summary
-from support.files import find_bert, write_json, write_whole
+from support.files import find_bert, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import prefix_errors, read_places, refuse
 from support.pairs import (GLUE_FILES, add_predictions, as_pairs, describe_labels, glue_rows,
@@ -317,7 +317,7 @@ def finish(run, examples, progress):
         lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
         events = [json.loads(line) for line in lines]
         picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
-        write_whole(run.folder / "curves.svg", lambda path: path.write_text(picture, "utf-8"))
+        write_text(run.folder / "curves.svg", picture)
         for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
             path.unlink(missing_ok=True)
     return result

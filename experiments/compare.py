@@ -36,7 +36,7 @@ from experiments.report import as_text, draw_panels, format_tables, make_panels,
 from run import SCRATCH_SIZES, build_model, score_test
 from support import machine, runs, summary
 from support.checkpoints import CONFIGS, find_file, join_names
-from support.files import find_bert, read_json, write_json, write_whole
+from support.files import find_bert, read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, nearest, prefix_errors, refuse, run_command
 from support.pairs import load_pairs, load_test_splits
@@ -264,7 +264,7 @@ def run_group(folder, group, here):
             gather_results(folder, group, variants)
     panels = make_panels(group)
     if main_process() and panels:
-        write_picture(folder / "comparison.svg", panels)
+        write_text(folder / "comparison.svg", draw_panels(panels))
     show_group(folder, group)
     print_once(f"{folder} has the runs, {FILE}{' and comparison.svg' if panels else ''}")
 
@@ -384,13 +384,8 @@ def draw_groups(file, *places):
     for path in map(group_file, places):
         panels += make_panels(read_group(path), path.stem if path.name != FILE else "")
     refuse(not panels, f"--picture {file}: expected FILE.svg and groups of several settings")
-    write_picture(file, panels)
+    write_text(file, draw_panels(panels))
     print_once(f"{file}: {len(panels)} panels")
-
-
-def write_picture(file, panels):
-    """Writes the SVG of experiments.report.make_panels' panels."""
-    write_whole(file, lambda part: part.write_text(draw_panels(panels), "utf-8"))
 
 
 # ---- The command line ---------------------------------------------------------------------------

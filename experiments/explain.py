@@ -33,7 +33,7 @@ from experiments import draw
 from experiments.influence import add_run_options
 from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
 from support import machine, runs, summary
-from support.files import write_whole
+from support.files import write_text
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.task import Pair
 
@@ -446,7 +446,7 @@ def main(argv=None):
     if file:
         texts[file] = draw.picture(lines[0], [x for x in sections[0] if x.drawing])
     for path, text in texts.items():
-        write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"))
+        write_text(path, text)
         print(path)
 
 

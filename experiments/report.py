@@ -16,7 +16,7 @@ import statistics
 
 import numpy as np
 
-from support.curves import draw_line, svg_page, write_text
+from support.curves import draw_line, svg_page, draw_text
 from support.summary import align
 from support.task import METRICS, metric_title
 
@@ -213,7 +213,7 @@ def draw_panels(panels):
         top += ROW * (len(rows) + 3)
     known = sum(change["low"] is not None for _, rows in panels for _, change in rows)
     counted = f"Of {known} such bars {known / 20:.1f} would leave out 0 by chance alone."
-    notes = [write_text(12, top + 6, NOTE, "soft"), write_text(12, top + ROW, counted, "soft")]
+    notes = [draw_text(12, top + 6, NOTE, "soft"), draw_text(12, top + ROW, counted, "soft")]
     return svg_page(max(left + PLOT + TEXT, 640), top + 2 * ROW, [*parts, *notes])
 
 
@@ -230,12 +230,12 @@ def draw_panel(title, rows, left, top):
         return left + PLOT * (min(max(points, low), high) - low) / (high - low)
 
     bottom = top + ROW * (len(rows) + 1.4)
-    parts = [write_text(12, top + 18, title, "title")]
+    parts = [draw_text(12, top + 18, title, "title")]
     for number in range(math.ceil(low / step), math.floor(high / step) + 1):
         x = place(number * step)
         parts.append(draw_line(x, top + 28, x, bottom, "grid" if number else "zero"))
         text = f"{number * step:+g}" if number else "0"
-        parts.append(write_text(x, bottom + 16, text, "soft", "middle"))
+        parts.append(draw_text(x, bottom + 16, text, "soft", "middle"))
     for i, (name, change) in enumerate(rows):
         y, mark, x = top + ROW * (i + 2), "mark open", place(100 * change["mean"])
         if change["low"] is not None:
@@ -243,6 +243,6 @@ def draw_panel(title, rows, left, top):
             parts.append(draw_line(from_x, y, to_x, y, "mark"))
             mark = "mark open" if change["low"] <= 0 <= change["high"] else "mark"
         parts.append(f'<circle class="{mark}" cx="{x:.1f}" cy="{y}" r="4"/>')
-        parts.append(write_text(left - 12, y + 5, name, "", "end"))
-        parts.append(write_text(left + PLOT + 12, y + 5, percent(change, "+")))
+        parts.append(draw_text(left - 12, y + 5, name, "", "end"))
+        parts.append(draw_text(left + PLOT + 12, y + 5, percent(change, "+")))
     return parts

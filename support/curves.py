@@ -24,7 +24,7 @@ def svg_page(width, height, parts):
                       '<rect class="page" width="100%" height="100%"/>', *parts, "</svg>\n"])
 
 
-def write_text(x, y, text, kind="", anchor="start"):
+def draw_text(x, y, text, kind="", anchor="start"):
     """An SVG text."""
     return (f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
             f'{html.escape(text)}</text>')
@@ -61,13 +61,13 @@ def draw_panel(title, axis, points, left):
     """The elements of one curve with its title and the ends of its two scales."""
     bottom, (columns, rows) = TOP + HIGH, zip(*points)
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in place_points(points, left))
-    parts = [write_text(left, TOP - 16, title, "title"),
+    parts = [draw_text(left, TOP - 16, title, "title"),
              draw_line(left, bottom, left + WIDE, bottom, "zero"),
              draw_line(left, TOP, left + WIDE, TOP, "grid")]
     for y, value in ((TOP, max(rows)), (bottom, min(rows))):
-        parts.append(write_text(left - 8, y + 5, f"{value:.3g}", "soft", "end"))
-    parts.append(write_text(left, bottom + 20, f"{axis} {columns[0]}", "soft"))
-    parts.append(write_text(left + WIDE, bottom + 20, f"{columns[-1]}", "soft", "end"))
+        parts.append(draw_text(left - 8, y + 5, f"{value:.3g}", "soft", "end"))
+    parts.append(draw_text(left, bottom + 20, f"{axis} {columns[0]}", "soft"))
+    parts.append(draw_text(left + WIDE, bottom + 20, f"{columns[-1]}", "soft", "end"))
     return [*parts, f'<polyline class="curve" points="{path}"/>']
 
 

@@ -40,10 +40,11 @@ OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published
 
 @contextlib.contextmanager
 def _whole(path):
-    """A temporary path beside `path`, renamed to it at the end; removed where something fails."""
+    """A temporary file beside `path`, renamed to it at the end; removed where something fails."""
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
     try:
-        yield part
+        with open(part, "wb") as file:
+            yield file
         os.replace(part, path)
     finally:
         with contextlib.suppress(OSError):
@@ -51,14 +52,14 @@ def _whole(path):
 
 
 def write_whole(path, save):
-    """Call save(temporary path) and rename: the file at path is whole, or as it was before.
+    """Call save(open temporary file) and rename: the file at path is whole, or as it was before.
 
     A process that is killed leaves path as it was, and `<name>.<process id>.tmp` beside it.
     Raises: OSError naming the file.
     """
     try:
-        with _whole(Path(path)) as part:
-            save(part)
+        with _whole(Path(path)) as file:
+            save(file)
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
         raise OSError(f"cannot write {path}: {shorten(error)}; what was written before is whole; "
                       "make room, or name a folder that can be written, and go on") from error
@@ -66,17 +67,17 @@ def write_whole(path, save):
 
 def write_arrays(path, arrays):
     """Write a dict of name -> array as .npz, whole or not at all. Raises OSError naming it."""
-    def save(part):
-        with open(part, "wb") as file:      # np.savez would put .npz behind another name
-            np.savez_compressed(file, **arrays)
+    write_whole(path, lambda file: np.savez_compressed(file, **arrays))
 
-    write_whole(path, save)
+
+def write_text(path, text):
+    """Write a text in UTF-8, whole or not at all. Raises OSError naming the file."""
+    write_whole(path, lambda file: file.write(text.encode("utf-8")))
 
 
 def write_json(path, content):
     """Write JSON, whole or not at all. Raises OSError naming the file."""
-    text = json.dumps(content, indent=1) + "\n"  # half a surrogate pair stays one
-    write_whole(path, lambda part: part.write_text(text, "utf-8"))
+    write_text(path, json.dumps(content, indent=1) + "\n")  # half a surrogate pair stays one
 
 
 def download(url, path, size=None, sha256=None, progress=True, remedy=None):
@@ -98,20 +99,19 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=None):
 
 def _fetch(url, path, size, sha256, progress):
     digest, got = hashlib.sha256(), 0
-    with _whole(path) as part:
-        with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as file:
-            announced = answer.headers.get("Content-Length")
-            total = int(announced) if announced else size
-            most = LARGEST if total is None else total
-            refuse(size not in (None, total) or most > LARGEST,
-                   f"expected bytes {size or f'up to {LARGEST}'}, got {total}")
-            with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
-                      disable=None if progress else True) as bar:
-                while got <= most and (chunk := answer.read(1 << 20)):
-                    file.write(chunk)
-                    digest.update(chunk)
-                    got += len(chunk)
-                    bar.update(len(chunk))
+    with urllib.request.urlopen(url, timeout=60) as answer, _whole(path) as file:
+        announced = answer.headers.get("Content-Length")
+        total = int(announced) if announced else size
+        most = LARGEST if total is None else total
+        refuse(size not in (None, total) or most > LARGEST,
+               f"expected bytes {size or f'up to {LARGEST}'}, got {total}")
+        with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
+                  disable=None if progress else True) as bar:
+            while got <= most and (chunk := answer.read(1 << 20)):
+                file.write(chunk)
+                digest.update(chunk)
+                got += len(chunk)
+                bar.update(len(chunk))
         refuse(total is None and got > most, f"expected at most {most:,} bytes, got more")
         for what, wanted, found in (("bytes", total, got), ("sha256", sha256, digest.hexdigest())):
             refuse(wanted not in (None, found), f"expected {what} {wanted}, got {found}")

@@ -17,7 +17,7 @@ import torch
 
 from support import machine
 from support.checkpoints import join_names, load_torch, shorten
-from support.files import read_json, write_whole
+from support.files import read_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, refuse, source_of
 from support.task import METRICS, Task
@@ -279,11 +279,7 @@ def code_of(model):
 
 def save_state(state, path):
     """Writes what torch.save takes, whole or not at all."""
-    def save(temporary):
-        with open(temporary, "wb") as file:     # a name would stand in the archive
-            torch.save(state, file)
-
-    write_whole(Path(path), save)
+    write_whole(path, lambda file: torch.save(state, file))
 
 
 def load_state(path):
@@ -413,7 +409,7 @@ class Log:
     def __init__(self, path, kept=""):
         self.path, self.waiting, self.loss = Path(path), [], math.nan
         if main_process():
-            write_whole(self.path, lambda temporary: temporary.write_text(kept, "utf-8"))
+            write_text(self.path, kept)
 
     def __call__(self, **event):
         if main_process():

@@ -185,4 +185,4 @@ def write_table(path, rows):
     mark = "," if is_csv(path) else "\t"
     csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
     content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
-    write_whole(path, lambda temporary: temporary.write_bytes(content))
+    write_whole(path, lambda file: file.write(content))

@@ -32,8 +32,8 @@ def listing(folder):
     (OSError(28, "No space left on device"), OSError), (KeyboardInterrupt(), KeyboardInterrupt),
     (RuntimeError("unexpected pos 64 vs 0\nframe #0"), OSError)])  # torch.save's, on a full disk
 def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
-    def save(part):
-        part.write_text("half of it")
+    def save(file):
+        file.write(b"half of it")
         raise error
 
     path = tmp_path / "file"
@@ -42,7 +42,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
             write_whole(str(path), save)
         assert "\n" not in str(caught.value) and listing(tmp_path) == before
         assert raised is KeyboardInterrupt or f"cannot write {path}: " in str(caught.value)
-        write_whole(path, lambda part: part.write_text("whole"))
+        write_whole(path, lambda file: file.write(b"whole"))
         assert path.read_text() == "whole"
 
 
