@@ -25,17 +25,13 @@ def changed(model, change):
         yield dict
         return
     refuse(isinstance(change, str), f"change: expected a value of run.changes(), got {change!r}")
-    before = {name: getattr(model, name) for name in change.attributes}
-    hooks = [module.register_forward_hook(hook) for module, hook in change.outputs.items()]
-    try:
+    with contextlib.ExitStack() as undo:
         for name, value in change.attributes.items():
+            undo.callback(setattr, model, name, getattr(model, name))
             setattr(model, name, value)
+        for module, hook in change.outputs.items():
+            undo.enter_context(module.register_forward_hook(hook))
         yield change.batch or dict
-    finally:
-        for name, value in before.items():
-            setattr(model, name, value)
-        for hook in hooks:
-            hook.remove()
 
 
 @contextlib.contextmanager
@@ -43,20 +39,17 @@ def added_sizes(model):
     """Around passes of a model. -> dict layer -> ‖out - plain‖ / ‖plain‖ over all real tokens of
     what was passed, by this process; filled in at the end.
     """
-    found, sums, hooks = {}, {}, []
-    for layer, attention in getattr(model, "carriers", dict)().items():
-        sums[layer] = torch.zeros(2, dtype=torch.float64)
+    found, sums = {}, {}
+    with contextlib.ExitStack() as hooks:
+        for layer, attention in getattr(model, "carriers", dict)().items():
+            sums[layer] = torch.zeros(2, dtype=torch.float64)
 
-        def measure(attention, inputs, out, total=sums[layer]):
-            plain, mask = attention.plain(*inputs), inputs[1]
-            for i, x in enumerate((out - plain, plain)):
-                total[i] += x[mask].double().square().sum().item()
-        hooks.append(attention.register_forward_hook(measure))
-    try:
+            def measure(attention, inputs, out, total=sums[layer]):
+                plain, mask = attention.plain(*inputs), inputs[1]
+                for i, x in enumerate((out - plain, plain)):
+                    total[i] += x[mask].double().square().sum().item()
+            hooks.enter_context(attention.register_forward_hook(measure))
         yield found
-    finally:
-        for hook in hooks:
-            hook.remove()
     for layer, total in sums.items():
         added, plain = machine.sum_over_processes(*total)
         found[layer] = (added / plain) ** 0.5 if plain else 0.0
