@@ -81,10 +81,7 @@ def now(options):
 
 def as_text(seconds):
     """The median and the quartiles of a list of seconds, in milliseconds."""
-    parts = [statistics.median(seconds)] * 3
-    if len(seconds) > 1:
-        parts = statistics.quantiles(seconds, n=4, method="inclusive")
-    low, median, high = (1e3 * x for x in parts)
+    low, median, high = 1e3 * np.quantile(seconds, [0.25, 0.5, 0.75])
     return f"{median:.1f} ({low:.1f} to {high:.1f})"
 
 
@@ -333,23 +330,15 @@ def read_options(argv):
     return options
 
 
-def processor():
-    """The name of this machine's processor."""
-    info = Path("/proc/cpuinfo")
-    for line in info.read_text("utf-8").splitlines() if info.exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
 def main(argv=None):
     """Measures and prints the sections. Raises ValueError or OSError for a user's mistake."""
     options = read_options(argv)
-    device, text = options["device"], f"{processor()}, "
+    device = options["device"]
+    text = machine.processor_says("model name") or platform.processor() or platform.machine()
     with machine.torch_session(options):
         if device.startswith("cuda"):
             text = f"{torch.cuda.get_device_name(device)}, {text}"
-        print(f"{text}{torch.get_num_threads()} threads, torch {torch.__version__}, batch "
+        print(f"{text}, {torch.get_num_threads()} threads, torch {torch.__version__}, batch "
               f"{options['batch']}, layers {options['layers']}, medians of {options['repeats']} "
               f"(quartiles), other work on the machine: {os.getloadavg()[0]:.1f} processes")
         for name in options["sections"]:

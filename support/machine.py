@@ -202,19 +202,18 @@ def fast_precision(device):
     if kind == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
     elif kind == "cpu":
-        fast = not BF16.isdisjoint(processor_flags())
+        fast = not BF16.isdisjoint(processor_says("flags", "Features").split())  # of x86, of ARM
     return "bf16" if fast else "fp32"
 
 
-def processor_flags(path="/proc/cpuinfo"):
-    """What the processor says that it can do, a set of words; empty where the system does not tell.
-    """
+def processor_says(*names, path="/proc/cpuinfo"):
+    """What the processor says under the first of these names; "" where the system does not tell."""
     with contextlib.suppress(OSError):
         for line in Path(path).read_text("utf-8", "replace").splitlines():
-            name, _, words = line.partition(":")
-            if name.strip() in ("flags", "Features"):       # of x86, of ARM
-                return set(words.split())
-    return set()
+            name, _, text = line.partition(":")
+            if name.strip() in names:
+                return text.strip()
+    return ""
 
 
 def autocast(device, precision):

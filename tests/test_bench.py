@@ -7,6 +7,7 @@ import torch
 
 from experiments import bench
 from small_runs import TINY
+from support import machine
 from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -23,7 +24,7 @@ def test_the_table_of_steps(capsys):
     args += " --layers all --precision fp32,bf16 --models bert,dafa,ladranet"
     assert command(args) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert bench.processor() in head and f"{torch.get_num_threads()} threads" in head
+    assert f"{machine.processor_says('model name')}, {torch.get_num_threads()} threads" in head
     rows = [re.split(r"  +", line) for line in lines if line.startswith("tiny_bert_hf")]
     assert [(row[1], row[4], row[3]) for row in rows] == list(itertools.product(
         ["fp32", "bf16"], ["train", "infer"], ["bert", "dafa", "ladranet"]))

@@ -62,8 +62,8 @@ def test_recipes():
 
 def test_precision_is_what_the_processor_computes_in(monkeypatch):
     """A trained encoder has bfloat16 where the processor has it; toy is the same everywhere."""
-    for flags, fast in (({"avx512_bf16"}, "bf16"), ({"bf16"}, "bf16"), ({"fma"}, "fp32")):
-        monkeypatch.setattr(machine, "processor_flags", lambda flags=flags: flags)
+    for flags, fast in (("fma avx512_bf16", "bf16"), ("bf16", "bf16"), ("fma", "fp32")):
+        monkeypatch.setattr(machine, "processor_says", lambda *names, flags=flags: flags)
         assert complete("dafa").precision == complete("ladranet").precision == fast
         assert complete("dafa", "toy").precision == complete("drrnet").precision == "fp32"
         assert complete("bert", bert="scratch").precision == "fp32"
