@@ -246,16 +246,10 @@ class Parser(nn.Module):
 
 def best_tree(scores):
     """The heads (n,) of the best tree with one root; scores (n+1, n+1), row i those of word i."""
-    heads = scores[1:].argmax(1)
-    if is_tree(heads.numpy()):
-        return heads
-    return torch.from_numpy(maximum_spanning_tree(scores.numpy())[1:])
-
-
-def is_tree(heads):
-    """Do these heads (n,) make a tree with exactly one root?"""
-    one_root = np.count_nonzero(heads == 0) == 1
-    return one_root and tree_depths(heads).max(initial=0) <= len(heads)
+    heads = scores[1:].argmax(1).numpy()
+    if np.count_nonzero(heads == 0) != 1 or tree_depths(heads).max() > len(heads):
+        heads = maximum_spanning_tree(scores.numpy())[1:]
+    return torch.from_numpy(heads)
 
 
 def maximum_spanning_tree(scores):
@@ -289,19 +283,14 @@ def maximum_spanning_tree(scores):
 
 def find_cycle(heads):
     """Nodes of a cycle among heads (T,), heads[0] = 0 being the root; None where there is none."""
-    seen = np.zeros(len(heads), np.int64)
-    seen[0] = -1
-    for start in range(1, len(heads)):
-        node = start
-        while seen[node] == 0:
-            seen[node] = start
-            node = heads[node]
-        if seen[node] == start:
-            cycle = [node]
-            while heads[cycle[-1]] != node:
-                cycle.append(heads[cycle[-1]])
-            return np.array(cycle)
-    return None
+    lost = np.flatnonzero(tree_depths(heads[1:]) == len(heads))   # words that do not reach it
+    if not len(lost):
+        return None
+    path, node = [], lost[0] + 1
+    while node not in path:
+        path.append(node)
+        node = heads[node]
+    return np.array(path[path.index(node):])
 
 
 def length_batches(lengths, size, rng=None):
