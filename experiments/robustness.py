@@ -74,19 +74,18 @@ class Given:
     """
 
     def __init__(self, parses, wordnet, translations):
-        self.parses, self.translations, self.known = parses, translations, {}
+        self.parses, self.translations = parses, translations
         self.thesaurus = wordnet and Thesaurus(wordnet)
 
     def words(self, text):
         """The Words of a text."""
-        if text not in self.known:
-            parse, self.known[text] = self.parses[text], []
-            spans = [tuple(span) for span in parse.spans.tolist()]
-            times = Counter(spans)
-            for span, word, tag, relation in zip(spans, parse.words, parse.tags, parse.relations):
-                tag = tag if times[span] == 1 else ""               # du = de + le
-                self.known[text].append(Word(*span, word, tag, relation))
-        return self.known[text]
+        parse, found = self.parses[text], []
+        spans = [tuple(span) for span in parse.spans.tolist()]
+        times = Counter(spans)
+        for span, word, tag, relation in zip(spans, parse.words, parse.tags, parse.relations):
+            tag = tag if times[span] == 1 else ""                   # du = de + le
+            found.append(Word(*span, word, tag, relation))
+        return found
 
     @functools.cached_property
     def names(self):
