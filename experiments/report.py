@@ -29,18 +29,15 @@ def summarize(values, results, first=None):
     Args: values: dict setting -> value. results: of its seeds, as result.json has them. first:
         those of the setting that it differs from, or None.
     """
-    def everywhere(split, name, results):
-        return all(name in result["metrics"][split] for result in results)
-
     metrics, difference = {}, {}
     for split, scores in results[0]["metrics"].items():
         for name in scores:
-            if not everywhere(split, name, results):  # --limit can cut a phenomenon off
+            found, others = ([result["metrics"][split].get(name) for result in seeds]
+                             for seeds in (results, first or ()))
+            if None in found:  # --limit can cut a phenomenon off
                 continue
-            found = [result["metrics"][split][name] for result in results]
             metrics.setdefault(split, {})[name] = mean_and_deviation(found)
-            if first and everywhere(split, name, first):
-                others = [result["metrics"][split][name] for result in first]
+            if others and None not in others:
                 change = mean_and_interval([x - y for x, y in zip(found, others, strict=True)])
                 difference.setdefault(split, {})[name] = change
     return {"values": values, "task": results[0]["task"], "seeds": [x["seed"] for x in results],
@@ -76,8 +73,7 @@ def mean_and_interval(values):
 
 
 def t_below(t, freedom):
-    """Probability that Student's t with so many degrees of freedom is below t, at least 0; to 1e-6.
-    """
+    """Probability that Student's t of this freedom is below t, at least 0; to 1e-6."""
     at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
     at_zero /= math.sqrt(freedom * math.pi)
     x = np.sinh(np.linspace(0, math.asinh(t), 2001))  # dense at 0, where the density is
@@ -85,14 +81,12 @@ def t_below(t, freedom):
     return 0.5 + float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
 
 
-def t_quantile(freedom, level=0.975):
-    """Student's t that a variable with so many degrees of freedom stays below with probability
-    `level`, to 1e-4.
-    """
+def t_quantile(freedom):
+    """The 97.5 % quantile of Student's t with so many degrees of freedom, to 1e-4."""
     low, high = 0.0, 200.0
     while high - low > 1e-5:
         middle = (low + high) / 2
-        low, high = (middle, high) if t_below(middle, freedom) < level else (low, middle)
+        low, high = (middle, high) if t_below(middle, freedom) < 0.975 else (low, middle)
     return low
 
 
@@ -153,9 +147,7 @@ def format_tables(group):
 
 
 def find_columns(names, run):
-    """[(heading of a table, its column, column of the differences, split, metric)] for one of a
-    group's runs.
-    """
+    """[(heading of a table, its column, column of differences, split, metric)] of a group's run."""
     *others, last = map(as_text, run["values"].values())
     if others:
         split, metric = main_score(run)
