@@ -143,8 +143,7 @@ class Run:
         self.parser = contents.get("parser")  # it was trained with
 
     def class_weights(self, pairs):
-        """(C,) with which each class counts alike in these training pairs, or None: not asked for.
-        """
+        """(C,) by which each class counts alike in these training pairs; None: not asked for."""
         if self.settings.class_weights == "none":
             return None
         if self.task.regression:
@@ -222,9 +221,7 @@ class Run:
             "added": {str(layer): size for layer, size in added.items()}, "changes": found}
 
     def evaluate(self, pairs: Iterable) -> dict[str, float]:
-        """Metrics of labelled pairs, dict name -> float in [-1, 1]; where they have a phenomenon,
-        by that too.
-        """
+        """Metrics of labelled pairs, and of each phenomenon: dict name -> float in [-1, 1]."""
         return self.score(self.examples(pairs))[0]
 
     def score(self, examples) -> tuple[dict[str, float], float]:
@@ -289,8 +286,7 @@ def judge_epoch(run, examples, progress, log):
 
 
 def finish(run, examples, progress):
-    """Evaluates the best epoch and writes result.json, which it returns; last.pt has done its work.
-    """
+    """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
     settings, parameters = run.settings, dict(run.model.named_parameters())
     new, best = run.contents["new_parameters"], run.folder / "best.pt"
     machine.gather(None)  # best.pt is there
@@ -338,9 +334,7 @@ def score_test(run, splits):
 
 
 def predict_file(run, file, splits):
-    """Labels the pairs of a file, or of a split by its name, into the run's folder; prints where,
-    and metrics.
-    """
+    """Labels the pairs of a file or split into the run's folder; prints where, and metrics."""
     if splits and file not in splits:
         raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
     if file in splits:

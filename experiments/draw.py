@@ -100,9 +100,7 @@ def brief(value):
 # ---- Parts of figures ---------------------------------------------------------------------------
 
 def box(inner, label, wide=None):
-    """What scrolls by itself, by keyboard too. wide: a drawing's pixels; where there is less room,
-    it is shown smaller.
-    """
+    """What scrolls by itself, by keyboard too. wide: a drawing's pixels, fewer in less room."""
     if wide:
         inner = f'<div class="map" style="--wide:{wide:.0f}">{inner}</div>'
     return (f'<div class="box" role="region" tabindex="0" aria-label="{clean(label)}">{inner}'
@@ -365,9 +363,7 @@ def arc(start, end, high, name, said):
 
 
 def arcs_over(found, words, heads, names):
-    """(arcs from head to dependent over the line y = 0, how high they are); found: where the middle
-    of each word stands.
-    """
+    """(arcs over the line y = 0, how high they are); found: where the words' middles stand."""
     levels, arcs = arc_levels(heads), []
     over = int((max(levels, default=0) + 1.6) * LEVEL)
     for i in np.argsort(levels, kind="stable"):  # a higher one's name lies above
@@ -378,7 +374,7 @@ def arcs_over(found, words, heads, names):
     return "".join(arcs), over
 
 
-def tree(title, words, heads, names, note=""):
+def tree(title, words, heads, names):
     """A dependency tree as arcs over the words, from head to dependent.
 
     Args: heads: of each word, counted from 1, 0 for the root. names: the relation of each word to
@@ -397,7 +393,7 @@ def tree(title, words, heads, names, note=""):
     said = table(title, range(1, len(words) + 1), columns, cells, "number")
     drawing = wide + 4, base + 26, drawn
     said = f"<details><summary>As a table</summary>{box(said, f'{title}, as a table')}</details>"
-    return Figure(title, note, box(svg(*drawing), title, drawing[0]) + said, drawing)
+    return Figure(title, "", box(svg(*drawing), title, drawing[0]) + said, drawing)
 
 
 def relations(title, rows, columns, names, note=""):

@@ -159,8 +159,7 @@ def find_teller(run):
 
 
 def read_trace(run, pair, trace):
-    """Lists of Parts of a pair's trace, of which TRACE tells; those of a list stand side by side.
-    """
+    """Lists of Parts of a pair's trace, as TRACE tells; those of a list stand side by side."""
     teller, reader = find_teller(run)[0], run.reader
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
     labels |= getattr(teller, "axis_names", {})

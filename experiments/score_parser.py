@@ -37,8 +37,7 @@ def genre_scores(parser, path):
 
 
 def count_rivals(trees):
-    """Of trees (heads, relations), how many have a word with two subjects (an outer one is none)?
-    """
+    """How many trees (heads, relations) have a word with two subjects (an outer one is none)?"""
     found = 0
     for heads, relations in trees:
         subjects = [head for head, relation in zip(heads, relations)

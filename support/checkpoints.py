@@ -87,8 +87,7 @@ def file_size(path, most=math.inf):
 
 
 def read_bytes(path, most=math.inf):
-    """A file's bytes, (size,) uint8. Raises ValueError naming the file that cannot be read whole.
-    """
+    """A file's bytes, (size,) uint8. Raises ValueError naming a file that cannot be read whole."""
     try:
         file_size(path, most)
         return np.fromfile(path, np.uint8)  # not mapped: a map would change with the file
@@ -105,9 +104,7 @@ def check_distinct(names):
 
 
 def check_zip(members, most):
-    """Raise ValueError where one of these zipfile.ZipInfos is there twice, or all unpack to more
-    than `most` bytes.
-    """
+    """Raise ValueError where a ZipInfo is there twice, or all unpack to more than `most` bytes."""
     check_distinct(member.filename for member in members)
     if (size := sum(member.file_size for member in members)) > most:
         raise ValueError(f"{size:,} bytes unpacked, more than {most:,}")
@@ -197,8 +194,7 @@ def read_config(path, make=dict):
 
 
 def check_config(fields):
-    """Raise ValueError unless these are sound fields of a BertConfig whose weights fit into memory.
-    """
+    """Raise ValueError unless these are sound BertConfig fields whose weights fit into memory."""
     def check(name, holds, needed):
         if not holds:
             raise ValueError(f"BertConfig: {name} must be {needed}, got {shorten(fields[name])}; "

@@ -46,9 +46,7 @@ def print_once(*words):
 
 @contextlib.contextmanager
 def main_process_first():
-    """The first process does the work inside (downloads, caches); the others do it after, and find
-    it done.
-    """
+    """The first process does the work inside (downloads, caches), then the others find it done."""
     rank, count = world()
     if rank:
         dist.barrier()
@@ -173,8 +171,7 @@ def torch_session(given):
 # ---- Device -------------------------------------------------------------------------------------
 
 def find_device(name=None):
-    """The device by this name, or the best there is. Raises ValueError where torch cannot use it.
-    """
+    """The device by this name, or the best one. Raises ValueError where torch cannot use it."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         with warnings.catch_warnings():  # what they warn of is refused

@@ -148,8 +148,7 @@ def read_places(text, count):
 
 
 def keywords_of(cls):
-    """dict name -> default of the keyword-only arguments of a class's and its bases' constructors.
-    """
+    """dict name -> default of keyword-only arguments of a class's and its bases' constructors."""
     found = {}
     for base in reversed(cls.__mro__):
         found |= getattr(vars(base).get("__init__"), "__kwdefaults__", None) or {}

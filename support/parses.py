@@ -265,7 +265,7 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
     return found
 
 
-def parse_part(texts, parser, cache, part, progress=True):
+def parse_part(texts, parser, cache, part):
     """Makes a part of the cache for these texts, as one job of many; what is there stays.
 
     part: "K/N": every N-th text from the K-th on, by length, so that parts take as long.
@@ -279,7 +279,7 @@ def parse_part(texts, parser, cache, part, progress=True):
            f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
     texts = _in_order(texts)
     mine = texts[first - 1::step]
-    parse_texts(mine, parser, cache, progress=progress)
+    parse_texts(mine, parser, cache)
     return f"{_folder_of(parser, cache)}: has part {part}, {len(mine)} of {len(texts)} texts"
 
 
@@ -522,8 +522,7 @@ def _own_parses(texts, paths):
 
 
 def _known_sentences(parts, known):
-    """The known Sentences, the first as long as can be, that spell a text in these parts, or None.
-    """
+    """The known Sentences, each as long as can be, that spell a text in these parts, or None."""
     found = []
     while parts:
         ends = (end for end in range(len(parts), 0, -1) if " ".join(parts[:end]) in known)

@@ -266,9 +266,7 @@ def read_result(folder, name="result.json"):
 
 @functools.cache
 def code_of(model):
-    """dict file -> sha256 of our modules in use, as they are at the first call; model: as --model
-    names it.
-    """
+    """dict file -> sha256 of our modules in use and of `model`'s file, as at the first call."""
     root, own = Path(__file__).parent.parent, Path(model.partition(":")[0])
     paths = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
     ours = {path.relative_to(root) for path in paths if path.parent in (root, root / "support")}
@@ -283,9 +281,7 @@ def save_state(state, path):
 
 
 def load_state(path):
-    """A file that torch.save wrote, on the CPU, nothing in it run. Raises ValueError naming the
-    file.
-    """
+    """What torch.save wrote, on the CPU, nothing in it run. Raises ValueError naming the file."""
     try:
         return load_torch(path)
     except Exception as error:  # torch raises many kinds
@@ -310,9 +306,7 @@ class Progress:
     evaluate_seconds: float = 0.0
 
     def judge(self, result, loss):
-        """Ends an epoch with its dev result and loss. Returns whether the result is the best so
-        far.
-        """
+        """Ends an epoch with its dev result and loss. -> whether the result is the best so far"""
         self.epoch += 1
         better = self.best is None or result > self.best
         if better:

@@ -37,8 +37,7 @@ def split_qqp(path):
 
 
 def split_tweets(path):
-    """`split_rows` of Twitter-URL: ten lines of its test file have an empty field before the URL.
-    """
+    """`split_rows` of Twitter-URL: ten lines of test have an empty field before the URL."""
     for line, fields in split_rows(path):
         if len(fields) == 5 and not fields[3] and fields[4].startswith("http"):
             del fields[3]
