@@ -139,8 +139,7 @@ class Subject:
 
 
 def random_batch(method, vocabulary, size, length):
-    """Pairs whose sentences have half of the tokens each, without padding; a prior where the method
-    takes one.
+    """Pairs of sentences of half the tokens each, no padding; a prior where the method takes one.
 
     -> (dict of input_ids, segment, mask, word_index (B, L) and prior (B, n, m, ...), labels (B,))
     """

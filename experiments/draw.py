@@ -176,8 +176,7 @@ def cell_sizes(rows, columns):
 
 
 def shades(values, top):
-    """Shades -SHADES to SHADES, by the square root: twice the shade is four times the value, so
-    that small weights show.
+    """Shades -SHADES to SHADES, by the square root of the value, so that small weights show.
 
     >>> shades(np.array([0, 0.01, 0.25, 1, 2, -0.25, np.nan]), 1.0).tolist()
     [0, 1, 5, 10, 10, -5, 0]
@@ -305,8 +304,7 @@ def surroundings(rows, columns, trees):
 # ---- Other figures ------------------------------------------------------------------------------
 
 def arc_levels(heads):
-    """How high the arc to each word runs: above all arcs that it covers or crosses; 0 for a root,
-    which has none.
+    """How high the arc to each word runs: above all that it covers or crosses; 0 for a root.
 
     heads: of each word, counted from 1; 0 is none.
 
@@ -325,8 +323,7 @@ def arc_levels(heads):
 
 
 def places(words, heads, names):
-    """Where the middle of each word stands: no word hits the next, and each arc is wider than its
-    relation's name.
+    """Where each word's middle stands: none hits the next, each arc is wider than its name.
 
     >>> places("ab", [2, 0], ["nsubj", "root"])[1] > places("ab", [2, 0], ["x", "root"])[1]
     True
@@ -377,8 +374,7 @@ def arcs_over(found, words, heads, names):
 def tree(title, words, heads, names):
     """A dependency tree as arcs over the words, from head to dependent.
 
-    Args: heads: of each word, counted from 1, 0 for the root. names: the relation of each word to
-        its head.
+    Args: heads: of each word, counted from 1, 0 for the root. names: its relation to that.
     """
     heads, names = [int(h) for h in heads], list(names)
     found = places(words, heads, names)

@@ -253,8 +253,7 @@ def check_out(path):
 def main(argv=None):
     """Runs the command line. Raises ValueError for a mistake.
 
-    The dev split is only reported, the test split is scored once at the end. What is scored is what
-    was written.
+    The dev split is only reported, test scored once at the end. What is scored is what was written.
     """
     arguments = Arguments("python -m experiments.train_parser", "Trains the dependency parser.",
                           "--treebank FOLDER")

@@ -84,8 +84,7 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=None):
     """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
     size, sha256: what the file must have; None: not checked. All announced bytes must come.
-    progress: show a bar, and a sha256 that is not checked. remedy: what to do by hand; None: to put
-    the file at path.
+    progress: show a bar, and a sha256 that is not checked. remedy: by hand; None: put it at path.
     """
     path, remedy = Path(path), remedy or f"put the file at {path} by hand"
     try:

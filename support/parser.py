@@ -43,8 +43,7 @@ class Parser(nn.Module):
         score of relation r, head j: [h_i^(rel-dep); 1]ᵀ W_rel,r [h_j^(rel-head); 1]
 
     Departs: characters by convolution; the fixed vectors (GloVe's) are beside the embedding, not
-        added to it; universal tags are an output, not an input, so that the parser needs nothing
-        but words.
+        added to it; universal tags are an output, so that the parser needs nothing but words.
     """
 
     def __init__(self, vocabulary, word_size=100, vector_size=50, character_size=32, filters=64,

@@ -82,8 +82,7 @@ def split_sentences(text):
     They are those of nltk's NLTKWordTokenizer, which is given the text as plain_characters reads
     it, with letters in the place of what is WHOLE. It only inserts spaces and writes each " as two
     characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
-    raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop
-    of a text off its word.
+    raises where '' meets ".) It sees one sentence at a time, as it takes only a last full stop off.
     """
     given = plain_characters(text)
     for match in WHOLE.finditer(text):

@@ -197,8 +197,7 @@ def resume(folder, kind, given):
 
 
 def name_own(content, model, parser):
-    """What a run is, with `model` and `parser` in the place of code of one's own that it names: a
-    class, and a function.
+    """What a run is, with `model` and `parser` in the place of a class and function that it names.
 
     A file never names code that is run: who opens it says this once more, wherever it lies now,
     and its file must be that which the run was made with. Raises ValueError where it is not. A

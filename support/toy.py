@@ -293,9 +293,7 @@ OPPOSITES = frozenset(map(frozenset, LEXICON["antonym"]))
 
 
 class World(dict):
-    """The slots of one square, filled when first asked for, no word drawn twice. side: 0 for seen
-    words, 1 for unseen ones.
-    """
+    """The slots of a square, filled when first asked for, no word twice. side: 0 seen, 1 unseen."""
 
     def __init__(self, rng, side):
         self.rng, self.side, self.used, self.many = rng, side, set(), rng.random() < 0.2
