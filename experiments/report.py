@@ -135,9 +135,10 @@ def format_tables(group):
             change = run["difference"].get(split, {}).get(metric)
             if change and metric in METRICS and run["values"][option] != first:
                 differences.setdefault(row, {})[changed] = percent(change, "+")
-        if not others and (removed := list(run.get("influence", {}).items())):
-            cells = tables[f"{names[0]}, {run['selection_split']}"][row]
-            cells["answers it changes, %"] = percent(removed[-1][1])
+        if removed := list(run.get("influence", {}).values()):
+            heading = " ".join(names[:-1]) if others else f"{names[0]}, {run['selection_split']}"
+            column = f"{last}, answers it changes, %" if others else "answers it changes, %"
+            tables[heading][row][column] = percent(removed[-1])
     parts = [format_table(heading, rows) for heading, rows in tables.items()]
     if differences:
         spread = f", {seeds} seeds, 95 % interval" if seeds > 1 else ""
@@ -185,7 +186,9 @@ def make_panels(group, name=""):
         split, metric = main_score(run)
         more = [f"{x} {as_text(y)}" for x, y in run["values"].items() if x not in (option, "task")]
         task = run.get("task", name)
-        task = ", ".join([task if name in ("", task) else f"{task} ({name})", *more])
+        if name not in ("", task):
+            task = name if task == "own" else f"{task} ({name})"
+        task = ", ".join([task, *more])
         if run["values"][option] == first:
             score = percent(run["metrics"][split][metric])
             title = f"{task}, {split} {metric}: difference from {as_text(first)}, {score}"

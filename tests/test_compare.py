@@ -247,3 +247,10 @@ def test_what_hangs_on_a_method_has_a_column():
     assert [re.split(r"  +", line) for line in text[:3]] == [
         ["model, dev", "accuracy", "answers it changes, %"], ["bert", "62.5 (17.7)", ""],
         ["dafa", "50.0 (0.0)", "50.0 (35.4)"]]
+    group = {"vary": [["model", "bert", "dafa"], ["lr", 1e-4]], "runs": rows}
+    for row in rows:
+        row["values"]["lr"] = 1e-4
+    text = report.format_tables(group).splitlines()
+    assert [re.split(r"  +", line) for line in text[:3]] == [
+        ["model", "0.0001 (dev accuracy)", "0.0001, answers it changes, %"],
+        ["bert", "62.5 (17.7)", ""], ["dafa", "50.0 (0.0)", "50.0 (35.4)"]]
