@@ -1,10 +1,13 @@
 """Runs of less than a second on generated files of pairs, and what tests ask of them."""
 import csv
+import io
 import json
 import random
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import train
@@ -44,6 +47,16 @@ def write_file(folder, name, content):
     return path
 
 
+def zipped(files, compression=zipfile.ZIP_DEFLATED):
+    """The bytes of a zip, always the same. files: dict path in it -> text or bytes"""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, content in files.items():
+            member = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+            archive.writestr(member, content, compression)
+    return out.getvalue()
+
+
 def write_pairs(path, count, label):
     """A .tsv of sentences of 1 to 12 words, many alike. label: of (rng, whether b repeats a)."""
     rng, lines = random.Random(f"{path} 0"), ["sentence1\tsentence2\tlabel"]
@@ -76,15 +89,10 @@ def run(*args, out="run"):
     return command(*OWN, *of("bert"), "--out", out, *args)
 
 
-def settings_of(*args):
-    """Settings of `run` with these arguments."""
-    given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
-    return train.Settings(**given).complete()
-
-
 def beginning(*args):
     """What a run begins with: (settings, split -> batches.Examples, model, names of the new)."""
-    settings = settings_of(*args)
+    given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
+    settings = train.Settings(**given).complete()
     task, splits = load_pairs(settings)
     reader, config, arrays = new_reader(settings, task, splits)
     model, new = build_model(settings, task, reader, config, arrays)
@@ -120,8 +128,16 @@ def rows_of(path):
 def the_line(capsys, words):
     """The one line that a user sees on stderr has all these words."""
     error = capsys.readouterr().err
-    assert error.startswith("train.py: ") and error.count("\n") == 1 and error[-1] == "\n", error
+    assert error.count("\n") == 1 and error[-1] == "\n", error
     assert all(word in error for word in words.split()), error
+
+
+def fails(call, *words):
+    """The call raises a ValueError of one line that has all these words."""
+    with pytest.raises(ValueError) as caught:
+        call()
+    text = str(caught.value)
+    assert "\n" not in text and all(str(word) in text for word in words), text
 
 
 def equal(x, y):

@@ -20,10 +20,11 @@ from bert_min import (Bert, BertConfig, PairTokenizer, attention_weights,
 from fuzz import damage, damaged, many, read_or_refuse
 from oracles import bert as oracle
 from oracles.common import softmax
+from small_runs import fails
 from support import checkpoints
 from support.checkpoints import CONFIGS, find_file, our_name
 from tensors import weights_of
-from test_checkpoints import FIXTURES, copy_fixture, fails
+from test_checkpoints import FIXTURES, copy_fixture
 
 ROBERTA = FIXTURES / "tiny_roberta_hf"
 TINY = BertConfig(vocab_size=31, hidden_size=21, num_layers=2, num_heads=3, intermediate_size=11,

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
+from small_runs import fails
 from support import checkpoints
 from support.checkpoints import crc32c, read_pickle, read_safetensors, read_tf_checkpoint
 
@@ -23,16 +24,6 @@ SAFE = FIXTURES / "tiny_bert_hf/model.safetensors"
 
 def copy_fixture(name, folder):
     return Path(shutil.copytree(FIXTURES / name, folder, dirs_exist_ok=True))
-
-
-def fails(call, *words):
-    """The call raises a ValueError of one line that holds all the words."""
-    with pytest.raises(ValueError) as caught:
-        call()
-    text = str(caught.value)
-    assert "\n" not in text
-    for word in words:
-        assert str(word) in text, text
 
 
 def same_arrays(found, wanted):

@@ -11,7 +11,7 @@ import torch
 import priors
 import train
 from experiments import compare, report
-from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, run
+from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, run, the_line
 from support import runs
 from support.files import write_json
 from support.options import run_command
@@ -183,17 +183,11 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys, mon
            "metrics": {"dev": {"f1": {"mean": 0.5, "std": [], "values": [0.5]}}}}
     Path("bad.json").write_text(json.dumps({"vary": [["model", "bert"]], "runs": [run]}))
     assert command(*args.split()) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1 and all(word in line for word in words.split()), line
+    the_line(capsys, words)
     assert not faked and not Path("runs").exists()
 
 
 # ---- Numbers, tables, pictures ------------------------------------------------------------------
-
-def test_t_quantile_is_the_printed_table():
-    for freedom, expected in ((1, 12.7062), (2, 4.3027), (9, 2.2622), (30, 2.0423)):
-        assert report.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
-
 
 def results_of(*scores, **more):
     """Results of seeds 0, 1, ... with these scores on dev."""

@@ -11,7 +11,7 @@ import pytest
 
 import train
 from experiments import draw, explain
-from small_runs import MODELS, OWN, ROOT, of, result, write_pairs
+from small_runs import MODELS, OWN, ROOT, fails, of, result, write_pairs
 from support.options import run_command
 from support.parses import split_words
 
@@ -44,10 +44,6 @@ def taken_apart(text):
     return root
 
 
-def in_page(*figures, sentences=("a", "b")):
-    return taken_apart(draw.page("T", sentences, "yes", "", [figures]))
-
-
 def said(node):
     return "".join(node.itertext())
 
@@ -74,25 +70,18 @@ def values(cells):
 
 # ---- Figures ------------------------------------------------------------------------------------
 
-def test_heat():
-    """The mean over heads, in a table."""
-    x = np.stack([np.full((2, 2), 0.2), np.array([[0.4, 0.0], [0.001, 0.8]])])
-    root = in_page(draw.heat("One", "pq", ["r", "<t>"], x, "what", top=1.0),
-                   draw.heat("Two", "pq", "rs", x / 2))
-    cells = [["0.3", "0.1"], ["0.101", "0.5"]]
-    assert tables(root)["One"] == (["r", "<t>"], ["p", "q"], cells) and "what" in said(root)
-    with pytest.raises(ValueError, match="heat: Map needs values for 2 x 2"):
-        draw.heat("Map", "pq", "rs", x[:, :1])
+def test_a_map_that_does_not_fit():
+    fails(lambda: draw.heat("Map", "pq", "rs", np.zeros((3, 1, 2))), "Map 2 x 2", "(3, 1, 2)")
 
 
 @pytest.mark.parametrize("text", [*ODD, A, B], ids=range(len(ODD) + 2))
 def test_odd_text_everywhere(text):
     words = text.split(" ")
     x = np.ones((len(words), len(words)))
-    root = in_page(draw.tree("0" + text, words, range(len(words)), words),
-                   draw.heat("1" + text, words, words, x, text),
-                   draw.relations("2" + text, words, words, [words] * len(words)),
-                   sentences=(text, text))
+    figures = (draw.tree("0" + text, words, range(len(words)), words),
+               draw.heat("1" + text, words, words, x, text),
+               draw.relations("2" + text, words, words, [words] * len(words)))
+    root = taken_apart(draw.page("T", (text, text), "yes", "", [figures]))
     assert [quote[0].text or "" for quote in root.iter("blockquote")] == [draw.legal(text)] * 2
 
 
@@ -214,8 +203,7 @@ def test_served(trained):
     """Text stays text; another path, and another site's name for this machine, find nothing."""
     run = train.open_run(trained(*of("dafa"), *ONCE))
     with explain.server(run, 0) as door:
-        thread = threading.Thread(target=door.serve_forever, daemon=True)
-        thread.start()
+        threading.Thread(target=door.serve_forever, daemon=True).start()
         try:
             query = urllib.parse.urlencode({"a": A, "b": B})
             status, text = asked(door.server_port, f"/?{query}")
@@ -228,7 +216,6 @@ def test_served(trained):
             assert asked(door.server_port, "/", "evil.example")[0] == 404
         finally:
             door.shutdown()
-            thread.join()
 
 
 def test_two_runs_beside_each_other(trained, capsys):

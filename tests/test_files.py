@@ -1,9 +1,7 @@
 """support/files.py: files whole or not at all, downloads from a server on loopback, zips."""
-
 import contextlib
 import hashlib
 import http.server
-import io
 import os
 import random
 import shutil
@@ -15,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damage, damaged, many, read_or_refuse
-from small_runs import write_file
+from small_runs import fails, write_file, zipped
 from support import files
 from support.checkpoints import find_file, read_config
 from support.files import download, extract, find_bert, read_json, write_json, write_whole
-from test_checkpoints import FIXTURES, fails
+from test_checkpoints import FIXTURES
 
 
 def listing(folder):
@@ -116,14 +114,6 @@ def test_download(server, tmp_path, monkeypatch):
 
 MEMBERS = {"x/a.txt": "hello" * 99, "x/y/b.txt": "there", "__MACOSX/._a.txt": "", "x/z/": ""}
 NAMES = ["b.txt", "a.txt"]
-
-
-def zipped(members, compression=zipfile.ZIP_DEFLATED):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", compression) as archive:
-        for name, text in members.items():
-            archive.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), text, compression)
-    return out.getvalue()
 
 
 def test_extract(tmp_path):

@@ -1,13 +1,10 @@
 """experiments.influence: the meter of a run, as text, picture and JSON."""
-import json
-from pathlib import Path
-
 import pytest
 import torch
 
 from experiments import controls, influence
 from semmatch import DafaAttention, KnowledgeAttention
-from small_runs import ROOT, of, result, run
+from small_runs import ROOT, of, result, run, the_line
 from support.options import run_command
 from tensors import config
 
@@ -15,29 +12,21 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def command(*args):
-    return run_command(influence.main, "experiments.influence", list(args))
+    return run_command(influence.main, "experiments.influence", list(map(str, args)))
 
 
-def test_the_command(trained, capsys):
-    """The split that chose the epoch has what training measured."""
-    folder = trained(*of("dafa"))
-    capsys.readouterr()
-    assert command(str(folder)) == 0
-    said = capsys.readouterr().out
-    found = json.loads((folder / "influence-dev.json").read_text())
-    assert found == result(folder)["influence"]
+def test_the_command(trained_once, capsys):
+    """The split that chose the epoch has what training measured; plain BERT has nothing."""
+    assert run(*of("drrnet"), "--test-file", "test.tsv") == 0
+    assert command("run") == command("run", "--split", "test") == 0
+    said, found = capsys.readouterr().out, result(name="influence-dev.json")
+    assert found == result()["influence"] and result(name="influence-test.json")["pairs"] == 9
     for name, change in found["changes"].items():
         assert name in said and f"{100 * change['answers']:.1f} %" in said
-
-
-def test_splits_and_plain_bert(trained_once, capsys):
-    other = trained_once(*of("bert"))
-    assert run(*of("drrnet"), "--test-file", "test.tsv") == 0
-    assert command("run", "--split", "test") == 0
-    assert json.loads(Path("run/influence-test.json").read_text())["pairs"] == 9
-    assert command(str(other)) == 0 and "nothing to take out" in capsys.readouterr().out
+    assert command(trained_once(*of("bert"))) == 0
+    assert "nothing to take out" in capsys.readouterr().out
     assert command("run", "--split", "tets") == 2
-    assert "--split tets: expected one of train, dev, test" in capsys.readouterr().err
+    the_line(capsys, "--split tets train, dev, test")
 
 
 @pytest.mark.parametrize("method", [DafaAttention, KnowledgeAttention])

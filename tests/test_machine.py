@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from small_runs import (OWN, ROOT, assert_like_weights, assert_same_run, command, events, gentle,
-                        loaded, losses, of, result, run, the_line, write_pairs)
+                        loaded, losses, of, result, write_pairs)
 from support import machine
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -35,13 +35,6 @@ def test_shares_of_a_batch(count, processes, accumulate, monkeypatch):
         else:
             assert parts == [batch[:1]]
     assert sorted(seen) == sorted(batch)
-
-
-def test_devices(capsys):
-    assert machine.find_device() == ("cuda" if torch.cuda.is_available() else "cpu")
-    for device in ("gpu", "cpu:x", "cuda:99"):
-        assert run("--device", device) == 2
-        the_line(capsys, f"--device {device}")
 
 
 @pytest.mark.parametrize("error, kind, word", [

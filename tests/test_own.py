@@ -58,9 +58,8 @@ def test_round_trips(tmp_path_factory, rows, end, mark):
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: byte 0xef is not UTF-8")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
-    with pytest.raises(ValueError, match=re.escape(str(path)) + message) as error:
+    with pytest.raises(ValueError, match=re.escape(str(path)) + message):
         read_pairs(path, ("0", "1"))
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("header, taken", [

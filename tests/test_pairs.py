@@ -21,6 +21,13 @@ def pairs(count, labels=(0, 1)):
     return [Pair(f"a{i}", f"b{i}", labels[i % len(labels)]) for i in range(count)]
 
 
+def assert_whole_blocks(part, whole, block):
+    """Each block of the part is one of the whole."""
+    for first in range(0, len(part), block):
+        start = whole.index(part[first])
+        assert start % block == 0 and part[first:first + block] == whole[start:start + block]
+
+
 def test_a_pair_of_texts():
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
@@ -53,10 +60,7 @@ def test_part_of_the_pairs(block):
     assert limit_pairs(task, splits, 5, 0) == {name: some[:5] for name, some in splits.items()}
     half, again, other = (limit_pairs(task, splits, 0.5, seed) for seed in (0, 0, 1))
     assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
-    for first in range(0, 20, block):
-        start = splits["train"].index(half["train"][first])
-        assert start % block == 0
-        assert half["train"][first:first + block] == splits["train"][start:start + block]
+    assert_whole_blocks(half["train"], splits["train"], block)
     assert len(limit_pairs(task, splits, 1e-9, 0)["train"]) == block  # never none
 
 
@@ -81,9 +85,7 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
     assert set(held) == {"train", "dev", "test"}  # all of dev stays unread
     assert (len(held["train"]), len(held["dev"])) == (32, 8)
     assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
-    for first in range(0, 8, block):
-        start = splits["train"].index(held["dev"][first])
-        assert held["dev"][first:first + block] == splits["train"][start:start + block]
+    assert_whole_blocks(held["dev"], splits["train"], block)
     monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
     settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
     assert load_pairs(settings)[1] == other

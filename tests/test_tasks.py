@@ -1,23 +1,17 @@
 """support/tasks.py: published data sets, on rows as published."""
-
-import io
 import json
 import re
-import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from small_runs import write_file
+import small_runs
+from small_runs import ROOT, write_file
 from support import tasks
 from support.task import Pair, Task
 from support.tasks import load_task
 
-REAL = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-
-
-# ------------------------------------------------------------------------------ published data sets
+REAL = ROOT.parent / "shared" / "data"
 
 NLI = ("entailment", "neutral", "contradiction")
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
@@ -103,19 +97,21 @@ PUBLISHED = {
 }
 
 
-def publish(folder, task, start="", end="\n", **changed):
-    """Writes the files of PUBLISHED, some of them changed. -> the task's folder"""
+def publish(folder, task, below="", start="", end="\n", **changed):
+    """Writes the files of PUBLISHED, some of them changed. -> their folder, the task's or below"""
     for name, text in (PUBLISHED[task][2][0] | changed).items():
-        write_file(folder / task, name, start + text.replace("\n", end))
-    return folder / task
+        write_file(folder / task / below, name, start + text.replace("\n", end))
+    return folder / task / below
 
 
-@pytest.mark.parametrize("start, end", [("", "\n"), ("\ufeff", "\r\n")])
+@pytest.mark.parametrize("below, start, end", [("", "", "\n"), ("X/y", "\ufeff", "\r\n")])
 @pytest.mark.parametrize("task", PUBLISHED)
-def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
-    """Quotes in unquoted tables, - as a label, blank lines, tests without labels; no download."""
+def test_rows_as_published(monkeypatch, tmp_path, task, below, start, end):
+    """Quotes in unquoted tables, - as a label, blank lines, tests without labels; no download.
+    Where unzip puts them, they are found.
+    """
     monkeypatch.setattr(tasks, "download", None)
-    publish(tmp_path, task, start, end)
+    publish(tmp_path, task, below, start, end)
     labels, metrics, (_, splits) = PUBLISHED[task]
     selection = "dev_matched" if task == "mnli" else "dev"
     assert load_task(task, tmp_path) == (Task(task, labels, metrics, selection), splits)
@@ -130,9 +126,8 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
     ("twitterurl", TWITTER, "A\tB\t(1,6)\thttp\nA\tB\t\t(1,6)\thttp\n", ":2: expected 4 fields")])
 def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text, message):
     folder = publish(tmp_path, task, **{name: text})
-    with pytest.raises(ValueError, match=re.escape(str(folder / name)) + message) as error:
+    with pytest.raises(ValueError, match=re.escape(str(folder / name)) + message):
         load_task(task, tmp_path)
-    assert "\n" not in str(error.value)
 
 
 def test_sick_in_three_files(monkeypatch, tmp_path):
@@ -175,11 +170,8 @@ def serve(monkeypatch, files):
 
 def zipped(task, **more):
     """Bytes of a zip with the files of PUBLISHED in a folder, and more, path -> text."""
-    out, files = io.BytesIO(), {f"X/y/{name}": x for name, x in PUBLISHED[task][2][0].items()}
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, text in (files | more).items():
-            archive.writestr(name, text)
-    return out.getvalue()
+    files = {f"X/y/{name}": text for name, text in PUBLISHED[task][2][0].items()}
+    return small_runs.zipped(files | more)
 
 
 def test_missing_files_alone_are_downloaded(monkeypatch, tmp_path):
@@ -205,12 +197,8 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
     assert len(calls) == 1 and by_hand.exists()
 
 
-def test_unzipped_tables_are_found_below_the_folder(tmp_path):
-    """Where unzip puts them; not where there are two of them."""
-    for task, (_, _, (files, splits)) in PUBLISHED.items():
-        for name, text in files.items():
-            write_file(tmp_path / task / "X" / "y", name, text)
-        assert load_task(task, tmp_path)[1] == splits
+def test_two_tables_of_one_name(tmp_path):
+    publish(tmp_path, "rte", "X/y")
     write_file(tmp_path / "rte" / "old", "dev.tsv", "x")
     with pytest.raises(ValueError, match=r"X/y/dev.tsv and .*old/dev.tsv: .* one dev.tsv in"):
         load_task("rte", tmp_path)

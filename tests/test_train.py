@@ -86,7 +86,8 @@ WRONG = [
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --test --lr 1", "--lr training"), ("--from x --resume x", "not both"),
     ("--out train.tsv", "--out train.tsv exists"), ("--lr 0", "--lr 0.0 above 0"),
-    ("--parser mine.py:f --parses x", "--parser --parses")]
+    ("--parser mine.py:f --parses x", "--parser --parses"), ("--device gpu", "--device gpu"),
+    ("--device cpu:x", "--device cpu:x"), ("--device cuda:99", "--device cuda:99")]
 
 
 @pytest.mark.parametrize("args, words", WRONG, ids=[args for args, _ in WRONG])
@@ -100,6 +101,7 @@ def test_a_wrong_option_gives_one_line(args, words, capsys):
 @pytest.mark.parametrize("args, words", [
     ("--model dafa --layers 7", "--layers 7 0 1"), ("--max-length 64", "--max-length 64 48"),
     ("--dev-file range.tsv", "range.tsv:2 '2'"), ("--test", "test labelled"),
+    ("--set POSITIVE=maybe", "positive maybe 0, 1"),
     ("--model dafa --parses some.conllu", "some.conllu"),
     ("--model dafa --parses pipe", "pipe plain file")])
 def test_wrong_data_give_one_line_and_take_no_folder(args, words, capsys):
@@ -156,8 +158,6 @@ def test_l2_ratio_is_equation_9():
         x = (t - 100_000 / 2) * 8 / (100_000 / 2)
         page = math.exp(x) / (math.exp(x) + 1) * 0.9e-5
         assert train.l2_ratio(t) == pytest.approx(page, rel=1e-12)
-    assert train.l2_ratio(0) / 0.9e-5 == pytest.approx(0.0003, abs=5e-5)
-    assert train.l2_ratio(100_000) / 0.9e-5 == pytest.approx(0.9997, abs=5e-5)
     assert train.l2_ratio(30, full_step=60, full_ratio=3.0) == pytest.approx(1.5)
     assert train.l2_ratio(10 ** 9) == 0.9e-5
 
@@ -281,15 +281,11 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
 
 @pytest.mark.parametrize("model", ["bert", "drrnet", "ladranet"])
 def test_a_score_starts_at_the_mean(model):
-    """With weights of 0 each answer is the mean of train's scores, 0.5, 1.5 or so, not 0."""
+    """The bias of the output is the mean of train's scores, which are 0.5 and 1.5."""
     for name in ("train", "dev"):
         write_pairs(f"{name}.tsv", 8, lambda rng, same: f"{same}.5")
     assert run(*of(model), "--epochs", "1", "--lr", "1e-12", "--lr-new", "1e-12") == 0
-    network = train.open_run("run").model
-    for layer in network.outputs():
-        torch.nn.init.zeros_(layer.weight)
-    assert [x.answer for x in train.open_run("run").predict([("dog", "cat")])] != [0.0]
-    biases = [layer.bias.item() for layer in network.outputs()]
+    biases = [layer.bias.item() for layer in train.open_run("run").model.outputs()]
     assert biases == pytest.approx([1.0] * (3 if model == "drrnet" else 1))
 
 
@@ -303,11 +299,8 @@ def test_classes_count_alike_with_weights():
     each = F.cross_entropy(network.train()(**inputs), chosen, reduction="none")
     weights = [len(labels) / (2 * labels.count(k)) for k in chosen.tolist()]
     by_hand = (each @ torch.tensor(weights)).item() / len(places)
-    for weighting, loss in (("none", each.mean().item()), ("balanced", by_hand)):
-        args = ["--dropout", "0", "--epochs", "1", "--class-weights", weighting]
-        assert run(*args, out=weighting) == 0
-        assert losses(weighting)[0] == pytest.approx(loss, rel=1e-5)
-    assert 1.0 not in weights
+    assert run("--dropout", "0", "--epochs", "1", "--class-weights", "balanced") == 0
+    assert losses()[0] == pytest.approx(by_hand, rel=1e-5) and 1.0 not in weights
 
 
 def test_dropout_in_training_alone(monkeypatch):
@@ -337,8 +330,6 @@ def test_own_columns_and_the_positive_class(capsys):
     row, = rows_of("run/predictions-blind.csv")
     answer, _ = train.open_run("run").predict([("the dog", "the cat")])[0]
     assert row["n"] == "7" and row["prediction"] == answer
-    assert run(*args, "POSITIVE=maybe", out="wrong") == 2
-    the_line(capsys, "positive maybe no, yes")
 
 
 def judged(monkeypatch, results, dev_losses):
@@ -422,23 +413,18 @@ def test_the_printed_recipe_in_the_loop(monkeypatch):
     assert [e["lr"] for e in events() if "loss" in e] == [0.5] * 6 + [3e-4] * 3
 
 
-# ---- Sentences, encoders, vectors ---------------------------------------------------------------
-
+# ---- Encoders, vectors --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("model", ["bert", "dafa", "ladranet"])
 def test_models_run_on_roberta(model):
-    """Its own weights and pieces, one segment for both sentences."""
+    """Its own weights and pieces."""
     args = [*of(model), "--bert", ROBERTA, "--max-length", "64"]
     assert run(*args, "--epochs", "1") == 0 and losses()
     found = train.open_run("run")
-    data = found.examples(read_pairs("train.tsv", ("0", "1")))
-    embed, pieces = found.model.bert.embeddings, found.reader.tokenizer.pieces(data.tokens(1)[0])
+    pieces = found.reader.tokenizer.pieces(found.examples([("dog", "cat")]).tokens(0)[0])
     assert pieces[0] == "<s>" and pieces.count("</s>") == 3
-    batch, _ = data.collate([0, 1, 2])
-    other = batch | {"segment": 1 - batch["segment"]}
-    assert torch.equal(*(embed.eval()(x["input_ids"], x["segment"]) for x in (batch, other)))
-    start = beginning(*args)[2].bert.embeddings.word.weight  # was read, and trained a little
-    assert 0 < (embed.word.weight - start).abs().max() < 0.02
+    start, trained = (x.bert.embeddings.word.weight for x in (beginning(*args)[2], found.model))
+    assert 0 < (trained - start).abs().max() < 0.02         # was read, and trained a little
 
 
 def test_vectors_of_a_file(monkeypatch, capsys):
