@@ -1,4 +1,4 @@
-"""experiments.bench: its tables on tiny sizes, and what it refuses."""
+"""experiments.bench: its tables on tiny sizes."""
 import itertools
 import re
 

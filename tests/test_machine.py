@@ -1,9 +1,8 @@
-"""support/machine.py: shares of a batch, devices, errors of torch; one run in two processes."""
+"""support/machine.py: shares of a batch, errors of torch; one run in two processes."""
 import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -57,9 +56,10 @@ import train
 from support import runs
 from support.options import run_command
 
+place = "env://"
 if "RANK" not in os.environ:  # not torchrun's: this process and one that it forks
-    os.environ |= {{"RANK": str(int(os.fork() == 0)), "WORLD_SIZE": "2",
-                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{port}"}}
+    place = "file://" + os.path.abspath("store")
+    os.environ |= {{"RANK": str(int(os.fork() == 0)), "WORLD_SIZE": "2"}}
 rank, written = int(os.environ["RANK"]), []
 
 def watch(event, args):  # what this process opens to write, renames, makes
@@ -68,7 +68,7 @@ def watch(event, args):  # what this process opens to write, renames, makes
         written.append(os.path.abspath(str(args[0])))
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")  # once; train.main would end it after each run
+dist.init_process_group("gloo", place, rank=rank, world_size=2)  # once, not for each run
 dist.init_process_group, dist.destroy_process_group = lambda *a, **k: None, lambda: None
 sys.addaudithook(watch)
 new_folder, clip, steps = runs.new_folder, torch.nn.utils.clip_grad_norm_, []
@@ -121,12 +121,6 @@ def launch(script, by):
     return process.returncode, Path("output").read_text()
 
 
-def free_port():
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return place.getsockname()[1]
-
-
 @pytest.mark.parametrize("by", [[], pytest.param(TORCHRUN, marks=pytest.mark.long)], ids=len)
 def test_two_processes_are_one(by, workplace, monkeypatch):
     """Their losses are those of one process; they are cut and go on; one is killed and all end.
@@ -143,7 +137,7 @@ def test_two_processes_are_one(by, workplace, monkeypatch):
     dropout = [*common, *of("bert"), "--dropout", "0.1", "--out"]
     commands = {"two": [*loop, "two"], "whole": [*dropout, "whole"], "cut": [*dropout, "cut"],
                 "resumed": ["--resume", "cut"], "killed": [*loop, "killed"]}
-    script = TWO.format(root=str(ROOT), port=free_port(), commands=commands)
+    script = TWO.format(root=str(ROOT), commands=commands)
     status, output = launch(script, by)
     (codes, wrote), (other, nothing) = (json.loads(Path(f"../codes{rank}").read_text())
                                         for rank in (0, 1))

@@ -37,12 +37,12 @@ def complete(model, task="mrpc", **given):
 
 def test_recipes():
     """Each model trains as its paper does, an untrained encoder otherwise; what is given counts."""
-    for model in MODELS:
-        s, papers = complete(model), ("adamw", 2e-5, "linear", 0.1, 0)
-        if model in ("drrnet", "ladranet"):
-            new = 1e-3 if model == "ladranet" else 3e-4  # drrnet has one rate
-            papers = ("adam", new, "cosine", 0.05, 1000)
-        assert (s.optimizer, s.lr_new, s.schedule, s.warmup, s.patience) == papers, model
+    papers = dict.fromkeys(MODELS, ("adamw", 2e-5, "linear", 0.1, 0)) | {
+        "drrnet": ("adam", 3e-4, "cosine", 0.05, 1000),  # of one rate
+        "ladranet": ("adam", 1e-3, "cosine", 0.05, 1000)}
+    for model, expected in papers.items():
+        s = complete(model)
+        assert (s.optimizer, s.lr_new, s.schedule, s.warmup, s.patience) == expected, model
         if model != "drrnet":
             assert 8e-6 <= s.lr <= 3e-5 and 3 <= s.epochs <= 5 and 7.5 <= s.clip <= 15, model
             scratch = complete(model, bert="scratch")
