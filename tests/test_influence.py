@@ -29,17 +29,16 @@ def test_the_command(trained_once, capsys):
     the_line(capsys, "--split tets train, dev, test")
 
 
-@pytest.mark.parametrize("method", [DafaAttention, KnowledgeAttention])
-def test_controls_have_other_pairs_priors(method):
+@pytest.mark.parametrize("method, shuffled, prior", [
+    (DafaAttention, controls.ShuffledDafa, torch.rand(4, 3, 2)),
+    (KnowledgeAttention, controls.ShuffledKnowledge, torch.rand(4, 3, 2, 5) < 0.1)])
+def test_controls_have_other_pairs_priors(method, shuffled, prior):
     """Pairs 0, 1, 2, 3 have those of pairs 2, 3, 0, 1; a run of one trains."""
-    name = method.__name__.replace("Attention", "")
-    shuffled = getattr(controls, f"Shuffled{name}")
-    prior = torch.rand(4, 3, 2, 5) < 0.1 if name == "Knowledge" else torch.rand(4, 3, 2)
     place, segment = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, -1]] * 4), torch.arange(8) // 4
     given = place, segment.repeat(4, 1)
     mine, other = shuffled(config()), method(config())
     expected = other.spread(prior[[2, 3, 0, 1]], *given)
     torch.testing.assert_close(mine.spread(prior, *given), expected, rtol=0, atol=0)
     assert not torch.equal(expected, other.spread(prior, *given))
-    model = f"{ROOT}/experiments/controls.py:Shuffled{name}"
+    model = f"{ROOT}/experiments/controls.py:{shuffled.__name__}"
     assert run("--model", model) == 0 and result()["influence"]
