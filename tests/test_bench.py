@@ -8,21 +8,15 @@ import torch
 from experiments import bench
 from small_runs import TINY
 from support import machine
-from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
 
-def command(args):
-    """Exit status of experiments.bench on a CPU."""
-    return run_command(bench.main, "bench", [*args.split(), "--device", "cpu"])
-
-
 def test_the_table_of_steps(capsys):
     """A row for each model and kind of work; ratios to plain BERT."""
-    args = f"--sections steps --bert {TINY} --lengths 6 --batch 2 --repeats 1"
+    args = f"--sections steps --bert {TINY} --lengths 6 --batch 2 --repeats 1 --device cpu"
     args += " --layers all --precision fp32,bf16 --models bert,dafa,ladranet"
-    assert command(args) == 0
+    bench.main(args.split())
     head, *lines = capsys.readouterr().out.splitlines()
     assert f"{machine.processor_says('model name')}, {torch.get_num_threads()} threads" in head
     rows = [re.split(r"  +", line) for line in lines if line.startswith("tiny_bert_hf")]
@@ -39,7 +33,7 @@ def test_sections_of_text(monkeypatch, capsys):
     monkeypatch.setattr(bench, "PAIRS", 9)
     monkeypatch.setattr(bench, "SINGLE", 3)
     args = f"--sections pair,parser --data-dir none --bert {TINY} --models dafa --repeats 2"
-    assert command(args) == 0
+    bench.main([*args.split(), "--device", "cpu"])
     printed = capsys.readouterr().out
     assert "sentences of 20 words, toy" in printed and "found in their files" in printed
 

@@ -1,5 +1,4 @@
 """support/checkpoints.py: the formats of published weights, whole, damaged and written by hand."""
-
 import json
 import os
 import random

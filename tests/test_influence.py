@@ -4,29 +4,24 @@ import torch
 
 from experiments import controls, influence
 from semmatch import DafaAttention, KnowledgeAttention
-from small_runs import ROOT, of, result, run, the_line
-from support.options import run_command
+from small_runs import ROOT, fails, of, result, run
 from tensors import config
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
 
-def command(*args):
-    return run_command(influence.main, "experiments.influence", list(map(str, args)))
-
-
 def test_the_command(trained_once, capsys):
     """The split that chose the epoch has what training measured; plain BERT has nothing."""
     assert run(*of("drrnet"), "--test-file", "test.tsv") == 0
-    assert command("run") == command("run", "--split", "test") == 0
+    for args in (["run"], ["run", "--split", "test"]):
+        influence.main(args)
     said, found = capsys.readouterr().out, result(name="influence-dev.json")
     assert found == result()["influence"] and result(name="influence-test.json")["pairs"] == 9
     for name, change in found["changes"].items():
         assert name in said and f"{100 * change['answers']:.1f} %" in said
-    assert command(trained_once(*of("bert"))) == 0
+    influence.main([str(trained_once(*of("bert")))])
     assert "nothing to take out" in capsys.readouterr().out
-    assert command("run", "--split", "tets") == 2
-    the_line(capsys, "--split tets train, dev, test")
+    fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev, test")
 
 
 @pytest.mark.parametrize("method, shuffled, prior", [

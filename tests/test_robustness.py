@@ -1,5 +1,4 @@
 """experiments/robustness.py: what becomes of labels and texts; seed and texts alone decide it."""
-
 import json
 import random
 import re
@@ -14,7 +13,6 @@ import train
 from experiments import robustness
 from experiments.robustness import TRANSFORMATIONS, Thesaurus, label_rule, transform
 from small_runs import ChainParser, of
-from support.options import run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
 from support.task import Pair, Task
@@ -195,10 +193,10 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     monkeypatch.setattr(robustness, "WordNet", lambda: LEXICON)
     monkeypatch.setattr(robustness, "load_parser", ChainParser)
     capsys.readouterr()
-    assert run_command(robustness.main, "x", ["run", "--device", "cpu"]) == 0
+    robustness.main(["run", "--device", "cpu"])
     shown = capsys.readouterr().out
     assert "needs --translations" in shown and re.search("AddSent +refused", shown)
-    assert run_command(robustness.main, "x", ["run", "--translations", "t.tsv"]) == 0
+    robustness.main(["run", "--translations", "t.tsv"])
     result = json.loads(Path("run/robustness.json").read_text("utf-8"))
     found = result.pop("transformations")
     assert result == {"split": "dev", "metric": "accuracy", "seed": 0}
