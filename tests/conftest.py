@@ -33,8 +33,7 @@ def workplace(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(batches, "load_parser", ChainParser)
     monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
-    for name, count in (("train", 22), ("dev", 10), ("test", 9)):
-        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    write_pairs(lambda rng, same: same, train=22, dev=10, test=9)
     return tmp_path
 
 

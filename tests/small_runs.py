@@ -57,14 +57,18 @@ def zipped(files, compression=zipfile.ZIP_DEFLATED):
     return out.getvalue()
 
 
-def write_pairs(path, count, label):
-    """A .tsv of sentences of 1 to 12 words, many alike. label: of (rng, whether b repeats a)."""
-    rng, lines = random.Random(f"{path} 0"), ["sentence1\tsentence2\tlabel"]
-    for i in range(count):
-        a, same = rng.choices(WORDS, k=rng.randint(1, 12)), i % 2
-        b = a if same else rng.choices(WORDS, k=rng.randint(1, 12))
-        lines.append("\t".join([" ".join(a), " ".join(b), str(label(rng, same))]))
-    Path(path).write_text("\n".join(lines) + "\n", "utf-8")
+def write_pairs(label, **counts):
+    """NAME.tsv of so many pairs here: sentences of 1 to 12 words, many alike.
+
+    label: of (rng, whether b repeats a).
+    """
+    for name, count in counts.items():
+        rng, lines = random.Random(f"{name}.tsv 0"), ["sentence1\tsentence2\tlabel"]
+        for i in range(count):
+            a, same = rng.choices(WORDS, k=rng.randint(1, 12)), i % 2
+            b = a if same else rng.choices(WORDS, k=rng.randint(1, 12))
+            lines.append("\t".join([" ".join(a), " ".join(b), str(label(rng, same))]))
+        Path(f"{name}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def of(model, sizes=""):

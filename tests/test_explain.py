@@ -107,12 +107,6 @@ SPLIT = {
             "Mixture of layers": ("layers", ...), "Mixture of each step": ("mixture", 0)}}
 
 
-def promised_by(model):
-    """dict title -> (part of the trace, where in it), in the order of the page."""
-    told = train.Settings(model=model).method.TRACE
-    return SPLIT.get(model) or {shown.title: (name, 0) for name, shown in told.items()}
-
-
 def explained(a=A, b=B, *more):
     """The page that the command writes about the run in "run", taken apart."""
     assert run_command(explain.main, "explain", ["run", a, b, *more]) == 0
@@ -120,7 +114,10 @@ def explained(a=A, b=B, *more):
 
 
 def assert_shows(root, trace, promised):
-    """What the page's tables say of a trace is what stands in it."""
+    """What the page's tables say of a trace is what stands in it.
+
+    promised: dict title -> (part of the trace, where in it), in the order of the page.
+    """
     for title, (name, place) in promised.items():
         shown, x = values(tables(root)[title][2]), np.asarray(trace[name])[place]
         x = x.reshape(1, -1) if x.ndim == 1 or x.shape[1:] == (1,) else x
@@ -133,7 +130,8 @@ def assert_shows(root, trace, promised):
 def test_every_model_explains_itself(model, trained, capsys):
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
-    root, ((answer, p), trace), promised = explained(), run.explain(A, B), promised_by(model)
+    root, ((answer, p), trace), told = explained(), run.explain(A, B), run.settings.method.TRACE
+    promised = SPLIT.get(model) or {shown.title: (name, 0) for name, shown in told.items()}
     first, *read, path = capsys.readouterr().out.splitlines()
     changes = {name: x for name, x in run.changes().items() if not name.startswith("another")}
     expected = [p, *(run.predict([(A, B)], x)[0].probabilities for x in changes.values())]
@@ -249,8 +247,7 @@ def test_a_method_of_ones_own(trained, workplace):
 
 @pytest.mark.parametrize("model", ["bert", "drrnet"])
 def test_a_score_has_no_probabilities(model, workplace):
-    for name in ("train", "dev"):
-        write_pairs(f"{name}.tsv", 4, lambda rng, same: f"{same}.5")
+    write_pairs(lambda rng, same: f"{same}.5", train=4, dev=4)
     assert not train.main([*OWN, *of(model), *ONCE, "--out", "run"])
     root = explained()
     assert re.fullmatch(r"The model gives -?\d+\.\d{3}\.", root.find(".//h1").text)

@@ -130,8 +130,7 @@ def test_two_processes_are_one(by, workplace, monkeypatch):
     """
     (workplace / "two").mkdir()
     monkeypatch.chdir("two")
-    for name, count in (("train", 21), ("dev", 70)):
-        write_pairs(f"{name}.tsv", count, lambda rng, same: same)
+    write_pairs(lambda rng, same: same, train=21, dev=70)
     common = [*OWN, "--batch-size", "4", "--epochs", "1"]
     loop = [*common, *gentle("ladranet"), "--dropout", "0", "--out"]  # has weights without use
     dropout = [*common, *of("bert"), "--dropout", "0.1", "--out"]

@@ -83,8 +83,7 @@ def test_a_run_says_once_that_the_parser_is_another(trained, monkeypatch, capsys
 
 @pytest.mark.parametrize("model", ["bert", "drrnet"])
 def test_scores(model):
-    for name in ("train", "dev"):
-        write_pairs(f"{name}.tsv", 12, lambda rng, same: f"{rng.uniform(0, 5):.2f}")
+    write_pairs(lambda rng, same: f"{rng.uniform(0, 5):.2f}", train=12, dev=12)
     assert run(*of(model)) == 0
     assert command("--from", "run", "--predict", "dev.tsv") == 0
     rows, pairs = rows_of("run/predictions-dev.tsv"), read_pairs("dev.tsv", ())
@@ -98,8 +97,7 @@ def test_three_classes_test_and_predict(capsys):
     """Files with labels and without, .tsv and .csv; test is read once, and all of it, whatever
     --limit was.
     """
-    for name, count in (("train", 30), ("dev", 9), ("test", 11)):
-        write_pairs(f"{name}.tsv", count, lambda rng, same: rng.choice("xyz"))
+    write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     assert run("--test-file", "test.tsv", "--test", "--limit", "8") == 0
     tested = result(name="test.json")
     assert result()["pairs"] == {"train": 8, "dev": 8}

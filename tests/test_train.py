@@ -282,8 +282,7 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
 @pytest.mark.parametrize("model", ["bert", "drrnet", "ladranet"])
 def test_a_score_starts_at_the_mean(model):
     """The bias of the output is the mean of train's scores, which are 0.5 and 1.5."""
-    for name in ("train", "dev"):
-        write_pairs(f"{name}.tsv", 8, lambda rng, same: f"{same}.5")
+    write_pairs(lambda rng, same: f"{same}.5", train=8, dev=8)
     assert run(*of(model), "--epochs", "1", "--lr", "1e-12", "--lr-new", "1e-12") == 0
     biases = [layer.bias.item() for layer in train.open_run("run").model.outputs()]
     assert biases == pytest.approx([1.0] * (3 if model == "drrnet" else 1))
@@ -291,7 +290,7 @@ def test_a_score_starts_at_the_mean(model):
 
 def test_classes_count_alike_with_weights():
     """The loss of the first step, by hand."""
-    write_pairs("train.tsv", 22, lambda rng, same: int(rng.random() < 0.3))
+    write_pairs(lambda rng, same: int(rng.random() < 0.3), train=22)
     _, data, network, _ = beginning("--dropout", "0")
     labels = [pair.label for pair in data["train"].pairs]
     places = batches.training_batches(data["train"].lengths, 8, "0 0")[0]
