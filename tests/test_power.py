@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from experiments import power
+from experiments import power, report
 from small_runs import of, result, run
 from support.files import write_json
 
@@ -10,6 +10,13 @@ pytestmark = pytest.mark.usefixtures("workplace")
 N = 40
 LABELS = np.arange(N) % 2
 WRONG = np.where(np.arange(N) < 10, 1 - LABELS, LABELS)     # a quarter of the answers
+
+
+@pytest.mark.parametrize("freedom, expected", [
+    (1, 12.7062), (4, 2.7764), (9, 2.2622), (30, 2.0423)])
+def test_t_quantile_is_the_printed_table(freedom, expected):
+    assert report.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
+
 
 
 def cell(task, model, theirs, ours):
