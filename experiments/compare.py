@@ -51,10 +51,9 @@ OF_METHODS = "bert", "glove", "layers", "printed", "recipe", "set", "without"
 
 def read_vary(given, shared, parser):
     """[[setting, value, ...], ...] of the words behind --vary. Raises ValueError for a mistake."""
-    known, vary = [], []
-    for f in fields(train.Settings):
-        if f.metadata["help"] and f.name not in ("out", "seed", "compile"):
-            known.append(f.name.replace("_", "-"))
+    vary = []
+    known = [f.name.replace("_", "-") for f in fields(train.Settings)
+             if f.metadata["help"] and f.name not in ("out", "seed", "compile")]
     for option, *texts in given:
         name = option.replace("-", "_")
         refuse(option not in known, f"--vary {option}: expected an option of training that takes a "
