@@ -616,10 +616,8 @@ def transform(name, task, pairs, seed=0, parses=None, lexicon=None, translations
     What becomes of a pair depends on the seed, its own texts, and for names on the texts in parses;
     never on the other pairs.
 
-    Args: each only where the transformation needs it.
-        parses: dict text -> Parse, of the whole data set.
-        lexicon: a priors.WordNet.
-        translations: dict text -> text.
+    Args: parses, lexicon, translations: where the transformation needs them, a dict text -> Parse
+        of the whole data set, a priors.WordNet, a dict text -> text.
     Returns: list of (index of the original in pairs, new Pair), in order.
     Raises: ValueError for one that is refused for this task.
     """

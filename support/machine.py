@@ -105,9 +105,7 @@ def cut_batch(batch, accumulate):
 
 
 def join_processes(device):
-    """Meets the processes that torchrun started.
-
-    -> the device of this one; None for what was chosen.
+    """Meets the processes that torchrun started. -> the device of this one; None: what was chosen
 
     Raises ValueError where there are more processes than GPUs.
     """

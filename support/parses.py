@@ -308,9 +308,8 @@ def _find_parses(texts, folder):
         wanted = {_key_of(text): text for text in texts}
     for path in sorted(folder.glob("*.npz")) if wanted else ():
         if shard := _load_shard(path, wanted):
-            keys = enumerate(shard["keys"])
-            rows = ((row, wanted.pop(key.tobytes(), None)) for row, key in keys)
-            found.add(shard, [(row, text) for row, text in rows if text is not None])
+            keys = enumerate(key.tobytes() for key in shard["keys"])
+            found.add(shard, [(row, wanted.pop(key)) for row, key in keys if key in wanted])
     return found
 
 

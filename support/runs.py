@@ -156,10 +156,7 @@ def sha256_of_own(place):
 
 
 def check_pairs(begun, splits):
-    """Raises ValueError where the pairs of `splits` are not those that a run was begun with.
-
-    begun: what sha256_of_pairs gave then.
-    """
+    """Raises ValueError where sha256_of_pairs gives other sums than when a run was begun."""
     found = sha256_of_pairs(splits)
     for split in begun:
         refuse(found.get(split) != begun[split], f"{split}: not the pairs that the run was begun "
