@@ -7,8 +7,7 @@ on the split that chooses the epoch, in result.json; this command does it for a 
 hand, and writes influence-SPLIT.json into the run's folder.
 
 What hangs on a part when the model predicts is not what the part did while it trained: for that,
-train without it, `--without ...`. Left out: how a part is taken out (support.meter; a method's
-`changes`).
+train without it, `--without ...`. Left out: how a part is taken out (support.meter, `changes`).
 """
 import sys
 

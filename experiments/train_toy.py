@@ -2,8 +2,7 @@
 
     python -m experiments.train_toy [--out FOLDER]
 
-writes FOLDER (default: toy-dafa), a run that predicts and explains at once. Its numbers are those
-of the halved weights.
+writes FOLDER (default: toy-dafa), a run that predicts at once. Its numbers are the halved weights'.
 """
 import sys
 import tempfile

@@ -1,3 +1,1 @@
-"""What no paper describes and a user needs: files, tables, parses, checkpoints. Imports nothing
-from the top.
-"""
+"""What no paper describes and a user needs: files, tables, parses. Imports nothing from the top."""
