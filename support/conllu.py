@@ -28,13 +28,10 @@ class Sentence:
     rows: list
     where: str = ""   # file and line of the first row
 
-    @property
-    def word_rows(self):
-        return [row for row in self.rows if row[0].isdecimal()]
-
     def column(self, which):
         """FORM, TAG, HEAD or RELATION of each word; heads as numbers."""
-        return [int(row[which]) if which == HEAD else row[which] for row in self.word_rows]
+        cells = [row[which] for row in self.rows if row[0].isdecimal()]
+        return list(map(int, cells)) if which == HEAD else cells
 
     @property
     def tokens(self):

@@ -77,7 +77,7 @@ def test_damaged_conllu(tmp_path_factory, changes):
     for sentence in sentences:
         heads = sentence.column(HEAD)
         assert tree_depths(heads).max() < len(heads) and heads.count(0) == 1
-        assert isinstance(sentence.text, str) and len(sentence.word_rows) == len(heads)
+        assert isinstance(sentence.text, str) and len(sentence.column(FORM)) == len(heads)
 
 
 @settings(max_examples=80)
