@@ -256,11 +256,11 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
     texts, folder = _in_order(texts), _folder_of(parser, cache)
     found = _find_parses(texts, folder)
     work = _Shards([text for text in texts if text not in found], parser, folder)
-    quiet = True if not progress or not work.all else None           # None: unless on a terminal
+    quiet = True if not progress or not work.texts else None         # None: unless on a terminal
     with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
         for k, shard in enumerate(_make_shards(work, workers)):
-            found.add(shard, enumerate(work.texts(k)))
-            bar.update(len(work.texts(k)))
+            found.add(shard, enumerate(work.texts[k]))
+            bar.update(len(work.texts[k]))
     return found
 
 
@@ -395,17 +395,15 @@ class _Shards(torch.utils.data.Dataset):
     """Makes and writes shards of texts by their number; picklable, for worker processes."""
 
     def __init__(self, texts, parser, folder):
-        self.all, self.parser, self.folder = texts, parser, folder
+        self.texts = [texts[i:i + SHARD] for i in range(0, len(texts), SHARD)]   # of each shard
+        self.parser, self.folder = parser, folder
 
     def __len__(self):
-        return -(-len(self.all) // SHARD)
-
-    def texts(self, k):
-        return self.all[k * SHARD:(k + 1) * SHARD]
+        return len(self.texts)
 
     def path(self, k):
         """The file of shard k, whose name is that of its texts: the same in all processes."""
-        keys = b"".join(map(_key_of, self.texts(k)))
+        keys = b"".join(map(_key_of, self.texts[k]))
         return self.folder / f"{hashlib.sha256(keys).hexdigest()[:32]}.npz"
 
     def __getitem__(self, k):
@@ -413,7 +411,7 @@ class _Shards(torch.utils.data.Dataset):
         still has something to send would not end when this process is killed."""
         ask = _parse if hasattr(self.parser, "parse") else _ask
         try:
-            arrays = _pack(self.texts(k), ask(self.texts(k), self.parser))
+            arrays = _pack(self.texts[k], ask(self.texts[k], self.parser))
             if not self.folder:
                 return arrays
             self.folder.mkdir(parents=True, exist_ok=True)
