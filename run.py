@@ -60,9 +60,7 @@ def new_reader(settings, task, splits):
 
 
 def saved_model(settings, saved):
-    """The model of a run that `runs.read_saved` read, without its weights, and what reads its
-    pairs. -> (model, batches.Reader)
-    """
+    """(model without its weights, batches.Reader) of a run that `runs.read_saved` read."""
     reader, config = make_reader(settings, saved["task"]), None
     if settings.method.PRIOR == "dependency":
         reader.tfidf = priors.TfIdf.from_state(saved.get("tfidf"))
@@ -171,9 +169,7 @@ class Run:
 
     @torch.inference_mode()
     def logits(self, pairs, trace: dict | None = None, change=None) -> torch.Tensor:
-        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
-        records. change: of `changes`, or None.
-        """
+        """(N, C) float32 on the CPU, pair by pair. trace: a dict to fill. change: of `changes`."""
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)]

@@ -254,9 +254,7 @@ def score_alone(run, pairs):
 
 
 def some_pairs(options):
-    """Pairs of MRPC's training split where --data-dir has it, else of toy. -> (pairs, each of their
-    texts once, which of the two tasks)
-    """
+    """(training pairs of MRPC where --data-dir has it, else of toy; each text once; which task)"""
     name = "mrpc" if Path(options["data_dir"], "mrpc").is_dir() else "toy"
     pairs = load_task(name, options["data_dir"])[1]["train"][:PAIRS]
     return pairs, list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b))), name

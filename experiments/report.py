@@ -49,9 +49,7 @@ def summarize(values, results, first=None):
 
 
 def influence_of(found):
-    """dict name of a change -> mean_and_deviation of the share of answers that it changes, over
-    what Run.influence found in several runs.
-    """
+    """dict change -> mean_and_deviation of the share of answers that it changes in several runs."""
     changes = [x.get("changes", {}) for x in found]
     shared = [name for name in changes[0] if all(name in x for x in changes)]
     return {name: mean_and_deviation([x[name]["answers"] for x in changes]) for name in shared}
@@ -107,9 +105,7 @@ def as_text(value):
 
 
 def percent(x, sign=""):
-    """100 times a mean, and where there are several values what is known of their spread: (standard
-    deviation) or (low to high).
-    """
+    """100 times a mean; of several values also their (standard deviation) or (low to high)."""
     ends = [x["std"]] if "std" in x else [x["low"], x["high"]]
     mean = f"{100 * x['mean']:{sign}.1f}"
     if len(x["values"]) == 1:
