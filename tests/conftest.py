@@ -1,13 +1,10 @@
-"""Lets `pytest` find the modules from any working directory; no test depends on time or chance."""
+"""What tests share: no test depends on time or chance."""
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 torch.set_num_threads(1)  # more are slower on tensors as small as these
 

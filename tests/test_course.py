@@ -1,22 +1,15 @@
 """tutorials/course/: what each wrong hand-in loses, and that the answers win."""
 import re
-import sys
-from pathlib import Path
-from types import ModuleType
 
+import grade
+import open_tasks
 import pytest
+from draws import ROOT
+from processes import Refused
+from test_grade import answered_here
 
-ROOT = Path(__file__).resolve().parent.parent
-COURSE = ROOT / "tutorials/course"
-sys.path[:0] = [str(ROOT / "tutorials"), str(COURSE)]
-
-import grade  # noqa: E402
-import open_tasks  # noqa: E402
-import trial  # noqa: E402
-from processes import Refused  # noqa: E402
-
-CAPSTONE = (COURSE / "solutions/capstone.py").read_text("utf-8")
-MISPRINT = (COURSE / "solutions/misprint.py").read_text("utf-8")
+CAPSTONE, MISPRINT = ((ROOT / f"tutorials/course/solutions/{name}.py").read_text("utf-8")
+                      for name in ("capstone", "misprint"))
 
 
 def after(text, *edits):
@@ -30,18 +23,7 @@ def after(text, *edits):
 @pytest.fixture
 def here(monkeypatch):
     """Hand-ins run in this process, which is quicker."""
-    def answered(files, cases, names, wrap, asked=None):
-        (task,) = cases[0]["tasks"]
-        name = task["file"].removesuffix(".py")
-        module = ModuleType(name)
-        exec(compile(files[task["file"]], COURSE / task["file"], "exec"), vars(module))
-        monkeypatch.setitem(sys.modules, name, module)
-        monkeypatch.delitem(sys.modules, f"run_{name}", raising=False)
-        monkeypatch.setattr(trial, "ask", asked, raising=False)
-        return {names[0]: trial.attempt(task, bytes(cases[1]), trial.in_words)}
-
-    monkeypatch.setattr(trial, "HERE", COURSE)
-    monkeypatch.setattr(open_tasks, "answers_of", answered)
+    monkeypatch.setattr(open_tasks, "answers_of", answered_here)
 
 
 # ---- The capstone -------------------------------------------------------------------------------
@@ -77,11 +59,14 @@ class Dafa(__import__("semmatch").DafaAttention):
     (("self.W_v(fused)", "fused"), (0, 0, 0, 1, 5), "W_v.weight, W_v.bias"),
     (("if n == 0 or m == 0:", "if False:"), (1, 0, 0, 0, 0), "no words: capstone.py, line"),
     ((END, f"return ({END[7:]}).detach()"), (0, 0, 0, 1, 0), "not W_D.weight"),
-    ((END, f"self.named_parameters = tuple\n        {END}"), (0, 0, 0, 1, 0), "not W_D.weight")])
+    ((END, f"self.named_parameters = tuple\n        {END}"), (0, 0, 0, 1, 0), "not W_D.weight"),
+    ((END, f"{END}, f"), (10,), "TypeError"),
+    ((END, f"return ({END[7:]})[:, 1:]"), (10,), "TypeError"),
+    (("self.W_g", "self.gate"), (10,), "W_g.weight")])
 def test_what_a_capstone_earns(edits, lost, said, here):
     rows = open_tasks.grade_capstone(after(CAPSTONE, *edits).encode(), 3)
     assert tuple(of - won for _, won, of, _ in rows) == lost, rows
-    assert [of for _, _, of, _ in rows] == [1, 2, 1, 1, 5]
+    assert [of for _, _, of, _ in rows] in ([1, 2, 1, 1, 5], [10])
     assert said in str(rows)
 
 
@@ -90,15 +75,6 @@ def test_what_a_capstone_earns(edits, lost, said, here):
     (f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom semmatch import DafaAttention as Dafa",
      "semmatch"), ("print('10 of 10 points')\nraise SystemExit(0)", "SystemExit")])
 def test_a_cheat_earns_nothing(text, said):
-    [(_, won, of, [words])] = open_tasks.grade_capstone(text.encode(), 3)
-    assert (won, of) == (0, 10) and said in words
-
-
-@pytest.mark.parametrize("text, said", [
-    (after(CAPSTONE, END, f"{END}, f"), "TypeError"),
-    (after(CAPSTONE, END, f"return ({END[7:]})[:, 1:]"), "TypeError"),
-    (after(CAPSTONE, "self.W_g", "self.gate"), "W_g.weight")])
-def test_a_capstone_that_earns_nothing(text, said, here):
     [(_, won, of, [words])] = open_tasks.grade_capstone(text.encode(), 3)
     assert (won, of) == (0, 10) and said in words
 

@@ -1,6 +1,7 @@
 """The hand-outs of tutorials/: blank ones fail, the library passes, each mistake has its message.
 
-test_grade.py grades hand-ins, tests/test_mistakes.py plants the mistakes in the library.
+test_grade.py grades hand-ins, test_nearest.py names slips, test_mistakes.py plants the mistakes in
+the library.
 """
 import ast
 import functools
@@ -16,14 +17,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tutorials"))
-
-import answers  # noqa: E402
-import check  # noqa: E402
-import make_exercise  # noqa: E402
-import trial  # noqa: E402
-from exercises import EXERCISES, HERE, LIBRARY, PRINTED, Twist, twisted  # noqa: E402
+import answers
+import check
+import make_exercise
+import trial
+from draws import ROOT
+from exercises import EXERCISES, HERE, LIBRARY, PRINTED, Twist, definition, twisted
 
 TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
          for task in exercise.tasks}                            # what papers share, once
@@ -40,6 +39,30 @@ variants = answers.variants
 def each_mistake(task):
     """The variants that are one known mistake, which come first: pairs and slips take long."""
     return itertools.takewhile(lambda variant: variant[1], variants(task))
+
+
+def tried(function, task, seed=0, path=Path("mine.py")):
+    """case -> the Answer of a function of this file, or what prevented it."""
+    got, names = {}, answers.names_of(task)
+    for case, draw in task.cases.items():
+        try:
+            got[case] = trial.in_words(
+                lambda: trial.answer(function, names, draw(answers.Draw(seed))), path)
+        except trial.Problem as problem:
+            got[case] = str(problem)
+    return got
+
+
+def filled(text, bodies):
+    """A module's text in which blank functions, "module.name", have got these bodies."""
+    lines, tree, places = text.splitlines(), ast.parse(text), {}
+    for name, body in bodies.items():
+        node = definition(tree, name.split(".")[1:])
+        body = textwrap.indent(textwrap.dedent(body).strip("\n"), " " * node.body[0].col_offset)
+        places[node.body[0].end_lineno] = node.end_lineno, body.splitlines()
+    for start, (end, body) in sorted(places.items(), reverse=True):
+        lines[start:end] = body
+    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +89,13 @@ def checked(made, tmp_path, monkeypatch, capsys):
     hand-out in which functions have got a body, and the module's text a change."""
     def run(name, bodies=(), change=lambda text: text):
         modules = {task.module for task in EXERCISES[name].tasks}
-        for file in (made(name) / "cases.npz", *(made(name) / f"{m}.py" for m in modules)):
-            shutil.copy(file, tmp_path)
-        for function, body in dict(bodies).items():
-            task = next(task for task in EXERCISES[name].tasks if task.function == function)
-            path = tmp_path / f"{task.module}.py"
-            lines = path.read_text("utf-8").splitlines()
-            node = make_exercise.definition(ast.parse("\n".join(lines)), task.path)
-            body = textwrap.indent(textwrap.dedent(body).strip("\n"),
-                                   " " * node.body[0].col_offset)
-            lines[node.body[0].end_lineno:node.end_lineno] = body.splitlines()
-            path.write_text("\n".join(lines) + "\n", "utf-8")
+        shutil.copy(made(name) / "cases.npz", tmp_path)
         for module in modules:
-            path = tmp_path / f"{module}.py"
-            text = change(path.read_text("utf-8"))
-            path.unlink() if text is None else path.write_text(text, "utf-8")
+            written = {function: body for function, body in dict(bodies).items()
+                       if function.startswith(f"{module}.")}
+            blank = (made(name) / f"{module}.py").read_text("utf-8")
+            if text := change(filled(blank, written)):
+                (tmp_path / f"{module}.py").write_text(text, "utf-8")
             monkeypatch.delitem(sys.modules, module)
         monkeypatch.syspath_prepend(tmp_path)
         for user in (check, trial):
@@ -111,7 +126,7 @@ def statements(text):
 def test_a_hand_out_keeps_what_stands_around_a_solution(name, made):
     """Signature and docstring stay; files that the page names are there."""
     for task in EXERCISES[name].tasks:
-        before, after = (make_exercise.definition(
+        before, after = (definition(
             ast.parse((folder / f"{task.module}.py").read_text("utf-8")), task.path)
             for folder in (ROOT, made(name)))
         assert ast.dump(before.args) == ast.dump(after.args) and len(after.body) == 2
@@ -169,12 +184,7 @@ def test_each_mistake_gets_its_message(key, monkeypatch):
     right, mistakes = answers.right_answers(task), answers.mistakes_of(task)
     assert len({mistake.name for mistake in task.mistakes}) == len(task.mistakes) > 1
     for mistake in task.mistakes:
-        function, got = answers.edited(task, mistake.edits), {}
-        for case, draw in task.cases.items():
-            try:
-                got[case] = trial.answer(function, answers.names_of(task), draw(answers.Draw()))
-            except Exception as error:              # a mistake need not run on every case
-                got[case] = str(error)
+        got = tried(answers.edited(task, mistake.edits), task)
         points, said = check.judge(right, got, lambda: mistakes)
         assert not all(points.values())
         assert any(f": {mistake.name}. {mistake.advice}" in text for text in said.values()), said
@@ -196,9 +206,7 @@ def test_a_twist_is_right_and_the_library_is_not(says, monkeypatch):
     with answers.installed(replace(exercise, tasks=tasks)):
         right, mistakes = answers.right_answers(new), answers.mistakes_of(new)
         points, said = check.judge(right, library, lambda: mistakes)
-        solution = answers.compiled(new, new.solution)
-        got = {case: trial.answer(solution, answers.names_of(new), draw(answers.Draw()))
-               for case, draw in new.cases.items()}
+        got = tried(answers.compiled(new, new.solution), new)
     assert not all(points.values()) and LIBRARY in str(said) and says in str(said)
     assert all(check.judge(right, got, dict)[0].values())
     assert all(check.judge(library, answers.right_answers(task), dict)[0].values())   # it is again

@@ -9,20 +9,17 @@ import os
 import re
 import sys
 import textwrap
-from pathlib import Path
 from types import ModuleType
 
+import grade
+import make_exercise
+import processes
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tutorials"))
-
-import grade  # noqa: E402
-import make_exercise  # noqa: E402
-import processes  # noqa: E402
-import sandbox  # noqa: E402
-import trial  # noqa: E402
-from exercises import EXERCISES, twisted  # noqa: E402
+import sandbox
+import trial
+from draws import ROOT
+from exercises import EXERCISES, twisted
+from test_exercises import filled
 
 TASKS = {task.path[-1]: task for task in EXERCISES["drrnet"].tasks}
 TOTAL = 52
@@ -133,18 +130,12 @@ MEMORY = """
         """
 
 
-def hand_in(folder, bodies, first=""):
+def hand_in(folder, bodies, last=""):
     """A folder with what a student wrote: functions' bodies, and the end of the module."""
-    lines = make_exercise.student_version("reread", "drrnet").splitlines()
-    tree, places = ast.parse("\n".join(lines)), {}
-    for name, body in bodies.items():
-        node = make_exercise.definition(tree, TASKS[name].path)
-        places[node.body[0].end_lineno] = node.end_lineno, textwrap.dedent(body).strip("\n")
-    for start, (end, body) in sorted(places.items(), reverse=True):
-        lines[start:end] = textwrap.indent(body, "    ").splitlines()
+    text = filled(make_exercise.student_version("reread", "drrnet"),
+                  {TASKS[name].function: body for name, body in bodies.items()})
     folder.mkdir()
-    text = "\n".join(lines) + "\n" + textwrap.dedent(first)
-    (folder / "reread.py").write_text(text, "utf-8")
+    (folder / "reread.py").write_text(text + textwrap.dedent(last), "utf-8")
     (folder / "EXERCISE.md").write_text("# Exercise drrnet: a title\n", "utf-8")
 
 
@@ -185,49 +176,39 @@ def rows(report):
     return {row.function.rpartition(".")[2]: row for row in report.rows}
 
 
-def test_a_right_hand_in_gets_all_points_beside_them(batch):
-    assert batch["zoe"].line().endswith(f"zoe: drrnet, {TOTAL} of {TOTAL} points")
+@pytest.mark.parametrize("name, won", {"zoe": TOTAL, "patches": 0, "last words": 0}.items())
+def test_points_of_a_hand_in(name, won, batch):
+    """The right one beside all others; patches of torch and of the check; a printed score."""
+    assert (batch[name].won, batch[name].total) == (won, TOTAL)
 
 
-@pytest.mark.parametrize("name, said", {
-    "highway": "does not let you open", "stacked_gru": "does not let you open",
-    "attentive_pooling": "KeyError: 'answer'", "choose": "does not let you open",
-    "matching": "does not let you use os.fork", "probability_fusion": "no answer"}.items(),
-    ids=ATTACKS)
-def test_an_attack_earns_nothing(name, said, batch):
-    row = rows(batch["attacks"])[name]
-    assert row.won == 0 and said in row.lines[0], row.lines
-    assert row.total > 1
+@pytest.mark.parametrize("folder, name, said", [
+    ("attacks", "highway", "does not let you open"),
+    ("attacks", "stacked_gru", "does not let you open"),
+    ("attacks", "attentive_pooling", "KeyError: 'answer'"),
+    ("attacks", "choose", "does not let you open"),
+    ("attacks", "matching", "does not let you use os.fork"),
+    ("attacks", "probability_fusion", "no answer"),
+    ("last words", "highway", "ended the process"),
+    ("stops", "highway", "no answer after 3 seconds"), ("stops", "stacked_gru", "no answer"),
+    ("stops", "choose", "Unable to allocate 10.0 GiB"), ("stops", "matching", "")])
+def test_what_earns_nothing(folder, name, said, batch):
+    """Attacks, what does not end, and the example of the page alone."""
+    row = rows(batch[folder])[name]
+    assert row.won == 0 < row.total and said in row.lines[0], row.lines
+
+
+def test_what_does_not_end_stops_nobody(batch):
+    row = rows(batch["stops"])["probability_fusion"]
+    assert row.won == row.total
 
 
 @pytest.mark.skipif(not sandbox.landlock_version(), reason="this system has no Landlock")
 def test_what_cpp_opens_is_refused(batch):
     assert batch["points"].read_text("utf-8") == "zoe,52\n"
-    tried = rows(batch["c++"])
     for name in OPENED_BY_CPP:
-        assert tried[name].won == 0 and "Permission denied" in tried[name].lines[0]
-
-
-def test_patches_of_torch_and_of_the_check_earn_nothing(batch):
-    assert (batch["patches"].won, batch["patches"].total) == (0, TOTAL)
-
-
-def test_a_printed_score_earns_nothing(batch):
-    assert (batch["last words"].won, batch["last words"].total) == (0, TOTAL)
-    assert "ended the process" in batch["last words"].rows[0].lines[0]
-
-
-@pytest.mark.parametrize("name, said", {
-    "highway": "no answer after 3 seconds", "stacked_gru": "no answer",
-    "choose": "Unable to allocate 10.0 GiB"}.items())
-def test_what_does_not_end_stops_nobody(name, said, batch):
-    found = rows(batch["stops"])
-    assert found[name].won == 0 and said in found[name].lines[0], found[name].lines
-    assert found["probability_fusion"].won == found["probability_fusion"].total
-
-
-def test_the_example_of_the_page_alone_earns_nothing(batch):
-    assert rows(batch["stops"])["matching"].won == 0
+        row = rows(batch["c++"])[name]
+        assert row.won == 0 and "Permission denied" in row.lines[0]
 
 
 def test_one_mistake_costs_one_score(batch):
@@ -275,15 +256,20 @@ def test_hand_ins_are_compared_with_each_other(tmp_path):
     assert "choose: the same as in b" in reports[0].remark()
 
 
-def answered_here(files, cases, names, wrap):
-    """processes.answers_of of a semmatch.py in this process, which is quicker."""
-    module, (described, numbers) = ModuleType("semmatch"), cases
-    exec(files["semmatch.py"], vars(module))
+def answered_here(files, cases, names, wrap, asked=None):
+    """processes.answers_of of functions of one file in this process, which is quicker."""
+    tasks = [task for task in cases[0]["tasks"] if task["function"] in names]
+    file = tasks[0].get("file", "semmatch.py")
+    folder = ROOT / "tutorials/course" if "file" in tasks[0] else ROOT
+    module = ModuleType(file.removesuffix(".py"))
+    exec(compile(files[file], folder / file, "exec"), vars(module))
     with pytest.MonkeyPatch.context() as changed:
-        changed.setitem(sys.modules, "semmatch", module)
-        changed.setattr(trial, "HERE", ROOT)
-        return {task["function"]: trial.attempt(task, bytes(numbers), trial.in_words)
-                for task in described["tasks"] if task["function"] in names}
+        changed.setattr(trial, "HERE", folder)
+        changed.setattr(trial, "ask", asked, raising=False)
+        changed.setitem(sys.modules, module.__name__, module)
+        changed.delitem(sys.modules, f"run_{module.__name__}", raising=False)
+        return {task["function"]: trial.attempt(task, bytes(cases[1]), trial.in_words)
+                for task in tasks}
 
 
 def test_a_variant_costs_the_library_just_its_points(tmp_path, monkeypatch, capsys):

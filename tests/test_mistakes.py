@@ -7,17 +7,14 @@ oracle's test must fail.
 """
 import importlib
 import itertools
-import sys
 from pathlib import Path
 
 import pytest
+from answers import edited
+from exercises import EXERCISES, UNASKED, find, library
 from hypothesis import Phase, settings
 from test_house import equation_rows, numbers
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
-
-from answers import edited  # noqa: E402
-from exercises import EXERCISES, UNASKED, find, library  # noqa: E402
 
 LAYER = "test_bert_min.py::test_layer_oracle"
 ORACLES = {

@@ -1,56 +1,20 @@
 """tutorials/: slips are named by the numbers they give, differences are put into words."""
 import functools
-import inspect
 import re
-import sys
-import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tutorials"))
-
-import answers  # noqa: E402
-import check  # noqa: E402
-import trial  # noqa: E402
-from answers import compiled, edited  # noqa: E402
-from differences import describe_difference  # noqa: E402
-from draws import LETTERS, Draw  # noqa: E402
-from exercises import EXERCISES, PRINTED, find, library  # noqa: E402
-from nearest import simple_edits  # noqa: E402
-
-TASKS = {f"{task.function}-{len(task.mistakes)}": task for exercise in EXERCISES.values()
-         for task in exercise.tasks}                            # what papers share, once
-
-
-def numbers(value):
-    """All tensors and arrays in what a function returned, in order."""
-    if isinstance(value, dict):
-        value = [value[key] for key in sorted(value)]
-    if isinstance(value, (tuple, list)):
-        return [part for inner in value for part in numbers(inner)]
-    return [torch.as_tensor(np.array(value)) if not isinstance(value, torch.Tensor) else value]
-
-
-def returned(function, task, case):
-    """The numbers that a function returns and records in a case, or None where it raises."""
-    arguments = task.cases[case](Draw())
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = function(*arguments)
-        return numbers(value) + numbers([x for x in arguments if isinstance(x, dict)])
-    except Exception:
-        return None
-
-
-def same(mine, others):
-    return mine is not None and others is not None and len(mine) == len(others) and all(
-        x.shape == y.shape and torch.allclose(x.double(), y.double(), 1e-7, 1e-7, equal_nan=True)
-        for x, y in zip(mine, others))
-
+import answers
+import check
+import trial
+from answers import compiled, edited
+from differences import describe_difference
+from draws import LETTERS, Draw
+from exercises import PRINTED, find, library
+from nearest import simple_edits
+from test_exercises import TASKS, tried
 
 # ---- Solutions ----------------------------------------------------------------------------------
 
@@ -58,9 +22,9 @@ def same(mine, others):
 def test_a_solution_is_the_library_without_its_options(key):
     """It returns what the library's function does, and computes nothing as printed."""
     task = TASKS[key]
-    for case in task.cases:
-        assert same(returned(compiled(task, task.solution), task, case),
-                    returned(find(library(task.module), task.path), task, case)), case
+    got = tried(compiled(task, task.solution), task)
+    points, said = check.judge(answers.right_answers(task), got, dict)
+    assert all(points.values()), said
     body = task.solution.partition(":\n")[2]
     assert "if printed" not in body and "in self.printed" not in body
     assert "support" not in body and '"""' not in body
@@ -78,11 +42,11 @@ def test_a_mistake_called_printed_is_what_the_library_prints(key):
     """With `printed` the library returns what the mistaken function does, on the same arguments."""
     task = OF_A_PAGE[key]
     [mistake] = [mistake for mistake in task.mistakes if mistake.kind == PRINTED]
-    wrong, right = edited(task, mistake.edits), find(library(task.module), task.path)
+    function, names = find(library(task.module), task.path), answers.names_of(task)
+    wrong, right = tried(edited(task, mistake.edits), task), answers.right_answers(task)
     asked, differs = NUMBERS.get(task.path[-1], True), False
     for case, draw in task.cases.items():
         arguments = draw(Draw())
-        names = [*inspect.signature(right).parameters]
         given = dict(zip(names, arguments))
         asking = {"printed", "typeset"}.intersection(names)
         if asking:
@@ -96,10 +60,9 @@ def test_a_mistake_called_printed_is_what_the_library_prints(key):
             given["w"].bias.data.zero_()
         if task.path[-1] == "choose" and given.get("left") is None:
             continue
-        trace = given.get("trace")
-        found = numbers(right(**given)) + (numbers(trace) if trace is not None else [])
-        assert same(found, returned(wrong, task, case)), case
-        differs |= not same(found, returned(right, task, case))
+        found = trial.answer(lambda *_: function(**given), names, arguments)
+        assert check.compare(wrong[case], found) == "", case
+        differs |= check.compare(right[case], found) != ""
     assert differs
 
 
@@ -127,13 +90,7 @@ def test_what_a_student_is_told_of_a_slip(line, tmp_path):
     known = dict(vars(library(task.module)))
     exec(compile(path.read_text("utf-8"), path, "exec"), known)
     right, mistakes = right_and_known(key)
-    got = {}
-    for case, draw in task.cases.items():
-        try:
-            got[case] = trial.in_words(lambda: trial.answer(
-                known[task.path[-1]], answers.names_of(task), draw(Draw(5))), path)
-        except trial.Problem as problem:
-            got[case] = str(problem)
+    got = tried(known[task.path[-1]], task, 5, path)
     points, said = check.judge(right, got, lambda: mistakes, letters=LETTERS)
     told = " ".join(check.told(said))
     assert not all(points.values())

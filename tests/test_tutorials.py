@@ -3,7 +3,6 @@ import html
 import importlib
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,9 +30,7 @@ def cells(lesson, markdown):
 def lesson_module():
     """lesson.py of tutorials/, imported as a lesson does."""
     cache = batches.CACHE
-    sys.path.insert(0, str(FOLDER))
     yield importlib.import_module("lesson")
-    sys.path.remove(str(FOLDER))
     batches.CACHE = cache
 
 
