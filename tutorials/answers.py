@@ -48,14 +48,12 @@ def stored(value, numbers):
         return {"is": "tensor", "grad": value.requires_grad, **trial.put_tensor(value, numbers)}
     if isinstance(value, np.ndarray):
         return {"is": "array", **trial.put_tensor(torch.from_numpy(value), numbers)}
-    if isinstance(value, (list, tuple, frozenset)):
+    if type(value) in trial.SERIES.values():
         return {"is": type(value).__name__, "of": [stored(part, numbers) for part in value]}
-    if isinstance(value, dict):
+    if type(value) in trial.TABLES.values():
         return {"is": type(value).__name__, "of": all_of(value)}
     if getattr(nn.functional, getattr(value, "__name__", ""), None) is value:
         return {"is": "function", "name": value.__name__}
-    if isinstance(value, nn.ModuleList):
-        return {"is": "ModuleList", "of": [stored(part, numbers) for part in value]}
     if type(value) in OPTIONS:
         options = {name: getattr(value, name) for name in OPTIONS[type(value)]}
         if isinstance(value, nn.Linear):

@@ -15,10 +15,13 @@ FORMS = {"{}": float, "1/{}": lambda n: 1 / n, "√{}": math.sqrt, "1/√{}": la
          "ln {}": math.log, "1/ln {}": lambda n: 1 / math.log(n), "{}²": lambda n: n * n}
 
 
+def apart(x, y):
+    """Where two tensors of one shape differ by more than rounding. nan equals nan."""
+    return ~torch.isclose(x, y, TOLERANCE, TOLERANCE, equal_nan=True)
+
+
 def near(x, y):
-    """Are two tensors equal, but for rounding? nan equals nan."""
-    return x.shape == y.shape and bool(
-        torch.isclose(x, y, TOLERANCE, TOLERANCE, equal_nan=True).all())
+    return x.shape == y.shape and not apart(x, y).any()
 
 
 def number_name(value, letters):
@@ -74,7 +77,7 @@ def of_factor(right, mine, letters):
 
 
 def of_offset(right, mine, letters):
-    wrong = ~torch.isclose(mine, right, TOLERANCE, TOLERANCE, equal_nan=True)
+    wrong = apart(mine, right)
     offset = constant((mine - right)[wrong])
     if offset and wrong.sum() > 1:
         where = "everywhere" if wrong.all() else "wherever it is wrong"
@@ -130,7 +133,7 @@ def of_range(right, mine, letters):
 
 def of_rows(right, mine, letters):
     """Where it is wrong, if that is a part."""
-    wrong = ~torch.isclose(mine, right, TOLERANCE, TOLERANCE, equal_nan=True)
+    wrong = apart(mine, right)
     if right.dim() > 1 and right.shape[-1] == right.shape[-2]:
         diagonal = torch.eye(right.shape[-1], dtype=torch.bool).expand_as(wrong)
         if not wrong[~diagonal].any():
@@ -186,7 +189,7 @@ def of_one(name, expected, got, letters):
         same = expected[name].dtype == got[name].dtype
         return None if same else f"{name} is {got[name].dtype}, expected {expected[name].dtype}"
     off = (mine - right).abs().nan_to_num(math.inf, math.inf)
-    off[torch.isclose(mine, right, TOLERANCE, TOLERANCE, equal_nan=True)] = 0
+    off[~apart(mine, right)] = 0
     place = [int(i) for i in torch.unravel_index(off.argmax(), off.shape)]
     said = (f"{name}: {int((off > 0).sum())} of {off.numel()} numbers are wrong, most at {place}: "
             f"expected {right[tuple(place)]:.6g}, got {mine[tuple(place)]:.6g}")

@@ -49,7 +49,6 @@ from processes import Refused, answers_of, plain
 MOST = 1 << 20                  # bytes of a module that is handed in
 RUNS = "exec", "eval", "compile", "__import__", "globals"
 LONG = 60                       # nodes of a function that is not the library's by chance
-HERE = Path(__file__).resolve().parent
 NAMES = [*EXERCISES, *GRADED]
 ONE_AT_A_TIME = threading.Lock()        # students' processes run at once; Python's parser does not
 
@@ -145,7 +144,7 @@ class Right:
     """The library's answers for an exercise and a seed. Those of mistakes are made when needed."""
 
     def __init__(self, name, seed):
-        self.name, self.exercise = name, EXERCISES[name]
+        self.exercise = EXERCISES[name]
         tries = (other for other in range(seed, seed + 100)
                  if answers.shows_all(self.exercise, other))
         self.seed = seed = next(tries, seed)
@@ -156,7 +155,7 @@ class Right:
                       for function, task in self.tasks.items()}
         self.hidden = {function: self.hidden_cases(function) for function in self.tasks}
         self.cases = answers.describe(name, seed)
-        runner = (HERE / "sandbox.py").read_bytes()
+        runner = Path(sandbox.__file__).read_bytes()
         self.files = {file: content for file, content in hand_out(name).items()
                       if file.endswith(".py")} | {"sandbox.py": runner}
         self.modules = list(dict.fromkeys(task.module for task in self.exercise.tasks))
@@ -267,7 +266,7 @@ def judge(right, function, got):
 
 def grade(folder, right, wrap=()):
     """The Report of one folder."""
-    report = Report(folder, right.name)
+    report = Report(folder, right.exercise.name)
     texts, problems = {}, {}
     for module in right.modules:
         try:
@@ -380,7 +379,7 @@ def write_json(path, report, seed):
     tests.append({"name": "for the lecturer", "output": f"seed {seed}. {report.remark()}",
                   "visibility": "hidden"})
     results = {"score": report.won, "output": report.line(), "tests": tests}
-    Path(path).write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    path.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
 def read_options(argv):

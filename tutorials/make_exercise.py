@@ -37,6 +37,7 @@ Not every printed equation does what the sentence beside it says. What counts is
 asks. The library says under `Departs:` where that is, and what it computes instead; these lines are
 left out here: find it in the paper.
 """
+LEFT_OUT = '    raise NotImplementedError("left out: not part of this exercise")'
 KERNELS = "support.kernels"         # computes two equations in blocks: no hand-out has it
 NEIGHBOURS = "comparators"           # its attentions are those of the exercises, in other words
 
@@ -68,18 +69,15 @@ def student_version(module, name, level="steps"):
     """A module's text with the exercise's functions blank and those of others left out."""
     lines, tree = parsed(module)
     lines, changes = [*lines], []           # (first line, last line, new lines), counted from 0
-    for task in EXERCISES[name].tasks:
+    own = EXERCISES[name].tasks
+    for task in (*own, *others(name)):
         if task.module == module:
             node = definition(tree, task.path)
-            indent = " " * node.col_offset
-            new = textwrap.indent("\n".join(blank(task, level)), indent).splitlines()
-            changes.append((node.lineno - 1, node.end_lineno, new))
-    for task in others(name):
-        if task.module == module:
-            node = definition(tree, task.path)
-            said = 'raise NotImplementedError("left out: not part of this exercise")'
-            changes.append((node.body[0].end_lineno, node.end_lineno,
-                            [" " * node.body[0].col_offset + said]))
+            first, new = node.lineno - 1, blank(task, level)
+            if task not in own:
+                first, new = node.body[0].end_lineno, [LEFT_OUT]
+            new = textwrap.indent("\n".join(new), " " * node.col_offset).splitlines()
+            changes.append((first, node.end_lineno, new))
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == KERNELS:
             changes.append((node.lineno - 1, node.end_lineno, []))

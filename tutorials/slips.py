@@ -224,17 +224,20 @@ def of_softmax(node, code):
     if not owner:
         scores = ast.unparse(node.args[0])
         more = more.removeprefix(f"{scores}, ")
-    again = (f"{name} of the weights again", "{x}")
-    for what, new in (*SCORES, again):
-        x = ast.unparse(node) if what == again[0] else new.format(x=f"({scores})")
-        words = what if what == again[0] else f"{what.format(it=read(scores))}, before {name}"
-        yield None, words, f"({x}).{name}({more})" if owner else f"{name}({x}, {more})"
+
+    def weights_of(x):
+        return f"({x}).{name}({more})" if owner else f"{name}({x}, {more})"
+
+    for what, new in SCORES:
+        words = f"{what.format(it=read(scores))}, before {name}"
+        yield None, words, weights_of(new.format(x=f"({scores})"))
+    yield None, f"{name} of the weights again", weights_of(ast.unparse(node))
     scaled = code.value_of(node.func.value if owner else node.args[0])
     if isinstance(scaled, ast.BinOp) and isinstance(scaled.op, (ast.Mult, ast.Div)):
         sign = "*" if isinstance(scaled.op, ast.Mult) else "/"
-        x, by = f"({ast.unparse(scaled.left)})", f"{sign} ({ast.unparse(scaled.right)})"
-        new = f"{x}.{name}({more})" if owner else f"{name}({x}, {more})"
-        yield None, f"`{by}` behind {name}, not before it", f"{new} {by}"
+        by = f"{sign} ({ast.unparse(scaled.right)})"
+        yield None, f"`{by}` behind {name}, not before it", \
+            f"{weights_of(ast.unparse(scaled.left))} {by}"
 
 
 def of_map(node, code):

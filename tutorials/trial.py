@@ -32,6 +32,8 @@ DEF, REPLACED = re.compile(r"(\s*)def\s+(\w+)"), "  # no Python"
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32,
     torch.int16, torch.int8, torch.uint8, torch.bool)}
+SERIES = {made.__name__: made for made in (list, tuple, frozenset, nn.ModuleList)}
+TABLES = {made.__name__: made for made in (dict, Counter)}
 
 
 class Problem(Exception):
@@ -84,19 +86,16 @@ def rebuild(entry, numbers):
         return get_tensor(entry, numbers).requires_grad_(entry["grad"])
     if kind == "array":
         return get_tensor(entry, numbers).numpy()
-    if kind in ("list", "tuple", "frozenset"):
-        made = {"list": list, "tuple": tuple, "frozenset": frozenset}[kind]
-        return made(rebuild(value, numbers) for value in entry["of"])
-    if kind in ("dict", "Counter"):
-        return {"dict": dict, "Counter": Counter}[kind](all_of(entry["of"]))
+    if kind in SERIES:
+        return SERIES[kind](rebuild(value, numbers) for value in entry["of"])
+    if kind in TABLES:
+        return TABLES[kind](all_of(entry["of"]))
     if kind == "function":
         return getattr(nn.functional, entry["name"])
     if kind == "torch":
         module = getattr(nn, entry["name"])(**all_of(entry["options"])).double()
         module.load_state_dict(all_of(entry["state"]))
         return module.eval()
-    if kind == "ModuleList":
-        return nn.ModuleList(rebuild(value, numbers) for value in entry["of"])
     module, _, name = entry["name"].rpartition(".")
     made = object.__new__(getattr(importlib.import_module(module), name))
     if not isinstance(made, nn.Module):
@@ -143,9 +142,8 @@ def put_answer(answer, numbers):
 
 def get_answer(entry, numbers):
     """The Answer that put_answer described."""
-    parts, gradients = (
-        {name: get_tensor(part, numbers) if isinstance(part, dict) else part
-         for name, part in entry[which].items()} for which in ("parts", "gradients"))
+    parts, gradients = (dict(zip(entry[which], get_all(entry[which].values(), numbers)))
+                        for which in ("parts", "gradients"))
     return Answer(entry["kind"], parts, gradients)
 
 
