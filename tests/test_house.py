@@ -23,8 +23,11 @@ import semmatch
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare
+from methods import CASES, METHODS, parse
 from shapes import Tracer
-from support import conllu, kernels, meter, options, pairs, parser, parses, task, toy, words
+from small_runs import ChainParser
+from support import kernels, meter, options, pairs, parser, parses, task, toy, words
+from test_parser import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
@@ -106,16 +109,18 @@ def run_methods():
     ids = torch.arange(2 * 7).view(2, 7)
     segment = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0]])
     place = torch.tensor([[-1, 0, -1, 0, 1, 1, -1], [-1, -1, 0, 0, -1, -1, -1]])
-    known = {"dependency": torch.rand(2, 11, 19), "relations": torch.rand(2, 11, 19, 5) < 0.5}
-    for method in (SelfAttention, semmatch.DabertAttention, semmatch.DafaAttention,
-                   semmatch.KnowledgeAttention):
-        forms = [{}] if method is SelfAttention else [
-            dict(scope="hidden", without={"gates"} & method.ABLATIONS), dict(scope="head"),
-            dict(printed=method.PRINTED)]
-        for given, trace in itertools.product(forms, (None, {})):
-            model = semmatch.Matcher(method, config, 23, **given)
-            model(ids, segment, ids != 13, place, known.get(method.PRIOR), trace).sum().backward()
-    run_neighbours(config, (ids, segment, ids != 13, place))
+    steps = torch.from_numpy(comparators.tree_steps(parse([2, 0, 2]), parse([0, 1, 2, 3, 4])))
+    S = comparators.similarity_matrix(list("pqr"), list("pqrst"), [None] * 3, [None] * 5)
+    known = {"dafa": torch.rand(2, 11, 19), "knowledge": torch.rand(2, 11, 19, 5) < 0.5,
+             "uerbert": torch.from_numpy(S).repeat(2, 1, 1), "syntaxbert": steps.repeat(2, 1, 1, 1)}
+    cases = [("bert", {}), *CASES]
+    for name in ("dabert", "dafa", "knowledge"):
+        gates = {"gates"} & METHODS[name].ABLATIONS
+        cases += [(name, dict(scope="hidden", without=gates)), (name, dict(scope="head")),
+                  (name, dict(printed=METHODS[name].PRINTED))]
+    for (name, given), trace in itertools.product(cases, (None, {})):
+        model = semmatch.Matcher(METHODS.get(name, SelfAttention), config, 23, **given)
+        model(ids, segment, ids != 13, place, known.get(name), trace).sum().backward()
     for printed, without in itertools.product(((), (12, 13, 14)), ((), ("bert",))):
         model = reread.LadraNet(config, 23, printed, without)
         model(ids, segment, ids != 13, place, {}).sum().backward()
@@ -127,36 +132,12 @@ def run_methods():
         model(numbers, spelled, numbers % 17, flags, flags, numbers != 29, {}).sum().backward()
 
 
-def run_neighbours(config, batch):
-    """The methods of comparators.py and what they make of words and trees."""
-    tree, chain = (SimpleNamespace(heads=np.array(heads)) for heads in ([2, 0, 2], [0, 1, 2, 3, 4]))
-    steps = torch.from_numpy(comparators.tree_steps(tree, chain))
-    S = comparators.similarity_matrix(list("pqr"), list("pqrst"), [None] * 3, [None] * 5)
-    cases = [(comparators.UerbertAttention, torch.from_numpy(S), {}),
-             (comparators.UerbertAttention, torch.from_numpy(S), {"printed": {"product"}}),
-             (comparators.SyntaxbertAttention, steps, {}),
-             (comparators.SyntaxbertAttention, steps, {"without": {"topical"}}),
-             (comparators.ComateformerAttention, None, {}),
-             (comparators.ComateformerAttention, None, {"centred": True}),
-             (comparators.ComateformerAttention, None, {"share": 1.0})]
-    for (method, prior, given), trace in itertools.product(cases, (None, {})):
-        model = semmatch.Matcher(method, config, 23, **given)
-        prior = None if prior is None else prior.expand(2, *prior.shape)
-        model(*batch, prior, trace).sum().backward()
-
-
 def run_words(monkeypatch):
     """Parses, priors and batches of two pairs; a small untrained parser."""
-    made = {text: parses.Parse(text, parses.split_words(text), ("NOUN",) * len(heads),
-                               np.array(heads), ("obj",) * len(heads))
-            for text, heads in {"p q r": [2, 0, 2], "q r s t p": [0, 1, 2, 3, 1]}.items()}
+    made = parses.parse_texts(["p q r", "q r s t p"], ChainParser(), progress=False)
     a, b = made.values()
-    assert conllu.tree_depths(a.heads).tolist() == [1, 0, 1]
     priors.dependency_matrix(a, b, np.ones(3), np.ones(5), {4})
-    sizes = dict(word_size=5, vector_size=17, character_size=3, filters=2, hidden=7, arc_size=11,
-                 relation_size=13)
-    known = {"words": ["p", "q"], "characters": ["p"], "tags": ["NOUN", "VERB"], "vectors": ["q"]}
-    small = parser.Parser(known | {"relations": ["root", "obj", "x"]}, **sizes)
+    small = parser.Parser(VOCABULARY, **SIZES)
     small.parse([list("pqrpq"), list("qq"), ["p"]])
     small([list("pqrpq")], unknown=0.5)
     parser.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
@@ -175,25 +156,14 @@ def run_words(monkeypatch):
         reader.examples(pairs).collate([0, 1])
 
 
-def run_bench():
-    """A training step of a random batch."""
+def run_measures():
+    """A training step of a random batch; a change of classes, and one of scores."""
     bench.random_batch(semmatch.DafaAttention, 29, 3, 11)
     subject = bench.Subject("bert", BertConfig(29, 15, 1, 3, 17, 13), {"device": "cpu"})
     subject.give(bench.random_batch(SelfAttention, 29, 3, 11), "fp32")
     subject.train()
-
-
-def run_meter():
-    """A change of classes, and one of scores."""
     meter.compare(torch.rand(5, 3), torch.rand(5, 3), False)
     meter.compare(torch.rand(5, 1), torch.rand(5, 1), True)
-
-
-def run_compiled_scores(monkeypatch):
-    q, k, w = torch.ones(3, 7, 11), torch.ones(3, 7, 11), torch.ones(11)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    kernels.l1_distances(q, k)
-    kernels.additive_scores(k, q, w)
 
 
 def test_shape_comments_are_right(monkeypatch):
@@ -201,9 +171,10 @@ def test_shape_comments_are_right(monkeypatch):
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()
         run_words(monkeypatch)
-        run_bench()
-        run_meter()
-        run_compiled_scores(monkeypatch)
+        run_measures()
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+        kernels.l1_distances(*torch.ones(2, 3, 7, 11))
+        kernels.additive_scores(*torch.ones(2, 3, 7, 11), torch.ones(11))
     assert tracer.wrong == [] and tracer.never_run == set()
 
 
@@ -294,9 +265,8 @@ def test_equation_table_is_complete():
 
 FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
            "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
-EXERCISES = {"--out", "--force", "--level", "--variant", "--key", "--exercise", "--seed", "--jobs",
-             "--csv", "--json", "--wrap", "--feedback",
-             "--trust"}                           # of make_exercise.py and grade.py
+EXERCISES = {option for file in ("make_exercise", "grade")
+             for option in re.findall(r'add_argument\("(--\w+)"', source(f"tutorials/{file}.py"))}
 OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs
 STAND_INS = {"TASK": "rte", "MODEL": "dafa", "NAME": "dafa"}
 

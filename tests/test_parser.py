@@ -19,6 +19,8 @@ from test_conllu import row
 
 VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
               "relations": ["root", "obj", "x"], "vectors": ["q", "r"]}
+SIZES = dict(word_size=5, vector_size=17, character_size=3, filters=2, hidden=7, arc_size=11,
+             relation_size=13)
 SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], [], ["p"], ["é" * 12 + "p" * 99 + "q" * 12]]
 
 
@@ -26,8 +28,7 @@ SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], [], ["p"], ["é" * 12 + "p" * 99 + 
 def parser():
     """A small network with random weights and high scores."""
     torch.manual_seed(0)
-    parser = Parser(VOCABULARY, word_size=5, vector_size=17, character_size=3, filters=2, hidden=7,
-                    arc_size=11, relation_size=13)
+    parser = Parser(VOCABULARY, **SIZES)
     for weight in (parser.W_arc, parser.W_rel, parser.vectors[1:]):
         torch.nn.init.normal_(weight, std=3.0)
     return parser
@@ -92,8 +93,7 @@ def test_no_word_has_two_subjects(parser):
     sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
     for names, clash in ((["root", "x", "nsubj:outer"], False), (["x", "nsubj", "csubj"], True)):
         parser.vocabulary["relations"] = names
-        again = Parser(parser.vocabulary, word_size=5, vector_size=17, character_size=3, filters=2,
-                       hidden=7, arc_size=11, relation_size=13)
+        again = Parser(parser.vocabulary, **SIZES)
         again.load_state_dict(parser.state_dict())
         again.rivals, asked = (lambda *trees: ()), again.rivals
         best = again.parse(sentences)
