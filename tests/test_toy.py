@@ -74,5 +74,3 @@ def test_unseen_words_are_unseen(splits):
     known = {forms.get(word, word) for word in used["train"]}
     for name in ("dev", "test"):
         assert {forms.get(word, word) for word in used[name]} <= known
-
-
