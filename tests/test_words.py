@@ -47,8 +47,8 @@ def test_vocabulary_with_vectors():
     assert vocabulary.ids(["unread"]) == 1 and not vectors[0].any()
     assert len({tuple(row) for row in vectors.tolist()}) == 8
     assert (vectors == Vocabulary.learn(sentences, FOUND).vectors).all()
-    many = Vocabulary.learn([[f"w{i}" for i in range(999)]], {"w0": np.float32([-2, 2])}).vectors
-    assert 1.9 < many[3:].std() < 2.1 and abs(many[3:].mean()) < 0.2      # spread as those found
+    drawn = Vocabulary.learn([[f"w{i}" for i in range(999)]], {"w0": np.float32([-2, 2])}).vectors
+    assert 1.9 < drawn[3:].std() < 2.1 and abs(drawn[3:].mean()) < 0.2    # spread as those found
 
 
 @pytest.mark.parametrize("found, shape", [(None, None), (FOUND, (7, 3))])
