@@ -169,7 +169,9 @@ class Run:
 
     @torch.inference_mode()
     def logits(self, pairs, trace: dict | None = None, change=None) -> torch.Tensor:
-        """(N, C) float32 on the CPU, pair by pair. trace: a dict to fill. change: of `changes`."""
+        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
+        records. change: of `changes`, or None.
+        """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)]
@@ -330,7 +332,9 @@ def score_test(run, splits):
 
 
 def predict_file(run, file, splits):
-    """Labels the pairs of a file or split into the run's folder; prints where, and metrics."""
+    """Labels the pairs of a file, or of a split by its name, into the run's folder; prints where,
+    and metrics.
+    """
     if splits and file not in splits:
         raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
     if file in splits:

@@ -100,7 +100,9 @@ def brief(value):
 # ---- Parts of figures ---------------------------------------------------------------------------
 
 def box(inner, label, wide=None):
-    """What scrolls by itself, by keyboard too. wide: a drawing's pixels, fewer in less room."""
+    """What scrolls by itself, by keyboard too. wide: a drawing's pixels; where there is less room,
+    it is shown smaller.
+    """
     if wide:
         inner = f'<div class="map" style="--wide:{wide:.0f}">{inner}</div>'
     return (f'<div class="box" role="region" tabindex="0" aria-label="{clean(label)}">{inner}'
@@ -176,7 +178,8 @@ def cell_sizes(rows, columns):
 
 
 def shades(values, top):
-    """Shades -SHADES to SHADES, by the square root of the value, so that small weights show.
+    """Shades -SHADES to SHADES, by the square root: twice the shade is four times the value, so
+    that small weights show.
 
     >>> shades(np.array([0, 0.01, 0.25, 1, 2, -0.25, np.nan]), 1.0).tolist()
     [0, 1, 5, 10, 10, -5, 0]

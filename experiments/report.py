@@ -71,7 +71,8 @@ def mean_and_interval(values):
 
 
 def t_below(t, freedom):
-    """Probability that Student's t of this freedom is below t, at least 0; to 1e-6."""
+    """Probability that Student's t with so many degrees of freedom is below t, at least 0; to 1e-6.
+    """
     at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
     at_zero /= math.sqrt(freedom * math.pi)
     x = np.sinh(np.linspace(0, math.asinh(t), 2001))  # dense at 0, where the density is

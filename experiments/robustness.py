@@ -498,7 +498,8 @@ def append_truism(text, rng, given):
 def append_irrelevant(texts, rng, given):
     """One of IRRELEVANT stands behind every text, the same one.
 
-    How alike the texts are otherwise decides, as before. One that shares a longer word is relevant.
+    How alike the texts are otherwise decides, as before. A sentence that shares a longer word with
+    them is not irrelevant.
     """
     used = set(re.findall(r"\w{4,}", " ".join(texts).lower()))
     found = [new for new in IRRELEVANT if used.isdisjoint(re.findall(r"\w{4,}", new.lower()))]

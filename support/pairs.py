@@ -45,7 +45,9 @@ def as_pair(task, given):
 
 
 def load_pairs(settings, limited=True):
-    """(Task, dict split -> list of Pair) of train.Settings, cut by held_out, limit if `limited`."""
+    """(the Task of train.Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
+    if `limited`.
+    """
     if settings.task == "own":
         columns = settings.columns and [name.strip() for name in settings.columns.split(",")]
         files = settings.train_file, settings.dev_file, settings.test_file
@@ -78,7 +80,9 @@ def hold_out(task, splits, share, seed):
 
 
 def limit_pairs(task, splits, limit, seed):
-    """The first `limit` pairs of each split; below 1 that share of train, drawn in whole blocks."""
+    """The first `limit` pairs of each split; below 1 that share of train, drawn by the seed in
+    blocks of the task.
+    """
     if limit >= 1:
         return {name: pairs[:int(limit)] for name, pairs in splits.items()}
     blocks = blocks_of(task, splits["train"])
