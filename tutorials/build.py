@@ -21,7 +21,7 @@ def build(name):
         import jupytext
         import matplotlib  # noqa: F401
         from nbclient import NotebookClient
-        from nbclient.exceptions import CellExecutionError
+        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     except ImportError as error:
         raise ValueError(f"needs {error.name}; run pip install -r tutorials/requirements.txt"
                          ) from None
@@ -35,6 +35,8 @@ def build(name):
     except CellExecutionError as error:
         said = (error.evalue.splitlines() or ["a line that does not hold"])[0]
         raise ValueError(f"lesson {name} fails with {error.ename}: {said}") from None
+    except (CellTimeoutError, DeadKernelError) as error:
+        raise ValueError(f"lesson {name}: {str(error).splitlines()[0]}") from None
     for number, cell in enumerate(notebook.cells):  # no random ones: nothing changes by building
         cell["id"] = f"cell-{number}"
     jupytext.write(notebook, HERE / f"{name}.ipynb")
