@@ -415,7 +415,8 @@ def test_what_a_method_does_is_that_of_the_files(task):
     ("sick", "dev"), ("sick", "test"), ("sick-drrnet", "test"), ("sick-ladranet", "test"),
     ("mrpc-planned", "dev"), ("mrpc-planned", "test"),
     ("qqp-planned", "dev"), ("qqp-planned", "test"),
-    ("sick-planned", "dev"), ("sick-planned", "test")])
+    ("sick-planned", "dev"), ("sick-planned", "test"),
+    ("stsb-planned", "dev"), ("stsb-planned", "test")])
 def test_tables_of_results_are_those_of_the_files(name, split):
     """A row for each run of tests/results/NAME.json, which experiments.compare wrote: scores, those
     of each seed, the difference from the first row."""
@@ -441,7 +442,8 @@ def test_tables_of_results_are_those_of_the_files(name, split):
             assert row[3] == with_interval(run["difference"][split][metric])
 
 
-@pytest.mark.parametrize("name, title", [("mrpc", "MRPC"), ("qqp", "QQP"), ("sick", "SICK")])
+@pytest.mark.parametrize("name, title", [
+    ("mrpc", "MRPC"), ("qqp", "QQP"), ("sick", "SICK"), ("stsb", "STS-B")])
 def test_short_tables_are_those_of_the_files(name, title):
     """README has the score on test of plain BERT and of the averages, docs/results.md the
     difference; "-" is not run."""
