@@ -43,8 +43,8 @@ __version__ = "0.1"
 
 # ---- Equations that papers share ----------------------------------------------------------------
 
-def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Module,
-                     W_guide: nn.Module, w: nn.Linear, typeset=False) -> tuple[Tensor, Tensor]:
+def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Linear,
+                     W_guide: nn.Linear, w: nn.Linear, typeset=False) -> tuple[Tensor, Tensor]:
     """Each guide vector attends over all values and replaces the value at its place.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
@@ -80,8 +80,8 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.M
     return weights.to(values.dtype) @ values, weights
 
 
-def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Module, W_other: nn.Module,
-                 W_g: nn.Module | None = None) -> tuple[Tensor, Tensor]:
+def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linear,
+                 W_g: nn.Linear | None = None) -> tuple[Tensor, Tensor]:
     """One gate per token mixes the two signals.
     DABERT Eq. (6), DAFA Eq. (8), Knowledge Eq. (7). In DAFA's letters:
 
@@ -103,8 +103,8 @@ def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Module, W_other: nn.Modul
     return g * s_hat + (1 - g) * d_hat, g
 
 
-def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Module | None, W_l: nn.Module,
-                    W_f: nn.Module | None = None, typeset=False) -> tuple[Tensor, Tensor]:
+def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linear,
+                    W_f: nn.Linear | None = None, typeset=False) -> tuple[Tensor, Tensor]:
     """Lets the fused signal in, or filters it out.
     DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). In DAFA's letters:
 
