@@ -82,7 +82,8 @@ def split_sentences(text):
     They are those of nltk's NLTKWordTokenizer, which is given the text as plain_characters reads
     it, with letters in the place of what is WHOLE. It only inserts spaces and writes each " as two
     characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
-    raises where '' meets ".) It sees one sentence at a time, as it takes only a last full stop off.
+    raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop
+    of a text off its word.
     """
     given = plain_characters(text)
     for match in WHOLE.finditer(text):
@@ -518,7 +519,8 @@ def _own_parses(texts, paths):
 
 
 def _known_sentences(parts, known):
-    """The known Sentences, each as long as can be, that spell a text in these parts, or None."""
+    """The known Sentences, the first as long as can be, that spell a text in these parts, or None.
+    """
     found = []
     while parts:
         ends = (end for end in range(len(parts), 0, -1) if " ".join(parts[:end]) in known)
