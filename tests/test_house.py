@@ -22,7 +22,7 @@ import reread
 import semmatch
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
-from experiments import bench, compare
+from experiments import bench, compare, power
 from methods import CASES, METHODS, parse
 from shapes import Tracer
 from small_runs import ChainParser
@@ -458,3 +458,16 @@ def test_short_tables_are_those_of_the_files(name, title):
             ("docs/results.md", "| test set (pairs) |", [scores[0], *differences[1:]])):
         row, = [row for row in table(page, header) if row[0].startswith(title)]
         assert [cell for cell in row[1:] if cell != "-"] == expected
+
+
+def test_means_over_the_test_sets_are_those_of_power(capsys):
+    """README and docs/results.md have what experiments.power prints of the four planned tasks."""
+    files = [f"{ROOT}/tests/results/{name}-planned.json" for name in ("mrpc", "qqp", "sick", "stsb")]
+    averages = [f"{model} --layers all --without fusion" for model in ("dafa", "knowledge")]
+    power.main([*files, "--split", "test", "--models", *averages])
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    for model in averages:
+        by, interval = next(row[3:5] for row in rows if row[:2] == ["all tasks", model])
+        for page in ("README.md", "docs/results.md"):
+            assert re.search(re.escape(by[1:]) + f"( points)? {re.escape(f'({interval})')}",
+                             source(page)), (page, model)
