@@ -462,7 +462,8 @@ def test_short_tables_are_those_of_the_files(name, title):
 
 def test_means_over_the_test_sets_are_those_of_power(capsys):
     """README and docs/results.md have what experiments.power prints of the four planned tasks."""
-    files = [f"{ROOT}/tests/results/{name}-planned.json" for name in ("mrpc", "qqp", "sick", "stsb")]
+    tasks = ("mrpc", "qqp", "sick", "stsb")
+    files = [f"{ROOT}/tests/results/{name}-planned.json" for name in tasks]
     averages = [f"{model} --layers all --without fusion" for model in ("dafa", "knowledge")]
     power.main([*files, "--split", "test", "--models", *averages])
     rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
