@@ -55,14 +55,13 @@ METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention
 
 # DAFA: appendix B.1, within its ranges (one rate for all weights, 8e-6 to 3e-5; batch 16 to 64;
 # 3 to 5 epochs; clip 7.5 to 15). DABERT: the same ranges, 5 epochs, decay 0.01, which is also that
-# of Devlin et al. (2019). A MiniLM of six layers asks for --lr 1e-4 (docs/results.md, "What a
-# method does").
+# of Devlin et al. (2019). A MiniLM of six layers asks for --lr 1e-4 (docs/influence.md).
 FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="linear", warmup=0.1,
                  weight_decay=0.01, clip=10.0, patience=0)
 # Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net
 # trains its encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 3e-4 for five
-# epochs, chosen on training pairs held out (docs/results.md). Batch, epochs, clip and the share of
-# warm-up are not printed.
+# epochs, chosen on training pairs held out (docs/as_published.md). Batch, epochs, clip and the
+# share of warm-up are not printed.
 REREAD = FINE_TUNE | dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0,
                           patience=1000)
 # The others have FINE_TUNE.

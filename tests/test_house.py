@@ -393,9 +393,9 @@ def with_interval(change):
 
 @pytest.mark.parametrize("task", ["toy", "sick", "mrpc"])
 def test_what_a_method_does_is_that_of_the_files(task):
-    """docs/results.md has a row for each setting of tests/results/influence-TASK.json, with its
+    """docs/influence.md has a row for each setting of tests/results/influence-TASK.json, with its
     lowest loss, its score, and the score and share of other answers of each change."""
-    rows = table("docs/results.md", f"| {task}: method | options | seeds | lowest loss |")[1:]
+    rows = table("docs/influence.md", f"| {task}: method | options | seeds | lowest loss |")[1:]
     settings = json.loads(source(f"tests/results/influence-{task}.json"))
     for row, setting in zip(rows, settings, strict=True):
         runs = setting["runs"]
@@ -423,7 +423,8 @@ def test_tables_of_results_are_those_of_the_files(name, split):
     runs = json.loads(source(f"tests/results/{name}.json"))["runs"]
     seeds = ", ".join(map(str, runs[0]["seeds"]))
     header = f"| {name} {split}, seeds {seeds} |" if name != "toy" else "| | all |"
-    titles, *rows = table("docs/results.md", header)
+    page = {"toy": "toy"}.get(name, "results" if name.endswith("-planned") else "as_published")
+    titles, *rows = table(f"docs/{page}.md", header)
     for row, run in zip(rows, runs, strict=True):
         (option, value), scores = *run["values"].items(), run["metrics"][split]
         metric, *others = scores
