@@ -2,8 +2,8 @@
 
 Reads every finished run below the folders, lets each answer the split on which its best epoch was
 chosen, or --split, and compares it with the run of --against that has the same task and seed. Files
-of groups, such as comparison.json, have scores alone, so that "by both" and p are left out. For
-each task and model, for each model over its tasks, and for all:
+of groups, such as comparison.json, have scores alone: "by both" is left out, and p is that of the
+seeds. For each task and model, for each model over its tasks, and for all:
 
     difference   in points of the task's first metric, the mean over seeds, then over tasks
     by seeds     its 95 % interval by Student's t over the seeds: would other seeds say the same?
@@ -11,7 +11,7 @@ each task and model, for each model over its tasks, and for all:
     by both      its 95 % interval by a paired bootstrap, which draws seeds and pairs of sentences
                  anew, the same for both models: would other seeds and sentences? A few seeds
                  drawn anew spread too little: of two intervals trust the wider one
-    p            two-sided, of the wider of both
+    p            two-sided, of the wider of both intervals
     p, all rows  the same, corrected for the number of rows of a task and a model (Holm)
     seeds for .5 how many seeds of each task show half a point in four of five tries (t test, 5 %,
                  these sentences), if they spread as these do. Five seeds' spread may be 0.6 to

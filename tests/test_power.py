@@ -18,7 +18,6 @@ def test_t_quantile_is_the_printed_table(freedom, expected):
     assert report.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
 
 
-
 def cell(task, model, theirs, ours):
     return (task, model), "accuracy", LABELS, np.array(theirs), np.array(ours), range(len(ours))
 
