@@ -9,8 +9,8 @@ Papers
                   Sentence Matching", 2024 (arXiv 2412.07220). We know of no code. An older kin is
                   Tay et al., "Compositional De-Attention Networks", NeurIPS 2019.
 
-The five papers' tables compare with the first two; the third is later. Each is a subclass of
-bert_min.SelfAttention, as in semmatch.py.
+The tables of DABERT, DAFA and Knowledge compare with the first two; Knowledge cites the third. Each
+is a subclass of bert_min.SelfAttention, as in semmatch.py.
 
 Assumes: we read the released code of the first two, and of all three papers only what others tell.
 So formulas have no numbers here; what is from the code is said to be; what "the paper" has is told.
@@ -65,7 +65,8 @@ def wu_palmer(word, other):
     what is above a word is a root.
     Departs: nltk, which the released code asks, puts one more root above all verbs, adjectives and
         adverbs, and compares them with nouns: any two adjectives have ½, eat and buy ⅓. Here words
-        without a common hypernym have 0.
+        without a common hypernym have 0. nltk also picks one common hypernym, so that king and king
+        have 0.85; here the largest value counts.
 
     Args: word, other: priors.Facts.
     """

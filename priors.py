@@ -45,7 +45,8 @@ class TfIdf:
 
     N sentences, df(w) of them with the word w. Words are case-folded; an unseen word has df = 0.
 
-    Assumes: form and corpus, which the paper does not give: the task's training sentences.
+    Assumes: the formula (the paper cites Ramos et al., 2003, and prints none), and the corpus, the
+        task's training sentences.
     Departs: the division by the mean makes a typical word weigh 1. Weights of unit length (about
         0.3 each) would take equal words below 1, where Eq. (6) as typeset weakens them.
     """
@@ -95,9 +96,9 @@ def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
     θ = 2, the paper's, ties its own example: Apple and company in one role, or Apple in two: 2.
 
     Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone, so
-        that two roots get θ whatever their words, often the largest cell of a pair. The page does
-        not say whether ROOT is a head that two words share; root=False: it is none. A text of
-        several sentences is one tree: later roots hang from the first as parataxis.
+        that two roots get at least θ whatever their words, often the largest cell of a pair. The
+        page does not say whether ROOT is a head that two words share; root=False: it is none. A
+        text of several sentences is one tree: later roots hang from the first as parataxis.
     """
     same_words = a.symbols[:, None] == b.symbols  # (n+1, m+1)
     same_words[0, 0] = root

@@ -228,7 +228,8 @@ class DrrNet(nn.Module):
     Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
     Departs: β "is an arbitrarily big value"; as typeset, {6}, it is 10⁸, and the choice an arg-max
     again, without a gradient. The loss has the softmax of P; where C = 1, a score, all three ends
-    are linear. {8}: see probability_fusion.
+    are linear. {8}: see probability_fusion. Without `vectors` words are learned; the page has
+    GloVe's, fixed.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
     over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the model
@@ -451,10 +452,11 @@ def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, typeset=False) -> T
 def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, typeset=False) -> Tensor:
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
-    Departs: m̄ is a score of either sign, so that a word of negative score is never spent, however
-    often it is read, and one beyond 2φ in size diverges. The text updates c "based on the
-    calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
-    most. Where all real tokens are spent, c is 1 again for the whole row. `typeset` subtracts m̄.
+    Departs: m̄ is a score, and c falls by it whether the token is read or not. For a negative score
+    c grows with every step, so that the word is never spent, however often it is read; for one
+    above 2φ c diverges with alternating sign. The text updates c "based on the calculated attention
+    weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at most. Where all real
+    tokens are spent, c is 1 again for the whole row. `typeset` subtracts m̄.
 
     Args: all (B, n): left, c_(t-1); read, weights, with `typeset` m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.

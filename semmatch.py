@@ -60,8 +60,9 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
     which guide and value meet before tanh; b, which cancels as well, is dropped. Knowledge's note
     on its formula, "⊕ implies concatenation then linear layer", can mean the same: its w ∈ R^d_attn
     fits a linear layer inside tanh, not a stack. `typeset` computes the formulas.
-    Assumes: the page ties the attention's width to the sequence length; ours is `attention_size`.
-    The weights' index i does not mean weights of their own for every token. No dropout here.
+    Assumes: DABERT and DAFA tie the attention's width to the sequence length, Knowledge does not;
+    ours is `attention_size`. The weights' index i does not mean weights of their own for every
+    token. No dropout here.
 
     Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
         without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `typeset`, 2A → 1 with.
@@ -217,8 +218,9 @@ class FusionAttention(SelfAttention):
         gated fusion      (6)                  (8)                    (7)
         filtration gate   (7)                  (9)                    (8)
 
-    Departs: DAFA and Knowledge fuse inside each head; scope "hidden" fuses the concatenated heads
-    before the output projection, once instead of H times. scope "head" is the page.
+    Departs: DAFA and Knowledge have both attentions in each head and, by its sizes, d_v, the fusion
+    too; scope "hidden" fuses the concatenated heads before the output projection, once instead of H
+    times. scope "head" is the page.
     Assumes: with it, all heads share one set of weights.
 
     A subclass writes
@@ -302,11 +304,12 @@ def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=
                          printed=frozenset(), trace: dict | None = None) -> Tensor:
     """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
-    Departs: M is added before the division by √d_k and is a finite number, so that it leaks where
-    scores are large or a row has no key. We fill in the mask when the score is complete. `printed`
-    {3} adds M = -10⁴, BERT's own constant; {4} as in difference_scores.
+    Departs: M, whose size the page does not print, is added before the division by √d_k. A finite
+    one leaks where scores are large or a row has no key. We fill in the mask when the score is
+    complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} as in difference_scores.
     Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all
-    tokens of the packed pair, those of its own sentence too; both attentions share Q, K and V.
+    tokens of the packed pair, those of its own sentence too. "Each channel uses a different
+    attention head" (section 2): here both are in every head, and share its Q, K and V.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability.
     Returns: (B, H, L, k). trace, if given, gets "difference", the weights (B, H, L, L).

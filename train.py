@@ -60,8 +60,8 @@ FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="
                  weight_decay=0.01, clip=10.0, patience=0)
 # Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net
 # trains its encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 3e-4 for five
-# epochs, chosen on training pairs held out (docs/as_published.md). Batch, epochs, clip and the
-# share of warm-up are not printed.
+# epochs, chosen on training pairs held out (docs/as_published.md). Batch, epochs and clip are not
+# printed; the share of warm-up is the released code's.
 REREAD = FINE_TUNE | dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0,
                           patience=1000)
 # The others have FINE_TUNE.
@@ -69,7 +69,8 @@ RECIPES = {"dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight
            "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are
 # not printed: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond
-# its first percents, need more --epochs. Left out: its cut-offs (--max-length 48, 32, 24), dropout
+# its first percents, need more --epochs. Left out: its cut-offs of 48, 32 and 24, which in the
+# recipe's source (Gong et al., 2018) are of each sentence and --max-length is of a pair; dropout
 # before every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of two
 # encoders' weights, and a dense block, which this model has no place for.
 PRINTED_RECIPES = {"knowledge": FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5,
@@ -272,7 +273,8 @@ def rate(step, total, warmup, schedule="linear"):
 def set_rates(optimizer, settings, step, total):
     """The rates of a step. -> the highest
 
-    As the knowledge paper prints it, also the decay, Eq. (9), of all weights, biases and norms too.
+    As the knowledge paper prints it, also the decay, Eq. (9), of "all weights", which we read as
+    biases and norms too.
     """
     factor = rate(step, total, settings.warmup, settings.schedule)
     for group in optimizer.param_groups:

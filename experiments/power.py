@@ -187,7 +187,7 @@ def p_of(pooled, drawn):
     if math.isnan(pooled.error):
         return None
     t = abs(pooled.mean) / pooled.error if pooled.error else math.inf
-    p = 2 * (1 - t_below(min(t, 1e6), pooled.freedom))
+    p = max(0.0, 2 * (1 - t_below(min(t, 1e6), pooled.freedom)))
     if len(drawn):
         tail = min((drawn <= 0).mean(), (drawn >= 0).mean())
         p = max(p, 2 * tail, 1 / len(drawn))

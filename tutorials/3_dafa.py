@@ -144,7 +144,7 @@ show(dependency_matrix)
 
 # %% [markdown]
 # tf is **tf-idf**: how often a word is in this sentence, times a number that is larger the rarer it is elsewhere.
-# The paper gives no form of it. Ours (`TfIdf`) has mean 1 in each sentence, so that a typical word changes nothing.
+# The paper cites one and prints none. Ours (`TfIdf`) has mean 1 in each sentence, so that a typical word changes nothing.
 # In these two sentences all words are equally rare, all tf are 1, and M_F = M + S.
 
 # %%

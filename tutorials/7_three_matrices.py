@@ -2,7 +2,7 @@
 # # 7. Three ways to hand BERT a matrix
 #
 # **The question.** Something is known of each word of a and each word of b: a number, so a matrix. Three methods
-# give BERT's attention such a matrix: UERBERT, a neighbour of the five papers that their tables compare with; DAFA
+# give BERT's attention such a matrix: UERBERT, a neighbour that the fusion papers' tables compare with; DAFA
 # (lesson 3); and knowledge (lesson 4). All three multiply *scores* by it. What happens where a score is negative?
 #
 # > "we directly inject knowledge into BERT's multi-head attention mechanism" (Xia et al., UERBERT, Abstract)
