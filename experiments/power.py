@@ -115,7 +115,8 @@ def read_scores(files, against, models, split):
             if run["values"].keys() == {"model"} and metrics:
                 model, values = run["values"]["model"], next(iter(metrics.values()))["values"]
                 scores[model] = dict(zip(run["seeds"], values, strict=True))
-                tasks[model] = run.get("task", path.stem)
+                task = run.get("task", "own")
+                tasks[model] = path.stem if task == "own" else task  # files differ by group
         refuse(against not in scores, f"{path}: expected runs that vary the model, with scores of "
                f"--against {against}{f' on --split {split}' if split else ''}")
         theirs = scores.pop(against)

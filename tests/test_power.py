@@ -106,8 +106,8 @@ def test_runs_of_two_models(capsys):
 def test_files_of_groups_have_rows_by_seed_alone(capsys):
     """0.1 and 0.3 points of DAFA and 0.3, 0.5 of DABERT are 0.2 and 0.4 of both."""
     def group(first, *changes):
-        rows = [{"values": {"model": model}, "selection_split": "dev", "seeds": [0, 1],
-                 "difference": {}, "metrics": {"dev": {"accuracy": {
+        rows = [{"values": {"model": model}, "task": "own", "selection_split": "dev",
+                 "seeds": [0, 1], "difference": {}, "metrics": {"dev": {"accuracy": {
                      "mean": 0.0, "std": 0.0, "values": [0.25 + x for x in values]}}}}
                 for model, values in ((first, (0.0, 0.0)), *changes)]
         return {"vary": [["model", "bert", "dafa"]], "runs": rows}
@@ -121,6 +121,10 @@ def test_files_of_groups_have_rows_by_seed_alone(capsys):
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.4"]
     power.main(["x.json", "--against", "dafa", "--models", "dabert"])
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["x", "dabert", "2", "+0.2"]
+    write_json("y.json", group("bert", ("dafa", (0.002, 0.004))))
+    power.main(["x.json", "y.json", "--models", "dafa"])  # own files, so two tasks
+    assert [row.split()[:4] for row in capsys.readouterr().out.splitlines()[1:4]] == [
+        ["x", "dafa", "2", "+0.2"], ["y", "dafa", "2", "+0.3"], ["all", "tasks", "dafa", "2+2"]]
     for args in ("--against drrnet", "--models knowledge", "--split test"):
         with pytest.raises(ValueError, match=args.split()[1]):
             power.main(["x.json", *args.split()])
