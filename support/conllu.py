@@ -4,13 +4,11 @@ Left out: lemmas, morphology and enhanced dependencies, which stay unread; writi
 """
 
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from support.checkpoints import file_size
+from support.tables import text_lines
 
 # Axes: n words of a sentence
 
@@ -57,8 +55,8 @@ class Sentence:
 def read_conllu(path):
     """Sentences of a CoNLL-U file, a list.
 
-    Raises OSError when the file cannot be read; ValueError naming file and line for a row that is
-    not CoNLL-U, and for heads that are no tree with one root.
+    Raises ValueError naming file and line for a row that is not CoNLL-U, and for heads that are no
+    tree with one root.
     """
     sentences, comments, rows = [], [], []
     for number, line in enumerate([*text_lines(path), ""], 1):
@@ -72,22 +70,6 @@ def read_conllu(path):
             sentences.append(Sentence(comments, [row for _, row in rows], rows[0][0]))
             comments, rows = [], []
     return sentences
-
-
-def text_lines(path):
-    """Lines of a UTF-8 file ("-": standard input), a list.
-
-    Only a line feed ends one: Unicode's other separators may stand inside a sentence. Raises
-    OSError when the file cannot be read, ValueError naming file and line when it is not UTF-8.
-    """
-    if str(path) != "-":
-        file_size(path)  # a pipe may never end
-    data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
-    try:
-        return [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]
-    except UnicodeDecodeError as problem:
-        line = data[:problem.start].count(b"\n") + 1
-        raise ValueError(f"{path}, line {line}: not UTF-8; save the file as UTF-8") from None
 
 
 def _check_rows(rows):

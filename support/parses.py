@@ -23,10 +23,11 @@ import torch
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
-from support.conllu import HEAD, RELATION, TAG, read_conllu, text_lines, tree_depths
+from support.conllu import HEAD, RELATION, TAG, read_conllu, tree_depths
 from support.files import write_arrays
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import PARSER, PLAIN, load_parser
+from support.tables import text_lines
 
 # Axes: n words of a text
 
@@ -566,7 +567,6 @@ def main(argv=None):
     options = arguments.parse(argv)
     parser, texts = load_parser(options.get("parser", PARSER)), text_lines(options["file"])
     if "shard" in options:
-        texts = texts if texts[-1] else texts[:-1]   # a line feed ends the last one
         with prefix_errors("--shard: "):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import re
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -20,12 +21,14 @@ LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave
 
 
 def read_lines(path):
-    """(line number, text) of each line of a UTF-8 file without its byte order mark; only "\\n" ends
-    one (U+2028 is text).
+    """(line number, text) of each line of a UTF-8 file ("-": standard input) without its byte order
+    mark; only "\\n" ends one (U+2028 is text).
     """
+    typed = str(path) == "-"
     try:
-        file_size(path)
-        with open(path, "rb") as file:
+        if not typed:
+            file_size(path)  # a pipe may never end
+        with contextlib.nullcontext(sys.stdin.buffer) if typed else open(path, "rb") as file:
             for line, data in enumerate(file, 1):
                 yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
     except OSError as error:
@@ -33,6 +36,11 @@ def read_lines(path):
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (Latin-1?); "
                          f"save the file as UTF-8") from None
+
+
+def text_lines(path):
+    """The texts of `read_lines` without their line ends, a list."""
+    return [text.removesuffix("\n").removesuffix("\r") for _, text in read_lines(path)]
 
 
 def is_csv(path):
