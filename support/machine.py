@@ -55,14 +55,6 @@ def main_process_first():
         dist.barrier()
 
 
-def from_main_process(decide):
-    """What `decide` returns on the first process, on all of them."""
-    box = [decide() if main_process() else None]
-    if world()[1] > 1:
-        dist.broadcast_object_list(box)
-    return box[0]
-
-
 def gather(value):
     """The `value` of each process, in the order of their ranks."""
     values = [value] * world()[1]
@@ -70,6 +62,11 @@ def gather(value):
         with torch.inference_mode(False):  # torch 2.5 cannot write into inference tensors
             dist.all_gather_object(values, value)
     return values
+
+
+def from_main_process(decide):
+    """What `decide` returns on the first process, on all of them."""
+    return gather(decide() if main_process() else None)[0]
 
 
 def sum_over_processes(*numbers):
