@@ -161,24 +161,22 @@ class Thesaurus:
     """
 
     def __init__(self, wordnet):
-        self.wordnet, self.known = wordnet, {}
+        self.wordnet = wordnet
         self.irregular = {pos: {} for pos in ENDINGS}                  # pos -> base -> forms
         for pos, irregular in self.irregular.items():
             for form, bases in wordnet._exception_map[pos].items():
                 for base in bases:
                     irregular.setdefault(base, []).append(form)
 
+    @functools.cache
     def find_words(self, word, tag, antonyms):
         """Antonyms, or else synonyms, of a lower-case word with a universal tag; sorted."""
-        key = word, tag, antonyms
-        if key not in self.known:
-            pos, found = POS.get(tag), []
-            base, ending = self.split_form(word, pos) if pos else (None, "")
-            if base:
-                bases = self.antonyms(base, pos) if antonyms else self.synonyms(base, pos)
-                found = [self.inflect(other, ending, pos) for other in bases]
-            self.known[key] = sorted(set(found) - {None, word})
-        return self.known[key]
+        pos = POS.get(tag)
+        base, ending = self.split_form(word, pos) if pos else (None, "")
+        if not base:
+            return []
+        bases = self.antonyms(base, pos) if antonyms else self.synonyms(base, pos)
+        return sorted({self.inflect(other, ending, pos) for other in bases} - {None, word})
 
     def antonyms(self, base, pos):
         """Antonyms of a base."""
