@@ -25,7 +25,7 @@ from tqdm import tqdm
 from priors import load_wordnet
 from support.conllu import FORM, HEAD, RELATION, TAG, read_conllu
 from support.files import write_json
-from support.options import Arguments, refuse, run_command
+from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import Parser, length_batches, load_parser, save_parser
 from support.words import read_vectors
 
@@ -175,15 +175,13 @@ def frequent_vectors(path):
     """
     if path is None:
         return {}
-    try:
+    with prefix_errors("--vectors "):
         with open(path, "rb") as file:
             words = {line.partition(b" ")[0].decode("utf-8", "replace")
                      for line in itertools.islice(file, FREQUENT)}
-    except OSError as error:
-        raise ValueError(f"--vectors {path}: {error.strerror}") from None
-    found, _ = read_vectors(path, words)
-    width = len(next(iter(found.values())))
-    refuse(width != 50, f"--vectors {path}: expected 50 numbers a word, found {width}")
+        found, _ = read_vectors(path, words)
+        width = len(next(iter(found.values())))
+        refuse(width != 50, f"{path}: expected 50 numbers a word, found {width}")
     return found
 
 
