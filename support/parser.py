@@ -159,10 +159,7 @@ class Parser(nn.Module):
 
     def drop(self, x):
         """Dropout with one mask for all places of a sentence (Gal and Ghahramani 2016)."""
-        if not self.training:
-            return x
-        keep = 1 - DROPOUT
-        return x * x.new_empty(x.shape[0], 1, x.shape[2]).bernoulli_(keep) / keep
+        return F.dropout1d(x.transpose(1, 2), DROPOUT, self.training).transpose(1, 2)
 
     def relation_scores(self, rel_dep, rel_head):
         """Scores of every relation, (words, relations), for words and their heads, one row each."""
