@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from support.curves import draw_text
+
 # Axes: H heads, n rows, m columns
 
 CELL, LEVEL, FONT = 17, 22, 13  # pixels: a shade of a scale, from arc to arc, letters
@@ -143,11 +145,6 @@ def svg(wide, high, inner, more='aria-hidden="true"'):
             f'height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}">{inner}</svg>')
 
 
-def write(x, y, inner, anchor="start", more='class="soft"'):
-    """Text in a drawing; anchor: which of its ends, or its middle, is at x."""
-    return f'<text {more} x="{x:.1f}" y="{y:.0f}" text-anchor="{anchor}">{inner}</text>'
-
-
 def names_of(labels, x, y, step, anchor="end", turned=""):
     """A label every `step` pixels, from (x, y) down; turned: to the right, read from below.
     anchor: which of its ends stands there.
@@ -228,10 +225,10 @@ def numbers_in(values, shaded, top, grid):
     for i, j in np.argwhere(shaded) if min(grid.wide, grid.high) >= SAID else ():
         said = f"{values[i, j]:{sign}.{(top < 20) + (top < 2)}f}"
         said = re.sub(r"\b0\.", ".", said.replace("-", "−"))
-        dark = 'class="on"' if not -9 < shaded[i, j] < 8 else ""
+        dark = "" if -9 < shaded[i, j] < 8 else "on"
         if said.strip("+−0."):
-            parts.append(write(grid.left + (j + .47) * grid.wide,
-                               grid.base + (i + .5) * grid.high + 4, said, "middle", dark))
+            parts.append(draw_text(grid.left + (j + .47) * grid.wide,
+                                   grid.base + (i + .5) * grid.high + 4, said, dark, "middle"))
     return "".join(parts)
 
 
@@ -244,8 +241,8 @@ def legend(top, grid, less=False, unit=""):
     parts, low = [cells_of(np.array([scale]), place), outline(place)], place.base + 31
     for k, value in zip((0, SHADES // 2, SHADES), (-top, 0, top) if less else (0, top / 4, top)):
         said = f"{value:.3g}".replace("-", "−")
-        parts.append(write(place.left + (k + .5) * CELL, low, said, "middle"))
-    return "".join([*parts, write(place.left, low + 16, clean(unit))])
+        parts.append(draw_text(place.left + (k + .5) * CELL, low, said, "soft", "middle"))
+    return "".join([*parts, draw_text(place.left, low + 16, unit, "soft")])
 
 
 def heat(title, rows, columns, values, note="", top=None, trees=None, unit=""):
@@ -297,7 +294,7 @@ def surroundings(rows, columns, trees):
         of_columns = f'<g transform="translate({left} {base - above})">{of_columns}</g>'
     labels = names_of(rows, left - 6, base + high // 2 + 4, high)
     if lie:
-        labels += "".join(write(left + (j + .5) * wide, base - 7, clean(cut(label)), "middle")
+        labels += "".join(draw_text(left + (j + .5) * wide, base - 7, cut(label), "soft", "middle")
                           for j, label in enumerate(columns))
     else:
         labels += names_of(columns, left + wide // 2 + 5, base - 7, wide, "start", UPRIGHT)
@@ -357,7 +354,7 @@ def arc(start, end, high, name, said):
         name = name if abs(end - start) > width(name) else ""
         path = (f"M{start:.1f} 0V{7 - high:.0f}q0 -7 {7 * side} -7H{end - 7 * side:.1f}"
                 f"q{7 * side} 0 {7 * side} 7V-5")
-    text = write(middle, y, clean(cut(name)), "middle") if name else ""
+    text = draw_text(middle, y, cut(name), "soft", "middle") if name else ""
     return (f'<g class="arc"><title>{clean(said)}</title><path d="{path}"/>'
             f'<path d="M{end - 3.5:.1f} -7h7l-3.5 7z"/>{text}</g>')
 
@@ -384,7 +381,7 @@ def tree(title, words, heads, names):
     arcs, base = arcs_over(found, words, heads, names)
     wide = max((x + max(width(word), width(name)) / 2
                 for x, word, name in zip(found, words, names, strict=True)), default=0)
-    texts = [write(x, base + 17, clean(cut(word)), "middle", "") for x, word in zip(found, words)]
+    texts = [draw_text(x, base + 17, cut(word), "", "middle") for x, word in zip(found, words)]
     drawn = f'<g transform="translate(0 {base})">{arcs}</g>{"".join(texts)}'
     cells = [[word, name, words[head - 1] if head else "", str(head)]
              for word, head, name in zip(words, heads, names)]
@@ -514,7 +511,7 @@ def picture(title, figures):
     parts, y, wide = [], 16, 0.55 * FONT * len(title) + 16
     for figure in figures:
         w, h, inner = figure.drawing
-        parts.append(write(16, y + 13, clean(figure.title), more='class="title"'))
+        parts.append(draw_text(16, y + 13, legal(figure.title), "title"))
         parts.append(svg(w, h, inner, f'x="16" y="{y + 28:.0f}"'))
         y, wide = y + h + 44, max(wide, w + 32, 0.7 * FONT * len(figure.title) + 32)
     style = STYLE.split("/* The page alone. */")[0]
