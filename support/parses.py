@@ -242,9 +242,9 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
         which words differ. Without fingerprint nothing is kept. A text that was parsed is found
         there, whatever it was parsed with. What is not gets a file for each SHARD of texts, written
         when it is whole: an interrupted call is gone on with.
-    conllu: path or paths of your own parses, used in place of parser and cache. A sentence is found
-        by its `# text =`, or by its tokens where that is absent; spaces may be wider. A text may
-        also be several of them in a row.
+    conllu: path of your own parses, used in place of parser and cache. A sentence is found by its
+        `# text =`, or by its tokens where that is absent; spaces may be wider. A text may also be
+        several of them in a row.
     workers: processes that parse, beside this one, and need a cache; 0: this one does.
 
     Raises ValueError when a text is not in conllu, or has other tokens there, or when what your
@@ -252,8 +252,7 @@ def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = No
     cannot be written or a worker ends early.
     """
     if conllu is not None:
-        paths = [conllu] if isinstance(conllu, (str, Path)) else conllu
-        return _own_parses(sorted(set(texts)), paths)
+        return _own_parses(sorted(set(texts)), conllu)
     refuse(parser is None, "parse_texts: needs parser or conllu, got neither")
     texts, folder = _in_order(texts), _folder_of(parser, cache)
     found = _find_parses(texts, folder)
@@ -504,18 +503,16 @@ def _pack(texts, rows):
 
 # ---- the user's own parses -----------------------------------------------------------------------
 
-def _own_parses(texts, paths):
-    """dict text -> Parse out of CoNLL-U files."""
+def _own_parses(texts, path):
+    """dict text -> Parse out of a CoNLL-U file."""
     known = {}
-    for path in paths:
-        for sentence in read_conllu(path):
-            known.setdefault(" ".join(sentence.text.split()), sentence)
+    for sentence in read_conllu(path):
+        known.setdefault(" ".join(sentence.text.split()), sentence)
     found = {text: _known_sentences(text.split(), known) for text in texts}
     missing = [text for text in texts if found[text] is None]
     if missing:
-        raise ValueError(f"{', '.join(map(str, paths))}: no parse of {missing[0]!r} (of "
-                         f"{len(texts)} texts, {len(missing)} have none); add one with the comment "
-                         f"'# text = ...'")
+        raise ValueError(f"{path}: no parse of {missing[0]!r} (of {len(texts)} texts, "
+                         f"{len(missing)} have none); add one with the comment '# text = ...'")
     return {text: _align(found[text], text) for text in texts}
 
 
