@@ -81,7 +81,6 @@ class Vocabulary:
 
 def learn_vocabulary(sentences, path=None, seed=0, progress=True):
     """The Vocabulary of lists of words, with fixed vectors of a file. -> (it, what to say of it)"""
-    sentences = list(sentences)
     if not path:
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
