@@ -462,14 +462,24 @@ def test_short_tables_are_those_of_the_files(name, title):
 
 
 def test_means_over_the_test_sets_are_those_of_power(capsys):
-    """README and docs/results.md have what experiments.power prints of the four planned tasks."""
-    tasks = ("mrpc", "qqp", "sick", "stsb")
+    """docs/results.md has what experiments.power prints of the four planned tasks: the averages and
+    their controls beside plain BERT, and the averages beside their controls. README has a part."""
+    def cells(model, against):
+        against += options if against != "bert" else ""
+        power.main([*files, "--split", "test", "--against", against, "--models", model + options])
+        rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+        return [f"{row[3]} ({row[4]})" for row in rows[1:6]]  # of four tasks, and their mean
+
+    tasks, options = ("mrpc", "qqp", "sick", "stsb"), " --layers all --without fusion"
     files = [f"{ROOT}/tests/results/{name}-planned.json" for name in tasks]
-    averages = [f"{model} --layers all --without fusion" for model in ("dafa", "knowledge")]
-    power.main([*files, "--split", "test", "--models", *averages])
-    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
-    for model in averages:
-        by, interval = next(row[3:5] for row in rows if row[:2] == ["all tasks", model])
-        for page in ("README.md", "docs/results.md"):
-            assert re.search(re.escape(by[1:]) + f"( points)? {re.escape(f'({interval})')}",
-                             source(page)), (page, model)
+    means, own = [], {row[0]: row[1:] for row in table("docs/results.md", "| own minus others'")}
+    for name, title in {"dafa": "DAFA's trees", "knowledge": "knowledge's relations"}.items():
+        control = f"experiments/controls.py:Shuffled{name.title()}"
+        found = [cells(name, "bert"), cells(control, "bert"), cells(name, control)]
+        assert own[title] == found[2]
+        means += [found[0][-1], found[1][-1]]
+        for mean in (found[0][-1], found[2][-1]):
+            pattern = re.escape(mean.removeprefix("+")).replace(r"\ ", "( points)? ", 1)
+            assert re.search(pattern, source("README.md")), mean
+    *_, last = table("docs/results.md", "| test set (pairs) |")
+    assert [cell for cell in last[1:] if cell] == means

@@ -418,9 +418,9 @@ assert told["score"] > plain["score"] + 0.1 and told["changes"]["no prior"]["sco
 #
 # This world was made for trees, and the encoder starts from random weights. With pre-trained weights, five seeds gave
 # +1.8 points on MRPC's test, with an interval from +0.2 to +3.4, and -0.1 on SICK's, from -0.7 to +0.6: little that
-# one could rely on. As the average of both attentions in every layer, a form of ours, DAFA gains 2.1 points on MRPC (+1.3
-# to +3.0); trained on other pairs' trees it has +0.9 (-1.3 to +3.0), so that trees may or may not be what helps
-# (`docs/results.md`).
+# one could rely on. As the average of both attentions in every layer, a form of ours, DAFA gains 1.0 points over four
+# test sets (+0.7 to +1.2). The same model with other pairs' trees keeps 0.4 (-0.2 to +0.9) of that: a pair's own trees
+# are worth 0.6 more (+0.1 to +1.1; `docs/results.md`).
 #
 # ## Summary
 #

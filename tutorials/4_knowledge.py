@@ -350,8 +350,8 @@ figure("What the trained model is told of the pair",
 # *attention*; what is then read are values of words about which nothing was learned. On all of the toy world, with γ =
 # 1 and three seeds, antonyms gain most, 67.5 beside plain BERT's 52.8, but seeds differ: over all it is 5.2 points,
 # from -12.1 to 22.5. With pre-trained weights, WordNet and the average of both attentions in every layer, a form of ours,
-# five seeds gain 2.8 points on MRPC's test (+1.5 to +4.2); trained on *other* pairs' relations the same model gains 3.4
-# (+2.0 to +4.9). So what gains there is not the lexicon (`docs/results.md`).
+# five seeds gain 1.4 points over four test sets (+1.1 to +1.7); with *other* pairs' relations the same model gains 1.4
+# (+1.1 to +1.8). So what gains there is not the lexicon (`docs/results.md`).
 #
 # ## Summary
 #
