@@ -35,10 +35,12 @@ ATTACKS = {
         spec.loader.exec_module(right)
         return right.highway(x, W_t, W_h)
         """,
-    "stacked_gru": """                      # the memory of the grader
-        import os
-        with open(f"/proc/{{os.getppid()}}/mem", "rb") as memory:
-            return memory.read()
+    "stacked_gru": """                      # by C++, which Python's guard does not see
+        try:
+            torch.from_file({points!r}, shared=True, size=4, dtype=torch.uint8).zero_()
+        except RuntimeError:
+            torch.from_file({root!r} + "/reread.py", size=1000, dtype=torch.uint8)
+        raise KeyError("opened")
         """,
     "attentive_pooling": """                # the answers that lie in a student's folder
         import trial
@@ -83,21 +85,6 @@ PATCHES = """
     sys.modules["__main__"].main = sys.modules["grade"] = None
     atexit.register(print, "hand-in: drrnet, 52 of 52 points")
     """
-OPENED_BY_CPP = {                           # Python's guard sees none of these
-    "highway": """                          # the library
-        text = torch.from_file({root!r} + "/reread.py", size=1000, dtype=torch.uint8)
-        raise KeyError(bytes(text.tolist()).decode())
-        """,
-    "stacked_gru": """                      # the lecturer's file, overwritten
-        torch.from_file({points!r}, shared=True, size=4, dtype=torch.uint8).zero_()
-        raise KeyError("written")
-        """}
-EMPTIED = """
-    try:
-        torch.save(torch.ones(1), {points!r})
-    except RuntimeError:
-        pass
-    """
 BY_HAND = "return torch.tensor([[1, 2, 3, 5, 3, 10, 2, 3]], dtype=torch.float64)"
 LAST_WORDS = """
     import atexit, os
@@ -113,16 +100,6 @@ THREAD = """
                 pass
         threading.Thread(target=forever).start()
         forever()
-        """
-FLOOD = """
-        import os
-        while True:
-            print("52 of 52 points" * 1000)
-            for place in range(1, 30):
-                try:
-                    os.write(place, b"52 of 52 points" * 1000)
-                except OSError:
-                    pass
         """
 MEMORY = """
         import numpy
@@ -146,27 +123,23 @@ def batch(tmp_path_factory):
     points = tmp_path_factory.mktemp("lecturer") / "points.csv"
     points.write_text("zoe,52\n", "utf-8")
     values = {"root": str(ROOT), "neighbour": str(place / "zoe"), "points": str(points)}
-    hand_in(place / "c++", {name: body.format(**values) for name, body in OPENED_BY_CPP.items()},
-            EMPTIED.format(**values))
     hand_in(place / "attacks", {name: body.format(**values) for name, body in ATTACKS.items()})
     hand_in(place / "patches", {"highway": "return torch.ones(1)"}, PATCHES)
     hand_in(place / "last words", RIGHT, LAST_WORDS.format(folder=place / "last words"))
-    hand_in(place / "stops", {"highway": THREAD, "stacked_gru": FLOOD, "choose": MEMORY,
-                              "matching": BY_HAND,
+    hand_in(place / "stops", {"highway": THREAD, "choose": MEMORY, "matching": BY_HAND,
                               "probability_fusion": RIGHT["probability_fusion"]})
     hand_in(place / "wrong", RIGHT | {"choose": RIGHT["choose"].replace(".tanh()", "")})
-    for name in ("no page", "empty", "link", "pipe", "large"):
+    (place / "no page").mkdir()
+    for name in ("link", "pipe", "large"):
         (place / name).mkdir()
-        if name not in ("no page", "empty"):
-            (place / name / "EXERCISE.md").write_text("# Exercise drrnet: a title\n", "utf-8")
-    (place / "file").write_text("x = 1\n", "utf-8")
-    (place / "no page" / "reread.py").write_text("x = 1\n", "utf-8")
+        (place / name / "EXERCISE.md").write_text("# Exercise drrnet: a title\n", "utf-8")
     (place / "link" / "reread.py").symlink_to(ROOT / "reread.py")
     os.mkfifo(place / "pipe" / "reread.py")
     (place / "large" / "reread.py").write_bytes(b"#" * (grade.MOST + 1))
     hand_in(place / "zoe", RIGHT)
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(processes, "SECONDS", 3)
+        changed.setattr(processes, "STOPS", 2)
         reports = grade.grade_all(sorted(place.iterdir()), None, 7, 2)
         found = {"place": place, "points": points}
         return found | {report.folder.name: report for report in reports}
@@ -184,13 +157,12 @@ def test_points_of_a_hand_in(name, won, batch):
 
 @pytest.mark.parametrize("folder, name, said", [
     ("attacks", "highway", "does not let you open"),
-    ("attacks", "stacked_gru", "does not let you open"),
     ("attacks", "attentive_pooling", "KeyError: 'answer'"),
     ("attacks", "choose", "does not let you open"),
     ("attacks", "matching", "does not let you use os.fork"),
     ("attacks", "probability_fusion", "no answer"),
     ("last words", "highway", "ended the process"),
-    ("stops", "highway", "no answer after 3 seconds"), ("stops", "stacked_gru", "no answer"),
+    ("stops", "highway", "no answer after 3 seconds"),
     ("stops", "choose", "Unable to allocate 10.0 GiB"), ("stops", "matching", "")])
 def test_what_earns_nothing(folder, name, said, batch):
     """Attacks, what does not end, and the example of the page alone."""
@@ -206,9 +178,8 @@ def test_what_does_not_end_stops_nobody(batch):
 @pytest.mark.skipif(not sandbox.landlock_version(), reason="this system has no Landlock")
 def test_what_cpp_opens_is_refused(batch):
     assert batch["points"].read_text("utf-8") == "zoe,52\n"
-    for name in OPENED_BY_CPP:
-        row = rows(batch["c++"])[name]
-        assert row.won == 0 and "Permission denied" in row.lines[0]
+    row = rows(batch["attacks"])["stacked_gru"]
+    assert row.won == 0 and "Permission denied" in row.lines[0]
 
 
 def test_one_mistake_costs_one_score(batch):
@@ -219,8 +190,7 @@ def test_one_mistake_costs_one_score(batch):
 
 
 @pytest.mark.parametrize("name, said", {
-    "no page": "EXERCISE.md is missing", "empty": "EXERCISE.md is missing",
-    "file": "no such folder", "link": "reread.py cannot be read",
+    "no page": "EXERCISE.md is missing", "link": "reread.py cannot be read",
     "pipe": "reread.py is no plain file", "large": "reread.py has 1,048,577 bytes"}.items())
 def test_a_bad_folder_is_reported_and_passed_over(name, said, batch):
     assert said in batch[name].problem and not batch[name].rows
@@ -290,13 +260,10 @@ def test_a_variant_costs_the_library_just_its_points(tmp_path, monkeypatch, caps
     assert lost[1:-2] == ["guided_attention", "gated_fusion", "filtration_gate"]
     assert right["points"] == right["of"] and "library's equation" not in right["remarks"]
     assert f"{', '.join(lost[1:-2])}: the library's equation" in library["remarks"]
-    with pytest.raises(SystemExit):
-        grade.main([str(tmp_path), "--key", str(points)])
-    assert "expected a key" in capsys.readouterr().err
 
 
 def test_csv_and_gradescopes_json(batch, tmp_path):
-    reports = [batch[name] for name in ("zoe", "empty", "wrong")]
+    reports = [batch[name] for name in ("zoe", "no page", "wrong")]
     grade.write_csv(tmp_path / "points.csv", reports)
     table = [*csv.DictReader((tmp_path / "points.csv").read_text("utf-8").splitlines())]
     assert [row["points"] for row in table] == [str(TOTAL), "0", str(TOTAL - 12)]
@@ -329,8 +296,3 @@ def test_the_command_line(tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.match(r"seed \d+\n", said) and said.count("not graded: no such folder") == 2
     assert len((tmp_path / "points.csv").read_text("utf-8").splitlines()) == 3
-    with pytest.raises(SystemExit):
-        grade.main([*folders, "--csv", str(tmp_path / "no" / "points.csv")])  # before the work
-    assert "there is no folder" in capsys.readouterr().err
-    tmp_path.joinpath(grade.PAGE).write_text(f"{grade.TITLE}drrnet: x\n", "utf-8-sig")
-    assert grade.exercise_of(tmp_path) == "drrnet"
