@@ -55,6 +55,7 @@ TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
 
 @pytest.mark.parametrize("lines, where, what", [
     ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"),
+    ([row(1, " ", 0, "root")], 1, "form, found '1', ' '"),
     ([*TWO, row(4, "c", 1, "x")], 3, "4 cannot follow word 2"),
     ([row("1-3", "ab"), *TWO], 3, "ends before word 3"),
     ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 5, "one word with head 0, has 2"),

@@ -135,6 +135,7 @@ def test_whole_numbers_can_be_scores(tmp_path):
     (["1", "0", "NaN"], None, "train.tsv:4: label 'NaN' is not"),
     (["1", "0", "1.0"], None, "train.tsv: labels 1, 1.0"),
     (["no", "yes", "Yes"], None, "train.tsv: labels Yes, yes"),
+    (["caf\xe9", "cafe\u0301"], None, "every label"),
     ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
     (["1\nsentence1\tsentence2\tlabel", "0"], None, "train.tsv:3: the header again"),
     (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'")])
