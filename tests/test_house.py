@@ -483,3 +483,26 @@ def test_means_over_the_test_sets_are_those_of_power(capsys):
             assert re.search(pattern, source("README.md")), mean
     *_, last = table("docs/results.md", "| test set (pairs) |")
     assert [cell for cell in last[1:] if cell] == means
+
+
+def test_corrected_p_are_those_of_the_plan():
+    """docs/results.md has Holm's p of the thirteen differences that its plan names."""
+    options, found = " --layers all --without fusion", {}
+    averages = [f"dafa{options}", f"knowledge{options}"]
+    control = f"experiments/controls.py:ShuffledDafa{options}"
+    asked = {"mrpc": [*averages, control], "qqp": [*averages, control, "dabert"],
+             "sick": [*averages, "dabert"], "stsb": [*averages, "dabert"]}
+    for name, models in asked.items():
+        file = f"{ROOT}/tests/results/{name}-planned.json"
+        keys, differences = power.read_scores([file], "bert", models, "test")
+        for (_, model), by_seed in zip(keys, differences, strict=True):
+            p = power.p_of(power.pool([[*by_seed.values()]]), [])
+            found[model.removesuffix(options), name] = p
+    p = dict(zip(found, power.holm([*found.values()])))
+    said = " ".join(source("docs/results.md").split())
+    assert len(p) == 13 and {name for name in p if p[name] < 0.05} == {
+        ("dafa", "mrpc"), ("knowledge", "mrpc"), ("knowledge", "stsb")}
+    assert (f"on MRPC DAFA {p['dafa', 'mrpc']:.3f} and knowledge {p['knowledge', 'mrpc']:.3f}, "
+            f"on STS-B knowledge {p['knowledge', 'stsb']:.3f}") in said
+    assert (f"knowledge on QQP {p['knowledge', 'qqp']:.2g} and SICK {p['knowledge', 'sick']:.2g}, "
+            f"DAFA on SICK {p['dafa', 'sick']:.2g}, STS-B {p['dafa', 'stsb']:.2g}") in said
