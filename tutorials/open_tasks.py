@@ -199,29 +199,31 @@ def grade_misprint(text, seed, wrap=()):
     equation = equation_of(text)
     misprint, cases, found = EQUATIONS[equation], {}, {}
     functions = misprint.functions(seed)
-    order = random.SystemRandom().sample([*functions], len(functions))
     drawn = {f"draw {i + 1}": draw_arguments(equation, 100 * seed + i) for i in range(5)}
+    orders = {case: random.SystemRandom().sample([*functions], len(functions)) for case in drawn}
+    numbered = [*itertools.chain(*orders.values())]  # one order for all could be guessed
     shapes = [x.shape for x in drawn["draw 1"]]
-    for case, given in drawn.items():
+    for i, (case, given) in enumerate(drawn.items()):
         turned = [turn(x, given[0].shape[-2]) for x in given]
-        cases[case] = [len(order), given, turned, misprint.tries(*given)]
+        count = len(functions)
+        cases[case] = [i * count, count, given, turned, misprint.tries(*given)]
 
     def asked(number, *given):
         try:
             if [x.shape for x in given] != shapes:
                 raise ValueError("needs arguments of the shapes that the claim got")
-            return [functions[order[number]](*given)]
+            return [functions[numbered[number]](*given)]
         except Exception as problem:
             return [f"{type(problem).__name__}: {problem}"]
 
-    names = ["count", "arguments", "turned", "tries"]
+    names = ["first", "count", "arguments", "turned", "tries"]
     for case, got in run("misprint", text, ("answer", names, cases), wrap, asked).items():
         if isinstance(got, str):
             found[got] = None
         else:
             parts = {name.removeprefix("the result['").replace("']", ""): value
                      for name, value in got.parts.items()}
-            found |= dict.fromkeys(problems(misprint, parts, drawn[case], order))
+            found |= dict.fromkeys(problems(misprint, parts, drawn[case], orders[case]))
     return [(f"the numbers of {equation}", 0 if found else POINTS, POINTS, [*found])]
 
 

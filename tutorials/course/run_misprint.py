@@ -1,7 +1,7 @@
 """Runs a proof of a misprint where no student's code can do harm (../sandbox.py).
 
 The functions that a claim is tried on stay with the grader (../misprints.py): what is here knows
-their numbers, in an order that is drawn, and asks what each returns.
+their numbers, in an order that is drawn for each case, and asks what each returns.
 """
 import functools
 
@@ -16,9 +16,10 @@ def asked(number, *given):
     return found
 
 
-def answer(count, arguments, turned, tries):
+def answer(first, count, arguments, turned, tries):
     """What `printed` and `repaired` return, the latter for tokens from last to first as well, and
-    for each of `tries`; what `claim` says of the repair, and of so many functions of the grader's.
+    for each of `tries`; what `claim` says of the repair, and of the `count` functions of the
+    grader's from number `first` on.
     """
     import misprint
 
@@ -28,4 +29,4 @@ def answer(count, arguments, turned, tries):
     return {"printed": misprint.printed(*arguments), "repaired": misprint.repaired(*arguments),
             "turned": misprint.repaired(*turned), "your repair": claims(misprint.repaired),
             "tries": [misprint.repaired(*x) for x in tries],
-            "claims": [claims(functools.partial(asked, number)) for number in range(count)]}
+            "claims": [claims(functools.partial(asked, first + i)) for i in range(count)]}
