@@ -562,14 +562,15 @@ def main(argv=None):
                            f"{CACHE}, for a run whose texts are FILE's lines")
     arguments.add_argument("--parser", metavar="FILE", help="of another training (.npz)")
     options = arguments.parse(argv)
-    parser, texts = load_parser(options.get("parser", PARSER)), text_lines(options["file"])
+    parser, file = load_parser(options.get("parser", PARSER)), options["file"]
+    texts = text_lines(file, sys.stdin.buffer if file == "-" else None)
     if "shard" in options:
         with prefix_errors("--shard: "):
             print(parse_part(texts, parser, CACHE, options["shard"]))
         return
     texts = [" ".join(text.split()) for text in texts]
     for place, text in enumerate(texts, 1):
-        refuse(len(split_words(text)) > MAX_WORDS, f"{options['file']}, line {place}: more than "
+        refuse(len(split_words(text)) > MAX_WORDS, f"{file}, line {place}: more than "
                f"{MAX_WORDS} words, as many as a parse has; split it")
     texts = [text for text in texts if text]
     for start in range(0, len(texts), 512):

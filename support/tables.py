@@ -8,7 +8,6 @@ import io
 import itertools
 import json
 import re
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -20,15 +19,14 @@ csv.field_size_limit(2 ** 31 - 1)        # a cell is as long as it is
 LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave float32
 
 
-def read_lines(path):
-    """(line number, text) of each line of a UTF-8 file ("-": standard input) without its byte order
-    mark; only "\\n" ends one (U+2028 is text).
+def read_lines(path, opened=None):
+    """(line number, text) of each line of a UTF-8 file without its byte order mark; only "\\n" ends
+    one (U+2028 is text). opened: read in its place, such as standard input.
     """
-    typed = str(path) == "-"
     try:
-        if not typed:
+        if not opened:
             file_size(path)  # a pipe may never end
-        with contextlib.nullcontext(sys.stdin.buffer) if typed else open(path, "rb") as file:
+        with contextlib.nullcontext(opened) if opened else open(path, "rb") as file:
             for line, data in enumerate(file, 1):
                 yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
     except OSError as error:
@@ -38,9 +36,9 @@ def read_lines(path):
                          f"save the file as UTF-8") from None
 
 
-def text_lines(path):
+def text_lines(path, opened=None):
     """The texts of `read_lines` without their line ends, a list."""
-    return [text.removesuffix("\n").removesuffix("\r") for _, text in read_lines(path)]
+    return [text.removesuffix("\n").removesuffix("\r") for _, text in read_lines(path, opened)]
 
 
 def is_csv(path):
