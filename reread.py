@@ -452,11 +452,11 @@ def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, typeset=False) -> T
 def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, typeset=False) -> Tensor:
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
-    Departs: m̄ is a score, and c falls by it whether the token is read or not. For a negative score
-    c grows with every step, so that the word is never spent, however often it is read; for one
-    above 2φ c diverges with alternating sign. The text updates c "based on the calculated attention
-    weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at most. Where all real
-    tokens are spent, c is 1 again for the whole row. `typeset` subtracts m̄.
+    Departs: m̄ is c times a score, and c falls by it whether the token is read or not. For a
+    negative score c grows with every step, so that the word is never spent, however often it is
+    read; for one above 2φ c diverges with alternating sign. The text updates c "based on the
+    calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
+    most. Where all real tokens are spent, c is 1 again for the whole row. `typeset` subtracts m̄.
 
     Args: all (B, n): left, c_(t-1); read, weights, with `typeset` m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.

@@ -293,12 +293,15 @@ def test_difference_as_typeset_is_the_same_for_every_query(printed):
 
 @pytest.mark.parametrize("printed", [set(), {3}], ids=labelled)
 def test_difference_mask_as_typeset_leaks(printed):
-    """A score of 1e5 outweighs a finite M, which a row without a key ignores."""
+    """A score of 1e5 outweighs M = -10⁴, one of 1e4 is level; a row without a key ignores it."""
     q, k = (torch.zeros(2, 1, 2, K, dtype=torch.float64) for _ in range(2))
     k[0, 0, 1] = 1e5
     weights = difference_of(q, k, torch.tensor([[True, False], [False, False]]), printed)
     assert (weights[0, 0, :, 1] > 0.99).all() == bool(printed)
     assert (weights[1] == (0.5 if printed else 0.0)).all()
+    k[0, 0, 1] = 1e4 / K
+    weights = difference_of(q, k, torch.tensor([[True, False], [False, False]]), printed)
+    assert weights[0, 0, :, 1].tolist() == pytest.approx([0.5 if printed else 0.0] * 2)
 
 
 @each_form
