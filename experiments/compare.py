@@ -3,7 +3,8 @@
     --vary model bert dafa --vary task mrpc rte --seeds 5     every combination, five runs of each
     --vary model bert "dafa --layers all"     a value may have options of its own behind it
     --resume FOLDER [--test]                  goes on where a group of runs was cut off, or takes
-                                              runs off a process that is at it, side by side
+                                              runs off a process that is at it, side by side;
+                                              with --vary model dabert that row is added
     --show FOLDER                             its table again, or a line for each run below FOLDER
     --picture FILE.svg FOLDER_OR_JSON ...     the differences that groups found, drawn
 
@@ -107,14 +108,14 @@ def new_group(given, parser):
                     "test": test, "runs": [], "done": {}}
 
 
-def saved_group(folder, given):
+def saved_group(folder, given, parser):
     """(the folder, its group), to go on with. given: of device, workers, data_dir, which are of
-    this process alone, and test, which is taken out.
+    this process alone; of test, own, and vary, whose values the group gets. These are taken out.
     """
     refuse(not Path(folder, FILE).exists(), f"--resume {folder}: no group of runs is there; "
            "train.py --resume goes on with a single run")
     group, known = read_group(Path(folder, FILE)), {f.name: f.type for f in fields(train.Settings)}
-    own = given.pop("own", ())
+    own, more = given.pop("own", ()), read_vary(given.pop("vary", []), {}, parser)
     for name in given.keys() - {"device", "workers", "data_dir", "test"}:
         raise ValueError(f"--{name.replace('_', '-')}: the group in {folder} has its own; leave it "
                          f"out")
@@ -128,6 +129,12 @@ def saved_group(folder, given):
     refuse(unsaid := {code for code in codes if ":" in str(code)} - set(own),
            f"--resume {folder}: it names code of somebody's own, and a folder alone runs no code; "
            f"if you know the files, add --own {' '.join(sorted(unsaid))}")
+    varied = {name: values for name, *values in group["vary"]}
+    for name, *values in more:
+        refuse(name not in varied, f"--vary {name.replace('_', '-')}: the group in {folder} varies "
+               f"{', '.join(varied)}; --resume adds values of these")
+        varied[name] += [value for value in values if value not in varied[name]]
+    group["vary"] = [[name, *values] for name, values in varied.items()]
     group["test"] = given.pop("test", group["test"])
     if group["test"]:
         group["done"] = {name: x for name, x in group["done"].items()
@@ -395,7 +402,8 @@ def command_line():
                        "compared. Without options it is plain BERT beside DAFA, on toy.")
     group = parser.add_argument_group("a group of runs")
     group.add_argument("--vary", nargs="+", action="append", metavar="OPTION",
-                       help="an option of training and its values; twice: every combination")
+                       help="an option of training and its values; twice: every combination; with "
+                            "--resume: more values of it")
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
     group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
@@ -417,7 +425,10 @@ def main(argv=None):
         return show(given)
     with machine.torch_session(given):
         resumed = given.pop("resume", None)
-        folder, group = saved_group(resumed, given) if resumed else new_group(given, parser)
+        if resumed:
+            folder, group = saved_group(resumed, given, parser)
+        else:
+            folder, group = new_group(given, parser)
         try:
             run_group(folder, group, given if resumed else {})
         except KeyboardInterrupt:

@@ -146,6 +146,22 @@ def test_a_value_may_have_options_of_its_own(faked):
     assert command("--resume", "runs/compare-model") == 2
 
 
+def test_a_group_gets_more_rows(faked, capsys):
+    """What is done stays; a value that is there already is not there twice. Which class of one's
+    own comes, the command says itself; of one that the folder names, it must be said again."""
+    Path("mine.py").write_text("from semmatch import DafaAttention as Mine")
+    assert command("--out", "group") == 0
+    more = ["dabert --lr 1e-4", "bert", "mine.py:Mine"]
+    assert command("--resume", "group", "--vary", "model", *more) == 0
+    assert [(s.model, s.lr) for s in faked[2:]] == [("dabert", 1e-4), ("mine.py:Mine", 1e-3)]
+    group = result("group", "comparison.json")
+    assert group["vary"] == [["model", "bert", "dafa", "dabert --lr 1e-4", "mine.py:Mine"]]
+    assert len(group["runs"]) == 4 and command("--resume", "group") == 2
+    the_line(capsys, "--own mine.py:Mine")
+    assert command("--resume", "group", "--own", "mine.py:Mine", "--vary", "lr", "1") == 2
+    the_line(capsys, "--vary lr: group varies model")
+
+
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     """What is done is not trained again, unless test is to be scored as well."""
     assert command("--seeds", "2", "--out", "here") == 0
@@ -160,7 +176,7 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     assert [row["values"]["model"] for row in again["runs"]] == ["bert", "dafa", "dabert"]
     assert again["runs"][0] == group["runs"][0]
     assert all(len(done["code"]) == 64 for done in again["done"].values())
-    assert compare.saved_group("there", {"test": True})[1]["done"] == {}
+    assert compare.saved_group("there", {"test": True}, None)[1]["done"] == {}
 
 
 @pytest.mark.parametrize("args, words", [
