@@ -22,7 +22,7 @@ import reread
 import semmatch
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
-from experiments import bench, compare, power
+from experiments import bench, compare, power, report
 from methods import CASES, METHODS, parse
 from shapes import Tracer
 from small_runs import ChainParser
@@ -464,13 +464,13 @@ def test_short_tables_are_those_of_the_files(name, title):
 def test_means_over_the_test_sets_are_those_of_power(capsys):
     """docs/results.md has what experiments.power prints of the four planned tasks: the averages and
     their controls beside plain BERT, and the averages beside their controls. README has a part."""
-    def cells(model, against):
+    def cells(model, against, options=" --layers all --without fusion"):
         against += options if against != "bert" else ""
         power.main([*files, "--split", "test", "--against", against, "--models", model + options])
         rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
         return [f"{row[3]} ({row[4]})" for row in rows[1:6]]  # of four tasks, and their mean
 
-    tasks, options = ("mrpc", "qqp", "sick", "stsb"), " --layers all --without fusion"
+    tasks = "mrpc", "qqp", "sick", "stsb"
     files = [f"{ROOT}/tests/results/{name}-planned.json" for name in tasks]
     means, own = [], {row[0]: row[1:] for row in table("docs/results.md", "| own minus others'")}
     for name, title in {"dafa": "DAFA's trees", "knowledge": "knowledge's relations"}.items():
@@ -481,29 +481,47 @@ def test_means_over_the_test_sets_are_those_of_power(capsys):
         for mean in (found[0][-1], found[2][-1]):
             pattern = re.escape(mean.removeprefix("+")).replace(r"\ ", "( points)? ", 1)
             assert re.search(pattern, source("README.md")), mean
+    means.append(cells("knowledge", "bert", " --layers all --without fusion,prior")[-1])
     *_, last = table("docs/results.md", "| test set (pairs) |")
     assert [cell for cell in last[1:] if cell] == means
 
 
 def test_corrected_p_are_those_of_the_plan():
-    """docs/results.md has Holm's p of the fourteen differences that were asked."""
-    options, found = " --layers all --without fusion", {}
-    averages = [f"dafa{options}", f"knowledge{options}"]
-    control = f"experiments/controls.py:ShuffledDafa{options}"
-    ladranet = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
-    asked = {"mrpc": [*averages, control], "qqp": [*averages, control, "dabert"],
-             "sick": [*averages, "dabert", ladranet], "stsb": [*averages, "dabert"]}
-    for name, models in asked.items():
+    """docs/results.md has the six questions, their p by Holm, and the smallest of 26 by task."""
+    def differences(name, model):
         file = f"{ROOT}/tests/results/{name}-planned.json"
-        keys, differences = power.read_scores([file], "bert", models, "test")
-        for (_, model), by_seed in zip(keys, differences, strict=True):
-            p = power.p_of(power.pool([[*by_seed.values()]]), [])
-            found[model.removesuffix(options), name] = p
-    p = dict(zip(found, power.holm([*found.values()])))
-    said = " ".join(source("docs/results.md").split())
-    assert len(p) == 14 and {name for name in p if p[name] < 0.05} == {
-        ("dafa", "mrpc"), ("knowledge", "mrpc"), ("knowledge", "stsb")}
-    assert (f"on MRPC DAFA {p['dafa', 'mrpc']:.3f} and knowledge {p['knowledge', 'mrpc']:.3f}, "
-            f"on STS-B knowledge {p['knowledge', 'stsb']:.3f}") in said
-    assert (f"knowledge on QQP {p['knowledge', 'qqp']:.2g} and SICK {p['knowledge', 'sick']:.2g}, "
-            f"DAFA on SICK {p['dafa', 'sick']:.2g}, STS-B {p['dafa', 'stsb']:.2g}") in said
+        _, (by_seed,) = power.read_scores([file], "bert", [model], "test")
+        return [*by_seed.values()]
+
+    def p_of(*groups):
+        return power.p_of(power.pool(groups), [])
+
+    tasks, options = ("mrpc", "qqp", "sick", "stsb"), " --layers all --without fusion"
+    models = ["dabert", "dafa", "knowledge", "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60",
+              f"dafa{options}", f"knowledge{options}"]
+    _, *rows = table("docs/results.md", "| minus plain BERT | MRPC |")
+    found = {model: [differences(name, model) for name in tasks] for model in models}
+    corrected = power.holm([p_of(*groups) for groups in found.values()])
+    for (_, *cells, said, verdict), groups, p in zip(rows, found.values(), corrected, strict=True):
+        pooled = [*(power.pool([x]) for x in groups), power.pool(groups)]
+        halves = [x.error * report.t_quantile(x.freedom) for x in pooled]
+        ends = [{"mean": x.mean, "low": x.mean - half, "high": x.mean + half}
+                for x, half in zip(pooled, halves)]
+        assert cells == [*map(with_interval, ends)]
+        assert said == (f"{p:.2g}" if p >= 0.001 else "below 0.001")
+        kind = "a gain" if pooled[-1].mean > 0 else "a loss"
+        assert verdict == (kind if p < 0.05 else "not shown")
+
+    by_task = {(model, name): p_of(x) for model, groups in found.items()
+               for name, x in zip(tasks, groups)}
+    control = f"experiments/controls.py:ShuffledDafa{options}"
+    by_task |= {(control, name): p_of(differences(name, control)) for name in tasks[:2]}
+    p = dict(zip(by_task, power.holm([*by_task.values()])))
+    text = " ".join(source("docs/results.md").split())
+    smallest = sorted(p.values())
+    assert len(p) == 26 and smallest[0] >= 0.05
+    said = re.search("LadRa-Net's loss on MRPC, (.*?), DAFA's average on MRPC, (.*?), and "
+                     r"knowledge's average on STS-B, (.*?), and on MRPC, (\d\.\d+)", text)
+    shown = [(models[3], "mrpc"), (models[4], "mrpc"), (models[5], "stsb"), (models[5], "mrpc")]
+    assert [f"{p[place]:.3f}" for place in shown] == [*said.groups()]
+    assert smallest[:4] == [p[place] for place in shown]
