@@ -14,6 +14,7 @@ else can be said of wrong numbers (differences.py).
 """
 import ast
 import itertools
+import math
 
 from slips import (ACTIVATIONS, CHANGED, NO_DATA, RESULT, base, is_name, of_expression,
                    read)
@@ -23,8 +24,8 @@ class Code:
     """A function: its source, its tree, and what slips need to know of both.
 
     parents: node -> the one above. parameters: names. data: those that are no layers and no mask.
-    factors: names that multiply something. places: name -> where it is read. born: name -> the line
-    from which it is known. values: name -> what it was last set to.
+    called: names of functions. factors: names that multiply something. places: name -> where it is
+    read. born: name -> the line from which it is known. values: name -> what it was last set to.
     """
 
     def __init__(self, source):
@@ -45,9 +46,9 @@ class Code:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.born.setdefault(node.id, node.lineno)
         self.factors = [*dict.fromkeys(factors)][:4]
-        called = {ast.unparse(node.func) for node in ast.walk(self.function)
-                  if isinstance(node, ast.Call)}
-        no_data = NO_DATA | called | {"mask"}
+        self.called = {ast.unparse(node.func) for node in ast.walk(self.function)
+                       if isinstance(node, ast.Call)}
+        no_data = NO_DATA | self.called | {"mask"}
         self.data = [name for name in self.parameters if name not in no_data][:6]
 
     def value_of(self, node):
@@ -62,15 +63,13 @@ class Code:
 
     def replaced(self, changes):
         """The source after changes; None where one lies in another."""
-        raw, starts, last = self.source.encode(), [0], None
-        for line in raw.splitlines(keepends=True):
-            starts.append(starts[-1] + len(line))
-        bare = ast.stmt, ast.Slice
+        raw, last, bare = self.source.encode(), math.inf, (ast.stmt, ast.Slice)
+        starts = [0, *itertools.accumulate(map(len, raw.splitlines(keepends=True)))]
         spans = [(starts[node.lineno - 1] + node.col_offset,
                   starts[node.end_lineno - 1] + node.end_col_offset,
                   code if isinstance(node, bare) else f"({code})") for node, code in changes]
         for first, end, code in sorted(spans, reverse=True):
-            if last is not None and end > last:
+            if end > last:
                 return None
             raw, last = raw[:first] + code.encode() + raw[end:], first
         return raw.decode()
@@ -80,30 +79,25 @@ class Code:
 
 def alike(function):
     """{(x, y)}: names that play the same part in calls, or stand side by side."""
-    parts, pairs = {}, set()
+    parts, pairs = {}, []
     for node in ast.walk(function):
-        group = []
         if isinstance(node, ast.Call):
             parts.setdefault("called", []).append(node.func)
             for i, arg in enumerate(node.args):
                 parts.setdefault((ast.unparse(node.func), i), []).append(arg)
-            group = node.args or [keyword.value for keyword in node.keywords]
+            pairs += itertools.pairwise(node.args)
+            pairs += itertools.pairwise(keyword.value for keyword in node.keywords)
         elif isinstance(node, (ast.Tuple, ast.List)):
-            group = node.elts
-            for i, inner in enumerate(node.elts):
+            pairs += itertools.pairwise(node.elts)
+            for inner in node.elts:
                 for j, x in enumerate(inner.elts if isinstance(inner, ast.Tuple) else ()):
                     parts.setdefault((id(node), j), []).append(x)
         elif isinstance(node, ast.BinOp):
-            group = [base(node.left), base(node.right)]
-        pairs |= {(ast.unparse(x), ast.unparse(y)) for x, y in zip(group, group[1:])
-                  if is_name(x) and is_name(y)}
-        if isinstance(node, ast.Call) and node.keywords:
-            values = [keyword.value for keyword in node.keywords]
-            pairs |= {(ast.unparse(x), ast.unparse(y)) for x, y in zip(values, values[1:])}
+            pairs.append((base(node.left), base(node.right)))
     for group in parts.values():
-        names = dict.fromkeys(ast.unparse(x) for x in group if is_name(x))
-        pairs |= set(itertools.combinations(names, 2))
-    return {tuple(sorted(pair)) for pair in pairs if len(set(pair)) == 2}
+        pairs += itertools.combinations(group, 2)
+    names = [tuple(sorted(map(ast.unparse, pair))) for pair in pairs if all(map(is_name, pair))]
+    return {(x, y) for x, y in names if x != y}
 
 
 def of_names(code):
@@ -114,14 +108,11 @@ def of_names(code):
         if related or x in code.parameters and y in code.parameters:
             both = [(node, y) for node in places[x]] + [(node, x) for node in places[y]]
             yield 3 if related else 5, f"`{x}` and `{y}` exchanged", both
-    called = {name for name, nodes in places.items()
-              if any(isinstance(code.parents[node], ast.Call) and code.parents[node].func is node
-                     for node in nodes)}
     for x, nodes in places.items():
         for y in dict.fromkeys([*places, *code.born]):
             related = tuple(sorted((x, y))) in near
-            if x == y or y in NO_DATA or not related and (
-                    x.startswith("self.") or y.startswith("self.") or x in called or y in called):
+            weights = any(name.startswith("self.") or name in code.called for name in (x, y))
+            if x == y or y in NO_DATA or weights and not related:
                 continue
             for node in nodes:
                 if code.born.get(y, 0) < node.lineno:
@@ -139,8 +130,8 @@ def of_pairs(code):
     for name, nodes in code.places.items():
         for x in (code.parents[node] for node in nodes if name in code.parameters):
             if isinstance(x, ast.Attribute):
-                pairs.setdefault(x.attr, []).append((x, "np.append({x}[:1], {x}[:-1])".format(
-                    x=ast.unparse(x))))
+                text = ast.unparse(x)
+                pairs.setdefault(x.attr, []).append((x, f"np.append({text}[:1], {text}[:-1])"))
     for attribute, changes in pairs.items():
         if len({ast.unparse(node) for node, _ in changes}) > 1:
             yield 3, f"`{attribute}` of both, one place off", changes
@@ -153,12 +144,9 @@ def of_steps(code):
     for node in ast.walk(code.function):
         if not isinstance(node, ast.Assign):
             continue
-        target, value = node.targets[0], node.value
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple):
-            pairs = [*zip(target.elts, value.elts)] if isinstance(value, ast.Tuple) else [
-                (target.elts[0], value)]
-        for name, value in pairs:
+        names, values = (x.elts if isinstance(x, ast.Tuple) else [x]
+                         for x in (node.targets[0], node.value))
+        for name, value in zip(names, values):      # of v, g = f(x) the first is x's
             inner = start = base(value)
             while isinstance(inner, ast.Call) and inner.args:
                 inner = base(inner.args[0])
@@ -186,18 +174,13 @@ def of_steps(code):
 
 # ---- Slips in statements, and all of them -------------------------------------------------------
 
-def of_ends(node):
-    """(rank, description, changes): the last of each axis left out instead of the first."""
-    ends = [x for x in ast.walk(node) if isinstance(x, ast.Slice) and x.upper is None
-            and isinstance(x.lower, ast.Constant) and x.lower.value == 1]
-    if ends and isinstance(node, (ast.Assign, ast.Return)):
-        words = f"`:-1` instead of `1:`, one place off, in {read(node)}"
-        yield 3, words, [(x, ":-1") for x in ends]
-
-
 def of_statement(node, code):
-    """(rank, description, changes) of a statement left out, or of a result changed."""
-    yield from of_ends(node)
+    """(rank, description, changes) of a statement left out, of the last of each axis left out
+    instead of the first, or of a result changed."""
+    ends = [(x, ":-1") for x in ast.walk(node)
+            if isinstance(x, ast.Slice) and ast.unparse(x) == "1:"]
+    if ends and isinstance(node, (ast.Assign, ast.Return)):
+        yield 3, f"`:-1` instead of `1:`, one place off, in {read(node)}", ends
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             if any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value)):
