@@ -11,10 +11,9 @@ import ast
 import copy
 import itertools
 
-LEFT_OUT = [("{R} left out of {it}", "{l}"), ("{L} left out of {it}", "1.0 * {r}")]
+LEFT_OUT = [("{R} left out of {it}", "{l}"), ("{L} left out of {it}", "{r}")]
 OPERATORS = {           # l, r: what stands left and right, as code; L, R, it: the same, to be read
-    ast.Add: [LEFT_OUT[0], ("{L} left out of {it}", "{r}"),
-              ("a product instead of the sum {it}", "{l} * {r}"),
+    ast.Add: [*LEFT_OUT, ("a product instead of the sum {it}", "{l} * {r}"),
               ("a difference instead of the sum {it}", "{l} - {r}"),
               ("half of the sum {it}", "({it}) / 2"), ("twice {L} in {it}", "2 * {l} + {r}"),
               ("twice {R} in {it}", "{l} + 2 * {r}"),
@@ -25,11 +24,12 @@ OPERATORS = {           # l, r: what stands left and right, as code; L, R, it: t
               ("a sum instead of the difference {it}", "{l} + {r}"), ("{R} instead of {it}", "{r}"),
               ("a product instead of the difference {it}", "{l} * {r}"),
               ("the sign of {it} lost", "({it}).abs()")],
-    ast.Mult: [("a sum instead of the product {it}", "{l} + {r}"), *LEFT_OUT,
+    ast.Mult: [("a sum instead of the product {it}", "{l} + {r}"), LEFT_OUT[0],
+               ("{L} left out of {it}", "1.0 * {r}"),
                ("{it} divided instead of multiplied", "{r} / {l}"),
                ("{it} divided instead of multiplied", "{l} / {r}"),
                ("{L} squared in {it}", "{l} * {l} * {r}")],
-    ast.Div: [("{it} multiplied instead of divided", "{l} * {r}"), *LEFT_OUT[:1],
+    ast.Div: [("{it} multiplied instead of divided", "{l} * {r}"), LEFT_OUT[0],
               ("{L} left out of {it}", "1.0 / {r}"), ("{it} upside down", "{r} / {l}"),
               ("{R} squared in {it}", "{l} / {r} ** 2"), ("the root of {R} in {it}",
                                                           "{l} / {r} ** 0.5")],
@@ -40,10 +40,8 @@ OPERATORS = {           # l, r: what stands left and right, as code; L, R, it: t
                   ("the last row of {R} instead of {it}", "{r}[..., -1:, :]"),
                   ("the sum of all rows of {R} instead of {it}", "{r}.sum(-2, keepdim=True)"),
                   ("the mean of all rows of {R} instead of {it}", "{r}.mean(-2, keepdim=True)")],
-    ast.BitAnd: [("or instead of and in {it}", "{l} | {r}"), LEFT_OUT[0],
-                 ("{L} left out of {it}", "{r}")],
-    ast.BitOr: [("and instead of or in {it}", "{l} & {r}"), LEFT_OUT[0],
-                ("{L} left out of {it}", "{r}")]}
+    ast.BitAnd: [("or instead of and in {it}", "{l} | {r}"), *LEFT_OUT],
+    ast.BitOr: [("and instead of or in {it}", "{l} & {r}"), *LEFT_OUT]}
 COMPARED = {ast.Gt: (">=", "<"), ast.GtE: (">", "<="), ast.Lt: ("<=", ">"), ast.LtE: ("<", ">="),
             ast.Eq: ("!=",)}
 ACTIVATIONS = {"tanh", "sigmoid", "relu", "gelu"}
@@ -131,7 +129,6 @@ def of_operation(node, code):
         yield None, f"{read(total.right)} without {words['R']}", f"{a} {sign} {words['r']} + {b}"
     if isinstance(node.op, ast.Add):                    # c * x.tanh() + y: the tanh of the sum
         yield from of_moved_factor(node, code)
-        total = code.sum_of(node.left)
         for x, y in ((total.left, total.right), (total.right, total.left)) if total else ():
             yield None, f"{read(x)} multiplied by {words['R']}, not added", \
                 f"({ast.unparse(x)}) * {words['r']} + ({ast.unparse(y)})"
