@@ -44,17 +44,17 @@ def constant(x):
     return x.flatten()[0].item() if x.numel() and near(x, x.flatten()[0].expand_as(x)) else None
 
 
-# ---- Notes: each takes right and wrong numbers of one shape, and says something or None ----------
+# ---- Notes: each takes right and wrong numbers of one shape; what it yields first is said --------
 
 def of_infinity(right, mine, letters):
     counts = {name: int((test(mine) & ~test(right)).sum())
               for name, test in (("nan", torch.isnan), ("inf", torch.isinf))}
     new = [f"{name} at {count} places" for name, count in counts.items() if count]
     if new:
-        return (f"yours is {' and '.join(new)}: a division by 0, exp of a large number, or a "
-                "softmax over nothing")
-    gone = int((mine.isfinite() & ~right.isfinite()).sum())
-    return gone and f"no number is expected at {gone} places where yours is one" or None
+        yield (f"yours is {' and '.join(new)}: a division by 0, exp of a large number, or a "
+               "softmax over nothing")
+    if gone := int((mine.isfinite() & ~right.isfinite()).sum()):
+        yield f"no number is expected at {gone} places where yours is one"
 
 
 def of_factor(right, mine, letters):
@@ -62,18 +62,17 @@ def of_factor(right, mine, letters):
     if some.any() and near(mine[~some], right[~some]):
         factor = constant(mine[some] / right[some])
         if factor == 0:
-            return "yours is 0 everywhere"
+            yield "yours is 0 everywhere"
         if factor == -1:
-            return "the sign is turned everywhere"
+            yield "the sign is turned everywhere"
         if factor:
-            return f"yours is the right result times {number_name(factor, letters)}"
+            yield f"yours is the right result times {number_name(factor, letters)}"
         for axis in [i for i, size in enumerate(right.shape) if size > 1 and right.dim() > 1]:
             factors = torch.where(some, mine / right, torch.nan)
             first = factors.nanmean(axis, keepdim=True).expand_as(factors)
             if near(factors[some], first[some]):
-                return (f"along {axis_name(axis, right.shape, letters)} yours is right up to a "
-                        "factor: it is normalised over another axis, or not")
-    return None
+                yield (f"along {axis_name(axis, right.shape, letters)} yours is right up to a "
+                       "factor: it is normalised over another axis, or not")
 
 
 def of_offset(right, mine, letters):
@@ -81,8 +80,7 @@ def of_offset(right, mine, letters):
     offset = constant((mine - right)[wrong])
     if offset and wrong.sum() > 1:
         where = "everywhere" if wrong.all() else "wherever it is wrong"
-        return f"yours is the right result plus {number_name(offset, letters)}, {where}"
-    return None
+        yield f"yours is the right result plus {number_name(offset, letters)}, {where}"
 
 
 def of_places(right, mine, letters):
@@ -90,45 +88,42 @@ def of_places(right, mine, letters):
     for axes in itertools.permutations(range(right.dim())):
         if right.permute(axes).shape == mine.shape and near(right.permute(axes), mine):
             moved = [axis for axis in axes if axes[axis] != axis]
-            return f"axes {' and '.join(map(str, sorted(moved)))} are exchanged"
+            yield f"axes {' and '.join(map(str, sorted(moved)))} are exchanged"
     for axis in range(right.dim()):
         name = axis_name(axis, right.shape, letters)
         if near(right.flip(axis), mine):
-            return f"{name} runs backwards"
+            yield f"{name} runs backwards"
         for by in (1, -1):
             if near(right.roll(by, axis), mine):
-                return f"yours is shifted by {by} along {name}"
+                yield f"yours is shifted by {by} along {name}"
     if near(right.flatten().sort()[0], mine.flatten().sort()[0]):
-        return "all numbers are right, but they stand at other places"
-    return None
+        yield "all numbers are right, but they stand at other places"
 
 
 def of_sums(right, mine, letters):
     """Weights that sum to 1 over another axis, or do not."""
     if right.dim() < 2 or right.min() < 0:
-        return None
+        return
     for axis in range(right.dim()):
         name, ours, theirs = axis_name(axis, right.shape, letters), right.sum(axis), mine.sum(axis)
         one, yours = (near(x[ours != 0], torch.ones_like(x[ours != 0])) for x in (ours, theirs))
         if right.shape[axis] > 1 and one and not yours:
-            return (f"over {name} the right weights sum to 1; yours sum to {theirs.min():.4g} to "
-                    f"{theirs.max():.4g}")
+            yield (f"over {name} the right weights sum to 1; yours sum to {theirs.min():.4g} to "
+                   f"{theirs.max():.4g}")
         if right.shape[axis] > 1 and yours and not one:
-            return f"yours sum to 1 over {name}; the right numbers do not"
-    return None
+            yield f"yours sum to 1 over {name}; the right numbers do not"
 
 
 def of_range(right, mine, letters):
     for axis in range(right.dim()):
         if mine.shape[axis] > 1 and near(mine, mine.narrow(axis, 0, 1).expand_as(mine)):
-            return f"yours does not change along {axis_name(axis, right.shape, letters)}"
+            yield f"yours does not change along {axis_name(axis, right.shape, letters)}"
     if right.min() >= 0 and mine.min() < 0:
-        return f"the right numbers are never negative; yours go down to {mine.min():.4g}"
+        yield f"the right numbers are never negative; yours go down to {mine.min():.4g}"
     if right.min() < 0 <= mine.min():
-        return "yours are never negative: a relu, abs, square or exp too many?"
+        yield "yours are never negative: a relu, abs, square or exp too many?"
     if right.max() <= 1 < mine.max() and right.min() >= 0:
-        return f"the right numbers lie between 0 and 1; yours go up to {mine.max():.4g}"
-    return None
+        yield f"the right numbers lie between 0 and 1; yours go up to {mine.max():.4g}"
 
 
 def of_rows(right, mine, letters):
@@ -137,18 +132,17 @@ def of_rows(right, mine, letters):
     if right.dim() > 1 and right.shape[-1] == right.shape[-2]:
         diagonal = torch.eye(right.shape[-1], dtype=torch.bool).expand_as(wrong)
         if not wrong[~diagonal].any():
-            return "only the diagonal is wrong"
+            yield "only the diagonal is wrong"
     if not wrong[right != 0].any():
-        return "only places are wrong where 0 is expected: padding, or what the mask excludes"
+        yield "only places are wrong where 0 is expected: padding, or what the mask excludes"
     if not mine[wrong].any():
-        return "yours is 0 wherever it is wrong"
+        yield "yours is 0 wherever it is wrong"
     for axis in range(right.dim()):
         there = wrong.transpose(0, axis).flatten(1).any(1) if right.dim() > 1 else wrong
         places = there.nonzero().flatten().tolist()
         if len(places) < len(there):
-            return (f"only {axis_name(axis, right.shape, letters)} "
-                    f"{', '.join(map(str, places[:6]))} of {len(there)} is wrong")
-    return None
+            yield (f"only {axis_name(axis, right.shape, letters)} "
+                   f"{', '.join(map(str, places[:6]))} of {len(there)} is wrong")
 
 
 NOTES = (of_infinity, of_factor, of_offset, of_places, of_sums, of_range, of_rows)
@@ -196,7 +190,7 @@ def of_one(name, expected, got, letters):
     for other, value in expected.items():
         if other != name and isinstance(value, torch.Tensor) and near(value.double(), mine):
             return f"{said}; it is what {other} should be"
-    notes = [note for rule in NOTES if (note := rule(right, mine, letters))]
+    notes = [note for rule in NOTES for note in itertools.islice(rule(right, mine, letters), 1)]
     return "; ".join([said, *notes[:2]])
 
 
