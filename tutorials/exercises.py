@@ -212,9 +212,7 @@ def without_hints(exercise):
 
 def find(module, path):
     """The function that a path such as ["DabertAttention", "fuse"] names in a module."""
-    for name in path:
-        module = getattr(module, name)
-    return module
+    return functools.reduce(getattr, path, module)
 
 
 def replaced(text, edits):

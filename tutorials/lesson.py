@@ -20,7 +20,6 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -155,18 +154,11 @@ def look(run, a, b):
 
 # ---- Figures, in a notebook only ----------------------------------------------------------------
 
-class Panel(NamedTuple):
-    """A drawing of width × height inches: `draw` takes matplotlib's axes."""
-    width: float
-    height: float
-    draw: Callable
-
-
 def heat(title, rows, columns, values, across="", down="", top=None):
     """A matrix of numbers that are 0 or more as colours, with its numbers where there is room.
 
     rows, columns: names; across, down: what they are. top: the number with the darkest colour, the
-    largest where none is given. -> Panel
+    largest where none is given. -> a panel: width, height, a function that draws it on axes
     """
     values = torch.as_tensor(values, dtype=torch.float64)
     top, small = float(values.max() if top is None else top), len(columns) <= 10
@@ -186,7 +178,7 @@ def heat(title, rows, columns, values, across="", down="", top=None):
                     color = "white"
                 ax.text(j, i, text, ha="center", va="center", color=color)
     width = 2.6 + max(0.3 * len(columns), 2.1 if small else 0)
-    return Panel(width, 1.4 + max(0.3 * len(rows), 1.6 if small else 0.5), draw)
+    return width, 1.4 + max(0.3 * len(rows), 1.6 if small else 0.5), draw
 
 
 def slide(message, moved, places, series):
@@ -230,13 +222,12 @@ def figure(message, *panels):
         print("no figure here: it needs matplotlib; pip install -r tutorials/requirements.txt")
         return
     import matplotlib.pyplot as plt
-    widths = [panel.width for panel in panels]
-    height = max(panel.height for panel in panels) + 0.3
+    widths, heights, draws = zip(*panels)
     drawn, axes = plt.subplots(1, len(panels), squeeze=False, layout="constrained",
-                               width_ratios=widths, figsize=(sum(widths), height))
+                               width_ratios=widths, figsize=(sum(widths), max(heights) + 0.3))
     drawn.suptitle(message, fontsize="medium", fontweight="bold")
-    for ax, panel in zip(axes[0], panels):
-        panel.draw(ax)
+    for ax, draw_panel in zip(axes[0], draws):
+        draw_panel(ax)
     plt.show()
 
 

@@ -32,12 +32,11 @@ class Misprint(NamedTuple):
         return found
 
 
-def difference(q, k):
-    return (q[:, :, :, None] - k[:, :, None]).sum(-1)
-
-
 def differences(measure):
     return lambda q, k: measure(q[:, :, :, None] - k[:, :, None])
+
+
+difference = differences(lambda x: x.sum(-1))
 
 
 def rows_differ(results, tries):

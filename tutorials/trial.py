@@ -297,12 +297,11 @@ def weigh(x, wave=torch.cos):
 
 def gradients_of(value, inputs):
     """{name: tensor} of the gradients of a weighted sum of what was returned."""
-    got, total = [None] * len(inputs), 0
-    for part in flatten(value).values():
-        if inputs and isinstance(part, torch.Tensor) and part.requires_grad:
-            total = total + weigh(part.masked_fill(~part.isfinite(), 0.0))
-    if isinstance(total, torch.Tensor):
-        got = torch.autograd.grad(total, [*inputs.values()], allow_unused=True)
+    got = [None] * len(inputs)
+    parts = [part.masked_fill(~part.isfinite(), 0.0) for part in flatten(value).values()
+             if isinstance(part, torch.Tensor) and part.requires_grad]
+    if inputs and parts:
+        got = torch.autograd.grad(sum(map(weigh, parts)), [*inputs.values()], allow_unused=True)
     return {f"the gradient of {name}": torch.zeros_like(leaf) if grad is None else grad
             for (name, leaf), grad in zip(inputs.items(), got)}
 
