@@ -11,10 +11,6 @@ whose functions were to be written; nothing else in it is read. Students' code r
 that has its own modules, the hand-out's, and arguments out of a hidden seed. It sends numbers back;
 the right ones are here alone, and so are the points. (See sandbox.py for what is refused there.)
 
-A function is tried with the student's other functions. Where it fails, and so does one it calls, it
-is tried once more with right ones: one mistake costs one score. Functions that are the library's
-but for names are listed, or another hand-in's, and what is computed as printed, for you to look at.
-
 Exit status: 0 if all folders were graded, 1 if not, 2 for a mistake on the command line.
 """
 import argparse
@@ -352,11 +348,11 @@ def write_feedback(folder, reports):
     """A page for each student, folder/NAME.txt, without what is for the lecturer alone."""
     folder.mkdir(exist_ok=True)
     for report in reports:
-        with open(folder / f"{report.folder.name}.txt", "w", encoding="utf-8") as file:
-            with contextlib.redirect_stdout(file):
-                if report.rows:
-                    print_report(report)
-                print(report.line())
+        with (open(folder / f"{report.folder.name}.txt", "w", encoding="utf-8") as page,
+              contextlib.redirect_stdout(page)):
+            if report.rows:
+                print_report(report)
+            print(report.line())
 
 
 def write_csv(path, reports):

@@ -2,9 +2,6 @@
 
 A lesson is read beside its paper and runs from top to bottom, as a script or as a notebook (see
 README.md here). The equations are those of the library; nothing here computes one.
-
-LESSON_SEED=1 LESSON_THREADS=2 python tutorials/3_dafa.py trains with another seed than 0 and takes
-another number of threads than 1: what a lesson asserts of a trained model holds there, too.
 """
 import ast
 import builtins

@@ -9,9 +9,6 @@ Signature and docstring stay; a recipe takes the place of the body, and EXERCISE
 The folder is enough by itself: its check.py compares with answers that were stored in its
 cases.npz. No solution stands in it, nor functions of other exercises, which repeat its lines. Work
 is not overwritten without --force.
-
-A variant asks for other equations than the paper's in some functions, by its number alone; the key,
-a file beside the folder, names them, and grade.py needs it.
 """
 import argparse
 import ast
