@@ -306,10 +306,10 @@ figure("What is left of each token after the step",
 #
 # Where plain BERT has learned the pairs, h_ab alone gives the answers: re-reading cannot win, and a printed equation
 # cannot lose. With seed 2 it had learned a part, and half of LadRa-Net's answers then hang on re-reading; the typeset
-# form learned as fast, by h_ab. With seed 4 it had learned nothing: the typeset form learned all of it, ours did not. So
-# re-reading can carry an answer, no seed shows that it must, and five do not tell the two forms apart. From random weights LadRa-Net learns nothing of the toy world in eight epochs;
-# with a pre-trained encoder it is as good as plain BERT (`docs/as_published.md`). Coverage does what it
-# should: no token is read for ever.
+# form learned as fast, by h_ab. With seed 4 it had learned nothing: the typeset form learned all of it, ours did not.
+# So re-reading can carry an answer, no seed shows that it must, and five do not tell the two forms apart. From random
+# weights LadRa-Net learns nothing of the toy world in eight epochs; with a pre-trained encoder it is at best as good as
+# plain BERT (`docs/results.md`). Coverage does what it should: no token is read for ever.
 #
 # ## Summary
 #
