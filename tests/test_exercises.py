@@ -20,6 +20,7 @@ import pytest
 import answers
 import check
 import make_exercise
+import train  # noqa: F401  (the library's, before a hand-out's can take its name)
 import trial
 from draws import ROOT
 from exercises import EXERCISES, HERE, LIBRARY, PRINTED, Twist, definition, twisted
@@ -34,7 +35,9 @@ HARMLESS = {"dropout = self.dropout if self.training else 0.0",
 
 
 def each_mistake(task, variants=answers.variants):
-    """The variants that are one known mistake, which come first: pairs and slips take long."""
+    """The variants that are one known mistake, which come first: pairs and slips take long.
+
+    variants: as answers has them, before a hand-out is made with this in their place."""
     return itertools.takewhile(lambda variant: variant[1], variants(task))
 
 
