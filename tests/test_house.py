@@ -472,7 +472,8 @@ def test_means_over_the_test_sets_are_those_of_power(capsys):
 
     tasks = "mrpc", "qqp", "sick", "stsb"
     files = [f"{ROOT}/tests/results/{name}-planned.json" for name in tasks]
-    means, own = [], {row[0]: row[1:] for row in table("docs/results.md", "| own minus others'")}
+    beside_published, means = [], []
+    own = {row[0]: row[1:] for row in table("docs/results.md", "| own minus others'")}
     for name, title in {"dafa": "DAFA's trees", "knowledge": "knowledge's relations"}.items():
         control = f"experiments/controls.py:Shuffled{name.title()}"
         found = [cells(name, "bert"), cells(control, "bert"), cells(name, control)]
@@ -481,6 +482,12 @@ def test_means_over_the_test_sets_are_those_of_power(capsys):
         for mean in (found[0][-1], found[2][-1]):
             pattern = re.escape(mean.removeprefix("+")).replace(r"\ ", "( points)? ", 1)
             assert re.search(pattern, source("README.md")), mean
+        power.main([*files, "--split", "test", "--against", name, "--models",
+                    f"{name} --layers all --without fusion"])
+        row = re.split("  +", capsys.readouterr().out.splitlines()[5])
+        beside_published.append(f"{row[3]} ({row[4]})")
+    assert ("beside its own published form DAFA's average has {}, knowledge's {}".format(
+        *beside_published)) in " ".join(source("docs/results.md").split())
     means.append(cells("knowledge", "bert", " --layers all --without fusion,prior")[-1])
     *_, last = table("docs/results.md", "| test set (pairs) |")
     assert [cell for cell in last[1:] if cell] == means
@@ -508,6 +515,7 @@ def test_corrected_p_are_those_of_the_plan():
         ends = [{"mean": x.mean, "low": x.mean - half, "high": x.mean + half}
                 for x, half in zip(pooled, halves)]
         assert cells == [*map(with_interval, ends)]
+        assert cells[-1].partition("(")[2] in " ".join(source("README.md").split())
         assert said == (f"{p:.2g}" if p >= 0.001 else "below 0.001")
         kind = "a gain" if pooled[-1].mean > 0 else "a loss"
         assert verdict == (kind if p < 0.05 else "not shown")
