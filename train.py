@@ -92,7 +92,7 @@ BY_MODEL = "(default: by model)"
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything a run depends on. None: decided by model and task, in `complete`."""
+    """Everything a run depends on. What is left out or None is decided by model and task."""
 
     task: str = option("toy", "toy is generated, offline; own is --train-file's",
                        ("toy", *tasks.SOURCES, "own"))
@@ -168,6 +168,20 @@ class Settings:
                "--recipe printed: the decay is Eq. (9)'s; leave out WEIGHT_DECAY")
         self.options()
         self.own_parser()
+        self.decide()
+
+    def decide(self):
+        """Puts a value in the place of every None; from then on nothing changes."""
+        task = "own" if self.train_file else self.task
+        encoder = "scratch" if task == "toy" else "base"
+        bert = "none" if self.reads_words else self.bert or encoder
+        device = self.device or machine.best_device()
+        small = device.startswith("cpu") and bert in ("scratch", "none")  # alike everywhere
+        vars(self).update(task=task, bert=bert, device=device)
+        decided = find_recipe(self) | self.given_by_set() | {
+            "precision": "fp32" if small else machine.fast_precision(device)}
+        vars(self).update((name, x) for name, x in decided.items()
+                          if getattr(self, name, x) is None)
 
     @property
     def method(self):
@@ -213,19 +227,6 @@ class Settings:
         parts = {"printed": frozenset(printed), "without": frozenset(without)}
         return {name: x for name, x in parts.items() if x} | {
             name: x for name, x in sizes.items() if name in known}
-
-    def complete(self):
-        """The same settings with every None decided."""
-        task = "own" if self.train_file else self.task
-        bert = self.bert or ("scratch" if task == "toy" else "base")
-        with prefix_errors("--"):
-            device = machine.find_device(self.device)
-        here = replace(self, task=task, bert="none" if self.reads_words else bert, device=device)
-        small = device.startswith("cpu") and here.bert in ("scratch", "none")  # alike everywhere
-        precision = "fp32" if small else machine.fast_precision(device)
-        decided = find_recipe(here) | here.given_by_set() | {"precision": precision}
-        return replace(here, **{name: x for name, x in decided.items()
-                                if getattr(here, name, x) is None})
 
 
 def find_recipe(settings):
@@ -439,7 +440,8 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     changes = {"device": None} | changes  # here, not where it was made
     if parser:
         changes = {"parses": None, "parser": None if callable(parser) else parser} | changes
-    settings = runs.typed(Settings, vars(saved["settings"]) | changes).complete()
+    settings = runs.typed(Settings, vars(saved["settings"]) | changes)
+    machine.prepare_device(settings.device)
     with prefix_errors(f"{path}: "):
         network, reader = saved_model(settings, saved)
     if callable(parser):
@@ -493,7 +495,7 @@ def start(given):
     else:
         folder = Path(resume)
         settings, saved = runs.resume(folder, Settings, given)
-    settings = settings.complete()
+    machine.prepare_device(settings.device)
     if test:
         load_test_splits(settings)  # before hours of training
     if resume is None:

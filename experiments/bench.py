@@ -109,7 +109,7 @@ class Subject:
                                   max_length=config.max_length)
         if settings.in_layers:
             settings = replace(settings, layers=options["layers"])
-        self.name, self.settings = model, settings.complete()
+        self.name, self.settings = model, settings
         self.model, _ = build_model(self.settings, TASK, None, config)
         self.model.to(options["device"])
         kind = self.settings.optimizer
@@ -287,7 +287,7 @@ SECTIONS = {"steps": measure_steps, "pair": measure_pairs, "parser": measure_par
 def command_line():
     """The options."""
     parser = Arguments("python -m experiments.bench", __doc__)
-    precisions = dict.fromkeys(["fp32", machine.fast_precision(machine.find_device())])
+    precisions = dict.fromkeys(["fp32", machine.fast_precision(machine.best_device())])
     models = ",".join(name for name in train.METHODS if name not in ("bert", "drrnet"))
     for name, default, text in (
             ("sections", ",".join(SECTIONS), "what to measure"),
@@ -322,8 +322,8 @@ def read_options(argv):
     for model in options["models"]:
         if train.Settings(model=model).reads_words:
             raise ValueError(f"--models {model}: it reads words, no packed pairs as the others do")
-    with prefix_errors("--"):
-        options["device"] = machine.find_device(options["device"])
+    options["device"] = options["device"] or machine.best_device()
+    machine.prepare_device(options["device"])
     return options
 
 

@@ -184,7 +184,8 @@ def plan(vary, shared):
         for name, value in values.items():
             own |= read_value(name, value)
         given = taken[own.get("model", models[0])] | own
-        found.append((values, train.Settings(**given).complete()))
+        found.append((values, train.Settings(**given)))
+        machine.prepare_device(found[-1][1].device)
     return found
 
 

@@ -165,20 +165,24 @@ def torch_session(given):
 
 # ---- Device -------------------------------------------------------------------------------------
 
-def find_device(name=None):
-    """The device by this name, or the best one. Raises ValueError where torch cannot use it."""
-    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+def best_device():
+    """The name of the device that is used where none is named."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def prepare_device(name):
+    """Sets what computing on the device by this name needs. Raises ValueError where torch cannot.
+    """
     try:
         with warnings.catch_warnings():  # what they warn of is refused
             warnings.simplefilter("ignore")
             torch.ones(1, device=name).item()  # a kernel has to run, too
     except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
         reason = re.split(r"\n|\. ", str(error))[0]
-        raise ValueError(f"device {name}: not usable here ({reason}); leave it out, or use "
+        raise ValueError(f"--device {name}: not usable here ({reason}); leave it out, or use "
                          f"cpu") from None
     if name.startswith("cuda"):
         torch.set_float32_matmul_precision("high")  # TensorFloat32 where the GPU has it
-    return name
 
 
 def to_device(batch_and_labels, device):

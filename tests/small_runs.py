@@ -96,7 +96,7 @@ def run(*args, out="run"):
 def beginning(*args):
     """What a run begins with: (settings, split -> batches.Examples, model, names of the new)."""
     given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
-    settings = train.Settings(**given).complete()
+    settings = train.Settings(**given)
     task, splits = load_pairs(settings)
     reader, config, arrays = new_reader(settings, task, splits)
     model, new = build_model(settings, task, reader, config, arrays)

@@ -130,7 +130,7 @@ def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
         assert taken == takers, name
     assert all(s.lr == 2e-3 for s in found.values()) and found["drrnet"].bert == "none"
     for model, s in compare.plan([["model", *models]], {}):
-        assert s == train.Settings(**model).complete()
+        assert s == train.Settings(**model)
 
 
 def test_a_value_may_have_options_of_its_own(faked):

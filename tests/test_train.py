@@ -32,7 +32,7 @@ CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
 # ---- Settings -----------------------------------------------------------------------------------
 
 def complete(model, task="mrpc", **given):
-    return train.Settings(task=task, model=model, device="cpu", **given).complete()
+    return train.Settings(task=task, model=model, device="cpu", **given)
 
 
 def test_recipes():

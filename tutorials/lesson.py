@@ -97,8 +97,8 @@ def train_on(frames, model, start=None, **settings):
     name = " ".join([model, *(f"{word} {settings[word]}" for word in ("without", "printed")
                               if word in settings)])
     print(f"{name} is training ...", flush=True)
-    begun, settings = time.perf_counter(), {"seed": SEED} | settings
-    settings = train.Settings(model=model, device="cpu", **settings).complete()
+    begun = time.perf_counter()
+    settings = train.Settings(model=model, device="cpu", **{"seed": SEED} | settings)
     world = mock.patch.dict(toy.FRAMES, frames, clear=True)
     build = mock.patch.object(train, "build_model", functools.partial(build_on, start))
     with world, build, tempfile.TemporaryDirectory() as folder:
