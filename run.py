@@ -249,7 +249,7 @@ class Run:
 
 # ---- While it is trained ------------------------------------------------------------------------
 
-def describe(run, examples, steps):
+def describe_training(run, examples, steps):
     """Says what is trained on what."""
     settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
     new = run.contents["new_parameters"]
@@ -283,7 +283,7 @@ def judge_epoch(run, examples, progress, log):
                f"{', the best so far' if better else ''}")
 
 
-def finish(run, examples, progress):
+def finish_training(run, examples, progress):
     """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
     settings, parameters = run.settings, dict(run.model.named_parameters())
     new, best = run.contents["new_parameters"], run.folder / "best.pt"

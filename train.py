@@ -29,8 +29,8 @@ from tqdm import tqdm
 
 import batches
 from bert_min import SelfAttention, check_options
-from run import (Run, build_model, describe, finish, judge_epoch, new_reader, predict_file,
-                 saved_model, score_test, start_at_mean)
+from run import (Run, build_model, describe_training, finish_training, judge_epoch, new_reader,
+                 predict_file, saved_model, score_test, start_at_mean)
 from support import machine, runs, summary, tasks
 from support.files import BERTS, write_json
 from support.machine import main_process, print_once
@@ -319,7 +319,7 @@ def train_model(settings, folder, saved=None):
     forward = machine.share_gradients(model, settings.device)
     forward = torch.compile(forward, dynamic=True) if settings.compile else forward
     steps = math.ceil(len(train_set.pairs) / settings.batch_size)
-    describe(run, examples, settings.epochs * steps)
+    describe_training(run, examples, settings.epochs * steps)
 
     while not progress.finished(settings.epochs, settings.patience, steps):
         train_epoch(run, train_set, forward, optimizer, scaler, class_weights, log, progress)
@@ -330,7 +330,7 @@ def train_model(settings, folder, saved=None):
             optimizer = make_optimizer("sgd", model, new, settings)
             print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at "
                        f"{SGD_RATE:g}")
-    return finish(run, examples, progress)
+    return finish_training(run, examples, progress)
 
 
 def train_epoch(run, train_set, forward, optimizer, scaler, class_weights, log, progress):
@@ -470,7 +470,7 @@ def command_line():
     return parser
 
 
-def use(folder, given):
+def use_run(folder, given):
     """What --from does."""
     test, file = given.pop("test", False), given.pop("predict", None)
     refuse("printed" in given, "--printed belongs to training; the run's own counts")
@@ -487,14 +487,14 @@ def use(folder, given):
         summary.show_result(run.folder, runs.read_result(run.folder))
 
 
-def start(given):
+def train_or_resume(given):
     """Trains, or goes on with --resume, and shows the result; --test reads test at the end."""
     resume, test = given.pop("resume", None), given.pop("test", False)
     if resume is None:
         settings, saved = Settings(**given), None
     else:
         folder = Path(resume)
-        settings, saved = runs.resume(folder, Settings, given)
+        settings, saved = runs.read_to_resume(folder, Settings, given)
     machine.prepare_device(settings.device)
     if test:
         load_test_splits(settings)  # before hours of training
@@ -522,9 +522,9 @@ def main(argv=None):
     refuse("resume" in given and "run" in given, "--from or --resume, not both")
     with machine.torch_session(given):
         if "run" in given:
-            use(given.pop("run"), given)
+            use_run(given.pop("run"), given)
         else:
-            start(given)
+            train_or_resume(given)
 
 
 if __name__ == "__main__":

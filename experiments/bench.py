@@ -65,14 +65,14 @@ def take_turns(works, options):
     seconds = {name: [] for name in works}
     for turn in range(-1, options["repeats"]):  # turn -1 warms up
         for name, work in works.items():
-            begun = now(options)
+            begun = synchronized_time(options)
             work()
             if turn >= 0:
-                seconds[name].append(now(options) - begun)
+                seconds[name].append(synchronized_time(options) - begun)
     return seconds
 
 
-def now(options):
+def synchronized_time(options):
     """Seconds, when the device has done its work."""
     if options["device"].startswith("cuda"):
         torch.cuda.synchronize()

@@ -173,12 +173,12 @@ def read_group(path):
     return group
 
 
-def plan(vary, shared):
+def plan_runs(vary, shared):
     """[(dict setting -> value, Settings)] of every combination, the last one's values fastest."""
     names, found = [name for name, *_ in vary], []
     models = [read_value(name, x)[name] for name, *values in vary for x in values
               if name == "model"] or [shared.get("model", train.Settings.model)]
-    taken = share_out(models, shared)
+    taken = settings_of_models(models, shared)
     for combination in itertools.product(*(values for _, *values in vary)):
         values, own = dict(zip(names, combination)), {}
         for name, value in values.items():
@@ -189,7 +189,7 @@ def plan(vary, shared):
     return found
 
 
-def share_out(models, shared):
+def settings_of_models(models, shared):
     """dict model -> the settings of `shared` that it takes. One that no model takes is an error."""
     for model in models:
         train.Settings(model=model)
@@ -248,7 +248,7 @@ def run_group(folder, group, here):
 
     here: settings of this process alone, which the group's file does not get.
     """
-    variants = plan(group["vary"], group["shared"] | here)
+    variants = plan_runs(group["vary"], group["shared"] | here)
     with machine.main_process_first():
         check_data([settings for _, settings in variants], group["test"])
         for _, settings in variants:
@@ -262,7 +262,7 @@ def run_group(folder, group, here):
         if place.name in group["done"]:
             continue
         print_once(f"\nrun {number} of {len(todo)}: {place.name}")
-        with taken(place) as ours:
+        with lock_run(place) as ours:
             if ours:
                 run_one(replace(settings, seed=seed, out=str(place)), group["test"])
             else:
@@ -283,7 +283,7 @@ def name_of(values, seed):
 
 
 @contextlib.contextmanager
-def taken(folder):
+def lock_run(folder):
     """Around the work in a run's folder. -> False where a process of another command is at it"""
     with contextlib.ExitStack() as stack:
         def take():
@@ -300,7 +300,7 @@ def run_one(settings, test):
     if not (folder / "result.json").exists():
         given, saved = {"model": settings.model, "parser": settings.parser}, None
         if (folder / "last.pt").exists():
-            saved = runs.resume(folder, train.Settings, given)[1]
+            saved = runs.read_to_resume(folder, train.Settings, given)[1]
         train.train_model(settings, folder, saved)
     if test and not (folder / "test.json").exists():
         run = train.open_run(folder, settings.parser, settings.model, device=settings.device)
@@ -339,7 +339,7 @@ def read_done(folder, test):
 
 # ---- Showing ------------------------------------------------------------------------------------
 
-def show(given):
+def print_or_draw(given):
     """What --show and --picture do."""
     if "picture" in given:
         draw_groups(*given["picture"])
@@ -423,7 +423,7 @@ def main(argv=None):
     given = parser.parse(argv)
     if given.keys() & {"show", "picture"}:
         refuse(len(given) > 1, "--show and --picture go with no other option")
-        return show(given)
+        return print_or_draw(given)
     with machine.torch_session(given):
         resumed = given.pop("resume", None)
         if resumed:

@@ -48,52 +48,54 @@ class Figure(NamedTuple):
 
 # ---- Text ---------------------------------------------------------------------------------------
 
-def legal(text):
+def legal_text(text):
     """Text in which what no document may hold is U+FFFD.
 
-    >>> legal("a" + chr(0))
+    >>> legal_text("a" + chr(0))
     'a\ufffd'
     """
     return re.sub("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd",
                   str(text))
 
 
-def clean(text):
+def escape(text):
     """Text that may stand anywhere in the page, escaped.
 
-    >>> clean('<b> & "c"')
+    >>> escape('<b> & "c"')
     '&lt;b&gt; &amp; &quot;c&quot;'
     """
-    return html.escape(legal(text))
+    return html.escape(legal_text(text))
 
 
-def cut(label):
+def cut_label(label):
     """A label that fits into a figure; at least something that can be seen."""
-    label = " ".join(legal(label).split()) or "·"
+    label = " ".join(legal_text(label).split()) or "·"
     return label if len(label) <= LONGEST else label[:LONGEST - 1] + "…"
 
 
-def width(label):
-    """About how many pixels wide `cut(label)` is, rather too many than too few.
+def label_width(label):
+    """About how many pixels wide `cut_label(label)` is, rather too many than too few.
 
-    >>> width("abc") < width("ABC") < width("日本語") and width("e") == width("e" + chr(0x301))
+    >>> label_width("abc") < label_width("ABC") < label_width("日本語")
+    True
+    >>> label_width("e") == label_width("e" + chr(0x301))
     True
     """
-    shown = [c for c in cut(label) if not unicodedata.combining(c)]
+    shown = [c for c in cut_label(label) if not unicodedata.combining(c)]
     double = sum(unicodedata.east_asian_width(c) in "WF" for c in shown)
     large = sum(c.isupper() or c in "mwMW@%…—" for c in shown)
     return FONT * (0.62 * len(shown) + 0.63 * double + 0.3 * large) + 4
 
 
-def widest(labels):
+def widest_label(labels):
     """Pixels of the widest of the labels."""
-    return max(map(width, labels), default=0)
+    return max(map(label_width, labels), default=0)
 
 
-def brief(value):
+def three_decimals(value):
     """Three decimals at most.
 
-    >>> [brief(x) for x in (0, 0.25, 1, 0.0004, -0.0004, -0.0123, float("nan"))]
+    >>> [three_decimals(x) for x in (0, 0.25, 1, 0.0004, -0.0004, -0.0123, float("nan"))]
     ['0', '0.25', '1', '0', '0', '-0.012', 'nan']
     """
     return f"{round(float(value), 3) + 0.0:g}"
@@ -107,7 +109,7 @@ def box(inner, label, wide=None):
     """
     if wide:
         inner = f'<div class="map" style="--wide:{wide:.0f}">{inner}</div>'
-    return (f'<div class="box" role="region" tabindex="0" aria-label="{clean(label)}">{inner}'
+    return (f'<div class="box" role="region" tabindex="0" aria-label="{escape(label)}">{inner}'
             "</div>")
 
 
@@ -123,13 +125,14 @@ def table(caption, rows, columns, cells, corner="#", over=None):
                  f'--w:{over.wide}px;--h:{over.high}px"')
         first = f' style="width:{over.left}px;height:{over.base}px"'
         hidden = "<p>"  # what HTML lets a page leave open, it leaves: of a map these are most of it
-    head = "".join(f'<th scope="col">{hidden}{clean(label)}' for label in columns)
+    head = "".join(f'<th scope="col">{hidden}{escape(label)}' for label in columns)
     body = []
     for label, row in zip(rows, cells, strict=True):
-        inner = "".join(f"<td>{hidden}{clean(cell)}" for cell in row)
-        body.append(f'<tr><th scope="row">{hidden}{clean(label)}{inner}</tr>\n')
-    return (f'<table{whole}><caption>{clean(caption)}</caption>\n<thead><tr><th scope="col"{first}>'
-            f'{hidden}{clean(corner)}{head}</tr></thead>\n<tbody>{"".join(body)}</tbody></table>')
+        inner = "".join(f"<td>{hidden}{escape(cell)}" for cell in row)
+        body.append(f'<tr><th scope="row">{hidden}{escape(label)}{inner}</tr>\n')
+    return (f'<table{whole}><caption>{escape(caption)}</caption>\n<thead><tr>'
+            f'<th scope="col"{first}>{hidden}{escape(corner)}{head}</tr></thead>\n<tbody>'
+            f'{"".join(body)}</tbody></table>')
 
 
 def shares(caption, rows, columns, values):
@@ -149,7 +152,8 @@ def names_of(labels, x, y, step, anchor="end", turned=""):
     """A label every `step` pixels, from (x, y) down; turned: to the right, read from below.
     anchor: which of its ends stands there.
     """
-    parts = [f'<text y="{i * step}">{clean(cut(label))}</text>' for i, label in enumerate(labels)]
+    parts = [f'<text y="{i * step}">{escape(cut_label(label))}</text>'
+             for i, label in enumerate(labels)]
     place = f"translate({x:.0f} {y:.0f}){turned}"
     return f'<g class="soft" text-anchor="{anchor}" transform="{place}">{"".join(parts)}</g>'
 
@@ -169,7 +173,7 @@ class Grid(NamedTuple):
 def cell_sizes(rows, columns):
     """(width, height) of cells, as large as there is room, and whether the columns' labels lie."""
     high = min(MOST, max(LEAST, ROOM // max(len(rows), len(columns), 1)))
-    wide = max(high, int(widest(columns)))
+    wide = max(high, int(widest_label(columns)))
     lie = wide * len(columns) <= max(ROOM, high * len(columns))
     return wide if lie else high, high, lie
 
@@ -273,7 +277,7 @@ def heat(title, rows, columns, values, note="", top=None, trees=None, unit=""):
     for head in heads:
         cells = outline(grid, "paper") + cells_of(shades(head, top), grid)
         parts.append(svg(wide, high, cells, 'class="head" aria-hidden="true"'))
-    texts = [[brief(x) for x in row] for row in mean.tolist()]
+    texts = [[three_decimals(x) for x in row] for row in mean.tolist()]
     parts.append(table(title, rows, columns, texts, over=grid))
     return Figure(title, note, box("".join(parts), title, wide), (wide, high, inner), len(heads))
 
@@ -281,7 +285,7 @@ def heat(title, rows, columns, values, note="", top=None, trees=None, unit=""):
 def surroundings(rows, columns, trees):
     """(labels of a map, and trees over them, a Grid that leaves room for these)"""
     wide, high, lie = cell_sizes(rows, columns)
-    beside, above = int(widest(rows)) + 8, 22 if lie else int(widest(columns)) + 8
+    beside, above = int(widest_label(rows)) + 8, 22 if lie else int(widest_label(columns)) + 8
     (of_rows, left), (of_columns, base) = ("", beside), ("", above)
     if trees:
         middles = [-(i + .5) * high for i in range(len(rows))]  # turned, so that they go down
@@ -294,8 +298,9 @@ def surroundings(rows, columns, trees):
         of_columns = f'<g transform="translate({left} {base - above})">{of_columns}</g>'
     labels = names_of(rows, left - 6, base + high // 2 + 4, high)
     if lie:
-        labels += "".join(draw_text(left + (j + .5) * wide, base - 7, cut(label), "soft", "middle")
-                          for j, label in enumerate(columns))
+        labels += "".join(
+            draw_text(left + (j + .5) * wide, base - 7, cut_label(label), "soft", "middle")
+            for j, label in enumerate(columns))
     else:
         labels += names_of(columns, left + wide // 2 + 5, base - 7, wide, "start", UPRIGHT)
     return of_rows + of_columns + labels, Grid(left, base, wide, high, len(rows), len(columns))
@@ -330,14 +335,14 @@ def places(words, heads, names):
     """
     found, edge = [], 4.0
     for i, (word, head) in enumerate(zip(words, heads)):
-        x = edge + width(word) / 2 + 5
+        x = edge + label_width(word) / 2 + 5
         if not head:
-            x = max(x, edge + width(names[i]) / 2)
+            x = max(x, edge + label_width(names[i]) / 2)
         for j in range(i):
             if head == j + 1 or heads[j] == i + 1:
-                x = max(x, found[j] + width(names[i] if head == j + 1 else names[j]) + 24)
+                x = max(x, found[j] + label_width(names[i] if head == j + 1 else names[j]) + 24)
         found.append(x)
-        edge = x + width(word) / 2 + 5
+        edge = x + label_width(word) / 2 + 5
     return found
 
 
@@ -351,11 +356,11 @@ def arc(start, end, high, name, said):
         side = 1 if start < end else -1
         start, y = start + 5 * side, 4 - high
         middle = (start + end) / 2
-        name = name if abs(end - start) > width(name) else ""
+        name = name if abs(end - start) > label_width(name) else ""
         path = (f"M{start:.1f} 0V{7 - high:.0f}q0 -7 {7 * side} -7H{end - 7 * side:.1f}"
                 f"q{7 * side} 0 {7 * side} 7V-5")
-    text = draw_text(middle, y, cut(name), "soft", "middle") if name else ""
-    return (f'<g class="arc"><title>{clean(said)}</title><path d="{path}"/>'
+    text = draw_text(middle, y, cut_label(name), "soft", "middle") if name else ""
+    return (f'<g class="arc"><title>{escape(said)}</title><path d="{path}"/>'
             f'<path d="M{end - 3.5:.1f} -7h7l-3.5 7z"/>{text}</g>')
 
 
@@ -379,9 +384,10 @@ def tree(title, words, heads, names):
     heads, names = [int(h) for h in heads], list(names)
     found = places(words, heads, names)
     arcs, base = arcs_over(found, words, heads, names)
-    wide = max((x + max(width(word), width(name)) / 2
+    wide = max((x + max(label_width(word), label_width(name)) / 2
                 for x, word, name in zip(found, words, names, strict=True)), default=0)
-    texts = [draw_text(x, base + 17, cut(word), "", "middle") for x, word in zip(found, words)]
+    texts = [draw_text(x, base + 17, cut_label(word), "", "middle")
+             for x, word in zip(found, words)]
     drawn = f'<g transform="translate(0 {base})">{arcs}</g>{"".join(texts)}'
     cells = [[word, name, words[head - 1] if head else "", str(head)]
              for word, head, name in zip(words, heads, names)]
@@ -412,7 +418,7 @@ def mathml(line):
     for root, core, accent, star, low, high, turned, gap in re.findall(
             rf"{atom}|(?<=[\w)\]*{ACCENTS}])(\s+)(?=[\w√(])", unicodedata.normalize("NFD", line)):
         kind = next((kind for kind, fits in KINDS.items() if fits(core)), "mo")
-        found = f"<{kind}>{clean(core.replace('-', '−'))}</{kind}>"
+        found = f"<{kind}>{escape(core.replace('-', '−'))}</{kind}>"
         if gap:
             found = "<mtext>\xa0</mtext>"
         if accent:
@@ -442,10 +448,10 @@ def formula(cited, lines, departs):
         said += f'<p class="math">{" ".join(parts)}</p>'
         above = line
     if f">{cited}<" not in said:
-        said += f"<p>{clean(cited)}</p>"
+        said += f"<p>{escape(cited)}</p>"
     if departs:
         said += (f"<details><summary>Where the code departs from the page</summary>"
-                 f"<p>{clean(departs)}</p></details>")
+                 f"<p>{escape(departs)}</p></details>")
     return said
 
 
@@ -463,9 +469,9 @@ def section(figures, there):
         pressed = ""
     parts.append('<div class="side">')
     for figure in figures:
-        said = f"<p>{clean(figure.note)}</p>" if figure.note else ""
-        number = f" <small>{clean(figure.number)}</small>" if figure.number else ""
-        parts.append(f"<figure><figcaption><h2>{clean(figure.title)}{number}</h2>{said}"
+        said = f"<p>{escape(figure.note)}</p>" if figure.note else ""
+        number = f" <small>{escape(figure.number)}</small>" if figure.number else ""
+        parts.append(f"<figure><figcaption><h2>{escape(figure.title)}{number}</h2>{said}"
                      f"</figcaption>{figure.body}</figure>\n")
     parts.append('</div>\n<div class="side equations">')
     for source in dict.fromkeys(sum((x.sources for x in figures), ())):
@@ -478,7 +484,8 @@ def section(figures, there):
 def form(a, b):
     """Two text fields with these sentences, for a page that is served."""
     fields = "".join(
-        f'<label>Sentence {name} <input type="text" name="{name}" value="{clean(text)}"/></label>\n'
+        f'<label>Sentence {name} '
+        f'<input type="text" name="{name}" value="{escape(text)}"/></label>\n'
         for name, text in (("a", a), ("b", b)))
     return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
 
@@ -494,15 +501,15 @@ def page(title, sentences, first, answers, sections, lead=(), note="", top=""):
     # the k-th button, of the mean or of a head, and the k-th drawing; the first always shows
     shown = [f"input:nth-of-type({k}):checked~.side svg:nth-of-type({k}){{display:block}}\n"
              for k in range(2, heads + 2)]
-    said = "".join(f"<p>{clean(line)}</p>" for line in lead)
-    quotes = "".join(f"<blockquote><bdi>{clean(text)}</bdi></blockquote>" for text in sentences)
+    said = "".join(f"<p>{escape(line)}</p>" for line in lead)
+    quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
     there = set()
     beside, *below = [section(figures, there) for figures in sections] or [""]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
-            f'content="width=device-width, initial-scale=1"/><title>{clean(title)}</title>'
+            f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
             f'<style>{STYLE}{"".join(shown)}</style></head>\n<body><main>{top}'
-            f'<header class="side"><div>{quotes}<h1>{clean(first)}</h1>{answers}{said}'
-            f'<p class="note">{clean(note)}</p></div>\n{beside}</header>{"".join(below)}</main>'
+            f'<header class="side"><div>{quotes}<h1>{escape(first)}</h1>{answers}{said}'
+            f'<p class="note">{escape(note)}</p></div>\n{beside}</header>{"".join(below)}</main>'
             f"</body></html>\n")
 
 
@@ -511,10 +518,10 @@ def picture(title, figures):
     parts, y, wide = [], 16, 0.55 * FONT * len(title) + 16
     for figure in figures:
         w, h, inner = figure.drawing
-        parts.append(draw_text(16, y + 13, legal(figure.title), "title"))
+        parts.append(draw_text(16, y + 13, legal_text(figure.title), "title"))
         parts.append(svg(w, h, inner, f'x="16" y="{y + 28:.0f}"'))
         y, wide = y + h + 44, max(wide, w + 32, 0.7 * FONT * len(figure.title) + 32)
     style = STYLE.split("/* The page alone. */")[0]
-    back = (f"<title>{clean(title)}</title><style>{style}</style>"
+    back = (f"<title>{escape(title)}</title><style>{style}</style>"
             '<rect class="paper" width="100%" height="100%"/>')
     return svg(wide, y, back + "".join(parts), 'role="img"') + "\n"

@@ -61,7 +61,7 @@ class Part(NamedTuple):
         if not self.shown.chosen or self.values.ndim != 2:
             return ""
         columns = self.labels[self.axes[1]]
-        return " → ".join(draw.legal(columns[j]) for j in self.values.argmax(1))
+        return " → ".join(draw.legal_text(columns[j]) for j in self.values.argmax(1))
 
 
 def parts_of(shown, values, labels):
@@ -83,10 +83,10 @@ def parts_of(shown, values, labels):
     if "head" in axes:
         values = np.moveaxis(values, axes.index("head"), 0)
         axes = ["head", *(axis for axis in axes if axis != "head")]
-    return split(Part(shown, "", axes, labels, values))
+    return split_part(Part(shown, "", axes, labels, values))
 
 
-def split(part):
+def split_part(part):
     """The figures that a Part needs, a list of Parts."""
     shown, label, axes, labels, values = part
     own = [axis for axis in axes if axis != "head"]
@@ -102,7 +102,7 @@ def split(part):
         inner = dict(labels)
         if axis == "sentence" and "words" in labels:
             inner["word"] = labels["words"][k]
-        parts += split(Part(shown, f"{label}, {name}" if label else name,
+        parts += split_part(Part(shown, f"{label}, {name}" if label else name,
                             axes[:at] + axes[at + 1:], inner, values.take(k, at)))
     return parts
 
@@ -126,10 +126,10 @@ def figure(part, teller):
     found = draw.heat(title, *beside[-2:], x, note, top)
     modules = [sys.modules[kind.__module__] for kind in type(teller).__mro__]
     by = [vars(module)[shown.by] for module in modules if shown.by in vars(module)]
-    return with_equations(found, by[:1], type(teller).__doc__ or "")
+    return add_equations(found, by[:1], type(teller).__doc__ or "")
 
 
-def with_equations(figure, functions, method=""):
+def add_equations(figure, functions, method=""):
     """A Figure with what the docstrings of its equations' functions say: the formula, where it is
     printed, and where the code departs from the page.
 
@@ -198,7 +198,7 @@ def word_figures(reader, pair):
                 "word in the same role can have the same number.")
         if "root" not in reader.options.get("without", ()):
             note += " Two roots share a head, ROOT, whatever their words."
-        drawn = with_equations(draw.heat("Dependency prior over words", *words, prior, note),
+        drawn = add_equations(draw.heat("Dependency prior over words", *words, prior, note),
                                (tree_similarity, subgraph_similarity, dependency_matrix))
         figures.append(drawn._replace(number="DAFA Eqs. (1)-(5)"))
     elif prior.ndim == 2:
@@ -213,11 +213,11 @@ def answers_of(run, pair, prediction):
     another pair takes the place of none here: there is no other.
     """
     return [("as it is", prediction)] + [
-        (said_of(run, name), run.predict([pair], change)[0])
+        (describe_change(run, name), run.predict([pair], change)[0])
         for name, change in run.changes().items() if not name.startswith("another")]
 
 
-def said_of(run, change):
+def describe_change(run, change):
     """The name of a change in a sentence."""
     known = KNOWN.get(run.reader.method.PRIOR, "prior knowledge")
     return {"no prior": f"without {known}", "another pair's prior": f"with {known} of another pair",
@@ -236,7 +236,7 @@ def headline(rows):
     return f"The model says “{answer}”{', whichever part is left out' if others else ''}."
 
 
-def hangs_on(run):
+def describe_influence(run):
     """A list of one sentence: how many answers hang on each part, of all pairs of the split that
     chose the epoch; empty where no result says it.
     """
@@ -244,7 +244,7 @@ def hangs_on(run):
         return []
     result = runs.read_result(run.folder)
     found = result.get("influence") or {"changes": {}}
-    parts = [f"{100 * x['answers']:.1f} % {said_of(run, name)}"
+    parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
              for name, x in found["changes"].items()]
     other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
     return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
@@ -277,7 +277,7 @@ def moved_figure(run, pair, trace):
                       unit="less, or more, of 100 parts of a word's attention")]
 
 
-def as_said(prediction):
+def format_prediction(prediction):
     """[the answer, its probability], or [the score]"""
     answer, probabilities = prediction
     if probabilities is None:
@@ -298,7 +298,7 @@ def page_name(a, b):
     return "-".join(["explanation", *words, mark]) + ".html"
 
 
-def seen_by(run, pair):
+def trace_pair(run, pair):
     """(a Prediction, lists of Parts of the trace, all Figures as lists)"""
     prediction, trace = run.explain(pair.a, pair.b)
     found = read_trace(run, pair, trace)
@@ -331,24 +331,26 @@ def explain_pair(run, a, b, top="", beside=None):
     beside: (names of both, another Run), or None.
     """
     pair, layer, labels = Pair(a, b, None), find_teller(run)[1], run.task.labels
-    prediction, found, sections = seen_by(run, pair)
+    prediction, found, sections = trace_pair(run, pair)
     rows = answers_of(run, pair, prediction)
-    first, more = headline(rows), hangs_on(run)
+    first, more = headline(rows), describe_influence(run)
     if beside:
         names, other = beside
-        said, _, others = seen_by(other, pair)
+        said, _, others = trace_pair(other, pair)
         if other.task.labels == labels:
             rows.append((names[1], said))
         else:
-            more.append(f"{names[1]} says {', '.join(as_said(said))}.")
+            more.append(f"{names[1]} says {', '.join(format_prediction(said))}.")
         sections = side_by_side(sections, others, names)
     names = [name for name, _ in rows]
     if labels:
         table = draw.shares("Probability of each answer", names, labels,
                             [[*x.probabilities.values()] for _, x in rows])
     else:
-        table = draw.table("What it gives", names, ["score"], [as_said(x) for _, x in rows], "")
-    lines = [first, summary.align([[f"    {name}", *as_said(x)] for name, x in rows]), *more]
+        table = draw.table("What it gives", names, ["score"],
+                           [format_prediction(x) for _, x in rows], "")
+    answers = [[f"    {name}", *format_prediction(x)] for name, x in rows]
+    lines = [first, summary.align(answers), *more]
     for part in (part for parts in found for part in parts if part.order):
         lines.append(f"    {part.label or part.shown.title}: {part.order}")
     note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
@@ -380,7 +382,7 @@ def server(run, port, beside=None):
             try:
                 self.answer(200, explain_pair(run, a, b, draw.form(a, b), beside)[1])
             except ValueError as error:
-                self.answer(400, draw.form(a, b) + draw.clean(error))
+                self.answer(400, draw.form(a, b) + draw.escape(error))
 
         def answer(self, status, text):
             """Sends HTML that may load nothing, and run nothing."""

@@ -181,7 +181,7 @@ def pool(values_of_tasks):
     return Pooled(mean, sum(spreads) ** 0.5 / count, sum(parts) ** 0.5 / count, freedom)
 
 
-def p_of(pooled, drawn):
+def p_value(pooled, drawn):
     """Two-sided p of a mean of 0: by Student's t over the seeds, or that of the drawn differences
     where it is larger; None of a single seed.
     """
@@ -215,7 +215,7 @@ def seeds_needed(deviation):
     return math.ceil((SURE * deviation / POINTS) ** 2 + 1.960 ** 2 / 2)
 
 
-def rows_of(keys, found, drawn):
+def table_rows(keys, found, drawn):
     """[(what, differences by seed of each task, drawn)]: each task and model, each model over its
     tasks, and all models; a task's models are averaged over the seeds that all of them have. found:
     {seed: difference} of each of keys. drawn: (resamples, keys), perhaps no resamples; none is
@@ -244,7 +244,7 @@ def format_rows(rows):
     lines = [["task", "model", "seeds", "difference", "by seeds", "by both", "p", "p, all rows",
               "seeds for .5"]]
     pools = [pool(values) for _, values, _ in rows]
-    ps = [p_of(pooled, drawn) for pooled, (*_, drawn) in zip(pools, rows)]
+    ps = [p_value(pooled, drawn) for pooled, (*_, drawn) in zip(pools, rows)]
     single = [i for i, (key, *_) in enumerate(rows) if key[0] != "all tasks" and ps[i] is not None]
     corrected = dict(zip(single, holm([ps[i] for i in single])))
     for i, (pooled, (key, values, drawn)) in enumerate(zip(pools, rows)):
@@ -296,7 +296,7 @@ def main(argv=None):
         keys = [cell[0] for cell in cells]
         found = [dict(zip(seeds, differences(*cell))) for _, *cell, seeds in cells]
         drawn = bootstrap(cells, given["resamples"])
-    print_once(format_rows(rows_of(keys, found, drawn)))
+    print_once(format_rows(table_rows(keys, found, drawn)))
 
 
 if __name__ == "__main__":

@@ -266,12 +266,12 @@ def run_command(main, name, argv=None):
     except (Exception, SystemExit) as error:
         if isinstance(error, BrokenPipeError) and stdout_fails("\n"):
             return 0  # who reads our output has enough, as `head` has
-        place = own_line(error)
+        place = last_own_line(error)
         if not place and not isinstance(error, (ValueError, OSError)):
             if not OWN or isinstance(error, SystemExit):
                 raise
             place = f"{', '.join(OWN.values())}: "  # such as torch's in the backward pass
-        print(f"{name}: {place}{one_line(said_of(error))}", file=sys.stderr)
+        print(f"{name}: {place}{one_line(error_message(error))}", file=sys.stderr)
         return 2
     finally:
         stdout_fails()
@@ -306,7 +306,7 @@ def stdout_fails(text=""):
         return True
 
 
-def said_of(error):
+def error_message(error):
     """What a user is told of an error."""
     kind, text = type(error).__name__, str(error)
     if getattr(error, "filename", None) and isinstance(error, OSError):
@@ -321,7 +321,7 @@ def said_of(error):
     return f"{kind}: {(text.splitlines() or [''])[0]}"  # torch has a page behind the first line
 
 
-def own_line(error):
+def last_own_line(error):
     """"mine.py:12: ", the last line of somebody's own code that an error came through, or ""."""
     text = "".join(traceback.format_exception(error))
     found = [f"{OWN[file]}:{line}: " for file, line in re.findall(r'File "(.+?)", line (\d+)', text)
@@ -348,7 +348,7 @@ def prefix_errors(prefix):
     except ConnectionError:  # of a pipe, or another process
         raise
     except (ValueError, OSError) as error:
-        raise ValueError(f"{prefix}{one_line(said_of(error))}") from error
+        raise ValueError(f"{prefix}{one_line(error_message(error))}") from error
 
 
 def refuse(when, message):

@@ -174,7 +174,7 @@ def sha256_of_pairs(splits):
     return sums
 
 
-def resume(folder, kind, given):
+def read_to_resume(folder, kind, given):
     """(the settings of the run in a folder with those of `given` that do not change what it is,
     what `read_saved` read: last.pt, or best.pt where the run is finished)
 
@@ -193,7 +193,7 @@ def resume(folder, kind, given):
     return replace(saved["settings"], **given), saved
 
 
-def name_own(content, model, parser):
+def insert_own_code(content, model, parser):
     """What a run is, with `model` and `parser` in the place of a class and function that it names.
 
     A file never names code that is run: who opens it says this once more, wherever it lies now,
@@ -235,7 +235,7 @@ def read_saved(path, kind, model=None, parser=None):
     with prefix_errors(f"{path}: "):
         refuse(not isinstance(content, dict) or "settings" not in content,
                "expected a run, with its settings; train anew")
-        saved = typed(RUN | {"settings": kind}, name_own(content, model, parser))
+        saved = typed(RUN | {"settings": kind}, insert_own_code(content, model, parser))
         task = saved["task"]
         once = len(set(task.labels)) == len(task.labels) != 1
         measured = task.metrics and METRICS.keys() >= set(task.metrics)

@@ -121,7 +121,7 @@ def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
     Path("mine.py").write_text("from semmatch import DafaAttention as Mine")
     models = ["bert", "drrnet", "ladranet", "dafa", "knowledge", "mine.py:Mine"]
     shared = dict(bert=TINY, layers="all", printed="6", recipe="printed", set="STEPS=2", lr=2e-3)
-    found = {s.model: s for _, s in compare.plan([["model", *models]], shared)}
+    found = {s.model: s for _, s in compare.plan_runs([["model", *models]], shared)}
     assert list(found) == models and "--layers all: left out for bert" in capsys.readouterr().out
     fusing, rereading = models[3:], models[1:3]
     for name, takers in {"bert": ["bert", "ladranet", *fusing], "layers": fusing, "set": rereading,
@@ -129,7 +129,7 @@ def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
         taken = [model for model in models if getattr(found[model], name) == shared[name]]
         assert taken == takers, name
     assert all(s.lr == 2e-3 for s in found.values()) and found["drrnet"].bert == "none"
-    for model, s in compare.plan([["model", *models]], {}):
+    for model, s in compare.plan_runs([["model", *models]], {}):
         assert s == train.Settings(**model)
 
 

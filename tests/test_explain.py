@@ -134,7 +134,7 @@ def test_every_model_explains_itself(model, trained, capsys):
         name, words = line.strip().split(": ", 1)
         columns, _, cells = tables(root)[title]
         chosen = values(cells).argmax(1)
-        assert words.split(" → ") == [draw.legal(columns[j]) for j in chosen]
+        assert words.split(" → ") == [draw.legal_text(columns[j]) for j in chosen]
         assert title == READ + name and f": {words}." in said(root)
     for text in ("", "\x00\x07\ufffe \udc80 x a\u2028b שלום", "word " * 64):
         assert titles(explained(text, "dog")) == titles(root)

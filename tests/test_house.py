@@ -323,7 +323,7 @@ def test_commands_are_understood(page, parsers):
         given = parsers[name].parse([STAND_INS.get(word, word) for word in given])
         if name == "experiments.compare" and not given.keys() & {"resume", "show", "picture"}:
             _, group = compare.new_group(given, parsers[name])
-            assert compare.plan(group["vary"], group["shared"])
+            assert compare.plan_runs(group["vary"], group["shared"])
         if name == "train" and not given.keys() & {"resume", "run"}:
             given.pop("test", None)
             assert train.Settings(**given)
@@ -501,7 +501,7 @@ def test_corrected_p_are_those_of_the_plan():
         return [*by_seed.values()]
 
     def p_of(*groups):
-        return power.p_of(power.pool(groups), [])
+        return power.p_value(power.pool(groups), [])
 
     tasks, options = ("mrpc", "qqp", "sick", "stsb"), " --layers all --without fusion"
     models = ["dabert", "dafa", "knowledge", "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60",

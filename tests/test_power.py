@@ -66,22 +66,22 @@ def test_tasks_have_seeds_of_their_own():
 def test_p_and_its_correction():
     """t = 12.7062 of one degree of freedom has p 0.05; the larger of two counts. Holm by hand."""
     found = power.Pooled(12.7062, 1.0, 1.0, 1)
-    assert power.p_of(found, np.zeros(0)) == pytest.approx(0.05, abs=1e-5)
-    assert power.p_of(found, np.array([-1.0, 1.0, 1.0, 1.0])) == 0.5
-    assert power.p_of(power.pool([[0.1]]), np.zeros(0)) is None
-    assert power.p_of(power.pool([[0.5, 0.5]]), np.zeros(0)) == pytest.approx(0, abs=1e-5)
+    assert power.p_value(found, np.zeros(0)) == pytest.approx(0.05, abs=1e-5)
+    assert power.p_value(found, np.array([-1.0, 1.0, 1.0, 1.0])) == 0.5
+    assert power.p_value(power.pool([[0.1]]), np.zeros(0)) is None
+    assert power.p_value(power.pool([[0.5, 0.5]]), np.zeros(0)) == pytest.approx(0, abs=1e-5)
     assert power.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
     assert power.holm([0.5, 0.9]) == [1.0, 1.0]
 
 
 def test_rows_of_models_and_of_all():
     keys, found = [("x", "m"), ("y", "m"), ("y", "k")], [{0: 0.25}, {0: -0.25}, {0: 0.25}]
-    rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
+    rows = power.table_rows(keys, found, np.arange(6.0).reshape(2, 3))
     assert [row[0] for row in rows] == [("x", "m"), ("y", "m"), ("y", "k"), ("all tasks", "m"),
                                         ("all tasks", "all models")]
     assert [row[2].tolist() for row in rows[2:]] == [[2.0, 5.0], [0.5, 3.5], [1.0, 4.0]]
     found = [{0: 0.25, 1: 0.75}, {2: 0.5, 1: -0.25}, {1: 0.5}]      # by seed, not by place
-    rows = power.rows_of(keys, found, np.arange(6.0).reshape(2, 3))
+    rows = power.table_rows(keys, found, np.arange(6.0).reshape(2, 3))
     assert [row[1] for row in rows] == [[[0.25, 0.75]], [[0.5, -0.25]], [[0.5]],
                                         [[0.25, 0.75], [-0.25, 0.5]], [[0.25, 0.75], [0.125]]]
 

@@ -499,7 +499,8 @@ PLACES = {  # what is interrupted, at which call, seconds between checkpoints
     "before the first checkpoint": (*CLIP, 2, 300), "in the first epoch": (*CLIP, 3, -1),
     "between the log and the checkpoint": (torch, "save", 4, -1),
     "back to the first epoch": (*CLIP, 6, 300), "in the second epoch": (*CLIP, 5, -1),
-    "in evaluation": (train.Run, "score", 2, 300), "after training": (train, "finish", 1, 300)}
+    "in evaluation": (train.Run, "score", 2, 300),
+    "after training": (train, "finish_training", 1, 300)}
 
 
 @pytest.mark.parametrize("model, places", [
