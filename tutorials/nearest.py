@@ -183,21 +183,7 @@ def of_statement(node, code):
         yield 3, f"`:-1` instead of `1:`, one place off, in {read(node)}", ends
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            if any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value)):
-                yield 1, f"{read(node)} left out", [(node, "pass")]
-                yield 3, f"the old `{name}` added in {read(node)}", \
-                    [(value, f"({ast.unparse(value)}) + {name}")]
-                text = ast.unparse(node)
-                for x in code.places.get(name, ()):
-                    if x.lineno > node.end_lineno and not isinstance(code.parents[node], ast.For):
-                        yield 3, f"`{name}` from before {read(node)} in {read(code.parents[x])}", \
-                            [(node, f"before = {name}; {text}"), (x, "before")]
-            for what, new in RESULT:
-                yield 4, what.format(it=f"`{name}`"), \
-                    [(value, new.format(x=f"({ast.unparse(value)})"))]
-            for other in code.data:
-                yield 6, f"`{other}` added to `{name}`", \
-                    [(value, f"({ast.unparse(value)}) + {other}")]
+            yield from of_assignment(node, name, value, code)
         case ast.Assign(targets=[ast.Tuple()]) | ast.AugAssign():
             yield 1, f"{read(node)} left out", [(node, "pass")]
             if isinstance(node, ast.AugAssign):
@@ -228,6 +214,23 @@ def of_statement(node, code):
                 for name in code.data:
                     yield 2, f"`{name}` added to {read(part)}, which is returned", \
                         [(part, f"{text} + {name}")]
+
+
+def of_assignment(node, name, value, code):
+    """The same of the statement that gives a name a value."""
+    if any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value)):
+        yield 1, f"{read(node)} left out", [(node, "pass")]
+        yield 3, f"the old `{name}` added in {read(node)}", \
+            [(value, f"({ast.unparse(value)}) + {name}")]
+        text = ast.unparse(node)
+        for x in code.places.get(name, ()):
+            if x.lineno > node.end_lineno and not isinstance(code.parents[node], ast.For):
+                yield 3, f"`{name}` from before {read(node)} in {read(code.parents[x])}", \
+                    [(node, f"before = {name}; {text}"), (x, "before")]
+    for what, new in RESULT:
+        yield 4, what.format(it=f"`{name}`"), [(value, new.format(x=f"({ast.unparse(value)})"))]
+    for other in code.data:
+        yield 6, f"`{other}` added to `{name}`", [(value, f"({ast.unparse(value)}) + {other}")]
 
 
 def simple_edits(source, most=300):
