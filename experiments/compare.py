@@ -129,17 +129,23 @@ def saved_group(folder, given, parser):
     refuse(unsaid := {code for code in codes if ":" in str(code)} - set(own),
            f"--resume {folder}: it names code of somebody's own, and a folder alone runs no code; "
            f"if you know the files, add --own {' '.join(sorted(unsaid))}")
-    varied = {name: values for name, *values in group["vary"]}
-    for name, *values in more:
+    varied = [name for name, *_ in group["vary"]]
+    for name, *_ in more:
         refuse(name not in varied, f"--vary {name.replace('_', '-')}: the group in {folder} varies "
                f"{', '.join(varied)}; --resume adds values of these")
-        varied[name] += [value for value in values if value not in varied[name]]
-    group["vary"] = [[name, *values] for name, values in varied.items()]
+    add_values(group, more)
     group["test"] = given.pop("test", group["test"])
     if group["test"]:
         group["done"] = {name: x for name, x in group["done"].items()
                          if any(split.startswith("test") for split in x["metrics"])}
     return Path(folder), group
+
+
+def add_values(group, vary):
+    """Adds to what a group varies the values that it lacks."""
+    more = {name: values for name, *values in vary}
+    for values in group["vary"]:
+        values += [x for x in more.get(values[0], ()) if x not in values[1:]]
 
 
 def group_file(place):
@@ -174,19 +180,25 @@ def read_group(path):
 
 
 def plan_runs(vary, shared):
-    """[(dict setting -> value, Settings)] of every combination, the last one's values fastest."""
-    names, found = [name for name, *_ in vary], []
+    """[(one of the `combinations`, its Settings)]"""
+    found = []
     models = [read_value(name, x)[name] for name, *values in vary for x in values
               if name == "model"] or [shared.get("model", train.Settings.model)]
     taken = settings_of_models(models, shared)
-    for combination in itertools.product(*(values for _, *values in vary)):
-        values, own = dict(zip(names, combination)), {}
+    for values in combinations(vary):
+        own = {}
         for name, value in values.items():
             own |= read_value(name, value)
         given = taken[own.get("model", models[0])] | own
         found.append((values, train.Settings(**given)))
         machine.prepare_device(found[-1][1].device)
     return found
+
+
+def combinations(vary):
+    """[dict setting -> value] of every combination, the last one's values fastest."""
+    names = [name for name, *_ in vary]
+    return [dict(zip(names, values)) for values in itertools.product(*(x for _, *x in vary))]
 
 
 def settings_of_models(models, shared):
@@ -255,7 +267,7 @@ def run_group(folder, group, here):
             check_model(settings)
         if main_process():
             folder.mkdir(parents=True, exist_ok=True)
-            gather_results(folder, group, variants)
+            gather_results(folder, group)
     todo = [(one, seed) for one in variants for seed in group["seeds"]]
     for number, ((values, settings), seed) in enumerate(todo, 1):
         place = folder / name_of(values, seed)
@@ -268,7 +280,7 @@ def run_group(folder, group, here):
             else:
                 print_once("another process trains it")
         if main_process():
-            gather_results(folder, group, variants)
+            gather_results(folder, group)
     panels = make_panels(group)
     if main_process() and panels:
         write_text(folder / "comparison.svg", draw_panels(panels))
@@ -307,10 +319,15 @@ def run_one(settings, test):
         score_test(run, load_test_splits(settings))
 
 
-def gather_results(folder, group, variants):
-    """The group's "done", its "runs", every setting whose seeds are all done, and its file."""
+def gather_results(folder, group):
+    """The group's "done", its "runs", every setting whose seeds are all done, and its file.
+
+    What another process has added to the file meanwhile, this one keeps.
+    """
+    if (folder / FILE).exists():
+        add_values(group, read_group(folder / FILE)["vary"])
     (option, base, *_), first, group["runs"] = group["vary"][0], {}, []
-    for values, _ in variants:
+    for values in combinations(group["vary"]):
         names = [name_of(values, seed) for seed in group["seeds"]]
         for name in names:
             if found := read_done(folder / name, group["test"]):

@@ -162,6 +162,24 @@ def test_a_group_gets_more_rows(faked, capsys):
     the_line(capsys, "--vary lr: group varies model")
 
 
+def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch):
+    """Neither process writes over the other's rows, and each trains its own."""
+    train_one = train.train_model
+
+    def train_model(settings, folder, saved):
+        if len(faked) == 1:  # the first process is at its second run
+            monkeypatch.setattr(train, "train_model", train_one)
+            assert command("--resume", "group", "--vary", "model", "dabert") == 0
+        return train_one(settings, folder, saved)
+
+    monkeypatch.setattr(train, "train_model", train_model)
+    assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
+    assert [s.model for s in faked] == ["bert", "knowledge", "dabert", "dafa"]
+    group = result("group", "comparison.json")
+    assert group["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
+    assert [row["values"]["model"] for row in group["runs"]] == group["vary"][0][1:]
+
+
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     """What is done is not trained again, unless test is to be scored as well."""
     assert command("--seeds", "2", "--out", "here") == 0
