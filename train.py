@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -53,32 +54,41 @@ METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention
 
 # ---- Recipes ------------------------------------------------------------------------------------
 
+class Recipe(NamedTuple):
+    """How a model is trained, where no option says it; the defaults are those of fine-tuning."""
+    epochs: int = 3
+    batch_size: int = 32
+    optimizer: str = "adamw"
+    lr: float = 2e-5              # the highest
+    lr_new: float | None = None   # of what an encoder's file lacks; None: lr
+    schedule: str = "linear"      # from the highest rate down
+    warmup: float = 0.1           # share of the steps in which the rate rises
+    weight_decay: float = 0.01    # not on biases and norms
+    clip: float = 10.0            # the gradient's norm, at most
+    patience: int = 0             # steps without a lower dev loss, after which it ends; 0: never
+    dropout: float | None = None  # of the encoder; None: its own
+
+
 # DAFA: appendix B.1, within its ranges (one rate for all weights, 8e-6 to 3e-5; batch 16 to 64;
 # 3 to 5 epochs; clip 7.5 to 15). DABERT: the same ranges, 5 epochs, decay 0.01, which is also that
 # of Devlin et al. (2019). A MiniLM of six layers asks for --lr 1e-4 (docs/influence.md).
-FINE_TUNE = dict(epochs=3, batch_size=32, optimizer="adamw", lr=2e-5, schedule="linear", warmup=0.1,
-                 weight_decay=0.01, clip=10.0, patience=0)
 # Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net
 # trains its encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 3e-4 for five
 # epochs, chosen on training pairs held out (docs/as_published.md). Batch, epochs and clip are not
 # printed; the share of warm-up is the released code's.
-REREAD = FINE_TUNE | dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0,
-                          patience=1000)
-# The others have FINE_TUNE.
-RECIPES = {"dabert": FINE_TUNE | dict(epochs=5), "dafa": FINE_TUNE | dict(weight_decay=1e-8),
-           "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
+REREAD = Recipe(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
+RECIPES = {"dabert": Recipe(epochs=5), "dafa": Recipe(weight_decay=1e-8),
+           "ladranet": REREAD._replace(lr_new=1e-3), "drrnet": REREAD._replace(epochs=5, lr=3e-4)}
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Epochs and clip are
 # not printed: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio beyond
 # its first percents, need more --epochs. Left out: its cut-offs of 48, 32 and 24, which in the
 # recipe's source (Gong et al., 2018) are of each sentence and --max-length is of a pair; dropout
 # before every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of two
 # encoders' weights, and a dense block, which this model has no place for.
-PRINTED_RECIPES = {"knowledge": FINE_TUNE | dict(batch_size=70, optimizer="adadelta", lr=0.5,
-                                                 schedule="flat", weight_decay=0.0)}
+PRINTED_RECIPES = {"knowledge": Recipe(batch_size=70, optimizer="adadelta", lr=0.5,
+                                       schedule="flat", weight_decay=0.0)}
 SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked at after each epoch
-# An encoder from scratch; a model of words on toy, and its sizes there.
-SMALL = dict(epochs=8, batch_size=64, lr=1e-3)
-SCRATCH = FINE_TUNE | SMALL | dict(dropout=0.0)
+SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # an encoder from scratch; words on toy
 TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 # ---- Settings -----------------------------------------------------------------------------------
@@ -92,7 +102,9 @@ BY_MODEL = "(default: by model)"
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything a run depends on. What is left out or None is decided by model and task."""
+    """Everything a run depends on. What a Recipe has, and bert, device, precision, is decided by
+    model and task where it is left out.
+    """
 
     task: str = option("toy", "toy is generated, offline; own is --train-file's",
                        ("toy", *tasks.SOURCES, "own"))
@@ -128,9 +140,9 @@ class Settings:
     optimizer: str | None = option(None, choices=("adamw", "adam", "adadelta"))  # these by --set
     schedule: str | None = option(None, choices=("linear", "cosine", "flat"))
     warmup: float | None = option(None, limits=SHARE)
-    weight_decay: float | None = option(None, limits=FROM_0)  # not on biases and norms
+    weight_decay: float | None = option(None, limits=FROM_0)
     clip: float | None = option(None, limits=POSITIVE)
-    patience: int | None = option(None, limits=FROM_0)  # steps without a lower dev loss; 0: all
+    patience: int | None = option(None, limits=FROM_0)
     held_out: float | None = option(None, limits=SHARE)  # share of train in place of dev
     positive: str | None = option(None)  # the class of own files whose F1 is measured
     scores: bool | None = option(None)  # are the labels of own files scores? None: as they look
@@ -141,6 +153,7 @@ class Settings:
     workers: int = option(0, "processes beside this one that parse, and collate", limits=(0, 1000))
 
     def __post_init__(self):
+        self.fill(self.given_by_set())
         check_values(self)
         own, method, printed = bool(self.train_file), self.method, self.recipe == "printed"
         reads = "reads words" if self.reads_words else "reads pieces of words, by an encoder"
@@ -168,20 +181,17 @@ class Settings:
                "--recipe printed: the decay is Eq. (9)'s; leave out WEIGHT_DECAY")
         self.options()
         self.own_parser()
-        self.decide()
+        vars(self)["task"] = "own" if own else self.task
+        encoder = "scratch" if self.task == "toy" else "base"
+        self.fill({"bert": "none" if self.reads_words else encoder,
+                   "device": machine.best_device()})
+        small = self.device.startswith("cpu") and self.bert in ("scratch", "none")
+        precision = "fp32" if small else machine.fast_precision(self.device)  # small: as anywhere
+        self.fill(find_recipe(self)._asdict() | {"precision": precision})
 
-    def decide(self):
-        """Puts a value in the place of every None; from then on nothing changes."""
-        task = "own" if self.train_file else self.task
-        encoder = "scratch" if task == "toy" else "base"
-        bert = "none" if self.reads_words else self.bert or encoder
-        device = self.device or machine.best_device()
-        small = device.startswith("cpu") and bert in ("scratch", "none")  # alike everywhere
-        vars(self).update(task=task, bert=bert, device=device)
-        decided = find_recipe(self) | self.given_by_set() | {
-            "precision": "fp32" if small else machine.fast_precision(device)}
-        vars(self).update((name, x) for name, x in decided.items()
-                          if getattr(self, name, x) is None)
+    def fill(self, values):
+        """Puts these values, a dict, where there is None; what is no setting is passed over."""
+        vars(self).update({name: x for name, x in values.items() if getattr(self, name, x) is None})
 
     @property
     def method(self):
@@ -206,7 +216,7 @@ class Settings:
 
     def given_by_set(self):
         """dict name -> value of --set: sizes of the method, and settings that have no option."""
-        such = FINE_TUNE | {"held_out": 0.1, "positive": "a_class", "scores": True}
+        such = Recipe()._asdict() | {"held_out": 0.1, "positive": "a_class", "scores": True}
         known = {f.name: such[f.name] for f in fields(self) if not f.metadata["help"]}
         sizes = keywords_of(self.method)
         sizes.pop("dropout", None)  # that is --dropout
@@ -230,15 +240,15 @@ class Settings:
 
 
 def find_recipe(settings):
-    """How a model is trained where no option says it, a dict; task and bert are decided."""
-    recipe = RECIPES.get(settings.model, FINE_TUNE)
+    """The Recipe of settings whose task and bert are decided."""
+    recipe = RECIPES.get(settings.model, Recipe())
     if settings.recipe == "printed":
         recipe = PRINTED_RECIPES[settings.model]
     elif settings.bert == "scratch":
-        recipe = SCRATCH
+        recipe = Recipe(**SMALL, dropout=0.0)
     elif settings.reads_words and settings.task == "toy":
-        recipe = recipe | SMALL
-    return {"lr_new": settings.lr or recipe["lr"]} | recipe
+        recipe = recipe._replace(**SMALL)
+    return recipe._replace(lr_new=recipe.lr_new or settings.lr or recipe.lr)
 
 
 # ---- The optimizer ------------------------------------------------------------------------------
