@@ -48,6 +48,12 @@ TEXT_BYTES = 1 << 24  # of JSON and of a vocabulary; RoBERTa's has 2 ** 20
 
 # ---- Files and findings -------------------------------------------------------------------------
 
+def refuse(when, message):
+    """Raises ValueError with this message where `when` is true."""
+    if when:
+        raise ValueError(message)
+
+
 def shorten(found):
     """An error, or a value, as a short piece of one line."""
     if isinstance(found, Exception):
@@ -99,15 +105,14 @@ def read_bytes(path, most=math.inf):
 def check_distinct(names):
     """Raise ValueError where one of the names is there twice."""
     doubled = [name for name, n in Counter(names).items() if n > 1]
-    if doubled:
-        raise ValueError(f"{join_names(doubled)} twice")
+    refuse(doubled, f"{join_names(doubled)} twice")
 
 
 def check_zip(members, most):
     """Raise ValueError where a ZipInfo is there twice, or all unpack to more than `most` bytes."""
     check_distinct(member.filename for member in members)
-    if (size := sum(member.file_size for member in members)) > most:
-        raise ValueError(f"{size:,} bytes unpacked, more than {most:,}")
+    size = sum(member.file_size for member in members)
+    refuse(size > most, f"{size:,} bytes unpacked, more than {most:,}")
 
 
 def find_file(folder, *patterns):
@@ -116,10 +121,9 @@ def find_file(folder, *patterns):
     Raises ValueError that says what is there instead.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        problem = "a file, expected the folder around it" if folder.exists() else "no such folder"
-        raise ValueError(
-            f"{folder}: {problem}; give a folder with configuration, weights and vocabulary")
+    problem = "a file, expected the folder around it" if folder.exists() else "no such folder"
+    refuse(not folder.is_dir(),
+           f"{folder}: {problem}; give a folder with configuration, weights and vocabulary")
     for pattern in patterns:
         for path in sorted(folder.glob(pattern)):
             return path
@@ -145,8 +149,7 @@ def _json_object(raw):
         return dict(pairs)
 
     content = json.loads(raw.tobytes().decode("utf-8"), object_pairs_hook=distinct)
-    if not isinstance(content, dict):
-        raise ValueError(f"a {type(content).__name__}")
+    refuse(not isinstance(content, dict), f"a {type(content).__name__}")
     return content
 
 
@@ -168,21 +171,20 @@ def read_config(path, make=dict):
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu",
                 "position_embedding_type": "absolute"} | read_json(path)
-    if missing := REQUIRED - settings.keys():
-        raise ValueError(f"{path}: expected a BERT configuration, found no "
-                         f"{', '.join(sorted(missing))}; give the folder of a BERT or RoBERTa")
+    missing = REQUIRED - settings.keys()
+    refuse(missing, f"{path}: expected a BERT configuration, found no "
+           f"{', '.join(sorted(missing))}; give the folder of a BERT or RoBERTa")
     for key, allowed in (("model_type", ("bert", "roberta")), ("hidden_act", tuple(HIDDEN_ACT)),
                          ("position_embedding_type", ("absolute",))):
-        if settings[key] not in allowed:
-            raise ValueError(f"{path}: {key} must be {' or '.join(allowed)}, got "
-                             f"{shorten(settings[key])}; give the folder of another model")
+        refuse(settings[key] not in allowed, f"{path}: {key} must be {' or '.join(allowed)}, got "
+               f"{shorten(settings[key])}; give the folder of another model")
     fields = {field: settings[key] for field, key in FIELDS.items() if key in settings}
     kind, positions = settings["model_type"], settings["max_position_embeddings"]
     # RoBERTa counts positions from pad_token_id + 1, BERT from 0
     pad = settings.get("pad_token_id", 1) if kind == "roberta" else -1
-    if type(positions) is not int or type(pad) is not int:
-        raise ValueError(f"{path}: max_position_embeddings and pad_token_id must be integers, got "
-                         f"{shorten(positions)} and {shorten(pad)}; correct them")
+    refuse(type(positions) is not int or type(pad) is not int,
+           f"{path}: max_position_embeddings and pad_token_id must be integers, got "
+           f"{shorten(positions)} and {shorten(pad)}; correct them")
     if "lower_case" not in fields:
         fields["lower_case"] = kind == "bert" and _folder_lowers(path.parent)
     fields |= {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
@@ -196,9 +198,8 @@ def read_config(path, make=dict):
 def check_config(fields):
     """Raise ValueError unless these are sound BertConfig fields whose weights fit into memory."""
     def check(name, holds, needed):
-        if not holds:
-            raise ValueError(f"BertConfig: {name} must be {needed}, got {shorten(fields[name])}; "
-                             "correct the setting")
+        refuse(not holds, f"BertConfig: {name} must be {needed}, got {shorten(fields[name])}; "
+               "correct the setting")
 
     for name, most in SIZES.items():
         value = fields[name]
@@ -217,9 +218,9 @@ def check_config(fields):
     rows = fields["vocab_size"] + fields["max_length"] + offset + fields["segments"]
     inner = 4 * fields["hidden_size"] + 2 * fields["intermediate_size"]
     needed = 4 * fields["hidden_size"] * (rows + fields["num_layers"] * inner)
-    if needed > memory():
-        raise ValueError(f"BertConfig: its weights need {needed / 1e9:,.0f} GB of memory, this "
-                         f"machine has {memory() / 1e9:,.0f}; correct the sizes")
+    refuse(needed > memory(),
+           f"BertConfig: its weights need {needed / 1e9:,.0f} GB of memory, this machine has "
+           f"{memory() / 1e9:,.0f}; correct the sizes")
 
 
 def write_config(path, fields):
@@ -236,9 +237,8 @@ def _folder_lowers(folder):
     """Is a BERT folder lower-case? By tokenizer_config.json, or if vocab.txt holds no capitals."""
     settings = folder / "tokenizer_config.json"
     stated = read_json(settings).get("do_lower_case") if settings.exists() else None
-    if not isinstance(stated, (bool, type(None))):
-        raise ValueError(
-            f"{settings}: do_lower_case must be true or false, got {shorten(stated)}; correct it")
+    refuse(not isinstance(stated, (bool, type(None))),
+           f"{settings}: do_lower_case must be true or false, got {shorten(stated)}; correct it")
     if stated is None and (folder / "vocab.txt").exists():
         pieces = read_vocabulary(folder / "vocab.txt")
         return not any(piece != piece.lower() for piece in pieces if piece[:1] != "[")
@@ -266,9 +266,9 @@ def read_vocabulary(path):
         if ids.setdefault(piece, number - 1) != number - 1:
             raise ValueError(f"{path}, line {number}: expected another piece, found "
                              f"{shorten(piece)} as in line {ids[piece] + 1}; download it again")
-    if lacking := [piece for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if piece not in ids]:
-        raise ValueError(f"{path}: expected BERT's special pieces, found no {join_names(lacking)}; "
-                         f"use the vocabulary that came with the weights")
+    lacking = [piece for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]") if piece not in ids]
+    refuse(lacking, f"{path}: expected BERT's special pieces, found no {join_names(lacking)}; use "
+           f"the vocabulary that came with the weights")
     return ids
 
 
@@ -277,10 +277,9 @@ def read_bpe(vocabulary, merges):
     ids, pairs = read_json(vocabulary), []
     numbers = [number for number in ids.values() if type(number) is int]
     sound = {"<s>", "<pad>", "</s>"} <= ids.keys() and "".join(ids).isprintable()
-    if not sound or sorted(numbers) != list(range(len(ids))):
-        raise ValueError(f"{vocabulary}: expected printable pieces, <s>, <pad>, </s> among them, "
-                         f"with the ids 0 to {len(ids) - 1}, each once; use the vocabulary that "
-                         "came with the weights")
+    refuse(not sound or sorted(numbers) != list(range(len(ids))),
+           f"{vocabulary}: expected printable pieces, <s>, <pad>, </s> among them, with the ids 0 "
+           f"to {len(ids) - 1}, each once; use the vocabulary that came with the weights")
     for number, line in enumerate(_lines(merges), 1):
         pair = tuple(line.split(" "))
         if number == 1 and line.startswith("#version"):
@@ -292,10 +291,9 @@ def read_bpe(vocabulary, merges):
     made, special = {"".join(pair) for pair in pairs}, r"<.+>|\[.+\]|madeupword\d+"
     lost = [piece for piece in ids if len(piece) > 1 and piece not in made
             and not re.fullmatch(special, piece)]
-    if lost or len(made) < len(pairs):
-        raise ValueError(f"{merges}: expected one line for each longer piece of "
-                         f"{vocabulary.name}, found none for {join_names(lost)}, or two of one; "
-                         "download both again")
+    refuse(lost or len(made) < len(pairs), f"{merges}: expected one line for each longer piece of "
+           f"{vocabulary.name}, found none for {join_names(lost)}, or two of one; download both "
+           "again")
     return ids, pairs
 
 
@@ -310,12 +308,11 @@ def read_pieces(folder, kind, rows, offset):
     else:
         path = find_file(folder, "vocab.json")
         ids, merges = read_bpe(path, find_file(folder, "merges.txt"))
-        if ids["<pad>"] + 1 != offset:
-            raise ValueError(f"{path}: expected <pad> as config.json's pad_token_id, {offset - 1}, "
-                             f"found {ids['<pad>']}; take both from one model")
-    if rows not in [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]:  # padded to a multiple
-        raise ValueError(f"{path}: expected {rows} pieces as config.json's vocab_size, found "
-                         f"{len(ids)}; take both from one model")
+        refuse(ids["<pad>"] + 1 != offset, f"{path}: expected <pad> as config.json's pad_token_id, "
+               f"{offset - 1}, found {ids['<pad>']}; take both from one model")
+    padded = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # to a multiple
+    refuse(rows not in padded, f"{path}: expected {rows} pieces as config.json's vocab_size, found "
+           f"{len(ids)}; take both from one model")
     return ids, merges
 
 
@@ -351,9 +348,8 @@ def read_arrays(folder):
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, array in readers[path.suffix](path).items():
         ours = our_name(name)
-        if ours in arrays:
-            raise ValueError(f"{path}: expected one tensor for {join_names([ours])}, found "
-                             f"{join_names([name])} as a second; remove one")
+        refuse(ours in arrays, f"{path}: expected one tensor for {join_names([ours])}, found "
+               f"{join_names([name])} as a second; remove one")
         if ours is not None:  # a kernel is TensorFlow's, stored from inputs to outputs
             arrays[ours] = array.T if name.endswith("kernel") else array
     return arrays
@@ -361,11 +357,10 @@ def read_arrays(folder):
 
 def _tensor(name, raw, dtype, shape):
     """Bytes -> array. `V2` stands for bfloat16, which numpy lacks."""
-    if not all(type(n) is int for n in shape):  # numpy refuses those below 0, and too large ones
-        raise ValueError(f"{join_names([name])} of shape {shorten(shape)}")
+    refuse(not all(type(n) is int for n in shape),  # numpy refuses those below 0, and too large
+           f"{join_names([name])} of shape {shorten(shape)}")
     needed = math.prod(shape) * np.dtype(dtype).itemsize
-    if len(raw) != needed:
-        raise ValueError(f"{len(raw)} bytes, not {needed}, for {join_names([name])} {shape}")
+    refuse(len(raw) != needed, f"{len(raw)} bytes, not {needed}, for {join_names([name])} {shape}")
     if dtype == "V2":  # the upper half of a float32
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
     array = raw.view(dtype).reshape(shape)
@@ -387,18 +382,15 @@ def read_safetensors(path):
     raw, arrays, at = read_bytes(path), {}, 0
     length = int.from_bytes(raw[:8].tobytes(), "little")
     try:
-        if length > TEXT_BYTES:
-            raise ValueError(f"more than {TEXT_BYTES}")
+        refuse(length > TEXT_BYTES, f"more than {TEXT_BYTES}")
         header, body = _json_object(raw[8:8 + length]), raw[8 + length:]
         header.pop("__metadata__", None)
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             dtype, shape, (start, end) = (entry[x] for x in ("dtype", "shape", "data_offsets"))
-            if str(dtype) not in SAFE_DTYPES or start != at:
-                raise ValueError(f"{join_names([name])}, dtype {shorten(dtype)}, bytes {start} to "
-                                 f"{end} behind {at}")
+            refuse(str(dtype) not in SAFE_DTYPES or start != at, f"{join_names([name])}, dtype "
+                   f"{shorten(dtype)}, bytes {start} to {end} behind {at}")
             arrays[name], at = _tensor(name, body[start:end], SAFE_DTYPES[dtype], shape), end
-        if at != len(body):
-            raise ValueError(f"{len(body)} bytes of tensors, not {at}")
+        refuse(at != len(body), f"{len(body)} bytes of tensors, not {at}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
                          f"{', '.join(SAFE_DTYPES)}, one behind the other, found {shorten(error)} "
@@ -414,8 +406,8 @@ def load_torch(path):
         if file.read(2) == b"PK":  # torch before 1.6 wrote no zip
             archive = zipfile.ZipFile(file)
             check_zip(archive.infolist(), size)
-            if damaged := archive.testzip():  # torch does not look at the CRCs
-                raise ValueError(f"another CRC of {shorten(damaged)}")
+            damaged = archive.testzip()  # torch does not look at the CRCs
+            refuse(damaged, f"another CRC of {shorten(damaged)}")
     with warnings.catch_warnings():  # what they warn of is refused where it is used
         warnings.simplefilter("ignore")
         return torch.load(path, map_location="cpu", weights_only=True)
@@ -425,13 +417,12 @@ def read_pickle(path):
     """Read pytorch_model.bin -> dict of name -> array. weights_only=True: nothing in it is run."""
     try:
         size, state = file_size(path), load_torch(path)
-        if not isinstance(state, dict):
-            raise ValueError(f"a {type(state).__name__}")
+        refuse(not isinstance(state, dict), f"a {type(state).__name__}")
         for name, value in state.items():
-            if type(name) is not str or not isinstance(value, torch.Tensor):
-                raise ValueError(f"{shorten(name)}, {type(value).__name__}")
-        if sum(value.numel() * value.element_size() for value in state.values()) > 4 * size:
-            raise ValueError(f"tensors that repeat what is in {size:,} bytes")
+            refuse(type(name) is not str or not isinstance(value, torch.Tensor),
+                   f"{shorten(name)}, {type(value).__name__}")
+        needed = sum(value.numel() * value.element_size() for value in state.values())
+        refuse(needed > 4 * size, f"tensors that repeat what is in {size:,} bytes")
         half = (torch.bfloat16, torch.float16)
         return {name: (value.float() if value.dtype in half else value).detach().numpy()
                 for name, value in state.items()}
@@ -513,8 +504,7 @@ def _fields(message):
         else:
             size, at = _varint(message, at) if tag & 7 == 2 else ({1: 8, 5: 4}[tag & 7], at)
             value, at = message[at:at + size], at + size
-            if at > len(message):
-                raise ValueError("a message that is cut off")
+            refuse(at > len(message), "a message that is cut off")
         yield tag >> 3, value
 
 
@@ -523,10 +513,9 @@ def _block(index, handle):
     offset, at = _varint(handle, 0)
     size, _ = _varint(handle, at)
     body, stored = index[offset:offset + size + 1], index[offset + size + 1:offset + size + 5]
-    if len(body) <= size or _masked_crc(body) != stored:
-        raise ValueError(f"no block with its CRC at byte {offset}")
-    if body[-1] != 0:
-        raise ValueError(f"blocks of type {body[-1]} (1 is snappy)")
+    refuse(len(body) <= size or _masked_crc(body) != stored,
+           f"no block with its CRC at byte {offset}")
+    refuse(body[-1] != 0, f"blocks of type {body[-1]} (1 is snappy)")
     end, at, key = size - 4 - 4 * int.from_bytes(body[size - 4:size], "little"), 0, b""
     while at < end:
         shared, at = _varint(body, at)
@@ -544,14 +533,12 @@ def _stored(name, entry):
     info = dict(_fields(entry))
     if info.get(1) == 7:
         return None
-    if info.get(1) not in TF_DTYPES or 7 in info:
-        raise ValueError(f"{join_names([name])} of dtype {shorten(info.get(1))}"
-                         f"{' in slices' if 7 in info else ''}")
+    refuse(info.get(1) not in TF_DTYPES or 7 in info, f"{join_names([name])} of dtype "
+           f"{shorten(info.get(1))}{' in slices' if 7 in info else ''}")
     dims = [dim for number, dim in _fields(info.get(2, b"")) if number == 2]
     shape = tuple(dict(_fields(dim)).get(1, 0) for dim in dims)
     place = [info.get(number, 0) for number in (3, 4, 5)]
-    if not all(type(n) is int for n in place):
-        raise ValueError(f"{join_names([name])} at {shorten(place)}")
+    refuse(not all(type(n) is int for n in place), f"{join_names([name])} at {shorten(place)}")
     return TF_DTYPES[info[1]], shape, *place, info[6]
 
 
@@ -562,18 +549,16 @@ def _tf_index(path):
     """
     index, entries, last = read_bytes(path, 1 << 30).tobytes(), {}, None
     try:
-        if len(index) < 48 or index[-8:] != (0xDB4775248B80FB57).to_bytes(8, "little"):
-            raise ValueError(f"{len(index)} bytes without the magic number at the end")
+        refuse(len(index) < 48 or index[-8:] != (0xDB4775248B80FB57).to_bytes(8, "little"),
+               f"{len(index)} bytes without the magic number at the end")
         _, at = _varint(index[-48:], 0)  # the handle of a block that is not used
         _, at = _varint(index[-48:], at)
         for _, handle in _block(index, index[-48 + at:]):
             for key, value in _block(index, handle):
-                if last is not None and key <= last:
-                    raise ValueError(f"{shorten(key)} behind {shorten(last)}")
+                refuse(last is not None and key <= last, f"{shorten(key)} behind {shorten(last)}")
                 entries[key.decode()], last = value, key
         header = dict(_fields(entries.pop("")))
-        if header.get(2, 0) != 0:
-            raise ValueError("a big-endian checkpoint")
+        refuse(header.get(2, 0) != 0, "a big-endian checkpoint")
         stored = {name: _stored(name, entry) for name, entry in entries.items()}
         return int(header.get(1, 0)), {name: at for name, at in stored.items() if at}
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -595,8 +580,7 @@ def read_tf_checkpoint(index):
         raw = read(file)[start:start + size]
         try:
             arrays[name] = _tensor(name, raw, dtype, shape)
-            if _masked_crc(raw) != crc:
-                raise ValueError(f"another CRC32C of {join_names([name])}")
+            refuse(_masked_crc(raw) != crc, f"another CRC32C of {join_names([name])}")
         except ValueError as error:
             raise ValueError(f"{file}: expected the tensors of {index.name}, found {error}; "
                              "truncated or damaged: download it again") from error

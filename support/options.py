@@ -15,6 +15,8 @@ from dataclasses import field, fields
 from importlib import import_module
 from pathlib import Path
 
+from support.checkpoints import refuse
+
 OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 # A limit that leaves 0 out. Smaller numbers are 0 where `machine.torch_session` has them so.
@@ -349,9 +351,3 @@ def prefix_errors(prefix):
         raise
     except (ValueError, OSError) as error:
         raise ValueError(f"{prefix}{one_line(error_message(error))}") from error
-
-
-def refuse(when, message):
-    """Raises ValueError with this message where `when` is true."""
-    if when:
-        raise ValueError(message)
