@@ -396,8 +396,7 @@ def list_runs(folder):
         ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(log.stat().st_mtime))
         said = [str(row.get(name, "")) for name in ("task", "model", "seed", "best_epoch")]
         rows.append([str(run), ended, *said, result])
-    if len(rows) == 1:
-        raise ValueError(f"--show {folder}: expected a folder with runs in it, such as runs")
+    refuse(len(rows) == 1, f"--show {folder}: expected a folder with runs in it, such as runs")
     print_once(summary.align(rows))
 
 

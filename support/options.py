@@ -234,8 +234,7 @@ def source_of(place):
 def load_own(place, kind="class"):
     """The class, or function, at "module:Name" or "path/to/file.py:Name", or ValueError."""
     (source, _, name), file = place.partition(":"), source_of(place)
-    if file is None or not file.is_file():
-        raise ValueError(f"{place}: there is no file or module {source}")
+    refuse(file is None or not file.is_file(), f"{place}: there is no file or module {source}")
     OWN[str(file)] = source
     if source.endswith(".py"):
         spec = importlib.util.spec_from_file_location(file.stem, file)
