@@ -364,7 +364,7 @@ def overlapped_words(offsets, spans):
     return np.where(overlap.max(1) > 0, overlap.argmax(1), -1).tolist()
 
 
-def sound(text):
+def mend_surrogates(text):
     """The text without half a surrogate pair, as broken JSON has it."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
@@ -408,7 +408,8 @@ class PairTokenizer:
         """Learn lower-case WordPiece from texts, always the same: at most vocab_size pieces, but no
         fewer than two for each letter and five more.
         """
-        tokenizer, texts = cls._wordpiece({"[UNK]": 0}, lower_case=True), list(map(sound, texts))
+        tokenizer = cls._wordpiece({"[UNK]": 0}, lower_case=True)
+        texts = list(map(mend_surrogates, texts))
         # The trainer numbers inner letters in a random order and breaks ties by number: name them.
         texts = [tokenizer.normalizer.normalize_str(text) for text in texts]
         letters = sorted(set("".join(texts)) - set(" "))
@@ -470,7 +471,8 @@ class PairTokenizer:
             raise ValueError(f"PairTokenizer.encode: max_length needs at least "
                              f"{max_length - budget}, got {max_length}; raise it")
         texts = list(dict.fromkeys(text for a, _, b, _ in pairs for text in (a, b)))
-        found = self.tokenizer.encode_batch(list(map(sound, texts)), add_special_tokens=False)
+        sound = list(map(mend_surrogates, texts))
+        found = self.tokenizer.encode_batch(sound, add_special_tokens=False)
         encoded = dict(zip(texts, found))
         return [self._pack(encoded[a], spans_a, encoded[b], spans_b, budget)
                 for a, spans_a, b, spans_b in pairs]

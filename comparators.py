@@ -41,14 +41,14 @@ from semmatch import CALIBRATED, calibrated_attention, difference_scores, spread
 # ---- UERBERT ------------------------------------------------------------------------------------
 
 @functools.cache
-def way_up(name):
+def hypernym_depths(name):
     """{synset: (steps up to it, senses from it to the root)} of all above a synset, and itself.
 
     name: in WordNet, such as dog.n.01. Of several ways the nearest one up, the longest to the root.
     """
     synset, found, depth = load_wordnet().synset(name), {}, 0
     for parent in synset.hypernyms() + synset.instance_hypernyms():
-        above = way_up(parent.name())
+        above = hypernym_depths(parent.name())
         depth = max(depth, above[parent.name()][1])
         for other, (steps, deep) in above.items():
             known = found.get(other, (steps + 1, deep))
@@ -70,7 +70,7 @@ def wu_palmer(word, other):
 
     Args: word, other: priors.Facts.
     """
-    ways = [[way_up(name) for name in facts.first] or
+    ways = [[hypernym_depths(name) for name in facts.first] or
             [dict.fromkeys(facts.parents | facts.ancestors, (1, 1)) |
              dict.fromkeys(facts.senses, (0, 1))] for facts in (word, other)]
     found = 0.0

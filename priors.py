@@ -235,13 +235,13 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     [[], ['synonym'], ['hypernym']]
     """
     k = np.zeros((len(facts_a), len(facts_b), len(RELATIONS)), bool)  # (n, m, R)
-    (words_a, expressions_a), (words_b, expressions_b) = parts(facts_a), parts(facts_b)
-    for rows, columns, relations in meetings(words_a, words_b):
+    (words_a, expressions_a), (words_b, expressions_b) = index_facts(facts_a), index_facts(facts_b)
+    for rows, columns, relations in related_places(words_a, words_b):
         k[rows, columns] = relations
     settled = k[..., :2].any(-1)  # (n, m)
     for rows, columns, relations in itertools.chain(
-            meetings(words_a, expressions_b), meetings(expressions_a, words_b),
-            meetings(expressions_a, expressions_b)):
+            related_places(words_a, expressions_b), related_places(expressions_a, words_b),
+            related_places(expressions_a, expressions_b)):
         there = settled[rows, columns]
         free = ~there.any(1)[:, None] & ~there.any(0)
         k[rows, columns] |= free[..., None] & relations
@@ -250,7 +250,7 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     return k  # (n, m, R)
 
 
-def parts(facts):
+def index_facts(facts):
     """(words, expressions) of a sentence, two dicts: Facts -> slices of the words where it is."""
     words, expressions = {}, {}
     for i, known in enumerate(facts):
@@ -260,7 +260,7 @@ def parts(facts):
     return words, expressions
 
 
-def meetings(parts_a, parts_b):
+def related_places(parts_a, parts_b):
     """Yields (slice of a, slice of b, five bool: which RELATIONS hold) where one may hold."""
     for word, places_a in parts_a.items():
         for other, places_b in parts_b.items():

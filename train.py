@@ -40,7 +40,7 @@ from support.options import (ABOVE_0, Arguments, check_values, find_class, keywo
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.task import loss_sum
 
-LOOK = 10             # steps after which losses are looked at: then a GPU is waited for
+LOG_EVERY = 10             # steps after which losses are looked at: then a GPU is waited for
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
 
 # A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
@@ -371,7 +371,7 @@ def train_epoch(run, train_set, forward, optimizer, scaler, class_weights, log, 
         progress.pairs += len(batch)
         log.add_step(progress.step, loss, norm, highest, overflow)
         due = False
-        if progress.step % LOOK == 0 or progress.step % steps == 0:
+        if progress.step % LOG_EVERY == 0 or progress.step % steps == 0:
             due = log.write_steps(main_process() and time.monotonic() - saved_at > SAVE_SECONDS)
             bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
         progress.train_seconds += time.perf_counter() - begun

@@ -41,7 +41,7 @@ from support.files import find_bert
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
-from support.summary import align
+from support.summary import align_columns
 from support.task import Task, loss_sum
 from support.tasks import load_task
 
@@ -79,13 +79,13 @@ def synchronized_time(options):
     return time.perf_counter()
 
 
-def as_text(seconds):
+def format_times(seconds):
     """The median and the quartiles of a list of seconds, in milliseconds."""
     low, median, high = 1e3 * np.quantile(seconds, [0.25, 0.5, 0.75])
     return f"{median:.1f} ({low:.1f} to {high:.1f})"
 
 
-def peak(work, device):
+def peak_megabytes(work, device):
     """MB above what stood before, at the worst moment of work()."""
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
@@ -198,7 +198,7 @@ def measure_steps(options):
                 subject.give(batch, precision)
             for row in compare_subjects(subjects, options):
                 rows.append([Path(bert).name, precision, str(length), *row])
-    return align(rows)
+    return align_columns(rows)
 
 
 def compare_subjects(subjects, options):
@@ -207,11 +207,11 @@ def compare_subjects(subjects, options):
     for work in ("train", "infer"):
         works |= {(subject.name, work): getattr(subject, work) for subject in subjects}
     seconds = take_turns(works, options)
-    peaks = {key: peak(work, options["device"]) for key, work in works.items()}
+    peaks = {key: peak_megabytes(work, options["device"]) for key, work in works.items()}
     for (model, work), times in seconds.items():
         ratio = statistics.median(x / y for x, y in zip(times, seconds["bert", work]))
         memory, speed = peaks[model, work], options["batch"] / statistics.median(times)
-        yield (model, work, as_text(times), f"{ratio:.2f}", f"{speed:.1f}", f"{memory:.1f}",
+        yield (model, work, format_times(times), f"{ratio:.2f}", f"{speed:.1f}", f"{memory:.1f}",
                f"{memory / peaks['bert', work]:.2f}")
 
 
@@ -243,8 +243,8 @@ def measure_pairs(options):
     rows = [["model", f"sentences, {source}", "ms a pair", "x bert"]]
     for (model, name), times in seconds.items():
         ratio = statistics.median(x / y for x, y in zip(times, seconds["bert", name]))
-        rows.append([model, name, as_text([x / SINGLE for x in times]), f"{ratio:.2f}"])
-    return align(rows)
+        rows.append([model, name, format_times([x / SINGLE for x in times]), f"{ratio:.2f}"])
+    return align_columns(rows)
 
 
 def score_alone(run, pairs):
@@ -275,8 +275,8 @@ def measure_parser(options):
         seconds = take_turns({name: work, "the same, found in their files": kept}, options)
     rows = [["work", "ms", "a second"]]
     for name, times in seconds.items():
-        rows.append([name, as_text(times), f"{len(texts) / statistics.median(times):,.0f}"])
-    return align(rows)
+        rows.append([name, format_times(times), f"{len(texts) / statistics.median(times):,.0f}"])
+    return align_columns(rows)
 
 
 SECTIONS = {"steps": measure_steps, "pair": measure_pairs, "parser": measure_parser}

@@ -33,7 +33,7 @@ import batches
 import priors
 import train
 from bert_min import BertConfig
-from experiments.report import as_text, draw_panels, format_tables, make_panels, summarize
+from experiments.report import draw_panels, format_tables, format_value, make_panels, summarize
 from run import SCRATCH_SIZES, build_model, score_test
 from support import machine, runs, summary
 from support.checkpoints import CONFIGS, find_file, join_names
@@ -290,7 +290,7 @@ def run_group(folder, group, here):
 
 def name_of(values, seed):
     """The name of a run's folder in its group's."""
-    name = ",".join(f"{key}={as_text(x)}" for key, x in (values | {"seed": seed}).items())
+    name = ",".join(f"{key}={format_value(x)}" for key, x in (values | {"seed": seed}).items())
     return quote(name, safe=",=+: ")
 
 
@@ -397,7 +397,7 @@ def list_runs(folder):
         said = [str(row.get(name, "")) for name in ("task", "model", "seed", "best_epoch")]
         rows.append([str(run), ended, *said, result])
     refuse(len(rows) == 1, f"--show {folder}: expected a folder with runs in it, such as runs")
-    print_once(summary.align(rows))
+    print_once(summary.align_columns(rows))
 
 
 def draw_groups(file, *places):

@@ -350,7 +350,7 @@ def explain_pair(run, a, b, top="", beside=None):
         table = draw.table("What it gives", names, ["score"],
                            [format_prediction(x) for _, x in rows], "")
     answers = [[f"    {name}", *format_prediction(x)] for name, x in rows]
-    lines = [first, summary.align(answers), *more]
+    lines = [first, summary.align_columns(answers), *more]
     for part in (part for parts in found for part in parts if part.order):
         lines.append(f"    {part.label or part.shown.title}: {part.order}")
     note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
@@ -366,7 +366,7 @@ def server(run, port, beside=None):
 
     Args: port: 0 takes a free one. beside: as explain_pair takes it.
     """
-    class Door(BaseHTTPRequestHandler):
+    class PageHandler(BaseHTTPRequestHandler):
         timeout = 10  # seconds for who connects and says nothing: all others wait
 
         def do_GET(self):
@@ -396,7 +396,7 @@ def server(run, port, beside=None):
         def log_message(self, *args):
             """Is silent: what people type stays with them."""
 
-    return HTTPServer(("127.0.0.1", port), Door)
+    return HTTPServer(("127.0.0.1", port), PageHandler)
 
 
 def command_line():

@@ -164,7 +164,7 @@ class Pooled(NamedTuple):
     freedom: float       # degrees of freedom of the error, Welch and Satterthwaite's
 
 
-def pool(values_of_tasks):
+def pool_tasks(values_of_tasks):
     """Pooled of lists of differences, one list for each task.
 
     Tasks have seeds of their own: seed 0 of one has nothing in common with seed 0 of another, so
@@ -240,10 +240,10 @@ def table_rows(keys, found, drawn):
 
 
 def format_rows(rows):
-    """The table of rows_of."""
+    """The table of table_rows."""
     lines = [["task", "model", "seeds", "difference", "by seeds", "by both", "p", "p, all rows",
               "seeds for .5"]]
-    pools = [pool(values) for _, values, _ in rows]
+    pools = [pool_tasks(values) for _, values, _ in rows]
     ps = [p_value(pooled, drawn) for pooled, (*_, drawn) in zip(pools, rows)]
     single = [i for i, (key, *_) in enumerate(rows) if key[0] != "all tasks" and ps[i] is not None]
     corrected = dict(zip(single, holm([ps[i] for i in single])))
@@ -259,7 +259,7 @@ def format_rows(rows):
                       "" if ps[i] is None else f"{ps[i]:.3f}",
                       f"{corrected[i]:.3f}" if i in corrected else "",
                       str(seeds_needed(pooled.deviation) or "")])
-    return summary.align(lines)
+    return summary.align_columns(lines)
 
 
 def as_interval(low, high):

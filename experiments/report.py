@@ -17,7 +17,7 @@ import statistics
 import numpy as np
 
 from support.curves import draw_line, svg_page, draw_text
-from support.summary import align
+from support.summary import align_columns
 from support.task import METRICS, metric_title
 
 
@@ -98,7 +98,7 @@ def main_score(run):
 
 # ---- Text ---------------------------------------------------------------------------------------
 
-def as_text(value):
+def format_value(value):
     """A setting's value as one would type it."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
@@ -124,7 +124,7 @@ def format_tables(group):
     (option, first, *_), seeds = group["vary"][0], len(group["runs"][0]["seeds"])
     tables, differences = {}, {}  # heading -> row -> column -> text; row -> column -> text
     for run in group["runs"]:
-        *others, last = map(as_text, run["values"].values())
+        *others, last = map(format_value, run["values"].values())
         row = " ".join(others) or last
         for heading, column, changed, split, metric in find_columns(names, run):
             cells = tables.setdefault(heading, {}).setdefault(row, {})
@@ -140,13 +140,13 @@ def format_tables(group):
     if differences:
         spread = f", {seeds} seeds, 95 % interval" if seeds > 1 else ""
         text = format_table(" ".join(names[:-1] or names), differences)
-        parts.append(f"difference from {as_text(first)}{spread}\n{text}")
+        parts.append(f"difference from {format_value(first)}{spread}\n{text}")
     return "\n\n".join(parts)
 
 
 def find_columns(names, run):
     """[(heading of a table, its column, column of differences, split, metric)] of a group's run."""
-    *others, last = map(as_text, run["values"].values())
+    *others, last = map(format_value, run["values"].values())
     if others:
         split, metric = main_score(run)
         column = f"{last} ({split} {metric_title(metric, run.get('positive'))})"
@@ -163,7 +163,7 @@ def format_table(heading, rows):
     """Text of a dict row -> column -> cell."""
     columns = dict.fromkeys(column for row in rows.values() for column in row)
     cells = [[name, *(row.get(column, "") for column in columns)] for name, row in rows.items()]
-    return align([[heading, *columns], *cells])
+    return align_columns([[heading, *columns], *cells])
 
 
 # ---- A picture ----------------------------------------------------------------------------------
@@ -181,18 +181,19 @@ def make_panels(group, name=""):
     (option, first, *_), found = group["vary"][0], {}
     for run in group["runs"]:
         split, metric = main_score(run)
-        more = [f"{x} {as_text(y)}" for x, y in run["values"].items() if x not in (option, "task")]
+        more = [f"{x} {format_value(y)}" for x, y in run["values"].items()
+                if x not in (option, "task")]
         task = run.get("task", name)
         if name not in ("", task):
             task = name if task == "own" else f"{task} ({name})"
         task = ", ".join([task, *more])
         if run["values"][option] == first:
             score = percent(run["metrics"][split][metric])
-            title = f"{task}, {split} {metric}: difference from {as_text(first)}, {score}"
+            title = f"{task}, {split} {metric}: difference from {format_value(first)}, {score}"
             found[task] = title, []
         elif task in found and metric in run["difference"].get(split, {}):
             change = run["difference"][split][metric]
-            found[task][1].append((as_text(run["values"][option]), change))
+            found[task][1].append((format_value(run["values"][option]), change))
     return [(title, rows) for title, rows in found.values() if rows]
 
 

@@ -45,7 +45,7 @@ from support.options import Arguments, prefix_errors, refuse, run_command
 from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
-from support.summary import align
+from support.summary import align_columns
 from support.tables import read_table, split_own
 from support.task import answers, evaluate
 from support.toy import Number
@@ -709,7 +709,7 @@ def main(argv=None):
         result = measure_robustness(run, splits, translations)
     size = len(splits[result["split"]])
     print(f"{run.settings.model} on {run.task.name} {result['split']}, {size} pairs, "
-          f"{result['metric']} on the pairs changed\n{align(table_rows(result, run.task))}")
+          f"{result['metric']} on the pairs changed\n{align_columns(table_rows(result, run.task))}")
     write_json(run.folder / "robustness.json", result)
 
 

@@ -17,7 +17,7 @@ from support.options import Arguments, run_command
 from support.pairs import load_pairs
 
 
-def ship(made, folder):
+def copy_halved(made, folder):
     """Copies what a finished run is used with into a folder, its weights as float16."""
     run, result = train.open_run(made, device="cpu"), runs.read_result(made)
     saved = runs.load_state(made / "best.pt")
@@ -41,7 +41,7 @@ def main(argv=None):
     torch.set_num_threads(1)  # as the run that ships was made: the same numbers on any machine
     with tempfile.TemporaryDirectory() as work:
         train.main(["--device", "cpu", "--epochs", "24", "--out", f"{work}/run"])
-        ship(Path(work, "run"), folder)
+        copy_halved(Path(work, "run"), folder)
     print(f"\n{folder}: {sum(path.stat().st_size for path in folder.rglob('*.*')):,} bytes")
 
 

@@ -526,7 +526,7 @@ def _block(index, handle):
         at += fresh + length
 
 
-def _stored(name, entry):
+def _read_entry(name, entry):
     """A tensor's entry of the index -> (dtype, shape, number of its data file, first byte, bytes,
     CRC); None for a string.
     """
@@ -559,7 +559,7 @@ def _tf_index(path):
                 entries[key.decode()], last = value, key
         header = dict(_fields(entries.pop("")))
         refuse(header.get(2, 0) != 0, "a big-endian checkpoint")
-        stored = {name: _stored(name, entry) for name, entry in entries.items()}
+        stored = {name: _read_entry(name, entry) for name, entry in entries.items()}
         return int(header.get(1, 0)), {name: at for name, at in stored.items() if at}
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: expected the index of a little-endian, uncompressed TensorFlow "

@@ -98,11 +98,11 @@ class Arguments(argparse.ArgumentParser):
                 continue
             choices = f.metadata["choices"]
             group.add_argument(name, dest=f.name, type=kind_of(f), help=text,
-                               action="store" if f.default != "" else Join,
+                               action="store" if f.default != "" else AppendNames,
                                choices=choices, metavar=None if choices else f.name.upper())
 
 
-class Join(argparse.Action):
+class AppendNames(argparse.Action):
     """Of an option of names with commas, whose default is "": given twice, both count."""
 
     def __call__(self, parser, namespace, values, option_string=None):
@@ -188,7 +188,7 @@ def as_text(value):
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
 
 
-SAYS = {  # what a method says of itself -> its kind, in words
+DECLARED = {  # what a method says of itself -> its kind, in words
     "PRIOR": (Callable, "None, a function, dependency, relations, words"),
     "READS": (str, "pieces, words"), "PRINTED": (Set, "a set of numbers"),
     "ABLATIONS": (Set, "a set of words"), "TRACE": (dict, "a dict")}
@@ -206,10 +206,10 @@ def find_class(name, known):
            f"your own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
         method = load_own(name)
-    lacking = [x for x in SAYS if not hasattr(method, x)]
+    lacking = [x for x in DECLARED if not hasattr(method, x)]
     refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
            f"of itself what it does, {', '.join(lacking)} too")
-    for attribute, (kind, expected) in SAYS.items():
+    for attribute, (kind, expected) in DECLARED.items():
         said = getattr(method, attribute)
         words = said is None or isinstance(said, str)
         fits = str(said) in expected.split(", ") if words else isinstance(said, kind)

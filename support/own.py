@@ -9,7 +9,8 @@ from pathlib import Path
 
 from support.checkpoints import join_names, shorten
 from support.options import refuse
-from support.tables import is_number, is_odd_number, parse_label, read_table, spelling, split_own
+from support.tables import (is_number, is_odd_number, normalized_label, parse_label, read_table,
+                            split_own)
 from support.task import Pair, Task
 from support.tasks import SOURCES
 
@@ -107,12 +108,12 @@ def class_names(path, labels, scores=None):
                              f"names a class: --set SCORES=false")
     if scores is None:
         scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
-    spelled = Counter(map(spelling, distinct))
+    spelled = Counter(map(normalized_label, distinct))
     refuse(len(spelled) < 2, f"{path}: every label is {shorten(distinct[0])}; expected at least "
            f"two different ones")
     if scores:
         return ()
-    twice = [text for text in distinct if spelled[spelling(text)] > 1]
+    twice = [text for text in distinct if spelled[normalized_label(text)] > 1]
     refuse(twice, f"{path}: labels {join_names(twice)}: one class is written in two ways; write "
            f"each in one")
     refuse(len(distinct) > max(10, len(labels) / 2),

@@ -410,7 +410,7 @@ class _Shards(torch.utils.data.Dataset):
     def __getitem__(self, k):
         """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
         still has something to send would not end when this process is killed."""
-        ask = _parse if hasattr(self.parser, "parse") else _ask
+        ask = _parse if hasattr(self.parser, "parse") else _parse_with_own
         try:
             arrays = _pack(self.texts[k], ask(self.texts[k], self.parser))
             if not self.folder:
@@ -421,7 +421,7 @@ class _Shards(torch.utils.data.Dataset):
             return problem
 
 
-def _ask(texts, parser):
+def _parse_with_own(texts, parser):
     """(spans, (tags, heads, relations)) of each text, by a function of the user's."""
     rows, found = [], list(parser(texts))
     refuse(len(found) != len(texts),
@@ -436,7 +436,7 @@ def _ask(texts, parser):
             raise ValueError(f"parser: expected spans in order, within the text, none empty, got "
                              f"{spans.tolist()}: {text!r}")
         heads = [int(head) for head in parse.heads]
-        parse = _joined(text, spans, [(list(parse.tags), heads, list(parse.relations))])
+        parse = _make_parse(text, spans, [(list(parse.tags), heads, list(parse.relations))])
         parse.depths   # raises ValueError where the heads are no tree
         rows.append((parse.spans, (parse.tags, parse.heads, parse.relations)))
     return rows
@@ -475,7 +475,7 @@ def join_trees(trees):
     return all_tags, all_heads, all_relations
 
 
-def _joined(text, spans, trees):
+def _make_parse(text, spans, trees):
     """The Parse of a text whose trees are joined, up to MAX_WORDS words."""
     tags, heads, relations = join_trees(trees)
     heads = np.array(heads[:MAX_WORDS], np.int64)
@@ -547,7 +547,7 @@ def _align(sentences, text):
                          f"text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
     spans = np.repeat(_spans(places, [len(form) for form in forms]), shared_by, axis=0)
-    return _joined(text, spans, [[sentence.column(column) for column in (TAG, HEAD, RELATION)]
+    return _make_parse(text, spans, [[sentence.column(column) for column in (TAG, HEAD, RELATION)]
                                  for sentence in sentences])
 
 

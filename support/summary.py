@@ -41,7 +41,7 @@ def metrics_table(metrics, positive=None):
         found = [f"{100 * scores[name]:.1f}" if name in scores else ""
                  for scores in metrics.values()]
         rows.append([metric_title(name, positive), *found])
-    return align(rows)
+    return align_columns(rows)
 
 
 def influence_table(found, split):
@@ -52,7 +52,7 @@ def influence_table(found, split):
     for name, change in changes.items():
         rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",
                      f"{change['moved']:.3f}"])
-    lines = [align(rows)]
+    lines = [align_columns(rows)]
     if metric == "pearson":
         lines.append("a score is changed where it moves by more than a tenth of their deviation")
     if found["added"]:
@@ -61,7 +61,7 @@ def influence_table(found, split):
     return "\n".join(lines)
 
 
-def align(rows):
+def align_columns(rows):
     """Text: rows of cells in columns, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = []

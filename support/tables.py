@@ -178,7 +178,7 @@ def is_odd_number(text):
     return False
 
 
-def spelling(text):
+def normalized_label(text):
     """What of a label tells it from others: its value, or letters whatever their case and form."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")  # others have no width

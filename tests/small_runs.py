@@ -190,6 +190,6 @@ def run_cut(monkeypatch, args, place=(torch.nn.utils, "clip_grad_norm_", 5), sec
     with monkeypatch.context() as patch:
         at_call(patch, *place)
         patch.setattr(train, "SAVE_SECONDS", seconds)
-        patch.setattr(train, "LOOK", 1)
+        patch.setattr(train, "LOG_EVERY", 1)
         assert run(*args, out="cut") == 130
     assert not Path("cut/result.json").exists()

@@ -18,7 +18,7 @@ import train
 from bert_min import PairTokenizer, SelfAttention
 from comparators import (ComateformerAttention, SyntaxbertAttention, combined_attention,
                          masked_attention, similarity_matrix, syntax_masks, topical_attention,
-                         tree_steps, way_up, wu_palmer)
+                         tree_steps, hypernym_depths, wu_palmer)
 from methods import B, CASES, D, H, K, KINDS, L, M, N, masks, method, parse, similarities
 from oracles import comparators as loops
 from priors import FUNCTION_WORDS, Facts, Table
@@ -116,7 +116,7 @@ def test_wu_palmer_oracle():
         return {above: (i, len(chain) - i) for i, above in enumerate(names)}
 
     facts = {word: Facts(*[set()] * 4, {word}) for word in PARENTS}
-    with mock.patch.object(comparators, "way_up", lineage):
+    with mock.patch.object(comparators, "hypernym_depths", lineage):
         for one, other in itertools.product(PARENTS, repeat=2):
             assert wu_palmer(facts[one], facts[other]) == pytest.approx(
                 loops.wu_palmer(PARENTS, one, other))
@@ -135,11 +135,11 @@ def test_the_nearest_way_up_and_the_longest_to_the_root():
         return SimpleNamespace(name=lambda: name, hypernyms=lambda: ways[:1],
                                instance_hypernyms=lambda: ways[1:])
 
-    way_up.cache_clear()
+    hypernym_depths.cache_clear()
     with mock.patch.object(comparators, "load_wordnet", lambda: SimpleNamespace(synset=synset)):
-        assert way_up("dog") == {"dog": (0, 5), "canine": (1, 4), "pet": (1, 3),
+        assert hypernym_depths("dog") == {"dog": (0, 5), "canine": (1, 4), "pet": (1, 3),
                                  "carnivore": (2, 3), "animal": (2, 2), "entity": (3, 1)}
-    way_up.cache_clear()
+    hypernym_depths.cache_clear()
 
 
 def test_wu_palmer_of_nouns_is_nltks(wordnet):

@@ -67,7 +67,7 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     assert_same_run("alone", "whole/model=dafa,seed=1")
 
     monkeypatch.setattr(train, "SAVE_SECONDS", 0.0)
-    monkeypatch.setattr(train, "LOOK", 1)
+    monkeypatch.setattr(train, "LOG_EVERY", 1)
     with monkeypatch.context() as patch:
         at_call(patch, compare, "check_data", 1, interrupt)
         assert command(*GRID, *test, "--out", "none") == 130

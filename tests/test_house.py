@@ -501,7 +501,7 @@ def test_corrected_p_are_those_of_the_plan():
         return [*by_seed.values()]
 
     def p_of(*groups):
-        return power.p_value(power.pool(groups), [])
+        return power.p_value(power.pool_tasks(groups), [])
 
     tasks, options = ("mrpc", "qqp", "sick", "stsb"), " --layers all --without fusion"
     models = ["dabert", "dafa", "knowledge", "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60",
@@ -510,7 +510,7 @@ def test_corrected_p_are_those_of_the_plan():
     found = {model: [differences(name, model) for name in tasks] for model in models}
     corrected = power.holm([p_of(*groups) for groups in found.values()])
     for (_, *cells, said, verdict), groups, p in zip(rows, found.values(), corrected, strict=True):
-        pooled = [*(power.pool([x]) for x in groups), power.pool(groups)]
+        pooled = [*(power.pool_tasks([x]) for x in groups), power.pool_tasks(groups)]
         halves = [x.error * report.t_quantile(x.freedom) for x in pooled]
         ends = [{"mean": x.mean, "low": x.mean - half, "high": x.mean + half}
                 for x, half in zip(pooled, halves)]

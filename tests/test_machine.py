@@ -93,7 +93,7 @@ def step(*args):
 torch.nn.utils.clip_grad_norm_, runs.new_folder, train.loss_sum = step, late, counted
 for name, args in {commands!r}.items():
     steps.clear(), pairs.clear(), dist.barrier()
-    train.SAVE_SECONDS, train.LOOK = -1, 1
+    train.SAVE_SECONDS, train.LOG_EVERY = -1, 1
     codes[name] = run_command(train.main, "train.py", args), sum(pairs), torch.initial_seed()
     here = [name for name in written if name.startswith(os.getcwd())]
     with open(f"../new{{rank}}", "w") as file:

@@ -42,9 +42,9 @@ def test_the_bootstrap_draws_seeds_and_pairs():
 
 def test_how_many_seeds_show_half_a_point():
     """((1.960 + 0.842) s / 0.005)² + 1.960² / 2: s = 0.01 asks for 31.4 + 1.9."""
-    assert power.seeds_needed(power.pool([[0.01, 0.02, 0.03]]).deviation) == 34
+    assert power.seeds_needed(power.pool_tasks([[0.01, 0.02, 0.03]]).deviation) == 34
     assert power.seeds_needed(0.0) == 2
-    assert power.seeds_needed(power.pool([[0.1]]).deviation) is None
+    assert power.seeds_needed(power.pool_tasks([[0.1]]).deviation) is None
 
 
 def test_tasks_have_seeds_of_their_own():
@@ -52,15 +52,15 @@ def test_tasks_have_seeds_of_their_own():
     of a task's seeds says nothing.
     """
     first, second = [0.0, 2 ** 0.5], [1.0, 3.0, 5.0]
-    found = power.pool([first, second])
+    found = power.pool_tasks([first, second])
     assert found.mean == pytest.approx((0.5 ** 0.5 + 3) / 2)
     assert found.deviation == pytest.approx(5 ** 0.5 / 2)
     assert found.error == pytest.approx((1 / 2 + 4 / 3) ** 0.5 / 2)
     assert found.freedom == pytest.approx((1 / 2 + 4 / 3) ** 2 / ((1 / 2) ** 2 + (4 / 3) ** 2 / 2))
-    assert power.pool([first, second[::-1]]) == pytest.approx(found)
-    alone = power.pool([second])
+    assert power.pool_tasks([first, second[::-1]]) == pytest.approx(found)
+    alone = power.pool_tasks([second])
     assert alone == pytest.approx((3.0, 2.0, 2 / 3 ** 0.5, 2.0))
-    assert power.pool([[0.25, 0.25]])[1:] == (0.0, 0.0, 1)
+    assert power.pool_tasks([[0.25, 0.25]])[1:] == (0.0, 0.0, 1)
 
 
 def test_p_and_its_correction():
@@ -68,8 +68,8 @@ def test_p_and_its_correction():
     found = power.Pooled(12.7062, 1.0, 1.0, 1)
     assert power.p_value(found, np.zeros(0)) == pytest.approx(0.05, abs=1e-5)
     assert power.p_value(found, np.array([-1.0, 1.0, 1.0, 1.0])) == 0.5
-    assert power.p_value(power.pool([[0.1]]), np.zeros(0)) is None
-    assert power.p_value(power.pool([[0.5, 0.5]]), np.zeros(0)) == pytest.approx(0, abs=1e-5)
+    assert power.p_value(power.pool_tasks([[0.1]]), np.zeros(0)) is None
+    assert power.p_value(power.pool_tasks([[0.5, 0.5]]), np.zeros(0)) == pytest.approx(0, abs=1e-5)
     assert power.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
     assert power.holm([0.5, 0.9]) == [1.0, 1.0]
 

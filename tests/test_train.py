@@ -267,7 +267,7 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
 
     monkeypatch.setattr(runs, "save_last", save)
     monkeypatch.setattr(train, "SAVE_SECONDS", -1)
-    monkeypatch.setattr(train, "LOOK", 1)
+    monkeypatch.setattr(train, "LOG_EVERY", 1)
     large = functools.partial(torch.amp.GradScaler, "cpu", 2.0 ** 20)
     monkeypatch.setattr(machine, "loss_scaler", lambda *args: large())
     start = next(beginning()[2].parameters()).clone()
@@ -538,7 +538,7 @@ def save(state, file):
         os.kill(os.getpid(), signal.SIGKILL)
     real(state, file)
 
-torch.save, train.SAVE_SECONDS, train.LOOK = save, -1, 1
+torch.save, train.SAVE_SECONDS, train.LOG_EVERY = save, -1, 1
 train.main({args!r})
 """
 

@@ -19,7 +19,7 @@ def test_a_run_is_shipped_in_half_precision(trained):
     made, pairs = trained(*of("dafa")), [("the dog", "the cat"), ("good", "bad")]
     before = train.open_run(made).predict(pairs)
     Path("shipped").mkdir()
-    train_toy.ship(made, Path("shipped"))
+    train_toy.copy_halved(made, Path("shipped"))
     for path in sorted(made.rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     found = train.open_run("shipped")

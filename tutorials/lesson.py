@@ -188,7 +188,7 @@ def slide(message, moved, places, series):
     rows = [[moved, *(f"{x:,}" for x in places)]]
     rows += [[name, *(f"{float(y):.3g}" for y in series[name])] for name in series]
     if not in_notebook():
-        print(f"{message}\n{summary.align(rows)}\n")
+        print(f"{message}\n{summary.align_columns(rows)}\n")
         return
     from IPython.display import HTML, display
     top = max(float(y) for values in series.values() for y in values)
