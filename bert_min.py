@@ -27,7 +27,7 @@ weights are called in them (support.checkpoints).
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -73,11 +73,11 @@ class BertConfig:
         check_config(asdict(self))
 
     @classmethod
-    def from_json(cls, path):
+    def from_json(cls, path: str | Path) -> "BertConfig":
         """Read Google's bert_config.json, Hugging Face's config.json. ValueError names the file."""
         return read_config(path, cls)
 
-    def to_json(self, path):
+    def to_json(self, path: str | Path):
         """Write a config.json that `from_json` (and Hugging Face) reads back."""
         write_config(path, asdict(self))
 
@@ -275,7 +275,8 @@ class Bert(nn.Module):
         self.layers = nn.ModuleList(Layer(config, make(i)) for i in range(config.num_layers))
         self.pooler = linear(config.hidden_size, config.hidden_size)
 
-    def forward(self, input_ids, segment, mask, prior=None, trace=None):
+    def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor, prior: Tensor | None = None,
+                trace: dict | None = None) -> tuple[list[Tensor], Tensor]:
         """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
@@ -301,12 +302,12 @@ class Bert(nn.Module):
 
 # ---- Published weights --------------------------------------------------------------------------
 
-def read_checkpoint(folder):
+def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, np.ndarray]]:
     """Read a folder -> BertConfig, dict of our name -> array. Raises ValueError naming the file."""
     return BertConfig.from_json(find_file(folder, *CONFIGS)), read_arrays(folder)
 
 
-def load_bert(bert, arrays, where):
+def load_bert(bert: Bert, arrays: dict[str, np.ndarray], where: str | Path) -> list[str]:
     """Copy arrays (our names) into the encoder, strictly, and return the names that are new.
 
     Everything that a plain Bert of this config has must be there with its shape, in finite floats,
@@ -393,7 +394,7 @@ class PairTokenizer:
         return tokenizer
 
     @classmethod
-    def from_folder(cls, folder, config):
+    def from_folder(cls, folder: str | Path, config: BertConfig) -> "PairTokenizer":
         """Read vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa). ValueError names the file.
         """
         ids, merges = read_pieces(folder, config.kind, config.vocab_size, config.position_offset)
@@ -436,7 +437,7 @@ class PairTokenizer:
             raise ValueError(f"tokenizer: expected what PairTokenizer.state gives, found "
                              f"{shorten(error)}") from None
 
-    def save(self, folder):
+    def save(self, folder: str | Path):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         try:
@@ -444,7 +445,7 @@ class PairTokenizer:
         except Exception as error:  # tokenizers has no narrower one
             raise OSError(f"cannot write a vocabulary into {folder}: {error}") from None
 
-    def pieces(self, ids):
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces behind ids, a list of str; of a byte-level BPE as text, without the space."""
         pieces = [self.tokenizer.id_to_token(i) for i in ids]
         if isinstance(self.tokenizer.model, models.BPE):
@@ -456,7 +457,7 @@ class PairTokenizer:
         """One pair -> (input_ids, segment, word_index), lists of one length; see encode_batch."""
         return self.encode_batch([(text_a, spans_a, text_b, spans_b)], max_length)[0]
 
-    def encode_batch(self, pairs, max_length):
+    def encode_batch(self, pairs: list[tuple], max_length: int) -> list[tuple]:
         """Encode many pairs at once; each distinct text is tokenized once.
 
         pairs: list of (text_a, spans_a, text_b, spans_b); spans: (n, 2) characters of words, or

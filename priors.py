@@ -58,7 +58,7 @@ class TfIdf:
             self.df.update({word.casefold() for word in words})
             self.N += 1
 
-    def weights(self, words):
+    def weights(self, words: list[str]) -> np.ndarray:
         """(n,) float64 with mean 1, for a list of n words."""
         words = [word.casefold() for word in words]
         count = Counter(words)

@@ -140,7 +140,7 @@ class Run:
         self.code = runs.code_of(settings.model)
         self.parser = contents.get("parser")  # it was trained with
 
-    def class_weights(self, pairs):
+    def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
         """(C,) by which each class counts alike in these training pairs; None: not asked for."""
         if self.settings.class_weights == "none":
             return None
@@ -149,7 +149,7 @@ class Run:
                                 minlength=len(self.task.labels))
         return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.settings.device)
 
-    def examples(self, pairs):
+    def examples(self, pairs: Iterable) -> batches.Examples:
         """batches.Examples of pairs."""
         if hasattr(pairs, "collate"):
             return pairs
@@ -167,7 +167,7 @@ class Run:
         return getattr(self.model, "changes", dict)()
 
     @torch.inference_mode()
-    def logits(self, pairs, trace: dict | None = None, change=None) -> torch.Tensor:
+    def logits(self, pairs: Iterable, trace: dict | None = None, change=None) -> torch.Tensor:
         """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
         records. change: of `changes`, or None.
         """
@@ -221,7 +221,7 @@ class Run:
         """Metrics of labelled pairs, and of each phenomenon: dict name -> float in [-1, 1]."""
         return self.score(self.examples(pairs))[0]
 
-    def score(self, examples) -> tuple[dict[str, float], float]:
+    def score(self, examples: batches.Examples) -> tuple[dict[str, float], float]:
         """(what `evaluate` says, mean loss) of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
         guesses = answers(logits, self.task)

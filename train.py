@@ -310,7 +310,7 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 
 # ---- Training -----------------------------------------------------------------------------------
 
-def train_model(settings, folder, saved=None):
+def train_model(settings: Settings, folder: Path, saved: dict | None = None) -> dict:
     """Trains one model into a folder, or goes on there, and returns what result.json holds.
 
     saved: what runs.read_saved read of the folder's last.pt, to go on with; it is emptied.

@@ -10,7 +10,7 @@ from support.machine import main_process
 from support.options import refuse
 from support.own import own_task
 from support.tables import parse_label
-from support.task import Pair
+from support.task import Pair, Task
 from support.tasks import load_task
 
 
@@ -44,7 +44,7 @@ def as_pair(task, given):
     return replace(given, label=label) if own else Pair(a, b, label)
 
 
-def load_pairs(settings, limited=True):
+def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
     """(the Task of train.Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
     if `limited`.
     """

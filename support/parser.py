@@ -314,7 +314,7 @@ def save_parser(parser, path):
     write_arrays(path, arrays)
 
 
-def load_parser(path=PARSER):
+def load_parser(path: str | Path = PARSER) -> Parser:
     """The shipped parser, or another one that save_parser wrote; its fingerprint is of the file.
 
     Raises ValueError naming the file when it is no parser.

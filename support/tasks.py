@@ -167,7 +167,7 @@ SOURCES = {
 }
 
 
-def load_task(name, data_dir, progress=True):
+def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dict]:
     """A task by name; a published one's files lie in `<data_dir>/<name>/`, or are downloaded to it.
 
     progress: show downloads, and say where a split has not as many pairs as were published.
