@@ -9,8 +9,8 @@ Papers
     Knowledge  Li and Yuan, "Using External Knowledge to Enhanced PLM for Semantic Matching".
                Eqs. (1)-(8); the relations k_ij are made in priors.py, (9) is in train.py.
 
-A method is a subclass of bert_min.SelfAttention: what its paper makes of the pre-trained queries,
-keys and values replaces the plain attention's output. Equations that papers share stand first.
+A method is a subclass of bert_min.SelfAttention. It computes another output of the pre-trained
+queries, keys and values than plain attention does. Equations that papers share stand first.
 
 Every equation is computed as its text intends. `printed={6, 7}` computes those numbers as
 typeset; a function of one equation has a bool, `typeset`.
@@ -45,7 +45,7 @@ __version__ = "0.1"
 
 def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Linear,
                      W_guide: nn.Linear, w: nn.Linear, typeset=False) -> tuple[Tensor, Tensor]:
-    """Each guide vector attends over all values and replaces the value at its place.
+    """Guide i attends over all values; what it finds is row i of the output.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
         δ_i = tanh(W_D Dep ⊕ (W_s s_i + b_s)),      d*_i = Dep softmax(w_d δ_i + b_d)
@@ -55,19 +55,19 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
     W_s; in the second, values = Sem, guide = d*. DABERT writes d̄, ā for d*, s*.
 
     Departs: with ⊕ for concatenation the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
-    + b). The bracket is the same for every j and cancels in the softmax: the guide has no influence
-    and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in
+    + b). The bracket has no j and cancels in the softmax over j: the guide has no influence and all
+    rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in
     which guide and value meet before tanh; b, which cancels as well, is dropped. Knowledge's note
     on its formula, "⊕ implies concatenation then linear layer", can mean the same: its w ∈ R^d_attn
     fits a linear layer inside tanh, not a stack. `typeset` computes the formulas.
     Assumes: DABERT and DAFA tie the attention's width to the sequence length, Knowledge does not;
-    ours is `attention_size`. The weights' index i does not mean weights of their own for every
-    token. No dropout here.
+    ours is `attention_size`. The index i of the weights is a label: all tokens share them. No
+    dropout here.
 
     Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
         without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `typeset`, 2A → 1 with.
-    Returns: the attended values (B, L, d); the weights (B, L, L), row i is token i's guide, masked
-        keys exactly 0.
+    Returns: the attended values (B, L, d); the weights (B, L, L), row i is where guide i looks,
+        masked keys exactly 0.
     """
     keys, queries = W_values(values), W_guide(guide)
     if typeset:
@@ -118,8 +118,8 @@ def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linea
     scaling" (Knowledge). We return s_i + l_i; `typeset` returns l_i alone.
     Assumes: no token i has weights of its own. Without W_f the gate is one.
 
-    Args: sem, v: (B, L, d). W_v: Linear d → d or None, v itself. W_l: Linear d → d. W_f: Linear
-        2d → 1 or None, an open gate.
+    Args: sem, v: (B, L, d). W_v: Linear d → d; None: v as it is. W_l: Linear d → d. W_f: Linear
+        2d → 1; None: f = 1.
     Returns: the layer's signal (B, L, d) and the gate f (B, L, 1) in (0, 1).
     """
     of_v = v if W_v is None else W_v(v)  # (B, L, d)
@@ -149,7 +149,7 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
         sentence, -1 where there is none. segment: int64 (B, L), 0 in sentence a, 1 in b.
     Returns: (B, L, L), symmetric.
     """
-    # A sentence without words gets a place to look at, though its value is not used.
+    # A sentence without words is padded to one, whose value is not used, so that indexing works.
     prior = F.pad(prior, (0, int(prior.shape[2] == 0), 0, int(prior.shape[1] == 0)))
     batch = torch.arange(prior.shape[0], device=prior.device)[:, None, None]
     i = word_index.clamp(0, prior.shape[1] - 1)
@@ -174,8 +174,9 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, prior: Tensor, mask: T
     in Knowledge. A larger entry never lowers its own weight, and M̃ = 1 everywhere is plain
     attention. `typeset` multiplies the scores.
 
-    Args: q, k, v: (B, H, L, k). prior: (B, L, L), ln M̃, 0 outside the cross blocks; with `typeset`
-        M_F or K_prior, 1 outside. mask: bool (B, L). dropout: probability on the weights.
+    Args: q, k, v: (B, H, L, k). prior: (B, L, L), added to the scores: ln M̃, 0 outside the cross
+        blocks; with `typeset` multiplied: M_F or K_prior, 1 outside. mask: bool (B, L). dropout:
+        probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
     if not typeset and trace is None:       # one fused kernel
@@ -197,13 +198,13 @@ CALIBRATED = {"calibrated": Shown("Attention after calibration", "pair head piec
 
 def shown_by_fuse(*signals):
     """What TRACE says of the maps and gates that `fuse` records. signals: those that guide."""
-    note = ("How much the piece of a row, which guides, takes from each piece of the other signal; "
-            "even rows: it hardly chooses.")
+    note = ("Row: the piece that guides; column: how much it takes from each piece of the other "
+            "signal. A flat row hardly chooses.")
     shown = {f"{signal}_guided": Shown(f"Guided attention, led by the {signal} signal",
                                        "pair piece piece", note, 1.0, by="guided_attention")
              for signal in signals}
-    joined = f"g of the {signals[0]} signal and 1 - g of the {signals[1]} one are joined."
-    let_in = "f of what is joined is let in."
+    joined = f"Fused: g of the {signals[0]} signal, 1 - g of the {signals[1]} one."
+    let_in = "The share of the fused signal that is added."
     return shown | {"g": Shown("Gate g", "pair piece gate", joined, 1.0, by="gated_fusion"),
                     "f": Shown("Gate f", "pair piece gate", let_in, 1.0, by="filtration_gate")}
 
@@ -220,19 +221,19 @@ class FusionAttention(SelfAttention):
 
     Departs: DAFA and Knowledge have both attentions in each head and, by its sizes, d_v, the fusion
     too; scope "hidden" fuses the concatenated heads before the output projection, once instead of H
-    times. scope "head" is the page.
-    Assumes: with it, all heads share one set of weights.
+    times. scope "head" fuses each head, as on the page.
+    Assumes: the heads then share one set of weights.
 
     A subclass writes
         add_weights(d, A)    makes its weights, for signals d wide
         second(hidden, q, k, v, mask, prior, dropout, trace)    the other attention, (B, H, L, k)
         fuse(sem, other, mask, trace)    one signal out of two; with scope "head" what it records
-                                         has one axis more than TRACE names: the head
+                                         has one more axis, the head
         spread(prior, word_index, segment)    with a PRIOR: from words to pieces, (B, L, L)
 
-    Args: config: BertConfig. printed: of PRINTED. without: of ABLATIONS. scope: "hidden" or "head".
-        attention_size: A, the width of guided attention. initial: standard deviation of the new
-        weights before training; BERT's is 0.02.
+    Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. scope: "hidden"
+        or "head". attention_size: A, the width of guided attention. initial: standard deviation of
+        the new weights before training; BERT's is 0.02.
     Raises: ValueError for an option that is not known.
     """
 
@@ -288,7 +289,7 @@ def difference_scores(q: Tensor, k: Tensor, typeset=False) -> Tensor:
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
     every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
     |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, as the layer is to "pay
-    attention to dissimilar parts". `typeset` computes the page, but for its k = 0, one too many.
+    attention to dissimilar parts". `typeset` computes the page, but k counts from 1, not from 0.
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
@@ -305,8 +306,9 @@ def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=
     """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
     Departs: M, whose size the page does not print, is added before the division by √d_k. A finite
-    one leaks where scores are large or a row has no key. We fill in the mask when the score is
-    complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} as in difference_scores.
+    one lets masked keys through where scores are large or a row has no other key. We fill in the
+    mask when the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} as in
+    difference_scores.
     Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all
     tokens of the packed pair, those of its own sentence too. "Each channel uses a different
     attention head" (section 2): here both are in every head, and share its Q, K and V.
@@ -330,8 +332,8 @@ class DabertAttention(FusionAttention):
     without, the paper's Table 5: "affinity" or "difference": the other signal takes its place;
     "guide": d* = d, a* = a; "gate-fusion": g is one half; "gate-filter": f is one; "regulation",
     "the overall aggregation and Regulation module": the average of the two signals.
-    Assumes: Table 5's models without one attention keep the fusion: they are not plain BERT, whose
-    numbers differ. The second guide of Eq. (5) is d̄, as its formula has it; its text says d*.
+    Assumes: Table 5's models without one attention keep the fusion, as its numbers for them are not
+    plain BERT's. The second guide of Eq. (5) is d̄, as its formula has it; its text says d*.
     """
 
     PRINTED = frozenset({3, 4, 5, 7})
@@ -344,7 +346,7 @@ class DabertAttention(FusionAttention):
     } | shown_by_fuse("affinity", "difference")
 
     def add_weights(self, d, A):
-        """The paper's weights, for signals d wide, but those that `without` leaves no use for."""
+        """The paper's weights, for signals d wide, without those that `without` makes unused."""
         if {"affinity", "difference"} <= self.without:
             raise ValueError("without affinity, difference: one of them must stay for "
                              "DabertAttention to attend with")
@@ -407,7 +409,7 @@ class DafaAttention(FusionAttention):
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
 
     def add_weights(self, d, A):
-        """The paper's weights, for signals d wide, but those that `without` leaves no use for."""
+        """The paper's weights, for signals d wide, without those that `without` makes unused."""
         if "fusion" in self.without:
             return
         if "cross-attention" not in self.without:
@@ -422,7 +424,7 @@ class DafaAttention(FusionAttention):
             self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
 
     def neutral(self, prior):
-        """M̃ = 1 everywhere: no agreement, M_F = 0; as typeset, Eq. (6), M_F = 1."""
+        """A prior that changes nothing, M̃ = 1: M_F = 0; as typeset, Eq. (6), M_F = 1."""
         return torch.full_like(prior, 6 in self.printed)
 
     def spread(self, prior, word_index, segment):
@@ -472,7 +474,7 @@ def knowledge_scores(hidden: Tensor, G: Tensor, typeset=False) -> Tensor:
     Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
     nothing. We divide them by √d, as attention does; `typeset` does not.
 
-    Args: hidden: (B, L, d). G: (B, L, L), -inf but for words of different sentences.
+    Args: hidden: (B, L, d). G: (B, L, L), -inf except between words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
     """
     wide = torch.promote_types(hidden.dtype, torch.float32)
@@ -505,8 +507,8 @@ def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
 class KnowledgeAttention(FusionAttention):
     """Attention calibrated by lexical knowledge, and its adaptive fusion: Knowledge Eqs. (1)-(8).
 
-    Departs: entries of K_prior average (1/n + 1/m)/2 over n and m tokens of words, so that as
-    typeset, Eq. (5), scores between the sentences shrink towards 0 whatever the words. We divide
+    Departs: entries of K_prior average (1/n + 1/m)/2 over n and m tokens of words, far below 1, so
+    that Eq. (5) as typeset shrinks all scores between the sentences towards 0. We divide
     K_prior by its mean over the cross block: what is above it gains weight. `printed` {5} does not.
     Assumes: the "contextualized hidden states" H are those that enter the layer; in the first
     layer, our default, as this paper names none, they are the embeddings, not contextualized yet.
@@ -534,7 +536,7 @@ class KnowledgeAttention(FusionAttention):
         self.gamma = 0.0 if "prior" in self.without else gamma
 
     def add_weights(self, d, A):
-        """The paper's weights, for signals d wide, but those that `without` leaves no use for."""
+        """The paper's weights, for signals d wide, without those that `without` makes unused."""
         if "fusion" in self.without:
             return
         if "guide" not in self.without:
@@ -600,12 +602,12 @@ class Matcher(nn.Module):
                              f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        self.carrier = layers[0] if method.PRIOR else None      # spreads the prior, for all layers
+        self.carrier = layers[0] if method.PRIOR else None      # whose `spread` all layers share
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
     def outputs(self):
-        """The linear layers that judge: where they give a score, their biases start at its mean."""
+        """The output layers: in a regression their biases start at the mean score of train."""
         return [self.classifier]
 
     def carriers(self):
@@ -614,8 +616,8 @@ class Matcher(nn.Module):
         return {i: x for i, x in attentions if type(x) is not SelfAttention}
 
     def changes(self):
-        """dict name -> Change: no prior, another pair's, cut or padded to this one's size, and no
-        method, which leaves plain attention with the weights as they were trained.
+        """dict name -> Change, what the meter takes out: no prior; another pair's, cut or padded to
+        this one's size; no method, which leaves plain attention with the weights it was trained to.
         """
         found = {}
         if self.carrier is not None:
