@@ -77,11 +77,11 @@ class Reader:
         self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
         if method.PRIOR == "relations" and (toy or "tags" in self.options.get("without", ())):
             self.needs_parses = False   # the parts of speech of words are all that it wants of them
-        self.parses, self.spans, self.facts = {}, {}, {}  # of each text that was looked at
-        self.seen = set()  # those of them that were looked at a few at a time
+        self.parses, self.spans, self.facts = {}, {}, {}  # of each prepared text
+        self.seen = set()  # those of them that were prepared a few at a time
         self.parser, self.lexicon = parser, None
 
-    def look_at(self, pairs):
+    def prepare(self, pairs):
         """Finds out what the method needs of these pairs' texts. The texts before are forgotten,
         but for those of a few pairs at a time: a service sees many a text again.
         """
@@ -112,15 +112,15 @@ class Reader:
         return self.parses[text].spans if self.needs_parses else self.spans.get(text)
 
     def words(self, text):
-        """The words of a text that was looked at."""
+        """The words of a prepared text."""
         return self.parses[text].words if self.needs_parses else words_at(text, self.spans[text])
 
     def tags(self, text):
-        """The parts of speech of the words of a text that was looked at; None: it is not parsed."""
+        """The parts of speech of the words of a prepared text; None: it is not parsed."""
         return self.parses[text].tags if self.needs_parses else None
 
-    def learn(self, pairs):
-        """Counts words for tf-idf where the method wants it. pairs: train, looked at before."""
+    def learn_tfidf(self, pairs):
+        """Counts words for tf-idf where the method wants it. pairs: train, prepared before."""
         if self.method.PRIOR == "dependency":
             texts = (text for pair in pairs for text in (pair.a, pair.b))
             self.tfidf = priors.TfIdf(self.words(text) for text in texts)
@@ -161,7 +161,7 @@ class Reader:
             self.options.get("printed", frozenset()), parts)  # (n, m)
 
     def examples(self, pairs):
-        """Examples of pairs that were looked at."""
+        """Examples of prepared pairs."""
         kind = WordExamples if self.method.READS == "words" else Examples
         return kind(pairs, self)
 

@@ -36,7 +36,7 @@ SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_siz
 def new_reader(settings, task, splits):
     """Reads pairs with the encoder's tokenizer, or with pieces or words learned from train.
 
-    -> (batches.Reader that has looked at train and dev, BertConfig or None, weights or None)
+    -> (batches.Reader, prepared for train and dev, BertConfig or None, weights or None)
     """
     reader, config, arrays = make_reader(settings, task), None, None
     if settings.bert == "scratch":
@@ -49,8 +49,8 @@ def new_reader(settings, task, splits):
             folder = find_bert(settings.bert, settings.data_dir, main_process())
         config, arrays = read_checkpoint(folder)
         reader.tokenizer = PairTokenizer.from_folder(folder, config)
-    reader.look_at([pair for name in seen_in_training(splits) for pair in splits[name]])
-    reader.learn(splits["train"])
+    reader.prepare([pair for name in seen_in_training(splits) for pair in splits[name]])
+    reader.learn_tfidf(splits["train"])
     if settings.bert == "none":
         learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
         texts = [text for name in learned for pair in splits[name] for text in (pair.a, pair.b)]
@@ -154,7 +154,7 @@ class Run:
         if hasattr(pairs, "collate"):
             return pairs
         pairs = as_pairs(self.task, pairs)
-        self.reader.look_at(pairs)
+        self.reader.prepare(pairs)
         now = getattr(self.reader.parser, "fingerprint", None)
         if now and self.parser not in (None, now):
             print_once(f"{self.folder}: trained with another parser than the one that ships now; "

@@ -40,7 +40,7 @@ from support.options import (ABOVE_0, Arguments, check_values, find_class, keywo
 from support.pairs import load_pairs, load_test_splits, seen_in_training
 from support.task import loss_sum
 
-LOG_EVERY = 10             # steps after which losses are looked at: then a GPU is waited for
+LOG_EVERY = 10        # steps after which losses are written: then a GPU is waited for
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
 
 # A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
@@ -409,7 +409,7 @@ def set_up(settings, folder, progress, saved):
             runs.check_pairs(saved["pairs"], seen)
             with prefix_errors(f"{folder / 'last.pt'}: "):
                 model, reader = saved_model(settings, saved)
-            reader.look_at([pair for pairs in seen.values() for pair in pairs])
+            reader.prepare([pair for pairs in seen.values() for pair in pairs])
             new, encoder = saved["new_parameters"], saved.get("encoder")
         else:
             reader, config, arrays = new_reader(settings, task, splits)

@@ -72,7 +72,7 @@ def test_what_goes_in_is_what_the_method_asks_for():
     pairs = [Pair("the dog", "a good cat"), Pair("", "not bad")]
     for model in ("bert", "ladranet", "dafa", "knowledge"):
         reader, _ = reader_of(*of(model))
-        reader.look_at(pairs)
+        reader.prepare(pairs)
         assert bool(reader.parses) == (model in ("dafa", "knowledge"))
         assert bool(reader.facts) == (model == "knowledge")
         batch, labels = reader.examples(pairs).collate([0, 1])
@@ -129,7 +129,7 @@ def test_own_parses_are_used(capsys):
     assert losses("own") == losses("star")
     assert command("--from", "star", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
     opened = train.open_run("star", parser=load_own("mine.py:stars", "function"))
-    opened.reader.look_at([Pair("the new dog", "texts of no file")])
+    opened.reader.prepare([Pair("the new dog", "texts of no file")])
     assert opened.reader.parses["texts of no file"].heads.tolist() == [0, 1, 1, 1]
 
 
@@ -167,7 +167,7 @@ COLLATED = [  # of the first two of them: words, match, antonym; six words of a 
 def test_words_are_collated(monkeypatch):
     monkeypatch.setattr(batches, "load_parser", TagParser)
     reader, _ = reader_of(*of("drrnet"), "--max-length", "6")
-    reader.look_at(ODD_PAIRS)
+    reader.prepare(ODD_PAIRS)
     data = reader.examples(ODD_PAIRS)
     batch, labels = data.collate([0, 1])
     assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]

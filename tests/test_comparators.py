@@ -363,7 +363,7 @@ def test_a_prior_is_given_what_its_class_needs(needs):
 
     own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
     reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-    reader.look_at([Pair("the dog", "cat")])
+    reader.prepare([Pair("the dog", "cat")])
     reader.examples([Pair("the dog", "cat")]).collate([0])
     kinds = {"words": (["the", "dog"], ["cat"])} | {
         kind: (made["the dog"], made["cat"]) for kind, made in (
