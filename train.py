@@ -103,7 +103,7 @@ BY_MODEL = "(default: by model)"
 @dataclass(frozen=True)
 class Settings:
     """Everything a run depends on. What a Recipe has, and bert, device, precision, is decided by
-    model and task where it is left out.
+    model and task where it is left out; dataclasses.replace keeps what was decided.
     """
 
     task: str = option("toy", "toy is generated, offline; own is --train-file's",
