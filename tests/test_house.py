@@ -265,8 +265,6 @@ def test_equation_table_is_complete():
 
 FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
            "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
-EXERCISES = {option for file in ("make_exercise", "grade")
-             for option in re.findall(r'add_argument\("(--\w+)"', source(f"tutorials/{file}.py"))}
 OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs
 STAND_INS = {"TASK": "rte", "MODEL": "dafa", "NAME": "dafa"}
 
@@ -309,10 +307,10 @@ def parsers(monkeypatch):
 @each_page
 def test_commands_are_understood(page, parsers):
     """Options exist; commands parse, and settings are valid together. Capitals stand for names."""
-    lines, exercises = code_of(page), EXERCISES if "tutorials" in page else set()
+    lines = code_of(page)
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", "\n".join(lines)))
     there = {name for parser in parsers.values() for name in parser._option_string_actions}
-    assert named - there - exercises - FOREIGN == set()
+    assert named - there - FOREIGN == set()
     for line in lines:
         command = re.match(r"(?:\$ )?(?:\w+=\S+ )?(?:python3?|torchrun .*?\d) (.*)", line)
         first, *given = shlex.split(command[1], comments=True) if command else ["-m", "pip"]

@@ -10,8 +10,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from answers import edited
-from exercises import EXERCISES, UNASKED, find, library
+from exercises import EXERCISES, UNASKED, edited, find, library
 from hypothesis import Phase, settings
 from test_house import equation_rows, numbers
 
