@@ -6,7 +6,7 @@
                     ->  a batch         input_ids, segment, word_index, mask, prior; labels
 
 A `Reader` belongs to a model: its method says what it needs of a pair. DRr-Net reads words and no
-pieces, and has a collating of its own. Left out: where pairs come from (support.tasks), how words
+pieces, and has a collating of its own. Left out: where pairs come from (support.data), how words
 and trees are found (support.parses), how priors are computed (priors).
 """
 import random
@@ -272,7 +272,7 @@ def training_batches(lengths, batch_size, seed, block=1):
     """All places in a random order decided by seed, in batches of like lengths.
 
     Places are sorted by length within pools of 50 batches, then batches are shuffled. Runs of
-    `block` neighbours stay together (see support.tasks.Task) if batch_size is a multiple of it.
+    `block` neighbours stay together (see support.data.Task) if batch_size is a multiple of it.
     """
     rng, whole = random.Random(seed), len(lengths) // block * block
     blocks = [range(i, i + block) for i in range(0, whole, block)]

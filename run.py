@@ -17,15 +17,30 @@ import batches
 import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
-from support import curves, machine, meter, own, runs, summary
+from support import curves, machine, meter, runs, summary
+from support.data import (
+    GLUE_FILES,
+    Prediction,
+    add_predictions,
+    answers,
+    as_pairs,
+    check_logits,
+    describe_labels,
+    evaluate,
+    glue_rows,
+    is_csv,
+    loss_sum,
+    make_pairs,
+    metric_title,
+    pair_rows,
+    predictions_of,
+    read_own,
+    seen_in_training,
+    write_table,
+)
 from support.files import find_bert, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import prefix_errors, read_places, refuse
-from support.pairs import (GLUE_FILES, add_predictions, as_pairs, describe_labels, glue_rows,
-                           pair_rows, seen_in_training)
-from support.tables import is_csv, write_table
-from support.task import (Prediction, answers, check_logits, evaluate, loss_sum, metric_title,
-                          predictions_of)
 from support.words import Vocabulary
 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
@@ -129,7 +144,7 @@ def start_at_mean(model, pairs):
 class Run:
     """A model with all that it needs to read pairs; train.open_run makes one of a run's folder.
 
-    Pairs are support.task.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score,
+    Pairs are support.data.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score,
     or one of these alone; or batches.Examples.
     """
 
@@ -339,8 +354,8 @@ def predict_file(run, file, splits):
     if file in splits:
         pairs, rows, two = splits[file], pair_rows(run.task, splits[file]), ()
     else:
-        columns, rows, named_rows = own.read_own(file, need_label=False, likely=run.task.columns)
-        pairs = own.make_pairs(columns, named_rows, run.task.labels, need_label=False)
+        columns, rows, named_rows = read_own(file, need_label=False, likely=run.task.columns)
+        pairs = make_pairs(columns, named_rows, run.task.labels, need_label=False)
         two = columns[:2]
         print_once(f"columns {', '.join(two)}")
     found = run.predict(pairs)

@@ -37,13 +37,12 @@ from bert_min import BertConfig, PairTokenizer
 from run import Run, build_model, make_reader
 from support import machine
 from support.checkpoints import CONFIGS, find_file
+from support.data import Task, load_task, loss_sum
 from support.files import find_bert
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
 from support.summary import align_columns
-from support.task import Task, loss_sum
-from support.tasks import load_task
 
 # Axes: B batch, L tokens, n words of a, m words of b
 

@@ -37,11 +37,10 @@ from experiments.report import draw_panels, format_tables, format_value, make_pa
 from run import SCRATCH_SIZES, build_model, score_test
 from support import machine, runs, summary
 from support.checkpoints import CONFIGS, find_file, join_names
+from support.data import Task, load_pairs, load_test_splits
 from support.files import find_bert, read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, nearest, prefix_errors, refuse, run_command
-from support.pairs import load_pairs, load_test_splits
-from support.task import Task
 from support.words import Vocabulary
 
 FILE = "comparison.json"

@@ -33,9 +33,9 @@ from experiments import draw
 from experiments.influence import add_run_options
 from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
 from support import machine, runs, summary
+from support.data import Pair
 from support.files import write_text
 from support.options import Arguments, prefix_errors, refuse, run_command
-from support.task import Pair
 
 APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
 ACROSS = "a word of a (row) and a word of b (column)"

@@ -13,10 +13,10 @@ import sys
 
 import train
 from support import machine, summary
+from support.data import load_pairs
 from support.files import write_json
 from support.machine import main_process, print_once
 from support.options import Arguments, refuse, run_command
-from support.pairs import load_pairs
 
 
 def measure(run, split):

@@ -33,10 +33,9 @@ from experiments.compare import read_group
 from experiments.report import t_below, t_quantile
 from support import runs, summary
 from support.checkpoints import join_names
+from support.data import METRICS, answers, load_pairs
 from support.machine import print_once, torch_session
 from support.options import Arguments, refuse, run_command
-from support.pairs import load_pairs
-from support.task import METRICS, answers
 
 POINTS = 0.005          # what one would like to see
 SURE = 1.960 + 0.842    # quantiles of the normal distribution: 5 % in two tails, power of 80 %

@@ -16,10 +16,9 @@ import statistics
 
 import numpy as np
 
-from support.curves import draw_line, svg_page, draw_text
+from support.curves import draw_line, draw_text, svg_page
+from support.data import METRICS, metric_title
 from support.summary import align_columns
-from support.task import METRICS, metric_title
-
 
 # ---- Numbers ------------------------------------------------------------------------------------
 

@@ -40,14 +40,12 @@ import train
 from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, WordNet
 from support import machine
+from support.data import answers, evaluate, load_pairs, read_table, split_own
 from support.files import write_json
 from support.options import Arguments, prefix_errors, refuse, run_command
-from support.pairs import load_pairs
 from support.parser import load_parser
 from support.parses import parse_texts
 from support.summary import align_columns
-from support.tables import read_table, split_own
-from support.task import answers, evaluate
 from support.toy import Number
 
 # An edit is a function (texts, rng, given) -> texts: of one sentence or both of a pair, with a

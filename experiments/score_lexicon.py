@@ -13,10 +13,10 @@ from collections import Counter
 from pathlib import Path
 
 from priors import RELATIONS, WordNet, relation_matrix
+from support.data import load_task
 from support.options import Arguments, run_command
 from support.parser import load_parser
 from support.parses import parse_texts
-from support.tasks import load_task
 
 WORD_PAIRS = Path(__file__).resolve().parent.parent / "tests" / "fixtures" / "word_pairs.txt"
 KINDS = {"c": "captions", "n": "news"}

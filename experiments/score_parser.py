@@ -16,10 +16,10 @@ from collections import Counter
 from experiments.train_parser import find_treebank, read_columns, score_parser, word_kinds
 from priors import load_wordnet
 from support.conllu import read_conllu
+from support.data import load_task
 from support.options import Arguments, run_command
 from support.parser import PARSER, load_parser
 from support.parses import parse_texts
-from support.tasks import load_task
 
 PAIRS = 200      # of each kind and source, at most
 FREQUENT = 10_000

@@ -12,9 +12,9 @@ import torch
 
 import train
 from support import runs
+from support.data import load_pairs
 from support.files import read_json, write_json
 from support.options import Arguments, run_command
-from support.pairs import load_pairs
 
 
 def copy_halved(made, folder):

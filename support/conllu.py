@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support.tables import text_lines
+from support.data import text_lines
 
 # Axes: n words of a sentence
 

@@ -24,10 +24,10 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from support.conllu import HEAD, RELATION, TAG, read_conllu, tree_depths
+from support.data import text_lines
 from support.files import write_arrays
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import PARSER, PLAIN, load_parser
-from support.tables import text_lines
 
 # Axes: n words of a text
 

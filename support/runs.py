@@ -17,11 +17,10 @@ import torch
 
 from support import machine
 from support.checkpoints import join_names, load_torch, shorten
+from support.data import METRICS, Task
 from support.files import read_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, refuse, source_of
-from support.task import METRICS, Task
-
 
 # ---- The folder ---------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """What a terminal shows of a run: its result, tables of metrics, what hangs on the method."""
+from support.data import SOURCES, metric_title
 from support.machine import print_once
-from support.task import metric_title
-from support.tasks import SOURCES
 
 
 def show_result(folder, result):

@@ -22,7 +22,7 @@ import itertools
 import random
 from typing import NamedTuple
 
-from support.task import Pair, Task
+from support.data import Pair, Task
 
 # Each table is "seen | unseen": words behind the bar occur in dev_unseen and test_unseen alone.
 # _ is a space, / parts the forms of a verb (base/past/participle where irregular) and the words of

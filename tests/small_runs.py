@@ -12,8 +12,8 @@ import torch
 
 import train
 from run import build_model, new_reader
+from support.data import load_pairs
 from support.options import run_command
-from support.pairs import load_pairs
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = str(ROOT / "tests/fixtures/tiny_bert_hf")  # 2 layers, 32 columns, 97 pieces, 48 positions

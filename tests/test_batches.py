@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_runs import ChainParser, beginning, command, losses, of, run, the_line
 
 import batches
 import priors
 import train
-from small_runs import ChainParser, beginning, command, losses, of, run, the_line
-from support.own import read_pairs
-from support.task import Pair
+from support.data import Pair, read_pairs
 from support.options import load_own
 from support.words import TAGS
 

@@ -14,6 +14,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from methods import CASES, METHODS, parse
+from shapes import Tracer
+from small_runs import ChainParser
+from test_parser import SIZES, VOCABULARY
 
 import batches
 import comparators
@@ -23,11 +27,7 @@ import semmatch
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare, power, report
-from methods import CASES, METHODS, parse
-from shapes import Tracer
-from small_runs import ChainParser
-from support import kernels, meter, options, pairs, parser, parses, task, toy, words
-from test_parser import SIZES, VOCABULARY
+from support import data, kernels, meter, options, parser, parses, toy, words
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
@@ -141,13 +141,13 @@ def run_words(monkeypatch):
     small.parse([list("pqrpq"), list("qq"), ["p"]])
     small([list("pqrpq")], unknown=0.5)
     parser.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
-    task.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
+    data.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
     monkeypatch.setattr(parses, "word_tokenizer",                           # as if nltk gave up
                         lambda: SimpleNamespace(tokenize=lambda text: []))
     parses.split_words("p q")
     tokenizers = {"pieces": PairTokenizer.train(list(made)),
                   "words": words.Vocabulary.learn([a.words, b.words])}
-    pairs = [task.Pair(a.text, b.text, 1), task.Pair(b.text, a.text, 0)]
+    pairs = [data.Pair(a.text, b.text, 1), data.Pair(b.text, a.text, 0)]
     for prior, reads in (("dependency", "pieces"), ("relations", "pieces"), ("words", "words")):
         method = SimpleNamespace(PRIOR=prior, READS=reads)
         reader = batches.Reader(method, 13, tokenizer=tokenizers[reads])
@@ -336,13 +336,13 @@ def test_what_pages_name_is_there(page, tmp_path, monkeypatch):
     pairs of a split; the run in runs/toy-dafa is made; files, tests exist.
     """
     monkeypatch.chdir(tmp_path)
-    whole = pairs.load_task
+    whole = data.load_task
 
     def load_few(*args):
         task, splits = whole(*args)
         return task, {name: some[:40] for name, some in splits.items()}
 
-    monkeypatch.setattr(pairs, "load_task", load_few)
+    monkeypatch.setattr(data, "load_task", load_few)
     monkeypatch.setattr(batches, "load_parser", read_once)
     for folder in ("assets", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)

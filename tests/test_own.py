@@ -1,16 +1,15 @@
-"""support/own.py and tables.py: the user's files, and how tables are read."""
+"""support/data.py: the user's files, and how tables are read."""
 import csv
 import io
 import re
 
 import pytest
+from fuzz import damage, damaged, many, read_or_refuse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-from fuzz import damage, damaged, many, read_or_refuse
 from small_runs import fails, write_file
-from support.own import own_task, read_pairs
-from support.task import Pair
+
+from support.data import Pair, own_task, read_pairs
 
 quick = settings(derandomize=True, deadline=None, max_examples=30)
 GOOD = "sentence1\tsentence2\tlabel\n"

@@ -1,15 +1,25 @@
-"""support/pairs.py: cutting, describing, labelling pairs; files of predictions."""
+"""support/data.py: cutting, describing, labelling pairs; files of predictions."""
 from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from small_runs import rows_of
-from support.pairs import (add_predictions, as_pairs, glue_rows, hold_out,
-                           limit_pairs, load_pairs, load_test_splits, pair_rows)
-from support.tables import write_table
-from support.task import Pair, Prediction, Task
+
+from support.data import (
+    Pair,
+    Prediction,
+    Task,
+    add_predictions,
+    as_pairs,
+    glue_rows,
+    hold_out,
+    limit_pairs,
+    load_pairs,
+    load_test_splits,
+    pair_rows,
+    write_table,
+)
 
 TWO = Task("own", ("different", "same"), ("accuracy",))
 SCORES = Task("own", (), ("pearson",))
@@ -65,11 +75,11 @@ def test_part_of_the_pairs(block):
 def test_test_splits_have_labels(monkeypatch):
     settings = SimpleNamespace(task="x", data_dir="", limit=1, held_out=None)
     splits = {"train": pairs(2), "test": pairs(3), "test_unseen": pairs(2)}
-    monkeypatch.setattr("support.pairs.load_task", lambda *args: (TWO, splits))
+    monkeypatch.setattr("support.data.load_task", lambda *args: (TWO, splits))
     found = load_test_splits(settings)  # --limit is of training
     assert {name: len(some) for name, some in found.items()} == {"test": 3, "test_unseen": 2}
     for wrong in ({"train": pairs(2)}, splits | {"test": [Pair("a", "b")]}):
-        monkeypatch.setattr("support.pairs.load_task", lambda *args: (TWO, wrong))
+        monkeypatch.setattr("support.data.load_task", lambda *args: (TWO, wrong))
         with pytest.raises(ValueError, match="test.* labelled"):
             load_test_splits(settings)
 
@@ -84,7 +94,7 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
     assert (len(held["train"]), len(held["dev"])) == (32, 8)
     assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
     assert_whole_blocks(held["dev"], splits["train"], block)
-    monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.data.load_task", lambda *args: (task, splits))
     settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
     assert load_pairs(settings)[1] == other
     assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name

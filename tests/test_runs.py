@@ -11,18 +11,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_runs import (
+    OWN,
+    ChainParser,
+    assert_same_run,
+    at_call,
+    beginning,
+    command,
+    fails,
+    loaded,
+    of,
+    result,
+    rows_of,
+    run,
+    run_cut,
+    the_line,
+    write_pairs,
+)
+from test_checkpoints import MakesAFolder
 
 import train
-from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
-from small_runs import (OWN, ChainParser, assert_same_run, at_call, beginning, command, fails,
-                        loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs, summary
-from support.own import read_pairs
-from support.task import Pair, Task, pearson
+from support.data import Pair, Task, pearson, read_pairs
 from support.options import load_own
-from test_checkpoints import MakesAFolder
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -120,7 +134,7 @@ def test_a_split_is_predicted_by_its_name(monkeypatch):
     blind = [Pair(p.a, p.b) for p in read_pairs("test.tsv", ("0", "1"))]
     task = Task("rte", ("not_entailment", "entailment"), ("accuracy",))
     splits = {"train": pairs, "dev": pairs[:8], "test": blind}
-    monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.data.load_task", lambda *args: (task, splits))
     args = [*OWN[4:], "--task", "rte", *of("bert"), "--epochs", "1", "--limit", "4"]
     assert command(*args, "--out", "rte") == 0
     assert command("--from", "rte", "--predict", "test.tsv") == 2  # its labels are not this task's

@@ -1,10 +1,10 @@
-"""support/task.py: metrics, losses, answers."""
+"""support/data.py: metrics, losses, answers."""
 import math
 
 import pytest
 import torch
 
-from support.task import Task, answers, evaluate, loss_sum, metric_title
+from support.data import Task, answers, evaluate, loss_sum, metric_title
 
 
 @pytest.mark.parametrize("metric, labels, predictions, expected", [

@@ -1,15 +1,14 @@
-"""support/tasks.py: published data sets, on rows as published."""
+"""support/data.py: published data sets, on rows as published."""
 import json
 import re
 from dataclasses import replace
 
 import pytest
-
 import small_runs
 from small_runs import ROOT, write_file
-from support import tasks
-from support.task import Pair, Task
-from support.tasks import load_task
+
+from support import data
+from support.data import Pair, Task, load_task
 
 REAL = ROOT.parent / "shared" / "data"
 
@@ -110,7 +109,7 @@ def test_rows_as_published(monkeypatch, tmp_path, task, below, start, end):
     """Quotes in unquoted tables, - as a label, blank lines, tests without labels; no download.
     Where unzip puts them, they are found.
     """
-    monkeypatch.setattr(tasks, "download", None)
+    monkeypatch.setattr(data, "download", None)
     publish(tmp_path, task, below, start, end)
     labels, metrics, (_, splits) = PUBLISHED[task]
     selection = "dev_matched" if task == "mnli" else "dev"
@@ -131,7 +130,7 @@ def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text
 
 def test_sick_in_three_files(monkeypatch, tmp_path):
     """As SemEval gave it out; SICK.txt goes before them; a part of them is no data set."""
-    monkeypatch.setattr(tasks, "download", None)
+    monkeypatch.setattr(data, "download", None)
     parts = {"SICK_train.txt": "train", "SICK_trial.txt": "dev", "SICK_test_annotated.txt": "test"}
     for name, split in parts.items():
         if split == "test":
@@ -163,7 +162,7 @@ def serve(monkeypatch, files):
     def deliver(url, path, size, sha256, progress, remedy):
         calls.append(url)
         write_file(path.parent, path.name, files[path.name])
-    monkeypatch.setattr(tasks, "download", deliver)
+    monkeypatch.setattr(data, "download", deliver)
     return calls
 
 

@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from support.task import Task
-from support.tasks import load_task
+from support.data import Task, load_task
 from support.toy import VERBS, WORDS, Number, toy_task
 
 GROUPS = ["roles", "voice", "prepositions", "numbers", "synonyms", "antonyms", "modifiers"]

@@ -12,17 +12,36 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from small_runs import (
+    MODELS,
+    OWN,
+    ROBERTA,
+    ROOT,
+    WORDS,
+    assert_like_weights,
+    assert_same_run,
+    at_call,
+    beginning,
+    command,
+    equal,
+    events,
+    gentle,
+    loaded,
+    losses,
+    of,
+    result,
+    rows_of,
+    run,
+    run_cut,
+    the_line,
+    write_pairs,
+)
 
 import batches
 import semmatch
 import train
-from small_runs import (MODELS, OWN, ROBERTA, ROOT, WORDS, assert_like_weights,
-                        assert_same_run, at_call, beginning, command, equal, events, gentle,
-                        loaded, losses, of, result, rows_of, run, run_cut, the_line,
-                        write_pairs)
 from support import machine, runs
-from support.own import read_pairs
-from support.task import Task
+from support.data import Task, read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")
 QUICK = ["--limit", "4", "--epochs", "1"]  # where a mistake would go unnoticed
@@ -371,7 +390,7 @@ def test_selection_never_sees_the_test_split(monkeypatch):
     task = Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
     splits = {"train": pairs, "dev_mismatched": pairs[8:12], "dev_matched": pairs[:8],
               "test_matched": [Sealed()] * 3, "test": [Sealed()]}
-    monkeypatch.setattr("support.pairs.load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.data.load_task", lambda *args: (task, splits))
     for model in ("bert", "dafa", "drrnet"):
         args = [*OWN[4:], "--task", "mnli", *of(model), "--epochs", "1", "--out", model]
         assert command(*args) == 0

@@ -35,7 +35,7 @@ import train
 from priors import TfIdf, dependency_matrix, subgraph_similarity, tree_similarity
 from semmatch import DafaAttention, calibrated_attention, spread_prior
 from support import runs
-from support.pairs import load_pairs
+from support.data import load_pairs
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words
 

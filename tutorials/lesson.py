@@ -31,7 +31,7 @@ import train  # noqa: E402
 from experiments import draw  # noqa: E402
 from semmatch import calibrated_attention  # noqa: E402
 from support import summary, toy  # noqa: E402
-from support.pairs import load_pairs  # noqa: E402
+from support.data import load_pairs  # noqa: E402
 
 SEED = int(os.environ.get("LESSON_SEED", 0))
 THREADS = int(os.environ.get("LESSON_THREADS", 1))
