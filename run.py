@@ -18,26 +18,10 @@ import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
 from support import curves, machine, meter, runs, summary
-from support.data import (
-    GLUE_FILES,
-    Prediction,
-    add_predictions,
-    answers,
-    as_pairs,
-    check_logits,
-    describe_labels,
-    evaluate,
-    glue_rows,
-    is_csv,
-    loss_sum,
-    make_pairs,
-    metric_title,
-    pair_rows,
-    predictions_of,
-    read_own,
-    seen_in_training,
-    write_table,
-)
+from support.data import (GLUE_FILES, Prediction, add_predictions, answers, as_pairs, check_logits,
+                          describe_labels, evaluate, glue_rows, is_csv, loss_sum, make_pairs,
+                          metric_title, pair_rows, predictions_of, read_own, seen_in_training,
+                          write_table)
 from support.files import find_bert, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import prefix_errors, read_places, refuse

@@ -30,36 +30,14 @@ from tqdm import tqdm
 
 import batches
 from bert_min import SelfAttention, check_options
-from run import (
-    Run,
-    build_model,
-    describe_training,
-    finish_training,
-    judge_epoch,
-    new_reader,
-    predict_file,
-    saved_model,
-    score_test,
-    start_at_mean,
-)
+from run import (Run, build_model, describe_training, finish_training, judge_epoch, new_reader,
+                 predict_file, saved_model, score_test, start_at_mean)
 from support import machine, runs, summary
 from support.data import SOURCES, load_pairs, load_test_splits, loss_sum, seen_in_training
 from support.files import BERTS, write_json
 from support.machine import main_process, print_once
-from support.options import (
-    ABOVE_0,
-    Arguments,
-    check_values,
-    find_class,
-    keywords_of,
-    load_own,
-    option,
-    prefix_errors,
-    read_names,
-    read_values,
-    refuse,
-    run_command,
-)
+from support.options import (ABOVE_0, Arguments, check_values, find_class, keywords_of, load_own,
+                             option, prefix_errors, read_names, read_values, refuse, run_command)
 
 LOG_EVERY = 10        # steps after which losses are written: then a GPU is waited for
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch

@@ -16,9 +16,10 @@ import statistics
 
 import numpy as np
 
-from support.curves import draw_line, draw_text, svg_page
+from support.curves import draw_line, svg_page, draw_text
 from support.data import METRICS, metric_title
 from support.summary import align_columns
+
 
 # ---- Numbers ------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from support.files import read_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, refuse, source_of
 
+
 # ---- The folder ---------------------------------------------------------------------------------
 
 def new_folder(out, name, make=False):

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_runs import ChainParser, beginning, command, losses, of, run, the_line
 
 import batches
 import priors
 import train
+from small_runs import ChainParser, beginning, command, losses, of, run, the_line
 from support.data import Pair, read_pairs
 from support.options import load_own
 from support.words import TAGS

@@ -11,29 +11,21 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from methods import CASES, KINDS, B, D, H, K, L, M, N, masks, method, parse, similarities
-from oracles import comparators as loops
-from small_runs import of, run
-from tensors import against, config, large, linear, lists, normal, quick, same, silent, weights_of
 
 import batches
 import comparators
 import train
 from bert_min import PairTokenizer, SelfAttention
-from comparators import (
-    ComateformerAttention,
-    SyntaxbertAttention,
-    combined_attention,
-    hypernym_depths,
-    masked_attention,
-    similarity_matrix,
-    syntax_masks,
-    topical_attention,
-    tree_steps,
-    wu_palmer,
-)
+from comparators import (ComateformerAttention, SyntaxbertAttention, combined_attention,
+                         masked_attention, similarity_matrix, syntax_masks, topical_attention,
+                         tree_steps, hypernym_depths, wu_palmer)
+from methods import B, CASES, D, H, K, KINDS, L, M, N, masks, method, parse, similarities
+from oracles import comparators as loops
 from priors import FUNCTION_WORDS, Facts, Table
+from small_runs import of, run
 from support.data import Pair
+from tensors import (against, config, large, linear, lists, normal,
+                     quick, same, silent, weights_of)
 
 each_case = pytest.mark.parametrize("name, options", CASES)
 each_method = pytest.mark.parametrize("name", ["uerbert", "syntaxbert", "comateformer"])

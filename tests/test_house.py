@@ -14,10 +14,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from methods import CASES, METHODS, parse
-from shapes import Tracer
-from small_runs import ChainParser
-from test_parser import SIZES, VOCABULARY
 
 import batches
 import comparators
@@ -27,7 +23,11 @@ import semmatch
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare, power, report
+from methods import CASES, METHODS, parse
+from shapes import Tracer
+from small_runs import ChainParser
 from support import data, kernels, meter, options, parser, parses, toy, words
+from test_parser import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}

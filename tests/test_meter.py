@@ -2,11 +2,11 @@
 import numpy as np
 import pytest
 import torch
-from small_runs import MODELS, beginning, gentle, of, result
 
 import train
 from bert_min import SelfAttention
 from semmatch import Matcher
+from small_runs import MODELS, beginning, gentle, of, result
 from support import meter
 from support.data import Pair
 

@@ -4,11 +4,11 @@ import io
 import re
 
 import pytest
-from fuzz import damage, damaged, many, read_or_refuse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from small_runs import fails, write_file
 
+from fuzz import damage, damaged, many, read_or_refuse
+from small_runs import fails, write_file
 from support.data import Pair, own_task, read_pairs
 
 quick = settings(derandomize=True, deadline=None, max_examples=30)

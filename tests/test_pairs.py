@@ -4,22 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from small_runs import rows_of
 
-from support.data import (
-    Pair,
-    Prediction,
-    Task,
-    add_predictions,
-    as_pairs,
-    glue_rows,
-    hold_out,
-    limit_pairs,
-    load_pairs,
-    load_test_splits,
-    pair_rows,
-    write_table,
-)
+from small_runs import rows_of
+from support.data import (Pair, Prediction, Task, add_predictions, as_pairs, glue_rows, hold_out,
+                          limit_pairs, load_pairs, load_test_splits, pair_rows, write_table)
 
 TWO = Task("own", ("different", "same"), ("accuracy",))
 SCORES = Task("own", (), ("pearson",))

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from small_runs import ChainParser, of
 
 import train
 from experiments import robustness
 from experiments.robustness import TRANSFORMATIONS, Thesaurus, label_rule, transform
+from small_runs import ChainParser, of
 from support.data import SOURCES, Pair, Task
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words

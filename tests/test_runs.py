@@ -11,32 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_runs import (
-    OWN,
-    ChainParser,
-    assert_same_run,
-    at_call,
-    beginning,
-    command,
-    fails,
-    loaded,
-    of,
-    result,
-    rows_of,
-    run,
-    run_cut,
-    the_line,
-    write_pairs,
-)
-from test_checkpoints import MakesAFolder
 
 import train
+from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
+from small_runs import (OWN, ChainParser, assert_same_run, at_call, beginning, command, fails,
+                        loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import machine, runs, summary
 from support.data import Pair, Task, pearson, read_pairs
 from support.options import load_own
+from test_checkpoints import MakesAFolder
 
 pytestmark = pytest.mark.usefixtures("workplace")
 

@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 
 import pytest
+
 import small_runs
 from small_runs import ROOT, write_file
-
 from support import data
 from support.data import Pair, Task, load_task
 

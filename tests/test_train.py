@@ -12,34 +12,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from small_runs import (
-    MODELS,
-    OWN,
-    ROBERTA,
-    ROOT,
-    WORDS,
-    assert_like_weights,
-    assert_same_run,
-    at_call,
-    beginning,
-    command,
-    equal,
-    events,
-    gentle,
-    loaded,
-    losses,
-    of,
-    result,
-    rows_of,
-    run,
-    run_cut,
-    the_line,
-    write_pairs,
-)
 
 import batches
 import semmatch
 import train
+from small_runs import (MODELS, OWN, ROBERTA, ROOT, WORDS, assert_like_weights,
+                        assert_same_run, at_call, beginning, command, equal, events, gentle,
+                        loaded, losses, of, result, rows_of, run, run_cut, the_line,
+                        write_pairs)
 from support import machine, runs
 from support.data import Task, read_pairs
 

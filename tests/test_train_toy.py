@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import ROOT, loaded, of, result
 
 import batches
 import train
 from experiments import train_toy
+from small_runs import ROOT, loaded, of, result
 from support.data import load_pairs
 from support.parser import load_parser
 
