@@ -45,10 +45,7 @@ SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
 # A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
            "dafa": "semmatch:DafaAttention", "knowledge": "semmatch:KnowledgeAttention",
-           "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet",
-           "uerbert": "comparators:UerbertAttention",
-           "syntaxbert": "comparators:SyntaxbertAttention",
-           "comateformer": "comparators:ComateformerAttention"}
+           "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet"}
 
 
 # ---- Recipes ------------------------------------------------------------------------------------

@@ -1,45 +1,27 @@
-"""The attentions that layers carry, of the papers and their neighbours, and what tests give them.
+"""The attentions of the papers that layers carry, and what tests give them.
 
-Sizes are distinct primes (d is H times k). Used by test_methods, test_semmatch, test_comparators.
+Sizes are distinct primes (d is H times k). Used by test_methods, test_semmatch.
 """
-from types import SimpleNamespace
-
-import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from comparators import ComateformerAttention, SyntaxbertAttention, UerbertAttention, tree_steps
 from semmatch import DabertAttention, DafaAttention, KnowledgeAttention
 from tensors import config, large, normal
 
 B, H, K, L, A, N, M = 3, 2, 5, 7, 11, 13, 17
 D = H * K
-PAPERS = {"dabert": DabertAttention, "dafa": DafaAttention, "knowledge": KnowledgeAttention}
-METHODS = PAPERS | {"uerbert": UerbertAttention, "syntaxbert": SyntaxbertAttention,
-                    "comateformer": ComateformerAttention}
-KINDS = "parent child sibling pairwise full".split()
-# Forms of the neighbours. Those of a paper: nothing as typeset, each equation alone, all.
-CASES = [("uerbert", {}), ("uerbert", {"floor": 0.2}), ("uerbert", {"floor": 0.0}),
-         ("uerbert", {"printed": {"product"}}),
-         ("syntaxbert", {}), ("syntaxbert", {"distance": 1}),
-         ("syntaxbert", {"without": {"topical"}}),
-         *(("syntaxbert", {"without": {kind}}) for kind in KINDS),
-         ("comateformer", {}), ("comateformer", {"share": 1.0}),
-         ("comateformer", {"centred": True}),
-         ("comateformer", {"without": {"affinity"}}), ("comateformer", {"without": {"difference"}})]
+ATTENTIONS = {"dabert": DabertAttention, "dafa": DafaAttention, "knowledge": KnowledgeAttention}
 
 
 def forms(name):
-    """Options of a method, each form of it."""
-    if name not in PAPERS:
-        return [options for case, options in CASES if case == name]
-    numbers = METHODS[name].PRINTED
+    """Options of a method: nothing as typeset, each equation alone, all."""
+    numbers = ATTENTIONS[name].PRINTED
     return [{}, *({"printed": {number}} for number in numbers), {"printed": numbers}]
 
 
 def method(name, seed=1, scale=1.0, sizes=None, **options):
-    size = {"attention_size": A} if name in PAPERS else {}
-    return large(METHODS[name](config(**(sizes or {})), **size, **options), seed, scale)
+    layer = ATTENTIONS[name](config(**(sizes or {})), attention_size=A, **options)
+    return large(layer, seed, scale)
 
 
 def masks():
@@ -58,32 +40,16 @@ def related(*size, seed=0):
     return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
 
 
-def similarities(*size, seed=0):
-    return torch.rand(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def parse(heads):
-    return SimpleNamespace(heads=np.array(heads, int))
-
-
 def prior_of(name, layer, mask, seed=0):
     """What a layer takes, for words all over the mask, of a and b in turn."""
     b, length = mask.shape
-    if name in ("dabert", "comateformer"):
+    if name == "dabert":
         return None
     if name == "dafa":
         multiplier = positive(b, length, length, seed=seed)             # not even symmetric
         return multiplier if 6 in layer.printed else multiplier.log()
     index = torch.arange(length).expand(b, -1).masked_fill(~mask, -1)
-    if name == "knowledge":
-        known = related(b, length, length, seed=seed)
-    elif name == "uerbert":
-        known = similarities(b, length, length, seed=seed)
-        known[:, 0] = 0                                                 # a floor of 0 forbids
-    else:                                                               # each hangs from half of it
-        tree = parse([i // 2 for i in range(1, length + 1)])
-        known = torch.from_numpy(tree_steps(tree, tree)).repeat(b, 1, 1, 1)
-    return layer.spread(known, index, index % 2)
+    return layer.spread(related(b, length, length, seed=seed), index, index % 2)
 
 
 @st.composite
@@ -94,8 +60,7 @@ def problems(draw, name, **options):
     lengths = draw(st.lists(st.integers(0, length), min_size=b, max_size=b))
     mask = torch.arange(length) < torch.tensor(lengths)[:, None]
     drawn = draw(st.sampled_from(forms(name)))
-    if name in PAPERS:
-        drawn = drawn | {"scope": draw(st.sampled_from(["hidden", "head"]))}
+    drawn = drawn | {"scope": draw(st.sampled_from(["hidden", "head"]))}
     layer = method(name, seed, 1.0, dict(hidden_size=h * k, num_heads=h), **(drawn | options))
     hidden = normal(b, length, h * k, seed=seed, scale=scale)
     return layer, hidden, mask, prior_of(name, layer, mask, seed)

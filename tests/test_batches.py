@@ -10,6 +10,7 @@ import torch
 import batches
 import priors
 import train
+from bert_min import PairTokenizer, SelfAttention
 from small_runs import ChainParser, beginning, command, losses, of, run, the_line
 from support.data import Pair, read_pairs
 from support.options import load_own
@@ -105,6 +106,25 @@ def test_printed_and_without_reach_the_prior():
     for args in ("--printed 4", "--without tree", "--without subgraph", "--without tfidf",
                  "--without root"):
         assert not torch.equal(plain, first_prior(*args.split())), args
+
+
+@pytest.mark.parametrize("needs", [("words", "facts"), ("facts",), ("parses", "words")])
+def test_a_prior_is_given_what_its_class_needs(needs):
+    seen = []
+
+    def prior(*given):
+        seen.append(given)
+        return np.zeros((2, 1))
+
+    own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
+    reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+    reader.prepare([Pair("the dog", "cat")])
+    reader.examples([Pair("the dog", "cat")]).collate([0])
+    kinds = {"words": (["the", "dog"], ["cat"])} | {
+        kind: (made["the dog"], made["cat"]) for kind, made in (
+            ("facts", reader.facts), ("parses", reader.parses)) if kind in needs}
+    assert seen == [tuple(part for need in needs for part in kinds[need])]
+    assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == ("facts" in needs)
 
 
 def test_own_parses_are_used(capsys):

@@ -16,14 +16,13 @@ import pytest
 import torch
 
 import batches
-import comparators
 import priors
 import reread
 import semmatch
 import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
 from experiments import bench, compare, power, report
-from methods import CASES, METHODS, parse
+from methods import ATTENTIONS
 from shapes import Tracer
 from small_runs import ChainParser
 from support import data, kernels, meter, options, parser, parses, toy, words
@@ -34,7 +33,7 @@ PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 # What the files at the top import of ours. support imports support alone, experiments anything.
 TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
        "semmatch": {"bert_min", "support.kernels"},
-       "comparators": {"bert_min", "priors", "semmatch"}, "batches": {"priors", "support"},
+       "batches": {"priors", "support"},
        "run": {"batches", "bert_min", "priors", "semmatch", "support"},
        "train": {"batches", "bert_min", "run", "support"}}
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -109,17 +108,14 @@ def run_methods():
     ids = torch.arange(2 * 7).view(2, 7)
     segment = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0]])
     place = torch.tensor([[-1, 0, -1, 0, 1, 1, -1], [-1, -1, 0, 0, -1, -1, -1]])
-    steps = torch.from_numpy(comparators.tree_steps(parse([2, 0, 2]), parse([0, 1, 2, 3, 4])))
-    S = comparators.similarity_matrix(list("pqr"), list("pqrst"), [None] * 3, [None] * 5)
-    known = {"dafa": torch.rand(2, 11, 19), "knowledge": torch.rand(2, 11, 19, 5) < 0.5,
-             "uerbert": torch.from_numpy(S).repeat(2, 1, 1), "syntaxbert": steps.repeat(2, 1, 1, 1)}
-    cases = [("bert", {}), *CASES]
-    for name in ("dabert", "dafa", "knowledge"):
-        gates = {"gates"} & METHODS[name].ABLATIONS
+    known = {"dafa": torch.rand(2, 11, 19), "knowledge": torch.rand(2, 11, 19, 5) < 0.5}
+    cases = [("bert", {})]
+    for name in ATTENTIONS:
+        gates = {"gates"} & ATTENTIONS[name].ABLATIONS
         cases += [(name, dict(scope="hidden", without=gates)), (name, dict(scope="head")),
-                  (name, dict(printed=METHODS[name].PRINTED))]
+                  (name, dict(printed=ATTENTIONS[name].PRINTED))]
     for (name, given), trace in itertools.product(cases, (None, {})):
-        model = semmatch.Matcher(METHODS.get(name, SelfAttention), config, 23, **given)
+        model = semmatch.Matcher(ATTENTIONS.get(name, SelfAttention), config, 23, **given)
         model(ids, segment, ids != 13, place, known.get(name), trace).sum().backward()
     for printed, without in itertools.product(((), (12, 13, 14)), ((), ("bert",))):
         model = reread.LadraNet(config, 23, printed, without)

@@ -1,9 +1,8 @@
 """Each classic mistake of tutorials/exercises.py, planted in the library, makes an oracle fail.
 
 The table of docs/equations.md says which test is the oracle of a function; ORACLES does of others,
-and where that test looks at a part only; of comparators.py the exercises do. A mistake changes a
-function's code in place, so that all who imported it make it, and then one of the assertions of the
-oracle's test must fail.
+and where that test looks at a part only. A mistake changes a function's code in place, so that all
+who imported it make it, and then one of the assertions of the oracle's test must fail.
 """
 import importlib
 import itertools
@@ -36,8 +35,6 @@ MISTAKES = {f"{task.function}-{mistake.name}": (task, mistake)
 def oracles_of(task):
     """The oracle tests of a function, or of the class whose method it is: "file::test"."""
     function = task.function
-    if task.module == "comparators":
-        return [f"test_comparators.py::test_{task.equation.replace(' ', '_')}_oracle"]
     found = [ORACLES[function]] if function in ORACLES else []
     for _, _, functions, tests in equation_rows():
         if any(f"{function}.".startswith(f"{name}.") for name in functions):

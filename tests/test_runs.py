@@ -282,7 +282,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
 
 
 @pytest.mark.parametrize("given, words", [
-    ({"epochs": 3}, "--epochs training"), ({"model": "comateformer"}, "model run's is bert"),
+    ({"epochs": 3}, "--epochs training"), ({"model": "dabert"}, "model run's is bert"),
     ({"precision": "fp8"}, "--precision fp8")])
 def test_a_run_in_use_is_as_it_was_trained(trained, given, words):
     assert train.open_run(trained(*of("bert")), data_dir=Path("x")).settings.data_dir == "x"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bert_min import SelfAttention
-from methods import (A, B, D, H, K, L, M, N, PAPERS, masks, method, positive, prior_of, problems,
-                     related)
+from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, masks, method, positive, prior_of,
+                     problems, related)
 from oracles import common, dabert, dafa, knowledge
 from semmatch import (Matcher,
                       calibrated_attention, co_attention, difference_attention, difference_scores,
@@ -341,7 +341,7 @@ def test_knowledge_scores_as_typeset_saturate(printed):
 def test_matcher(name):
     """Chosen layers carry the method, others plain attention; a linear map on the pooled [CLS]. It
     takes its own prior only."""
-    attention = PAPERS.get(name, SelfAttention)
+    attention = ATTENTIONS.get(name, SelfAttention)
     matcher, trace, mask = large(Matcher(attention, config(), 3, (0, 2))), {}, masks()
     index, segment = words()
     ids = torch.arange(B * L).view(B, L)
@@ -362,7 +362,7 @@ def test_matcher(name):
 def test_biases_stand_where_the_paper_has_them(name, printed):
     """And in w as typeset."""
     options = dict(printed=METHODS[name].printed if printed else (), attention_size=A)
-    own = PAPERS[name](config(), **options)
+    own = ATTENTIONS[name](config(), **options)
     maps = {key: part for key, part in own.named_children() if "_" in key}
     w = {key for key, part in maps.items() if part.weight.shape == (1, 2 * A)}
     biased = {key for key, part in maps.items() if part.bias is not None}
@@ -371,7 +371,7 @@ def test_biases_stand_where_the_paper_has_them(name, printed):
 
 def test_initial_size_of_what_is_new():
     """Each new weight is as many times as large; queries, keys, values and biases are as ever."""
-    for made in PAPERS.values():
+    for made in ATTENTIONS.values():
         torch.manual_seed(5)
         small = made(config()).state_dict()
         torch.manual_seed(5)

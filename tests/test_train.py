@@ -482,11 +482,11 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "PRIOR and no spread"),
     ("SelfAttention", "READS = 'word'; " + ATTEND + "hidden", "READS 'word' pieces, words"),
     ("SelfAttention", "ABLATIONS = 'gate',; " + ATTEND + "hidden", "ABLATIONS ('gate',) set"),
-    ("SyntaxbertAttention", "PRIOR = lambda a, b: [[1.]] * 99", "Mine.PRIOR: (n, m, ...) 1)"),
+    ("DafaAttention", "PRIOR = lambda a, b: [[1.]] * 99", "Mine.PRIOR: (n, m, ...) 1)"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)")])
 def test_mistakes_of_an_own_class(base, body, words, capsys):
     """Wrong shapes would be broadcast, names with a slip be passed over."""
-    home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "comparators")
+    home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "semmatch")
     lines = [f"from {home} import {base}", f"class Mine({base}):", *body.split("; ")]
     Path("mine.py").write_text("\n    ".join(lines).replace("    class", "class") + "\n")
     assert run(*of("drrnet" if base == "DrrNet" else "bert"), "--model", "mine.py:Mine") == 2
@@ -578,9 +578,8 @@ def test_compiled_models_are_traced_and_train_alike(model, monkeypatch, trained_
 
 
 @pytest.mark.parametrize("model", [
-    "ladranet", "syntaxbert", "uerbert",            # docs/use.md exports dafa
-    *(pytest.param(name, marks=pytest.mark.long)
-      for name in ("bert", "comateformer", "dabert", "dafa", "knowledge"))])
+    "ladranet", "knowledge",                        # docs/use.md exports dafa
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("bert", "dabert", "dafa"))])
 def test_exported_models_take_other_shapes(model):
     """torch.export with every size open, then another batch of other lengths. Not DRr-Net, whose
     GRUs read packed words.
@@ -590,9 +589,8 @@ def test_exported_models_take_other_shapes(model):
     assert first["mask"].shape != second["mask"].shape
     sizes = [torch.export.Dim(name, min=1, max=48) for name in ("pairs", "tokens", "n", "m")]
     open_sizes = {name: dict(enumerate(sizes[:2])) for name in first}
-    if "prior" in first:                        # Syntax-BERT's has one size of words
-        words = sizes[2:] if model != "syntaxbert" else sizes[2:3] * 2
-        open_sizes["prior"] = {0: sizes[0], 1: words[0], 2: words[1]}
+    if "prior" in first:
+        open_sizes["prior"] = {0: sizes[0], 1: sizes[2], 2: sizes[3]}
     with torch.no_grad():
         program = torch.export.export(network.eval(), (), kwargs=first, dynamic_shapes=open_sizes)
         torch.testing.assert_close(program.module()(**second), network(**second))
