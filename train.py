@@ -67,10 +67,10 @@ class Recipe(NamedTuple):
 
 # DAFA: appendix B.1, within its ranges (one rate for all weights, 8e-6 to 3e-5; batch 16 to 64;
 # 3 to 5 epochs; clip 7.5 to 15). DABERT: the same ranges, 5 epochs, decay 0.01, which is also that
-# of Devlin et al. (2019). A MiniLM of six layers asks for --lr 1e-4 (docs/influence.md).
+# of Devlin et al. (2019). A MiniLM of six layers asks for --lr 1e-4 (docs/log.md).
 # Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches (section VI-B). LadRa-Net
 # trains its encoder at 1e-3 too; we leave it the rate of fine-tuning. DRr-Net has 3e-4 for five
-# epochs, chosen on training pairs held out (docs/as_published.md). Batch, epochs and clip are not
+# epochs, chosen on training pairs held out (docs/log.md). Batch, epochs and clip are not
 # printed; the share of warm-up is the released code's.
 REREAD = Recipe(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
 RECIPES = {"dabert": Recipe(epochs=5), "dafa": Recipe(weight_decay=1e-8),

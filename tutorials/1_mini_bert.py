@@ -302,7 +302,7 @@ figure("What each token reads in the first layer",
 # ## Try it
 #
 # 1. Give `train_on` the frames of `"prepositions"` in `support/toy.py` instead, `FRAMES`. Does plain BERT leave 50?
-#    <details><summary>Answer</summary> Hardly: 52.8 in `docs/toy.md`, after eight epochs of all phenomena. Both
+#    <details><summary>Answer</summary> Hardly: 52.8 in `docs/log.md`, after eight epochs of all phenomena. Both
 #    labels have the same words; only their order decides, and it must be compared across the sentences.</details>
 # 2. Take the segments away: `run.model.bert.embeddings.segment.weight.data.zero_()`, then call `look` again. Does
 #    the answer change much? <details><summary>Answer</summary> It may not: positions and `[SEP]` tell the model as

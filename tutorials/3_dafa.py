@@ -318,7 +318,7 @@ show(DafaAttention.fuse)
 # The run that ships with the project is DAFA on all of the toy world: seven phenomena, every pair with a twin that
 # has the same words and the other label, so that chance is 50. In "prepositions" it matters which word stands
 # behind "from", "to" or "instead of"; in "roles" and "voice" who does something to whom; in "synonyms" which word.
-# It was trained longer than what `docs/toy.md` compares, plain BERT and DAFA with eight epochs each, three seeds;
+# It was trained longer than what `docs/log.md` compares, plain BERT and DAFA with eight epochs each, three seeds;
 # the cell below reads their means there.
 #
 # **Guess**: the run answers once more, and all entries of the matrix are alike, so that it knows nothing of trees.
@@ -328,7 +328,7 @@ show(DafaAttention.fuse)
 guess = ...
 
 # %%
-folder, page = ROOT / "assets/toy-dafa", (ROOT / "docs/toy.md").read_text("utf-8")
+folder, page = ROOT / "assets/toy-dafa", (ROOT / "docs/log.md").read_text("utf-8")
 run, stored = train.open_run(folder, device="cpu"), runs.read_result(folder)["metrics"]["dev"]
 lines = [[cell.strip() for cell in line.split("|")]
          for line in page[page.index("| | all | unseen words |"):].splitlines()[:7]]
@@ -454,7 +454,7 @@ assert told["score"] > plain["score"] + 0.1 and told["changes"]["no prior"]["sco
 # 2. Train with `python train.py --model dafa --printed 6`. Which sign have the scores of aligned words? (They are the
 #    logarithms of `trace["layer0"]["attention"]`, up to a constant of each row.) <details><summary>Answer</summary>
 #    Either one: nothing holds them above 0. On MRPC, too, the printed form was as good as ours within what three seeds
-#    can show (`docs/as_published.md`).</details>
+#    can show (`docs/log.md`).</details>
 # 3. Take θ = 3 in `tree_similarity(a, b, 3.0)`. Which tie of the first pair does that break, and in whose favour?
 #    <details><summary>Answer</summary> Apple and company, in one role, now have 3; Apple and Apple still 2. The role
 #    wins.</details>

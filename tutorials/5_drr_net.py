@@ -243,7 +243,7 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 # 1 apart 0.2, for logits 40 apart 4e-18, here rounded to 0. The page prints no loss. If only P has one, the first
 # steps drive p^h and p^v to 0 and 1, for every pair the same. MLP_3 then still learns how frequent each label is, and
 # what stands before the softmaxes hardly learns. On MRPC two seeds of five gave one answer to all pairs after ten
-# epochs, and two more began to learn in the sixth and the seventh (`docs/as_published.md`).
+# epochs, and two more began to learn in the sixth and the seventh (`docs/log.md`).
 # `DrrNet` therefore adds a loss for p^h and one for p^v. Where a judgement is sure and wrong, the slope of
 # its own loss at the logits is 1 - p of the label, nearly 1. `--printed 8` keeps P's loss and no other.
 
@@ -335,7 +335,7 @@ for k, words in enumerate(other.tokens):                            # the shorte
 # sum.) As typeset seeds 0 and 4 are slower, and re-reading is in their way: without it they have 95.0 and 100. On all
 # of the toy world, three seeds, antonyms are at 83.3 beside plain BERT's 52.8, but for them it has a feature, too; all
 # phenomena together 71.3 beside 63.1, a gain of 8.2 points whose 95 % interval, -0.7 to 17.1, holds zero
-# (`docs/toy.md`).
+# (`docs/log.md`).
 #
 # ## Summary
 #
