@@ -21,7 +21,7 @@ from tqdm import tqdm
 import priors
 from support.options import prefix_errors, refuse
 from support.parser import load_parser
-from support.parses import CACHE, parse_texts, split_words, words_at
+from support.parses import parse_texts, split_words, words_at
 from support.toy import LEXICON
 from support.words import TAGS, learn_vocabulary
 
@@ -29,7 +29,7 @@ from support.words import TAGS, learn_vocabulary
 # c characters of a word, R relations
 
 ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than what is kept of it
-FEW = 256  # texts that are parsed faster than a file of the cache is worth
+FEW = 256  # texts of a few pairs
 KEPT = 4096  # texts of a few pairs at a time, of which what was found out is kept
 
 
@@ -62,7 +62,7 @@ class Reader:
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
         parser: in the place of the one that ships, a CoNLL-U file by its name, or a function of
-            texts. toy: the lexicon is the toy world's. workers: processes that parse, and that
+            texts. toy: the lexicon is the toy world's. workers: processes that
             collate. progress: show bars.
 
     tfidf: TfIdf of the training sentences, where the method wants it.
@@ -91,9 +91,7 @@ class Reader:
         new = [text for text in texts if text not in self.seen]
         if self.needs_parses and new:
             self.parser = self.parser or load_parser()
-            own = self.parser if isinstance(self.parser, str) else None
-            cache = CACHE if len(texts) > FEW else None
-            found = parse_texts(new, self.parser, cache, own, self.progress, self.workers)
+            found = parse_texts(new, self.parser, self.progress)
             self.parses = {**self.parses, **found} if self.seen else found
         elif self.needs:
             # A word beyond these has no piece that the model sees, but behind words without any.

@@ -146,7 +146,7 @@ class Settings:
     precision: str | None = option(None, "of the forward pass (default: bf16 if fast, else fp32)",
                                    ("fp32", "bf16", "fp16"))
     compile: bool = option(False, "compile the model with torch.compile")
-    workers: int = option(0, "processes beside this one that parse, and collate", limits=(0, 1000))
+    workers: int = option(0, "processes beside this one that collate", limits=(0, 1000))
 
     def __post_init__(self):
         self.fill(self.given_by_set())

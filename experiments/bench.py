@@ -5,7 +5,7 @@ Sections, of which --sections chooses some:
               and precision; DRr-Net is left out, as it reads no packed pairs
     pair      one pair at a time, as a service scores them: of new sentences, and of those that came
               before
-    parser    sentences parsed, and found where they are kept
+    parser    sentences parsed
 
 Weights, tokens and priors of the steps are random: only shapes matter there. What is compared takes
 turns, step by step, so that a busy machine slows all of it alike. Times are medians (with the lower
@@ -21,7 +21,6 @@ import os
 import platform
 import statistics
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +34,7 @@ import priors
 import train
 from bert_min import BertConfig, PairTokenizer
 from run import Run, build_model, make_reader
-from support import machine
+from support import machine, parses
 from support.checkpoints import CONFIGS, find_file
 from support.data import Task, load_task, loss_sum
 from support.files import find_bert
@@ -267,11 +266,9 @@ def measure_parser(options):
         if len(words) >= WORDS:
             texts.add(" ".join(words[:WORDS]))
             words = []
-    texts, name = sorted(texts)[:1024], f"sentences of {WORDS} words, {source}"
+    texts, name = sorted(texts)[:parses.FEW], f"sentences of {WORDS} words, {source}"
     work = functools.partial(parse_texts, texts, load_parser(), progress=False)
-    with tempfile.TemporaryDirectory() as folder:
-        kept = functools.partial(work, cache=folder)  # the turn that warms up parses them
-        seconds = take_turns({name: work, "the same, found in their files": kept}, options)
+    seconds = take_turns({name: work}, options)
     rows = [["work", "ms", "a second"]]
     for name, times in seconds.items():
         rows.append([name, format_times(times), f"{len(texts) / statistics.median(times):,.0f}"])

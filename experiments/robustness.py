@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-import batches
 import train
 from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, WordNet
@@ -653,7 +652,7 @@ def measure_robustness(run, splits, translations=None):
     texts, own = {text for pair in pairs for text in (pair.a, pair.b)}, run.settings.parses
     lexicon = WordNet()
     parser = None if own else run.reader.parser or load_parser()
-    parses = parse_texts(texts, parser, batches.CACHE, own)
+    parses = parse_texts(texts, own or parser)
     guesses, found = answers(run.logits(pairs), task), {}
     run.reader.parser = parser
     for name in tqdm(TRANSFORMATIONS, "transforming", leave=False, disable=None):

@@ -1,41 +1,40 @@
 """Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
 
-    python -m support.parses FILE                  parses texts, one a line, as CoNLL-U
-    python -m support.parses FILE --shard 3/64     parses a part ahead of a run of these texts
-
 A text is cut into sentences. Each is parsed, and their trees are joined: one text, one tree.
 Left out: sentences that end without . ! ? or an empty line; emoji and words without spaces (cut as
 nltk does); characters of no width, which stay where they stand.
 """
 
+import contextlib
 import functools
 import hashlib
 import itertools
+import json
 import re
+import sqlite3
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from support.conllu import HEAD, RELATION, TAG, read_conllu, tree_depths
-from support.data import text_lines
-from support.files import write_arrays
-from support.options import Arguments, prefix_errors, refuse, run_command
-from support.parser import PARSER, PLAIN, load_parser
+from support.options import refuse
+from support.parser import PLAIN
 
 # Axes: n words of a text
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
-SHARD = 256          # texts whose parses make one file of the cache: what kill -9 loses, at most
-KEPT = 2 ** 15       # Parses that stay made
-CACHE = Path("runs/cache")   # of parses; data sets may lie in a folder that cannot be written
-CACHE_FORMAT = 6     # raise it when the cache file, the words, sentences or joined trees change
+BATCH = 256          # texts that are parsed and kept at a time: what kill -9 loses, at most
+FEW = 256            # texts that are parsed faster than a file is worth
+MADE = 2 ** 15       # Parses that stay made
+CACHE = Path("runs/cache/parses.sqlite")   # data sets may lie in a folder that cannot be written
+FORMAT = 7           # raise it when packed parses, the words, sentences or joined trees change
+
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -230,195 +229,140 @@ class Parse:
 
 # ---- parses of many texts ------------------------------------------------------------------------
 
-def parse_texts(texts: Iterable[str], parser=None, cache: str | Path | None = None, conllu=None,
-                progress: bool = True, workers: int = 0) -> Mapping:
+def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> Mapping:
     """Parses of texts: a mapping text -> Parse. Of a longer text MAX_WORDS words are kept.
 
-    parser: what load_parser gives; or a function of your own that takes a list of texts, and gives
-        a Parse of each in this order, with words of its own. Of several roots all but the first
-        hang from that as parataxis.
-    cache: folder for the result, which gets a folder whose name depends on the parser's
-        `fingerprint`, a str that changes with its weights, CACHE_FORMAT and nltk's version, by
-        which words differ. Without fingerprint nothing is kept. A text that was parsed is found
-        there, whatever it was parsed with. What is not gets a file for each SHARD of texts, written
-        when it is whole: an interrupted call is gone on with.
-    conllu: path of your own parses, used in place of parser and cache. A sentence is found by its
-        `# text =`, or by its tokens where that is absent; spaces may be wider. A text may also be
-        several of them in a row.
-    workers: processes that parse, beside this one, and need a cache; 0: this one does.
+    parser: what load_parser gives, whose parses of more than FEW texts are kept in CACHE, so that
+        a text is parsed once, whatever set it comes in.
+        Or a function of your own that takes a list of texts, and gives a Parse of each in this
+        order, with words of its own. Of several roots all but the first hang from that as
+        parataxis.
+        Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
+        tokens where that is absent; spaces may be wider. A text may also be several of them in a
+        row.
 
-    Raises ValueError when a text is not in conllu, or has other tokens there, or when what your
-    function gives is no tree over the text's characters, word by word; OSError when a file
-    cannot be written or a worker ends early.
+    Raises ValueError when a text is not in that file, or has other tokens there, or when what your
+    function gives is no tree over the text's characters, word by word.
     """
-    if conllu is not None:
-        return _own_parses(sorted(set(texts)), conllu)
-    refuse(parser is None, "parse_texts: needs parser or conllu, got neither")
-    texts, folder = _in_order(texts), _folder_of(parser, cache)
-    found = _find_parses(texts, folder)
-    work = _Shards([text for text in texts if text not in found], parser, folder)
-    quiet = True if not progress or not work.texts else None         # None: unless on a terminal
-    with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
-        for k, shard in enumerate(_make_shards(work, workers)):
-            found.add(shard, enumerate(work.texts[k]))
-            bar.update(len(work.texts[k]))
-    return found
+    texts = sorted(set(texts), key=lambda text: (len(text), text))    # of like lengths, for batches
+    if isinstance(parser, (str, Path)):
+        return _own_parses(texts, parser)
+    shipped = hasattr(parser, "parse")
+    with contextlib.closing(_Kept(parser, shipped and len(texts) > FEW)) as kept:
+        found = {}
+        for some in _batches(texts):
+            found |= kept.find(some)
+        new = [text for text in texts if text not in found]
+        quiet = True if not progress or not new else None            # None: unless on a terminal
+        with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
+            for some in _batches(new):
+                ask = _parse if shipped else _parse_with_own
+                packed = dict(zip(some, map(_pack, ask(some, parser))))
+                kept.keep(packed)
+                found |= packed
+                bar.update(len(some))
+    return Parses(found)
 
 
-def parse_part(texts, parser, cache, part):
-    """Makes a part of the cache for these texts, as one job of many; what is there stays.
+def _batches(texts):
+    return (texts[i:i + BATCH] for i in range(0, len(texts), BATCH))
 
-    part: "K/N": every N-th text from the K-th on, by length, so that parts take as long.
 
-    Returns one line on what was done. Raises ValueError for another part, OSError when a file
-    cannot be written.
+class _Kept:
+    """The parses of one parser in CACHE, a file of sqlite.
+
+    Where it cannot be read or written, or is damaged, that is said once, and nothing is kept.
     """
-    found = re.fullmatch(r"(\d+)/(\d+)", part)
-    first, step = map(int, found.groups()) if found else (0, 0)
-    refuse(not 1 <= first <= step,
-           f"part needs K/N with K from 1 to N, such as 3/64, got {part!r}")
-    texts = _in_order(texts)
-    mine = texts[first - 1::step]
-    parse_texts(mine, parser, cache)
-    return f"{_folder_of(parser, cache)}: has part {part}, {len(mine)} of {len(texts)} texts"
+
+    def __init__(self, parser, wanted):
+        """wanted: False for one that keeps and finds nothing."""
+        self.base = None
+        if wanted:
+            own = ascii((FORMAT, version("nltk"), parser.fingerprint)).encode()
+            self.own = hashlib.sha256(own).digest()
+            self.run(self.open)
+
+    def run(self, work):
+        """What work() returns; None where the file is of no use."""
+        try:
+            return work()
+        except (OSError, sqlite3.Error, zlib.error) as problem:
+            print(f"{CACHE}: {problem}; parses are made, and not kept: make room there, or remove "
+                  f"the file where it is damaged", file=sys.stderr)
+            self.close()
+
+    def open(self):
+        CACHE.parent.mkdir(parents=True, exist_ok=True)
+        self.base = sqlite3.connect(CACHE, timeout=60)    # seconds that another process may write
+        self.base.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB)")
+
+    def close(self):
+        """Closes the file, of which nothing is asked any more."""
+        if self.base:
+            self.base.close()
+        self.base = None
+
+    def key(self, text):
+        """16 bytes that stand for a text and who parsed it."""
+        text = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16, key=self.own).digest()
+
+    def find(self, texts):
+        """dict text -> packed parse, of those of the texts that are kept."""
+        def select():
+            rows = self.base.execute(  # a damaged row may hold another type
+                f"SELECT key, parse FROM parses WHERE typeof(parse) = 'blob' AND key IN "
+                f"({', '.join('?' * len(wanted))})", [*wanted])
+            return {wanted[key]: zlib.decompress(parse) for key, parse in rows}   # which checks it
+
+        if not self.base:
+            return {}
+        wanted = {self.key(text): text for text in texts}
+        return self.run(select) or {}
+
+    def keep(self, packed):
+        """Writes these parses, dict text -> packed, all or none."""
+        def insert():
+            with self.base:
+                self.base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+
+        if self.base:
+            rows = [(self.key(text), zlib.compress(parse)) for text, parse in packed.items()]
+            self.run(insert)
 
 
-def _in_order(texts):
-    """Each text once, those of like lengths side by side."""
-    return sorted(set(texts), key=lambda text: (len(text), text))
-
-
-def _folder_of(parser, cache):
-    """Where a parser's parses are kept, or None."""
-    fingerprint = getattr(parser, "fingerprint", None)
-    if cache is None or fingerprint is None:
-        return None
-    key = ascii((CACHE_FORMAT, version("nltk"), fingerprint)).encode()
-    return Path(cache) / f"parses-{hashlib.sha256(key).hexdigest()[:32]}"
-
-
-def _key_of(text):
-    """16 bytes that stand for a text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _find_parses(texts, folder):
-    """The Parses of those of the texts that the folder has. A file without any is not read on."""
-    wanted, found = {}, Parses()
-    if folder and folder.is_dir():
-        wanted = {_key_of(text): text for text in texts}
-    for path in sorted(folder.glob("*.npz")) if wanted else ():
-        if shard := _load_shard(path, wanted):
-            keys = enumerate(key.tobytes() for key in shard["keys"])
-            found.add(shard, [(row, wanted.pop(key)) for row, key in keys if key in wanted])
-    return found
+def _pack(row):
+    """The bytes of (spans, (tags, heads, relations))."""
+    spans, (tags, heads, relations) = row
+    return json.dumps([np.asarray(spans).tolist(), list(tags), [int(head) for head in heads],
+                       list(relations)]).encode()
 
 
 class Parses(Mapping):
     """dict text -> Parse, read-only, of as many texts as a large data set has.
 
     A Parse is made when it is asked for, because it takes thousands of bytes with all that it works
-    out, and in a shard 14 a word. Up to KEPT of them stay made, for a small data set all.
+    out, and packed 30 a word. Up to MADE of them stay made, for a small data set all.
     """
 
-    def __init__(self):
-        self.places, self.shards, self.made = {}, [], {}
-
-    def add(self, shard, rows):
-        """Takes in texts of a shard, what `_pack` gives, rows: (row, text) of each."""
-        first, names = len(self.shards) * SHARD, shard["names"].astype(object)
-        self.shards.append(shard | {"names": names, "ends": np.cumsum([0, *shard["lengths"]])})
-        self.places.update((text, first + row) for row, text in rows)
+    def __init__(self, packed):
+        self.packed, self.made = packed, {}
 
     def __getitem__(self, text):
         if text not in self.made:
-            number, k = divmod(self.places[text], SHARD)
-            if len(self.made) >= KEPT:
+            spans, tags, heads, relations = json.loads(self.packed[text])
+            if len(self.made) >= MADE:
                 self.made.clear()
-            shard = self.shards[number]
-            words = slice(*shard["ends"][k:k + 2])
-            tags, relations = (tuple(shard["names"][shard[name][words]])
-                               for name in ("tags", "relations"))
-            self.made[text] = Parse(text, shard["spans"][words], tags, shard["heads"][words],
-                                    relations)
+            spans = np.array(spans, np.int32).reshape(-1, 2)  # (n, 2)
+            self.made[text] = Parse(text, spans, tuple(map(sys.intern, tags)),
+                                    np.array(heads, np.int64), tuple(map(sys.intern, relations)))
         return self.made[text]
 
-    def __contains__(self, text):
-        return text in self.places
-
     def __iter__(self):
-        return iter(self.places)
+        return iter(self.packed)
 
     def __len__(self):
-        return len(self.places)
-
-
-def _load_shard(path, wanted=None):
-    """The arrays of a shard's file; None where it has none of the `wanted` keys, or is damaged, as
-    its CRCs say, which is told, and the file removed.
-    """
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            keys = (key.tobytes() for key in arrays["keys"])
-            if wanted is not None and wanted.keys().isdisjoint(keys):
-                return None
-            return dict(arrays)
-    except Exception as problem:   # a damaged zip file can raise almost anything
-        said = str(problem).split("\n")[0]
-        print(f"{path} is damaged ({said}), parsing again", file=sys.stderr)
-        Path(path).unlink(missing_ok=True)
-        return None
-
-
-def _make_shards(work, workers):
-    """The shards of `work`, one by one. Raises OSError when a worker ends early."""
-    if work.folder:
-        loader = DataLoader(work, batch_size=None, sampler=range(len(work)),
-                            num_workers=min(workers, len(work)),
-                            generator=torch.Generator())   # its own: the global one is not touched
-    else:
-        loader = map(work.__getitem__, range(len(work)))
-    try:
-        for k, shard in enumerate(loader):
-            if isinstance(shard, Exception):
-                raise shard
-            yield shard or _load_shard(work.path(k))
-    except RuntimeError as problem:
-        said = str(problem).splitlines()[0]
-        if "DataLoader worker (pid" not in said:       # what it says of one that was killed
-            raise problem.with_traceback(None)         # whose frames would keep the workers
-        raise OSError(f"parse_texts: a process that parses has ended ({said}); start again, with "
-                      f"fewer workers than {workers} where memory is short: what is parsed is "
-                      f"kept") from None
-
-
-class _Shards(torch.utils.data.Dataset):
-    """Makes and writes shards of texts by their number; picklable, for worker processes."""
-
-    def __init__(self, texts, parser, folder):
-        self.texts = [texts[i:i + SHARD] for i in range(0, len(texts), SHARD)]   # of each shard
-        self.parser, self.folder = parser, folder
-
-    def __len__(self):
-        return len(self.texts)
-
-    def path(self, k):
-        """The file of shard k, whose name is that of its texts: the same in all processes."""
-        keys = b"".join(map(_key_of, self.texts[k]))
-        return self.folder / f"{hashlib.sha256(keys).hexdigest()[:32]}.npz"
-
-    def __getitem__(self, k):
-        """Shard k, parsed. With a folder it is written instead, and None returned: a worker that
-        still has something to send would not end when this process is killed."""
-        ask = _parse if hasattr(self.parser, "parse") else _parse_with_own
-        try:
-            arrays = _pack(self.texts[k], ask(self.texts[k], self.parser))
-            if not self.folder:
-                return arrays
-            self.folder.mkdir(parents=True, exist_ok=True)
-            return write_arrays(self.path(k), arrays)
-        except (OSError, ValueError) as problem:     # out of a worker it would come with pages
-            return problem
+        return len(self.packed)
 
 
 def _parse_with_own(texts, parser):
@@ -484,23 +428,6 @@ def _make_parse(text, spans, trees):
                  tuple(relations[:MAX_WORDS]))
 
 
-def _pack(texts, rows):
-    """The arrays of a shard: texts without the texts. rows: of each, what `_parse` returns.
-
-    keys: (texts, 16) uint8, _key_of each. lengths: (texts,) words of each. Of all words in a row
-    spans (words, 2), heads, tags, relations (words,), the last two as places in names.
-    """
-    spans, answers = zip(*rows)
-    tags, heads, relations = (list(itertools.chain(*column)) for column in zip(*answers))
-    names = sorted({*tags, *relations})
-    number = {name: i for i, name in enumerate(names)}
-    return {"names": np.array(names, str), "lengths": np.array([len(s) for s in spans], np.int16),
-            "spans": np.concatenate(spans), "heads": np.array(heads, np.int16),
-            "tags": np.array([number[tag] for tag in tags], np.int16),
-            "relations": np.array([number[name] for name in relations], np.int16),
-            "keys": np.array([[*_key_of(text)] for text in texts], np.uint8)}
-
-
 # ---- the user's own parses -----------------------------------------------------------------------
 
 def _own_parses(texts, path):
@@ -549,46 +476,3 @@ def _align(sentences, text):
     spans = np.repeat(_spans(places, [len(form) for form in forms]), shared_by, axis=0)
     return _make_parse(text, spans, [[sentence.column(column) for column in (TAG, HEAD, RELATION)]
                                  for sentence in sentences])
-
-
-# ---- command line --------------------------------------------------------------------------------
-
-def main(argv=None):
-    """Runs the command line: writes parses to standard output. Raises ValueError for a mistake."""
-    arguments = Arguments("python -m support.parses",
-                          "Writes parses as CoNLL-U to standard output.", "FILE")
-    arguments.add_argument("file", metavar="FILE", help="one text a line; - is standard input")
-    arguments.add_argument("--shard", metavar="K/N", help="parse part K of N into "
-                           f"{CACHE}, for a run whose texts are FILE's lines")
-    arguments.add_argument("--parser", metavar="FILE", help="of another training (.npz)")
-    options = arguments.parse(argv)
-    parser, file = load_parser(options.get("parser", PARSER)), options["file"]
-    texts = text_lines(file, sys.stdin.buffer if file == "-" else None)
-    if "shard" in options:
-        with prefix_errors("--shard: "):
-            print(parse_part(texts, parser, CACHE, options["shard"]))
-        return
-    texts = [" ".join(text.split()) for text in texts]
-    for place, text in enumerate(texts, 1):
-        refuse(len(split_words(text)) > MAX_WORDS, f"{file}, line {place}: more than "
-               f"{MAX_WORDS} words, as many as a parse has; split it")
-    texts = [text for text in texts if text]
-    for start in range(0, len(texts), 512):
-        some = texts[start:start + 512]
-        found = parse_texts(some, parser, progress=False)
-        for number, text in enumerate(some, start + 1):
-            print(f"# sent_id = {number}\n{format_parse(found[text])}\n")
-
-
-def format_parse(parse):
-    """A Parse as a sentence of CoNLL-U: its text and rows."""
-    rows, columns = [f"# text = {parse.text}"], (parse.tags, parse.heads, parse.relations)
-    for number, ((i, j), tag, head, relation) in enumerate(zip(parse.spans.tolist(), *columns), 1):
-        space = "_" if parse.text[j:j + 1] in ("", " ") else "SpaceAfter=No"
-        row = number, parse.text[i:j], "_", tag, "_", "_", head, relation, "_", space
-        rows.append("\t".join(map(str, row)))
-    return "\n".join(rows)
-
-
-if __name__ == "__main__":
-    sys.exit(run_command(main, "support.parses"))

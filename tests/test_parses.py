@@ -1,21 +1,18 @@
-"""support/parses.py: words, parses of many texts, the cache, a user's own parses, the command."""
-import io
+"""support/parses.py: words, parses of many texts, how they are kept, a user's own parses."""
 import os
 import signal
-import sys
+import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import batches
 from support import parses
 from support.conllu import read_conllu, tree_depths
-from support.options import run_command
 from support.parses import Parse, join_trees, parse_texts, split_sentences, words_at
+from small_runs import the_line
 from test_conllu import EXAMPLE, TWO, row, write  # noqa: F401
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -155,12 +152,6 @@ def assert_same(left, right):
         np.testing.assert_array_equal(x.heads, y.heads)
 
 
-@pytest.fixture
-def small_shards(monkeypatch):
-    """Two texts a shard: TEXTS make four."""
-    monkeypatch.setattr(parses, "SHARD", 2)
-
-
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 4), max_size=5), st.randoms(use_true_random=False))
 def test_joined_trees_are_one_tree(sizes, rng):
@@ -205,7 +196,25 @@ def test_a_parse_and_one_that_is_no_tree():
         parse([2, 0], ("x",))
 
 
-def test_parse_texts_without_cache():
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Where parses of even one text are kept, in batches of two."""
+    for name, value in (("FEW", 0), ("BATCH", 2), ("CACHE", tmp_path / "x" / "parses.sqlite")):
+        monkeypatch.setattr(parses, name, value)
+    return parses.CACHE
+
+
+def asked_for(parser=None, texts=TEXTS):
+    """The sentences for which the parser is asked; the parses must be those that are not kept."""
+    parser = parser or Fake()
+    found = parse_texts(texts, parser, progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parses, "FEW", 99)
+        assert_same(found, parse_texts(texts, Fake(), progress=False))
+    return parser.seen
+
+
+def test_parse_texts():
     parser = Fake()
     found = parse_texts(iter(TEXTS), parser, progress=False)
     assert set(found) == set(TEXTS) and len(parser.seen) == 5      # none of those without words
@@ -213,91 +222,88 @@ def test_parse_texts_without_cache():
     assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("T1", "T3", "T3", "T1")
     assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
     assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
-    with pytest.raises(ValueError, match="parse_texts: needs parser or conllu"):
-        parse_texts(TEXTS)
 
 
-def asked_for(folder, parser=None, texts=TEXTS, **options):
-    """The sentences for which the parser is asked; the parses must be those without a cache."""
-    parser = parser or Fake()
-    found = parse_texts(texts, parser, folder, progress=False, **options)
-    assert_same(found, parse_texts(texts, Fake(), progress=False))
-    return parser.seen
-
-
-def test_the_second_call_reads_the_cache(tmp_path, small_shards, monkeypatch):
-    assert asked_for(tmp_path) and not asked_for(tmp_path, texts=TEXTS[::-1])
-    assert len(list(tmp_path.rglob("*.npz"))) == 4
-    assert asked_for(tmp_path, texts=[*TEXTS, "more"]) == [["more"]], "others are found"
-    assert not asked_for(tmp_path, texts=[TEXTS[-1], "more"])
-    changed = [text.replace("cat", "cut") for text in TEXTS]
-    assert asked_for(tmp_path, texts=changed) == [["A", "cut", "sat", "."]]
-    assert asked_for(tmp_path, Fake("v2")) and not asked_for(tmp_path)
-    for name, value in (("CACHE_FORMAT", 0), ("version", lambda package: "0")):
+def test_a_text_is_parsed_once(cache, monkeypatch):
+    assert asked_for() and not asked_for(texts=TEXTS[::-1])
+    assert asked_for(texts=["more", *TEXTS]) == [["more"]], "whatever set it came in"
+    assert not asked_for(texts=[TEXTS[-1], "more"])
+    assert asked_for(Fake("v2")) and not asked_for(Fake("v2")) and not asked_for()
+    for name, value in (("FORMAT", 0), ("version", lambda package: "0")):
         monkeypatch.setattr(parses, name, value)
-        assert asked_for(tmp_path) and not asked_for(tmp_path)
+        assert asked_for() and not asked_for()
+    monkeypatch.setattr(parses, "FEW", len(TEXTS))
+    assert asked_for(), "a few are parsed faster"
 
 
-def test_a_damaged_cache_is_noticed(tmp_path, small_shards, capsys):
-    """Cut off or changed: that shard is made anew."""
-    asked_for(tmp_path)
-    (path,) = [file for file in tmp_path.rglob("*.npz") if [*np.load(file)["lengths"]] == [2, 4]]
-    whole = path.read_bytes()
-    sure = [whole[:97], whole[:-1]]
-    for k, data in enumerate([*sure, *(whole[:k] + b"?" + whole[k + 1:]
-                                       for k in range(0, len(whole), 97))]):
-        path.write_bytes(data)
-        seen, warning = asked_for(tmp_path), capsys.readouterr().err
-        assert warning or k >= len(sure)            # some bytes, such as a date, do not matter
-        assert len(seen) == (2 if warning else 0)
-        assert not warning or warning.count("\n") == 1 and f"{path} is damaged" in warning
+def in_another_process(parser):
+    """Parses TEXTS there, which may end early. -> the process's number"""
+    number = os.fork()
+    if number == 0:
+        try:
+            parse_texts(TEXTS, parser, progress=False)
+        finally:
+            os._exit(0)
+    return number
 
 
-def test_an_interrupted_computation_goes_on(tmp_path, small_shards):
-    """After two of the five sentences with words: two shards are whole."""
-    with pytest.raises(KeyboardInterrupt):
-        parse_texts(TEXTS, Fake(fail_at=2), tmp_path, progress=False)
-    assert len(list(tmp_path.rglob("*.npz"))) == 2
-    assert len(asked_for(tmp_path)) == 3 and len(list(tmp_path.rglob("*.npz"))) == 4
+def test_a_killed_process_loses_a_batch_at_most(cache):
+    """A batch of two is "one" and "Two words"; those before are kept, of which one has words."""
+    os.waitpid(in_another_process(Fake(kill_at="one")), 0)
+    assert len(asked_for(texts=TEXTS)) == 5
+    assert not asked_for()
 
 
-def test_workers_give_the_same_parses(tmp_path, small_shards):
-    state, parser = torch.get_rng_state(), Fake()
-    asked_for(tmp_path / "alone")
-    parse_texts(TEXTS, parser, tmp_path / "workers", progress=False, workers=2)
-    assert torch.equal(state, torch.get_rng_state()) and not parser.seen    # here
-    for file in (tmp_path / "alone").rglob("*.npz"):
-        other = tmp_path / "workers" / file.relative_to(tmp_path / "alone")
-        assert file.read_bytes() == other.read_bytes()
+def test_processes_share_the_file(cache):
+    numbers = [in_another_process(Fake()) for _ in range(3)]
+    assert asked_for() is not None
+    assert [os.waitpid(number, 0)[1] for number in numbers] == [0] * 3
+    with sqlite3.connect(cache) as base:
+        assert base.execute("SELECT count(*) FROM parses").fetchone() == (7,)
+    assert not asked_for()
 
 
-def test_a_killed_worker_loses_its_shard_alone(tmp_path, small_shards):
-    with pytest.raises(OSError, match="^parse_texts: a process [^\n]* is parsed is kept$"):
-        parse_texts(TEXTS, Fake(kill_at="one"), tmp_path, progress=False, workers=1)
-    assert len(list(tmp_path.rglob("*.npz"))) < 4 and ["one"] in asked_for(tmp_path)
+@pytest.mark.parametrize("order", ["max_page_count = 2", "query_only = 1"])
+def test_no_room_or_right_to_write(order, cache, monkeypatch, capsys):
+    """That is said once. What was kept is found, then and later."""
+    connect = sqlite3.connect
+
+    def limited(*args, **options):
+        base = connect(*args, **options)
+        base.execute(f"PRAGMA {order}")
+        return base
+
+    asked_for()
+    before = cache.read_bytes()
+    more = ["a new text", *(f"{'so ' * 600}{i}" for i in range(9)), *TEXTS]
+    monkeypatch.setattr(sqlite3, "connect", limited)
+    assert len(asked_for(texts=more)) == 10
+    the_line(capsys, str(cache))
+    assert cache.read_bytes()[:len(before)] == before or not asked_for()
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert not asked_for()
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_full_disk_is_said_and_leaves_nothing(workers, tmp_path, monkeypatch):
-    def full_disk(file, **arrays):
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
-    with pytest.raises(OSError, match="^.*[.]npz.*No space left on device[^\n]*$"):
-        parse_texts(TEXTS, Fake(), tmp_path, progress=False, workers=workers)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+def test_no_folder_to_write_in(cache, capsys):
+    cache.parent.write_text("a file\n")
+    assert asked_for()
+    the_line(capsys, str(cache))
 
 
-def test_parts_make_the_cache_of_a_run(write, tmp_path, monkeypatch, asked, small_shards, capsys):
-    """Jobs in any order: none is made twice, a run finds them."""
-    lines = ["A cat sat.", "one", "Two words", "A  cat  sat.", "two", "one"]     # three files
-    file = write("\r\n".join(lines) + "\n", "texts.txt")
-    monkeypatch.chdir(tmp_path)
-    for part, texts, files in (("2/2", 2, 1), ("1/2", 3, 3), ("1/1", 5, 3), ("4/4", 1, 3)):
-        assert run(file, "--shard", part) == 0
-        assert len(list(batches.CACHE.rglob("*.npz"))) == files
-    assert not asked_for(batches.CACHE, texts=lines)
+def test_a_damaged_file_is_named_and_stays(cache, capsys):
+    """Cut off, or a byte changed: no parse is a wrong one, and the file is not removed."""
+    asked_for()
+    whole, named = cache.read_bytes(), 0
+    for k, data in enumerate([b"no such file", whole[:5000], *(
+            whole[:k] + b"?" + whole[k + 1:] for k in range(0, len(whole), 37))]):
+        cache.write_bytes(data)
+        asked_for()
+        if error := capsys.readouterr().err:
+            assert error.count("\n") == 1 and str(cache) in error
+            assert cache.read_bytes() == data
+            named += 1
+        assert error or k > 1           # an unused byte does not matter, a lost row is made anew
+    assert named > 2
 
 
 # ---- the user's own parses -----------------------------------------------------------------------
@@ -306,35 +312,35 @@ def test_own_parses_are_aligned_by_characters(write):
     du = "\n".join([row("1-2", "du"), row(1, "de", 3, "case"), row(2, "le", 3, "det"),
                     row(3, "10 000", 0, "root"), ""])
     text, path = "  I don't\nsee (it)", write(f"{EXAMPLE}{du}")
-    found = parse_texts([text, "Hi!", "du 10 000", ""], conllu=path)
+    found = parse_texts([text, "Hi!", "du 10 000", ""], path)
     assert found[text].words == ["I", "do", "n't", "see", "(", "it", ")"]
     assert found[text].heads.tolist() == [4, 4, 4, 0, 6, 4, 6]
     assert found["du 10 000"].words == ["du", "du", "10 000"]
     two = "Hi!  I don't\nsee (it) Hi!"
-    joined = parse_texts([two], conllu=path)[two]
+    joined = parse_texts([two], path)[two]
     assert joined.words == ["Hi", "!", "I", "do", "n't", "see", "(", "it", ")", "Hi", "!"]
     assert joined.heads.tolist() == [0, 1, 6, 6, 6, 1, 8, 6, 8, 1, 10]
     assert joined.relations[5] == joined.relations[9] == "parataxis"
     assert found["du 10 000"].relations[0] == "case" and found[""].spans.shape == (0, 2)
-    assert parse_texts(["Hi!"], conllu=path)["Hi!"].relations == ("root", "punct")
+    assert parse_texts(["Hi!"], path)["Hi!"].relations == ("root", "punct")
 
 
 def test_own_parses_that_do_not_fit(write):
     with pytest.raises(ValueError, match="own.conllu: no parse of 'Hi there'"):
-        parse_texts(["Hi!", "Hi there"], conllu=write(EXAMPLE))
+        parse_texts(["Hi!", "Hi there"], write(EXAMPLE))
     wrong = write("# text = a c\n" + "\n".join(TWO) + "\n")
     with pytest.raises(ValueError, match="own.conllu, line 2: "):
-        parse_texts(["a c"], conllu=wrong)
+        parse_texts(["a c"], wrong)
     rows = [row(k, "w", k + 1, "dep") for k in range(1, 600)] + [row(600, "w", 0, "root")]
-    (parse,) = parse_texts(["w " * 600], conllu=write("\n".join(rows) + "\n")).values()
+    (parse,) = parse_texts(["w " * 600], write("\n".join(rows) + "\n")).values()
     assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512   # others are cut
 
 
 @pytest.mark.parametrize("change, said", [
     ({}, ""), ({"text": "a  b"}, "Parse of 'a b'"), ({"spans": [(2, 3), (0, 1)]}, "spans"),
     ({"heads": [2, 1]}, "heads"), ({"tags": ["X"]}, "as many")])
-def test_a_function_is_a_parser(tmp_path, change, said):
-    """Two roots become one tree; what it gives is looked at; with a fingerprint it is kept."""
+def test_a_function_is_a_parser(cache, change, said):
+    """Two roots become one tree; what it gives is looked at, and not kept."""
     calls = []
 
     def own(texts):
@@ -347,50 +353,10 @@ def test_a_function_is_a_parser(tmp_path, change, said):
         with pytest.raises(ValueError, match=said):
             parse_texts(["a b"], own)
         return
-    for fingerprint, number in ((None, 1), (None, 2), ("1", 3), ("1", 3), ("2", 4)):
-        own.fingerprint = fingerprint
-        (found,) = parse_texts(["a b"], own, tmp_path, progress=False).values()
+    for _ in range(2):
+        (found,) = parse_texts(["a b"], own, progress=False).values()
         assert (found.words, found.heads.tolist()) == (["a", "b"], [0, 1])
         assert found.relations == ("root", "parataxis") and found.tags == ("X", "Y")
-        assert calls == ["a b"] * number
+    assert calls == ["a b"] * 2 and not cache.exists()
     with pytest.raises(ValueError, match="of 1 texts, got 0"):
         parse_texts(["a b"], lambda texts: [])
-
-
-# ---- command line --------------------------------------------------------------------------------
-
-@pytest.fixture
-def asked(monkeypatch):
-    """The parsers that the command loads; each is a Fake."""
-    asked = []
-    monkeypatch.setattr(parses, "load_parser", lambda path: asked.append(path) or Fake())
-    return asked
-
-
-def run(*args):
-    return run_command(parses.main, "support.parses", args)
-
-
-def test_parse_a_text_file(write, asked, capsys, monkeypatch):
-    """Of a file and of standard input; what we write, we read."""
-    text = "He can't. Go\n\n  Two   words \n"
-    assert run(write(text, "text.txt")) == 0
-    output = capsys.readouterr().out
-    assert output.startswith("\n".join([
-        "# sent_id = 1", "# text = He can't. Go", row(1, "He", 0, "root", "T2"),
-        row(2, "ca", 1, "dep", "T2", misc="SpaceAfter=No")])) and "5\tGo\t_\tT2\t_\t_\t1" in output
-    own = parse_texts(["He can't. Go", "Two words"], conllu=write(output))
-    assert_same(own, parse_texts(own, Fake(), progress=False))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert run("-") == 0 and capsys.readouterr().out == output
-    assert run("-", "--parser", "mine.npz") == 0 and asked == [parses.PARSER] * 2 + ["mine.npz"]
-
-
-def test_a_user_s_mistake_is_one_line_and_status_2(write, asked, capsys):
-    for arguments, problem in ((["absent.txt"], "absent.txt"), ([], "FILE"),
-                               ([write("a\n" + "w " * 513, "b.txt")], "b.txt, line 2: more than"),
-                               ([write("a", "a.txt"), "--shard", "0/3"], "such as 3/64")):
-        assert run(*arguments) == 2
-        stream = capsys.readouterr()
-        assert stream.err.count("\n") == 1 and stream.err.startswith("support.parses: ")
-        assert stream.out == "" and problem in stream.err

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from test_house import equation_rows
 
-import batches
-from support import toy
+from support import parses, toy
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
 LESSONS = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("[0-9]_*.py"))}
@@ -29,9 +28,9 @@ def cells(lesson, markdown):
 @pytest.fixture(scope="module")
 def lesson_module():
     """lesson.py of tutorials/, imported as a lesson does."""
-    cache = batches.CACHE
+    cache = parses.CACHE
     yield importlib.import_module("lesson")
-    batches.CACHE = cache
+    parses.CACHE = cache
 
 
 @each_lesson

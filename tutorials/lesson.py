@@ -26,18 +26,17 @@ sys.path.insert(0, str(ROOT))            # the modules stand one folder above th
 
 import torch  # noqa: E402
 
-import batches  # noqa: E402
 import train  # noqa: E402
 from experiments import draw  # noqa: E402
 from semmatch import calibrated_attention  # noqa: E402
-from support import summary, toy  # noqa: E402
+from support import parses, summary, toy  # noqa: E402
 from support.data import load_pairs  # noqa: E402
 
 SEED = int(os.environ.get("LESSON_SEED", 0))
 THREADS = int(os.environ.get("LESSON_THREADS", 1))
 torch.set_num_threads(THREADS)           # not the machine's number
 print(f"trained with seed {SEED} and {THREADS} of PyTorch's threads")
-batches.CACHE = ROOT / batches.CACHE     # one cache of parses, wherever a lesson is started
+parses.CACHE = ROOT / parses.CACHE       # one cache of parses, wherever a lesson is started
 
 
 def in_notebook():
