@@ -5,7 +5,7 @@ numbers for L tokens, which autograd would keep for the backward pass. Here both
 the pairs block by block, and the backward pass computes its blocks again; torch.cdist does that
 for distances. Memory: B·L·L scores and one block, so it grows with L², never with L²·A.
 
-Under torch.compile each score is one line, whose pairs the compiler never writes down.
+Under torch.export each score is one line, without a block whose size hangs on that of the input.
 
 Left out: what the scores are for (semmatch.py), a kernel of our own for the GPU.
 """
@@ -81,7 +81,7 @@ class AdditiveScores(torch.autograd.Function):
 def additive_scores(keys, queries, w):
     """score_ij = wᵀ tanh(keys_j + queries_i): the additive attention of Bahdanau et al. (2015).
 
-    Compiled, parts are held within ±43, in float64 ±350, where e^(2x) is finite and above 0. That
+    Exported, parts are held within ±43, in float64 ±350, where e^(2x) is finite and above 0. That
     changes a score only where two parts beyond ±30 have opposite signs.
 
     Args: keys, queries: (B, L, A); w: (A,); all float32 or all float64.

@@ -2,11 +2,8 @@
 import contextlib
 import os
 import platform
-import re
 import resource
-import signal
 import sys
-import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,9 +16,6 @@ from tqdm import tqdm
 from support.options import prefix_errors, refuse, visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
-FULL = re.compile("can't allocate memory|Storage size calculation overflowed")  # in torch's errors
-# Set, so that tokenizers is silent about worker processes.
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -59,8 +53,7 @@ def gather(value):
     """The `value` of each process, in the order of their ranks."""
     values = [value] * world()[1]
     if len(values) > 1:
-        with torch.inference_mode(False):  # torch 2.5 cannot write into inference tensors
-            dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value)
     return values
 
 
@@ -114,28 +107,18 @@ def join_processes(device):
         backend, place = "nccl", torch.device("cuda", number)
         torch.cuda.set_device(place)
     dist.init_process_group(backend, timeout=timedelta(days=1), device_id=place)  # one parses
-    signal.signal(signal.SIGTERM, raise_peer_ended)  # torchrun sends it to those that are left
     return place and str(place)
-
-
-def raise_peer_ended(*signal_and_frame):
-    """What a process says when another one has ended; torchrun's SIGTERM must not end it first."""
-    if dist.is_initialized():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise ConnectionAbortedError("another process of this run has ended, torchrun says which; "
-                                 "resume from the last checkpoint")
 
 
 @contextlib.contextmanager
 def torch_session(given):
     """Around a command: meets the processes that torchrun started; `given`, its options, then has
-    this one's device. torch's RuntimeErrors that are no mistake of ours become one line.
+    this one's device. Raises ValueError where the memory does not suffice.
 
     Numbers below 1e-38 count as 0 inside, in this thread and those it starts, where the processor
     can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some processors
     compute many times slower. It is of no use to a caller's own numbers, so that it ends here.
     """
-    of_caller = signal.getsignal(signal.SIGTERM)
     np.finfo("float32"), np.finfo("float64")  # older numpy looks once, and warns if they are 0 then
     torch.set_flush_denormal(True)
     try:
@@ -144,23 +127,13 @@ def torch_session(given):
                 device = join_processes(given.get("device", "cuda"))
             given |= {"device": device} if device else {}
         yield
-    except (RuntimeError, MemoryError) as error:
-        if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or FULL.search(str(error)):
-            raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
-                             "batch_size, max_length or the method's sizes") from None
-        if isinstance(error, dist.DistError) or "gloo" in str(error):
-            raise_peer_ended()
-        if type(error).__module__.startswith(("torch._inductor", "torch._dynamo")):
-            reason = " ".join(str(error).split("\n\n")[0].split())
-            raise ValueError(f"compile: torch.compile fails here ({reason}); leave it out, or "
-                             f"install what it lacks, such as a C++ compiler on a CPU") from None
-        raise
+    except (torch.OutOfMemoryError, MemoryError):
+        raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
+                         "batch_size, max_length or the method's sizes") from None
     finally:
         torch.set_flush_denormal(False)
         if dist.is_initialized():
             dist.destroy_process_group()
-        if signal.getsignal(signal.SIGTERM) == raise_peer_ended:
-            signal.signal(signal.SIGTERM, of_caller or signal.SIG_DFL)  # None: not Python's
 
 
 # ---- Device -------------------------------------------------------------------------------------
@@ -174,13 +147,9 @@ def prepare_device(name):
     """Sets what computing on the device by this name needs. Raises ValueError where torch cannot.
     """
     try:
-        with warnings.catch_warnings():  # what they warn of is refused
-            warnings.simplefilter("ignore")
-            torch.ones(1, device=name).item()  # a kernel has to run, too
+        torch.ones(1, device=name).item()  # a kernel has to run, too
     except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
-        reason = re.split(r"\n|\. ", str(error))[0]
-        raise ValueError(f"--device {name}: not usable here ({reason}); leave it out, or use "
-                         f"cpu") from None
+        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
     if name.startswith("cuda"):
         torch.set_float32_matmul_precision("high")  # TensorFloat32 where the GPU has it
 

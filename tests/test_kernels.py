@@ -62,7 +62,7 @@ def test_nothing_has_scores(function, naive, sizes):
 
 
 @each_score
-def test_the_form_that_is_compiled(function, naive, sizes, monkeypatch):
+def test_the_form_that_is_exported(function, naive, sizes, monkeypatch):
     """Values and gradients, a distance of 0 among them; no overflow where parts are large."""
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     inputs = [normal(*size, seed=i).requires_grad_() for i, size in enumerate(sizes)]
