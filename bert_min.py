@@ -160,7 +160,7 @@ class SelfAttention(nn.Module):
     """softmax(Q Kᵀ / √k) V, Vaswani et al. Eq. 1, in every head.
 
     A paper's attention overrides `attend`, and says of itself: PRIOR, the kind of prior it takes;
-    READS, pieces or words; PRINTED, the equations it can compute as typeset; ABLATIONS, the parts
+    READS, pieces or words; PRINTED, the equations it can compute as printed; ABLATIONS, the parts
     it can leave out; TRACE, name -> Shown; `neutral`, what its prior is where it says nothing.
     """
 
@@ -177,10 +177,10 @@ class SelfAttention(nn.Module):
         self.heads, self.dropout = config.num_heads, config.attention_dropout
         self.query, self.key, self.value = linear(d, d), linear(d, d), linear(d, d)
 
-    def forward(self, hidden, mask, prior=None, trace=None):
-        """hidden (B, L, d), mask (B, L) bool, prior of `spread` or None -> (B, L, d), unprojected.
+    def forward(self, hidden, mask, spread=None, trace=None):
+        """hidden (B, L, d), mask bool (B, L), what `spread` made or None -> (B, L, d), unprojected.
         """
-        mixed = self.attend(hidden, *self.project(hidden), mask, prior, trace)  # (B, L, d)
+        mixed = self.attend(hidden, *self.project(hidden), mask, spread, trace)  # (B, L, d)
         if not torch.is_tensor(mixed) or mixed.shape != hidden.shape:  # others would be broadcast
             found = tuple(mixed.shape) if torch.is_tensor(mixed) else type(mixed).__name__
             raise ValueError(f"{type(self).__name__}.attend: expected {tuple(hidden.shape)}, (B, L,"
@@ -194,7 +194,7 @@ class SelfAttention(nn.Module):
         v = split_heads(self.value(hidden), self.heads)  # (B, H, L, k)
         return q, k, v
 
-    def plain(self, hidden, mask, prior=None, trace=None):
+    def plain(self, hidden, mask, spread=None, trace=None):
         """What `forward` would return without the paper's method: plain attention, (B, L, d)."""
         return SelfAttention.attend(self, hidden, *self.project(hidden), mask, None, None)
 
@@ -203,10 +203,10 @@ class SelfAttention(nn.Module):
         return torch.zeros_like(prior)
 
     def attend(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor,
-               prior: Tensor | None, trace: dict | None) -> Tensor:
+               spread: Tensor | None, trace: dict | None) -> Tensor:
         """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
 
-        Plain attention uses neither hidden nor prior.
+        Plain attention uses neither hidden nor spread.
         """
         dropout = self.dropout if self.training else 0.0
         if trace is None:  # one fused kernel; the mask is a view, rows without a key come out 0
@@ -232,9 +232,9 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(d, eps)
         self.activation, self.dropout = ACTIVATIONS[config.activation], nn.Dropout(config.dropout)
 
-    def forward(self, hidden, mask, prior=None, trace=None):
+    def forward(self, hidden, mask, spread=None, trace=None):
         """hidden (B, L, d) -> (B, L, d)."""
-        mixed = self.attention_output(self.attention(hidden, mask, prior, trace))  # (B, L, d)
+        mixed = self.attention_output(self.attention(hidden, mask, spread, trace))  # (B, L, d)
         hidden = self.attention_norm(hidden + self.dropout(mixed))  # (B, L, d)
         inner = self.activation(self.intermediate(hidden))  # (B, L, f)
         return self.output_norm(hidden + self.dropout(self.output(inner)))  # (B, L, d)
@@ -275,12 +275,13 @@ class Bert(nn.Module):
         self.layers = nn.ModuleList(Layer(config, make(i)) for i in range(config.num_layers))
         self.pooler = linear(config.hidden_size, config.hidden_size)
 
-    def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor, prior: Tensor | None = None,
+    def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
+                spread: Tensor | None = None,
                 trace: dict | None = None) -> tuple[list[Tensor], Tensor]:
         """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
-        real token. prior: (B, L, L), what else the method's `spread` makes, or None; handed to
+        real token. spread: (B, L, L), what else the method's `spread` makes, or None; handed to
         every layer's attention. trace: dict or None; layer i writes into trace["layer{i}"].
         Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
@@ -294,7 +295,7 @@ class Bert(nn.Module):
         states = [hidden]
         for i, layer in enumerate(self.layers):
             inner = None if trace is None else trace.setdefault(f"layer{i}", {})
-            hidden = layer(hidden, mask, prior, inner)  # (B, L, d)
+            hidden = layer(hidden, mask, spread, inner)  # (B, L, d)
             states.append(hidden)
         pooled = torch.tanh(self.pooler(hidden[:, 0]))  # (B, d)
         return states, pooled

@@ -48,7 +48,7 @@ class TfIdf:
     Assumes: the formula (the paper cites Ramos et al., 2003, and prints none), and the corpus, the
         task's training sentences.
     Departs: the division by the mean makes a typical word weigh 1. Weights of unit length (about
-        0.3 each) would take equal words below 1, where Eq. (6) as typeset weakens them.
+        0.3 each) would take equal words below 1, where Eq. (6) as printed weakens them.
     """
 
     def __init__(self, sentences):
@@ -107,7 +107,7 @@ def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
     return agreeing * np.where(same_types, theta, 1.0)  # (n, m)
 
 
-def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False) -> np.ndarray:
+def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False) -> np.ndarray:
     """S of DAFA Eq. (4), (n, m) float64, for parses a and b of n and m words.
 
         S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over children x of i, y of j,
@@ -122,7 +122,7 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, typeset=False) -> np.ndarray:
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = float(alpha) * match  # (n+1, m+1)
-    if typeset:
+    if printed:
         children_a = np.bincount(a.heads, minlength=len(a.symbols))  # (n+1,)
         children_b = np.bincount(b.heads, minlength=len(b.symbols))  # (m+1,)
         S = S * np.outer(children_a, children_b)  # (n+1, m+1)
@@ -157,7 +157,7 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
     only_tfidf = set(without) - {"root"} == {"tree", "subgraph"}
     root = "root" not in without
     M = float(only_tfidf) if "tree" in without else tree_similarity(a, b, root=root)
-    S = 0 if "subgraph" in without else subgraph_similarity(a, b, typeset=4 in printed)
+    S = 0 if "subgraph" in without else subgraph_similarity(a, b, printed=4 in printed)
     size = len(a.heads), len(b.heads)
     tf = np.ones(size) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
     return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)

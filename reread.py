@@ -93,7 +93,7 @@ def attentive_pooling(states: Tensor, mask: Tensor, W: nn.Linear,
 
 
 def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Linear, beta: float,
-           left: Tensor | None = None, typeset=False) -> tuple[Tensor, Tensor, Tensor]:
+           left: Tensor | None = None, printed=False) -> tuple[Tensor, Tensor, Tensor]:
     """F(·), attention that looks at one word.
     DRr-Net Eqs. (5), (6); LadRa-Net Eqs. (13), (14), its second line
 
@@ -103,21 +103,21 @@ def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Lin
     Departs: Eq. (5) takes the arg-max of ᾱ, a sum of weights and so the number 1, by an operation
     that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is left of
     each word; but less than one times a negative score is a higher score. Here the weight is
-    ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `typeset` {14} multiplies the score.
+    ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
 
     Args: states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True
         = real. clue: (B, A). w_d: Linear A → 1 without bias. left: (B, n), c, or None.
     Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
-        `typeset` c m̄.
+        `printed` c m̄.
     """
     # β is several hundred: rounded to bfloat16's 8 bits, m̄ would choose another word or a tie.
     wide = torch.promote_types(keys.dtype, torch.float32)
     with torch.autocast(keys.device.type, enabled=False):
         m = (keys.to(wide) + clue.to(wide)[:, None]).tanh() @ w_d.weight[0].to(wide)  # (B, n)
-    if typeset:
+    if printed:
         m = left * m  # (B, n)
     scores = beta * m  # (B, n)
-    if left is not None and not typeset:
+    if left is not None and not printed:
         mask = mask & (left > SPENT)  # (B, n)
         scores = scores + left.clamp(min=SPENT).log()  # (B, n)
     weights = attention_weights(scores, mask)  # (B, n)
@@ -226,7 +226,7 @@ class DrrNet(nn.Module):
     """Reads both sentences word by word, then re-reads T of each one's words: DRr-Net Eqs. (1)-(8).
 
     Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
-    Departs: β "is an arbitrarily big value"; as typeset, {6}, it is 10⁸, and the choice an arg-max
+    Departs: β "is an arbitrarily big value"; as printed, {6}, it is 10⁸, and the choice an arg-max
     again, without a gradient. The loss has the softmax of P; where C = 1, a score, all three ends
     are linear. {8}: see probability_fusion. Without `vectors` words are learned; the page has
     GloVe's, fixed.
@@ -438,31 +438,31 @@ def phrase_cnn(hidden: Tensor, mask: Tensor, first: nn.Conv1d, second: nn.Conv1d
     return outer.masked_fill(gone, 0.0).transpose(1, 2)  # (B, L, d)
 
 
-def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, typeset=False) -> Tensor:
+def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, printed=False) -> Tensor:
     """φ = T σ(W_φ A), how often a token may be read.  LadRa-Net Eq. (14), last line
 
     Departs: φ near 0 makes one reading spend a token many times over. We keep φ in [1, max(1, T -
-    1)]: T - 1 readings in full always spend a token. `typeset` does not.
+    1)]: T - 1 readings in full always spend a token. `printed` does not.
     Args: states: (B, n, d). W_phi: Linear d → 1 without bias. steps: T. Returns: φ (B, n).
     """
     phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
-    return phi if typeset else phi.clamp(1, max(1, steps - 1))  # (B, n)
+    return phi if printed else phi.clamp(1, max(1, steps - 1))  # (B, n)
 
 
-def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, typeset=False) -> Tensor:
+def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, printed=False) -> Tensor:
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
     Departs: m̄ is c times a score, and c falls by it whether the token is read or not. For a
     negative score c grows with every step, so that the word is never spent, however often it is
     read; for one above 2φ c diverges with alternating sign. The text updates c "based on the
     calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
-    most. Where all real tokens are spent, c is 1 again for the whole row. `typeset` subtracts m̄.
+    most. Where all real tokens are spent, c is 1 again for the whole row. `printed` subtracts m̄.
 
-    Args: all (B, n): left, c_(t-1); read, weights, with `typeset` m̄; phi; mask, bool, True = real.
+    Args: all (B, n): left, c_(t-1); read, weights, with `printed` m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.
     """
     left = left - read / phi  # (B, n)
-    if typeset:
+    if printed:
         return left
     spent = ((left <= SPENT) | ~mask).all(1, keepdim=True)  # (B, 1)
     return left.masked_fill(spent, 1.0)  # (B, n)
@@ -489,10 +489,10 @@ def dynamic_sequential_attention(
     Returns: h̄_1, ..., h̄_T (B, T, d); a dict of "reading", the weights of each choice, and
         "coverage", what they leave, (B, T, E, L), and "mixture" (B, T, E), softmax_r.
     """
-    typeset, h, steps_taken = 14 in printed, h_ab, []
+    printed_14, h, steps_taken = 14 in printed, h_ab, []
     keys = [choice.W_d(x) for choice, x in zip(choices, states, strict=True)]
     told = [choice.M_d(h_ab) for choice in choices]
-    phi = [read_limit(x, W_phi, steps, typeset) for x in states]
+    phi = [read_limit(x, W_phi, steps, printed_14) for x in states]
     left = [torch.ones_like(p) for p in phi]
     summed = torch.arange(len(states), device=mask.device) >= int(12 in printed)  # (E,)
     for _ in range(steps):
@@ -500,8 +500,8 @@ def dynamic_sequential_attention(
         for r, choice in enumerate(choices):
             clue = choice.U_d(h) + told[r] + (choice.V_d(sum(chosen)) if r else 0)
             a, weights, m = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r],
-                                   typeset)
-            left[r] = coverage(left[r], m if typeset else weights, phi[r], mask, typeset)
+                                   printed_14)
+            left[r] = coverage(left[r], m if printed_14 else weights, phi[r], mask, printed_14)
             chosen.append(a)
             reading.append(weights)
         a = torch.stack(chosen, 1)  # (B, E, d)

@@ -12,8 +12,8 @@ Papers
 A method is a subclass of bert_min.SelfAttention. It computes another output of the pre-trained
 queries, keys and values than plain attention does. Equations that papers share stand first.
 
-Every equation is computed as its text intends. `printed={6, 7}` computes those numbers as
-typeset; a function of one equation has a bool, `typeset`.
+Every equation is computed as its text intends. `printed={6, 7}` computes these equations as they
+are printed, the page as it was typeset, defects included; a function of one equation takes a bool.
 Docstrings say under `Departs:` what differs and under `Assumes:` what the paper leaves open.
 `without={"gates"}` removes a part, as the papers' ablation tables do.
 
@@ -21,7 +21,10 @@ Names (ours | DABERT | DAFA | Knowledge)
     sem | A, a_i | Sem, s_i | O_sem, o_i^sem           v | v_i | v_i | u_i
     other | D, d_i | Dep, d_i | O_knw, o_i^knw         g | g_i | g_i | g_i^fuse
     prior | - | M_F (n, m) | k_ij (n, m, R)            f | f_i | f_i | g_i^filter
-    spread prior | - | ln M̃ (L, L) | G(k_ij) (L, L)    attention_size | d_l | d_seq | d_attn
+    spread | - | ln M̃ (L, L) | G(k_ij) (L, L)          attention_size | d_l | d_seq | d_attn
+
+`prior` is what a batch knows of its pairs' words before training; a method's `spread` lays it out
+over tokens.
 
 Left out: the encoder (bert_min.py), the other two papers (reread.py), training (train.py).
 """
@@ -44,7 +47,7 @@ __version__ = "0.1"
 # ---- Equations that papers share ----------------------------------------------------------------
 
 def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Linear,
-                     W_guide: nn.Linear, w: nn.Linear, typeset=False) -> tuple[Tensor, Tensor]:
+                     W_guide: nn.Linear, w: nn.Linear, printed=False) -> tuple[Tensor, Tensor]:
     """Guide i attends over all values; what it finds is row i of the output.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
@@ -59,18 +62,18 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
     rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in
     which guide and value meet before tanh; b, which cancels as well, is dropped. Knowledge's note
     on its formula, "⊕ implies concatenation then linear layer", can mean the same: its w ∈ R^d_attn
-    fits a linear layer inside tanh, not a stack. `typeset` computes the formulas.
+    fits a linear layer inside tanh, not a stack. `printed` computes the formulas.
     Assumes: DABERT and DAFA tie the attention's width to the sequence length, Knowledge does not;
     ours is `attention_size`. The index i of the weights is a label: all tokens share them. No
     dropout here.
 
     Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
-        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `typeset`, 2A → 1 with.
+        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `printed`, 2A → 1 with.
     Returns: the attended values (B, L, d); the weights (B, L, L), row i is where guide i looks,
         masked keys exactly 0.
     """
     keys, queries = W_values(values), W_guide(guide)
-    if typeset:
+    if printed:
         w_keys, w_queries = w.weight[0].chunk(2)
         of_values, of_guide = keys.tanh() @ w_keys, queries.tanh() @ w_queries + w.bias
         scores = of_values[:, None, :] + of_guide[:, :, None]  # (B, L, L)
@@ -105,7 +108,7 @@ def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linea
 
 
 def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linear,
-                    W_f: nn.Linear | None = None, typeset=False) -> tuple[Tensor, Tensor]:
+                    W_f: nn.Linear | None = None, printed=False) -> tuple[Tensor, Tensor]:
     """Lets the fused signal in, or filters it out.
     DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). In DAFA's letters:
 
@@ -115,7 +118,7 @@ def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linea
     Departs: on the page l_i replaces s_i, so that f near 0 filters out all that attention found.
     But the gate "will incorporate the fusion features and the original features" (DABERT, DAFA),
     and lets "the base PLM's semantic understanding" prevail, "although Equation 8 only shows
-    scaling" (Knowledge). We return s_i + l_i; `typeset` returns l_i alone.
+    scaling" (Knowledge). We return s_i + l_i; `printed` returns l_i alone.
     Assumes: no token i has weights of its own. Without W_f the gate is one.
 
     Args: sem, v: (B, L, d). W_v: Linear d → d; None: v as it is. W_l: Linear d → d. W_f: Linear
@@ -128,7 +131,7 @@ def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linea
     else:
         f = W_f(torch.cat([sem, of_v], -1)).sigmoid()  # (B, L, 1)
     l = f * W_l(v).tanh()  # (B, L, d)
-    return (l if typeset else sem + l), f
+    return (l if printed else sem + l), f
 
 
 def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: float) -> Tensor:
@@ -161,9 +164,9 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
     return torch.where(cross.transpose(1, 2), values.transpose(1, 2), block)  # (B, L, L)
 
 
-def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, prior: Tensor, mask: Tensor, dropout=0.0,
-                         typeset=False, trace: dict | None = None) -> Tensor:
-    """Attention whose weights are calibrated by a prior.
+def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, M: Tensor, mask: Tensor, dropout=0.0,
+                         printed=False, trace: dict | None = None) -> Tensor:
+    """Attention whose weights are calibrated by what is known of the words.
     DAFA Eq. (6), its last line, and Knowledge Eq. (5), its last two.
 
         Dep = softmax((QKᵀ ⊙ M_F) / √d_k) V,    O_knw = softmax((QKᵀ ⊙ K_prior) / √d_k) V
@@ -172,18 +175,18 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, prior: Tensor, mask: T
     "strengthening the attention weight of same dependency". We multiply the weights, not the
     scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k), M̃ = 1 + M_F in DAFA, K_prior over its mean
     in Knowledge. A larger entry never lowers its own weight, and M̃ = 1 everywhere is plain
-    attention. `typeset` multiplies the scores.
+    attention. `printed` multiplies the scores.
 
-    Args: q, k, v: (B, H, L, k). prior: (B, L, L), added to the scores: ln M̃, 0 outside the cross
-        blocks; with `typeset` multiplied: M_F or K_prior, 1 outside. mask: bool (B, L). dropout:
+    Args: q, k, v: (B, H, L, k). M: (B, L, L), added to the scores: ln M̃, 0 outside the cross
+        blocks; with `printed` multiplied: M_F or K_prior, 1 outside. mask: bool (B, L). dropout:
         probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
-    if not typeset and trace is None:       # one fused kernel
-        bias = prior.masked_fill(~mask[:, None], float("-inf"))[:, None].to(q.dtype)
+    if not printed and trace is None:       # one fused kernel
+        bias = M.masked_fill(~mask[:, None], float("-inf"))[:, None].to(q.dtype)
         return F.scaled_dot_product_attention(q, k, v, bias, dropout_p=dropout)  # (B, H, L, k)
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, L, L)
-    scores = scores * prior[:, None] if typeset else scores + prior[:, None]
+    scores = scores * M[:, None] if printed else scores + M[:, None]
     weights = attention_weights(scores, mask)
     record(trace, calibrated=weights)
     return F.dropout(weights, dropout).to(v.dtype) @ v
@@ -226,7 +229,7 @@ class FusionAttention(SelfAttention):
 
     A subclass writes
         add_weights(d, A)    makes its weights, for signals d wide
-        second(hidden, q, k, v, mask, prior, dropout, trace)    the other attention, (B, H, L, k)
+        second(hidden, q, k, v, mask, spread, dropout, trace)    the other attention, (B, H, L, k)
         fuse(sem, other, mask, trace)    one signal out of two; with scope "head" what it records
                                          has one more axis, the head
         spread(prior, word_index, segment)    with a PRIOR: from words to pieces, (B, L, L)
@@ -260,11 +263,11 @@ class FusionAttention(SelfAttention):
             for weight in set(self.parameters()) - given:
                 weight *= initial / 0.02        # what `linear` gives; biases stay 0
 
-    def attend(self, hidden, q, k, v, mask, prior, trace):
-        """Both attentions, then their fusion. prior: of `spread`, or None. Returns (B, L, d)."""
+    def attend(self, hidden, q, k, v, mask, spread, trace):
+        """Both attentions, then their fusion. spread: of `spread`, or None. Returns (B, L, d)."""
         sem = super().attend(hidden, q, k, v, mask, None, trace)  # (B, L, d)
         dropout = self.dropout if self.training else 0.0
-        other = self.second(hidden, q, k, v, mask, prior, dropout, trace)  # (B, H, L, k)
+        other = self.second(hidden, q, k, v, mask, spread, dropout, trace)  # (B, H, L, k)
         if self.scope == "hidden":
             return self.fuse(sem, merge_heads(other), mask, trace)  # (B, L, d)
         sem = split_heads(sem, self.heads).flatten(0, 1)        # heads stand in the batch axis
@@ -275,27 +278,27 @@ class FusionAttention(SelfAttention):
         return merge_heads(out.unflatten(0, (-1, self.heads)))  # (B, L, d)
 
 
-def guides(A, typeset):
-    """w of both guided attentions: Linear A → 1 without bias; as typeset 2A → 1 with one."""
-    width = 2 * A if typeset else A
-    return linear(width, 1, bias=typeset), linear(width, 1, bias=typeset)
+def guides(A, printed):
+    """w of both guided attentions: Linear A → 1 without bias; as printed 2A → 1 with one."""
+    width = 2 * A if printed else A
+    return linear(width, 1, bias=printed), linear(width, 1, bias=printed)
 
 
 # ---- DABERT -------------------------------------------------------------------------------------
 
-def difference_scores(q: Tensor, k: Tensor, typeset=False) -> Tensor:
+def difference_scores(q: Tensor, k: Tensor, printed=False) -> Tensor:
     """How different is each query from each key?  DABERT Eq. (4): ‖Q - K‖_ij = Σ_k (Q_ik - K_jk)
 
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
     every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
     |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, as the layer is to "pay
-    attention to dissimilar parts". `typeset` computes the page, but k counts from 1, not from 0.
+    attention to dissimilar parts". `printed` computes the page, but k counts from 1, not from 0.
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     q, k = q.to(wide), k.to(wide)
-    if typeset:
+    if printed:
         return q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]  # (B, H, L, L)
     scores = l1_distances(q.flatten(0, 1), k.flatten(0, 1))
     return scores.unflatten(0, q.shape[:2])  # (B, H, L, L)
@@ -364,7 +367,7 @@ class DabertAttention(FusionAttention):
         if "gate-filter" not in self.without:
             self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
 
-    def second(self, hidden, q, k, v, mask, prior, dropout, trace):
+    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
         return difference_attention(q, k, v, mask, dropout, self.printed, trace)  # (B, H, L, k)
 
     def fuse(self, a, d, mask, trace):
@@ -375,11 +378,12 @@ class DabertAttention(FusionAttention):
             d = a
         if "regulation" in self.without:
             return (a + d) / 2
-        d_star, a_star, typeset = d, a, 5 in self.printed
+        d_star, a_star = d, a
         if "guide" not in self.without:
-            d_bar, by_a = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d, typeset)
+            d_bar, by_a = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d,
+                                           5 in self.printed)
             a_bar, by_d = guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar,
-                                           typeset)
+                                           5 in self.printed)
             d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()     # Eq. (5), last two lines
             a_star = self.W_astar(torch.cat([a, a_bar], -1)).tanh()
             record(trace, affinity_guided=by_a, difference_guided=by_d)
@@ -395,7 +399,7 @@ class DafaAttention(FusionAttention):
     """Dependency-enhanced adaptive fusion attention: DAFA Eqs. (6)-(9).
 
     Assumes: "adding 1" to the dimension of M_F, which could mean one more axis, too, is read as
-    M̃ = 1 + M_F, so that words without any agreement are left as they are; as typeset their score
+    M̃ = 1 + M_F, so that words without any agreement are left as they are; as printed their score
     would become 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
@@ -424,7 +428,7 @@ class DafaAttention(FusionAttention):
             self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
 
     def neutral(self, prior):
-        """A prior that changes nothing, M̃ = 1: M_F = 0; as typeset, Eq. (6), M_F = 1."""
+        """A prior that changes nothing, M̃ = 1: M_F = 0; as printed, Eq. (6), M_F = 1."""
         return torch.full_like(prior, 6 in self.printed)
 
     def spread(self, prior, word_index, segment):
@@ -433,20 +437,21 @@ class DafaAttention(FusionAttention):
             return spread_prior(prior, word_index, segment, 1.0)  # (B, L, L)
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, prior, dropout, trace):
+    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
         """Dep of Eq. (6)."""
-        typeset = 6 in self.printed
-        return calibrated_attention(q, k, v, prior, mask, dropout, typeset, trace)  # (B, H, L, k)
+        return calibrated_attention(q, k, v, spread, mask, dropout, 6 in self.printed,
+                                    trace)  # (B, H, L, k)
 
     def fuse(self, s, d, mask, trace):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (7)-(9) on (B, L, d)."""
         if "fusion" in self.without:
             return (s + d) / 2
-        d_star, s_star, typeset = d, s, 7 in self.printed
+        d_star, s_star = d, s
         if "cross-attention" not in self.without:
-            d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d, typeset)
+            d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d,
+                                            7 in self.printed)
             s_star, by_d = guided_attention(s, d_star, mask, self.W_S, self.W_dstar, self.w_sstar,
-                                            typeset)
+                                            7 in self.printed)
             record(trace, semantic_guided=by_s, dependency_guided=by_d)
         v, g = gated_fusion(s_star, d_star, self.W_shat, self.W_dhat, self.W_g)
         out, f = filtration_gate(s, v, self.W_v, self.W_l, self.W_f, 9 in self.printed)
@@ -456,23 +461,23 @@ class DafaAttention(FusionAttention):
 
 # ---- External knowledge -------------------------------------------------------------------------
 
-def relation_indicator(relations: Tensor, typeset=False) -> Tensor:
+def relation_indicator(relations: Tensor, printed=False) -> Tensor:
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
     So an antonym counts as a synonym does.
     Departs: the paper's own example, "wheat" and "corn", is in none of its four relations; these
-    are co-hyponyms, words with one hypernym, our fifth. `typeset` leaves them out.
+    are co-hyponyms, words with one hypernym, our fifth. `printed` leaves them out.
 
     Args: relations: bool (B, n, m, R), in the order of priors.RELATIONS. Returns: bool (B, n, m).
     """
-    return (relations[..., :4] if typeset else relations).any(-1)  # (B, n, m)
+    return (relations[..., :4] if printed else relations).any(-1)  # (B, n, m)
 
 
-def knowledge_scores(hidden: Tensor, G: Tensor, typeset=False) -> Tensor:
+def knowledge_scores(hidden: Tensor, G: Tensor, printed=False) -> Tensor:
     """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
-    nothing. We divide them by √d, as attention does; `typeset` does not.
+    nothing. We divide them by √d, as attention does; `printed` does not.
 
     Args: hidden: (B, L, d). G: (B, L, L), -inf except between words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
@@ -480,7 +485,7 @@ def knowledge_scores(hidden: Tensor, G: Tensor, typeset=False) -> Tensor:
     wide = torch.promote_types(hidden.dtype, torch.float32)
     with torch.autocast(hidden.device.type, enabled=False):
         scores = hidden.to(wide) @ hidden.to(wide).transpose(1, 2)  # (B, L, L)
-    return (scores if typeset else scores / hidden.shape[-1] ** 0.5) + G  # (B, L, L)
+    return (scores if printed else scores / hidden.shape[-1] ** 0.5) + G  # (B, L, L)
 
 
 def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
@@ -498,17 +503,17 @@ def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
     """
     cross = scores > float("-inf")
     lowest = torch.finfo(scores.dtype).min
-    log_omega = scores.masked_fill(~cross, lowest).log_softmax(-1)  # (B, L, L)
-    context = log_omega.exp().masked_fill(~cross, 0.0).to(hidden.dtype) @ hidden  # (B, L, d)
-    log_prior = torch.logaddexp(log_omega, log_omega.transpose(1, 2)) - math.log(2)  # (B, L, L)
-    return log_prior.masked_fill(~cross, float("-inf")), context
+    ln_omega = scores.masked_fill(~cross, lowest).log_softmax(-1)  # (B, L, L)
+    context = ln_omega.exp().masked_fill(~cross, 0.0).to(hidden.dtype) @ hidden  # (B, L, d)
+    ln_K = torch.logaddexp(ln_omega, ln_omega.transpose(1, 2)) - math.log(2)  # (B, L, L)
+    return ln_K.masked_fill(~cross, float("-inf")), context
 
 
 class KnowledgeAttention(FusionAttention):
     """Attention calibrated by lexical knowledge, and its adaptive fusion: Knowledge Eqs. (1)-(8).
 
     Departs: entries of K_prior average (1/n + 1/m)/2 over n and m tokens of words, far below 1, so
-    that Eq. (5) as typeset shrinks all scores between the sentences towards 0. We divide
+    that Eq. (5) as printed shrinks all scores between the sentences towards 0. We divide
     K_prior by its mean over the cross block: what is above it gains weight. `printed` {5} does not.
     Assumes: the "contextualized hidden states" H are those that enter the layer; in the first
     layer, our default, as this paper names none, they are the embeddings, not contextualized yet.
@@ -517,7 +522,7 @@ class KnowledgeAttention(FusionAttention):
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
     no relation is looked at; "guide": ô = o; "gates": g is one half, f is one; "tags": a relation
     may hold of any part of speech, and nothing is parsed.
-    Trace: "prior" is K̃, as typeset K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
+    Trace: "prior" is K̃, as printed K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
     and c^B, is in no figure.
     """
 
@@ -553,29 +558,29 @@ class KnowledgeAttention(FusionAttention):
         G = self.gamma * relation_indicator(prior, 2 in self.printed).float()  # (B, n, m)
         return spread_prior(G, word_index, segment, float("-inf"))  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, prior, dropout, trace):
-        """O_knw of Eq. (5). prior: G (B, L, L)."""
-        scores = knowledge_scores(hidden, prior, 1 in self.printed)  # (B, L, L)
-        log_prior, context = co_attention(hidden, scores)
-        cross, typeset = prior > float("-inf"), 5 in self.printed
-        if not typeset:
-            mean = log_prior.exp().sum((1, 2)) / cross.sum((1, 2)).clamp(min=1)  # (B,)
-            log_prior = log_prior - mean.clamp(min=1e-30).log()[:, None, None]  # (B, L, L)
-        log_prior = torch.where(cross, log_prior, 0.0)  # (B, L, L)
-        record(trace, prior=log_prior.exp(), context=context)
-        prior = log_prior.exp() if typeset else log_prior  # (B, L, L)
-        return calibrated_attention(q, k, v, prior, mask, dropout, typeset, trace)  # (B, H, L, k)
+    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
+        """O_knw of Eq. (5). spread: G (B, L, L)."""
+        scores = knowledge_scores(hidden, spread, 1 in self.printed)  # (B, L, L)
+        ln_K, context = co_attention(hidden, scores)
+        cross, printed = spread > float("-inf"), 5 in self.printed
+        if not printed:
+            mean = ln_K.exp().sum((1, 2)) / cross.sum((1, 2)).clamp(min=1)  # (B,)
+            ln_K = ln_K - mean.clamp(min=1e-30).log()[:, None, None]  # (B, L, L)
+        ln_K = torch.where(cross, ln_K, 0.0)  # (B, L, L)
+        record(trace, prior=ln_K.exp(), context=context)
+        M = ln_K.exp() if printed else ln_K  # (B, L, L)
+        return calibrated_attention(q, k, v, M, mask, dropout, printed, trace)  # (B, H, L, k)
 
     def fuse(self, o_sem, o_knw, mask, trace):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (6)-(8) on (B, L, d)."""
         if "fusion" in self.without:
             return (o_sem + o_knw) / 2
-        hat_sem, hat_knw, typeset = o_sem, o_knw, 6 in self.printed
+        hat_sem, hat_knw = o_sem, o_knw
         if "guide" not in self.without:
             hat_knw, by_sem = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem,
-                                               self.w_zknw, typeset)
+                                               self.w_zknw, 6 in self.printed)
             hat_sem, by_knw = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_ohatknw,
-                                               self.w_zsem, typeset)
+                                               self.w_zsem, 6 in self.printed)
             record(trace, semantic_guided=by_sem, knowledge_guided=by_knw)
         u, g = gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
         out, f = filtration_gate(o_sem, u, None, self.W_y, self.W_gfilter, 8 in self.printed)
@@ -648,8 +653,9 @@ class Matcher(nn.Module):
         if (prior is None) != (self.carrier is None):
             needed = "no prior" if self.carrier is None else "a prior, see its method's spread"
             raise ValueError(f"Matcher: this model needs {needed}")
+        spread = None
         if prior is not None:
             carrier = self.bert.layers[self.carrier].attention
-            prior = carrier.spread(prior, word_index, segment)
-        _, pooled = self.bert(input_ids, segment, mask, prior, trace)
+            spread = carrier.spread(prior, word_index, segment)
+        _, pooled = self.bert(input_ids, segment, mask, spread, trace)
         return self.classifier(self.dropout(pooled))  # (B, C)

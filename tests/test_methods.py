@@ -28,7 +28,7 @@ def test_weights_gates_padding_and_neighbours(name, data):
         if part in ("g", "f"):
             continue
         keys = mask.reshape(len(mask), *[1] * (x.ndim - 2), mask.shape[1])
-        if part == "difference" and 3 in layer.printed:                 # which leaks, as typeset
+        if part == "difference" and 3 in layer.printed:                 # which leaks, as printed
             keys = keys | ~there.reshape(-1, *[1] * (x.ndim - 1))
         assert (x * ~keys).eq(0).all(), part
         assert ((x[there].sum(-1) - 1).abs() < 1e-9).all(), part

@@ -77,7 +77,7 @@ CHAIN = make(["a"] * 4, [2, 3, 4, 0], ["x"] * 4)  # the leaf first
 @example((make(["a"] * 4, [0, 1, 2, 3], ["x"] * 4),) * 2, (1.0, 0.5), False)  # the root first
 @given(pairs, st.sampled_from([(1.0, 0.5), (3, 0.25), (0.5, 2)]), st.booleans())
 def test_subgraph_similarity_is_the_recursion(pair, constants, printed):
-    S = subgraph_similarity(*pair, *constants, typeset=printed)
+    S = subgraph_similarity(*pair, *constants, printed=printed)
     expected = rows(oracle.S(*pair, *constants, printed), *pair)
     np.testing.assert_allclose(S, expected, rtol=1e-12)
 
@@ -109,9 +109,9 @@ def test_the_printed_equation_4_rewards_child_count_and_forgets_leaves():
     """The defect, and its absence from the intended form."""
     fish, meat = (make(["eat"] + [word] * 5, [0] + [1] * 5, ["root"] + ["obj"] * 5)
                   for word in ("fish", "meat"))   # no child matches
-    assert subgraph_similarity(fish, meat, typeset=True)[0, 0] == 25
+    assert subgraph_similarity(fish, meat, printed=True)[0, 0] == 25
     assert subgraph_similarity(fish, meat)[0, 0] == 1 == subgraph_similarity(fish, fish)[1, 1]
-    assert subgraph_similarity(fish, fish, typeset=True)[1, 1] == 0
+    assert subgraph_similarity(fish, fish, printed=True)[1, 1] == 0
 
 
 def test_the_paper_s_theta_ties_its_example():

@@ -115,7 +115,7 @@ def test_choose_oracle(beta, covered, printed):
     def loop(states, mask, clue, left=None):
         return drrnet.choose(states, mask, clue, lists(W_d), lists(w_d), beta, left, printed)
 
-    against(choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:], typeset=printed), loop,
+    against(choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:], printed=printed), loop,
             *tensors)
 
 
@@ -302,7 +302,7 @@ def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
 @each_form
 @each_model
 def test_arbitrarily_big_beta_is_an_arg_max_without_gradient(make, arguments, printed):
-    """DRr-Net Eq. (6), LadRa-Net Eq. (13): as typeset nothing of the choice learns."""
+    """DRr-Net Eq. (6), LadRa-Net Eq. (13): as printed nothing of the choice learns."""
     equation = 6 if make is drr else 13
     trace, net = {}, make(printed={equation} if printed else ())
     net(*arguments(), trace=trace).square().sum().backward()
@@ -369,15 +369,15 @@ def test_coverage_as_typeset_diverges():
     keys, left = torch.tensor([[[math.atanh(0.75)], [0.0]]]), torch.ones(1, 2)
     for want in (-2, 4, -8, 16, -32):
         clue, states = torch.zeros(1, 1), torch.zeros(1, 2, 1)
-        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, typeset=True)
-        left = coverage(left, m, phi, mask, typeset=True)
+        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, printed=True)
+        left = coverage(left, m, phi, mask, printed=True)
         same(left, [[want, 1]], 1e-4)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e5])
 @pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
 def test_no_nan(factor, narrow):
-    """Empty sentences, one word, scores of 1e5, bfloat16. As typeset {14} such scores diverge."""
+    """Empty sentences, one word, scores of 1e5, bfloat16. As printed {14} such scores diverge."""
     for net in (drr(beta=200.0), drr(printed={6}, classes=1), ladra(beta=600.0),
                 ladra(printed={12, 13} if factor > 1 else {12, 13, 14}), ladra(without={"bert"})):
         for name, p in net.float().named_parameters():

@@ -47,7 +47,7 @@ each_method = pytest.mark.parametrize("name", METHODS)
 
 
 def variants(name):
-    """scope, printed, without: each form, and each ablation as intended and as typeset."""
+    """scope, printed, without: each form, and each ablation as intended and as printed."""
     every = METHODS[name].printed
     printed = [set(), *({number} for number in every), every]
     cases = [("hidden", form, set()) for form in printed] + [("head", set(), set())]
@@ -78,7 +78,7 @@ SEM, OTHER = normal(B, L, D, seed=3), normal(B, L, D, seed=4)
 def test_calibrated_attention_oracle(printed):
     M_F, trace = positive(B, L, L), {}
     prior = M_F if printed else M_F.log()
-    got = calibrated_attention(Q, KEYS, V, prior, masks(), typeset=printed, trace=trace)
+    got = calibrated_attention(Q, KEYS, V, prior, masks(), printed=printed, trace=trace)
     against((got[:, 0], trace["calibrated"][:, 0]),
             lambda *one: common.calibrated_attention(*one, printed),
             Q[:, 0], KEYS[:, 0], V[:, 0], M_F, masks())
@@ -256,7 +256,7 @@ def test_guide_matters_unless_typeset(name, printed):
 
 @each_form
 def test_closed_filtration_gate(printed):
-    """With f → 0 as typeset nothing is left; intended, the original feature passes."""
+    """With f → 0 as printed nothing is left; intended, the original feature passes."""
     sem, v, W_f = 1 + positive(B, L, D), normal(B, L, D, seed=1), linear(2 * D, 1, 3)
     W_f.weight.data = torch.cat([torch.full((1, D), -1e3), torch.zeros(1, D)], 1).double()
     got, _ = filtration_gate(sem, v, linear(D, D, 4), linear(D, D, 5), W_f, printed)
@@ -312,7 +312,7 @@ def test_calibrated_attention_as_typeset_weakens_negative_scores(printed):
     for more in (1.0, 5.0):
         prior, trace = torch.tensor([[[more, 1.0], [1.0, 1.0]]], dtype=torch.float64), {}
         prior = prior if printed else prior.log()
-        calibrated_attention(q, k, k, prior, mask, typeset=printed, trace=trace)
+        calibrated_attention(q, k, k, prior, mask, printed=printed, trace=trace)
         weights.append(trace["calibrated"][0, 0, 0, 0])
     assert weights[1] < 0.1 * weights[0] if printed else weights[1] > 2 * weights[0]
 
@@ -360,7 +360,7 @@ def test_matcher(name):
 @each_form
 @each_method
 def test_biases_stand_where_the_paper_has_them(name, printed):
-    """And in w as typeset."""
+    """And in w as printed."""
     options = dict(printed=METHODS[name].printed if printed else (), attention_size=A)
     own = ATTENTIONS[name](config(), **options)
     maps = {key: part for key, part in own.named_children() if "_" in key}

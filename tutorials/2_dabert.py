@@ -20,7 +20,7 @@
 # | σ(x) | 1 / (1 + e⁻ˣ), between 0 and 1: a gate; tanh(x) lies between -1 and 1 |
 # | ⊕, [x; y] | concatenation: one vector, x and then y |
 # | W, w, b | matrices, vectors and numbers that are learned |
-# | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={3, 4}` |
+# | `typeset`, `printed` | the equation as typeset: `printed=True`; where there are several, `printed={3, 4}` |
 
 # %%
 import math
@@ -127,7 +127,7 @@ guess = ...
 # %%
 typeset = difference_attention(tokens, tokens, values, mask, printed={4})[0, 0, :, :3]
 
-assert difference_scores(tokens, tokens, typeset=True)[0, 0].tolist() == [[0, 0, -3], [0, 0, -3], [3, 3, 0]]
+assert difference_scores(tokens, tokens, printed=True)[0, 0].tolist() == [[0, 0, -3], [0, 0, -3], [3, 3, 0]]
 assert_close(typeset, torch.tensor([[0.4498, 0.4498, 0.1004]]).expand(3, 3), atol=1e-4, rtol=0)
 
 figure("Affinity reads what is alike, difference what is not",
@@ -209,7 +209,7 @@ d = a = torch.tensor([[[0.0], [ln2]]])                  # one sentence, two toke
 both = torch.ones(1, 2, dtype=torch.bool)
 d_bar, weights = guided_attention(d, a, both, fixed([[1.0]]), fixed([[1.0]], [0.0]), fixed([[5.0]]))
 _, weights_typeset = guided_attention(d, a, both, fixed([[1.0]]), fixed([[1.0]], [0.0]), fixed([[5.0, 5.0]], [0.0]),
-                                      typeset=True)
+                                      printed=True)
 
 assert_close(weights[0, :, 1], torch.tensor([0.9526, 0.8041]), atol=1e-4, rtol=0)
 assert_close(d_bar[0, :, 0], torch.tensor([0.9526, 0.8041]) * ln2, atol=1e-4, rtol=0)

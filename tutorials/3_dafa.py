@@ -122,8 +122,8 @@ show(subgraph_similarity)
 # however well it matches. (Where children have children of their own, the two can differ.)
 
 # %%
-S, S_typeset = subgraph_similarity(a, b), subgraph_similarity(a, b, typeset=True)
-itself, itself_typeset = subgraph_similarity(a, a), subgraph_similarity(a, a, typeset=True)
+S, S_typeset = subgraph_similarity(a, b), subgraph_similarity(a, b, printed=True)
+itself, itself_typeset = subgraph_similarity(a, a), subgraph_similarity(a, a, printed=True)
 assert S.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]] and itself.tolist() == [[1, 0, 0], [0, 2, 0], [0, 0, 1]]
 assert itself_typeset.tolist() == [[0, 0, 0], [0, 4, 0], [0, 0, 0]] == S_typeset.tolist()
 came(guess, "the same", f"{S_typeset[1, 1]:g} and {itself_typeset[1, 1]:g}; ours {S[1, 1]:g} and {itself[1, 1]:g}")

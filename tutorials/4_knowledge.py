@@ -51,7 +51,7 @@ k = torch.from_numpy(relation_matrix(lexicon.facts(a), lexicon.facts(b)))[None]
 print("wheat, corn:", [RELATIONS[r] for r in k[0, 0, 0].nonzero()[:, 0].tolist()])
 
 assert relation_indicator(k)[0].tolist() == [[True, False], [False, False]]
-assert not relation_indicator(k, typeset=True).any()
+assert not relation_indicator(k, printed=True).any()
 
 # %% [markdown]
 # ## A score for each pair of words: Eq. (1), `knowledge_scores`
@@ -80,7 +80,7 @@ G = spread_prior(relation_indicator(k).float(), word_index, segment, float("-inf
 s = knowledge_scores(hidden, G)
 
 assert s[0, :2, 2:].tolist() == [[2, 0], [0, 1]]
-assert knowledge_scores(hidden, G, typeset=True)[0, 0, 2] == 3      # without √d: 2 + 1
+assert knowledge_scores(hidden, G, printed=True)[0, 0, 2] == 3      # without √d: 2 + 1
 
 # %% [markdown]
 # ## Two softmaxes: Eqs. (3) and (4), `co_attention`

@@ -20,7 +20,7 @@
 # | m̄, β, c, φ | a score; how hard the choice is; how much of a token is left; how often it may be read |
 # | x ⊗ e, ∝ | x repeated for each token; equal up to a factor that makes the sum 1 |
 # | W, U, M, V, ω, α, b | matrices, vectors and numbers that are learned |
-# | `typeset`, `printed` | the equation as typeset: `typeset=True`; where there are several, `printed={12}` |
+# | `typeset`, `printed` | the equation as typeset: `printed=True`; where there are several, `printed={12}` |
 
 # %%
 import math
@@ -179,7 +179,7 @@ phi, one_token = torch.tensor([[2.0]]), torch.tensor([[True]])
 score, left = 3 * phi, [1.0]
 for _ in range(4):
     c = torch.tensor([[left[-1]]])
-    left.append(coverage(c, c * score, phi, one_token, typeset=True).item())
+    left.append(coverage(c, c * score, phi, one_token, printed=True).item())
 assert left == [1, -2, 4, -8, 16]
 
 # %% [markdown]

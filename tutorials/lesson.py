@@ -78,7 +78,7 @@ def calibrated(scores, entries, typeset=False):
     q, k = torch.ones(1, 1, 1, 1), torch.tensor(scores).view(1, 1, -1, 1)
     prior, trace = torch.as_tensor(entries).view(1, 1, -1), {}
     calibrated_attention(q, k, k, prior if typeset else prior.log(),
-                         torch.ones(1, len(scores), dtype=torch.bool), typeset=typeset, trace=trace)
+                         torch.ones(1, len(scores), dtype=torch.bool), printed=typeset, trace=trace)
     return trace["calibrated"][0, 0, 0]
 
 

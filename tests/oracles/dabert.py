@@ -6,13 +6,13 @@ from oracles.common import (affine, filtration_gate, fusion_layer, gated_fusion,
 
 
 def difference_scores(q, k, printed):
-    """Eq. (4) in one head of one pair: the norm that its bars say, or the sum as typeset."""
+    """Eq. (4) in one head of one pair: the norm that its bars say, or the sum as printed."""
     term = float if printed else abs
     return [[sum(term(x - y) for x, y in zip(query, key, strict=True)) for key in k] for query in q]
 
 
 def difference_attention(q, k, v, mask, printed):
-    """Eqs. (2), (3) -> mixed, weights. As typeset M, 0 or -10000, is a part of β."""
+    """Eqs. (2), (3) -> mixed, weights. As printed M, 0 or -10000, is a part of β."""
     weights, scale = [], math.sqrt(len(q[0]))
     for row in difference_scores(q, k, 4 in printed):
         if 3 in printed:

@@ -4,7 +4,7 @@ from oracles.common import (calibrated_attention, filtration_gate, fusion_layer,
 
 
 def prior(M_F, word_index, segment, printed):
-    """What Eq. (6) multiplies by (L, L): 1 + M_F in both cross blocks, as typeset M_F; else 1."""
+    """What Eq. (6) multiplies by (L, L): 1 + M_F in both cross blocks, as printed M_F; else 1."""
     M = [[x + (0.0 if 6 in printed else 1.0) for x in row] for row in M_F]
     return spread(M, word_index, segment, 1.0)
 

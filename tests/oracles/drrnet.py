@@ -30,7 +30,7 @@ def attentive_pooling(states, mask, W, w):
 def choose(states, mask, clue, W_d, w_d, beta, left=None, printed=False):
     """Eq. (6), LadRa-Net Eq. (13) -> chosen, weights, m̄.
 
-    left: LadRa-Net's c of Eq. (14), multiplies exp(β m̄), as typeset m̄ itself.
+    left: LadRa-Net's c of Eq. (14), multiplies exp(β m̄), as printed m̄ itself.
     """
     m = [affine(w_d, tanh(add(affine(W_d, state), clue)))[0] for state in states]
     left = left or [1.0] * len(states)

@@ -12,7 +12,7 @@ def relation_indicator(k_ij, printed):
 
 
 def knowledge_scores(h_a, h_b, G, printed):
-    """Eq. (1): s_ij between the words of two sentences, over √d unless as typeset."""
+    """Eq. (1): s_ij between the words of two sentences, over √d unless as printed."""
     scale = 1.0 if printed else math.sqrt(len(h_a[0]))
     return [[dot(x, y) / scale + G[i][j] for j, y in enumerate(h_b)] for i, x in enumerate(h_a)]
 

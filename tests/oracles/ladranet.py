@@ -26,7 +26,7 @@ def read_limit(states, W_phi, steps, printed):
 
 
 def coverage(left, read, phi, mask, printed):
-    """Eq. (14), last line. read: the weights, as typeset m̄."""
+    """Eq. (14), last line. read: the weights, as printed m̄."""
     left = [c - x / limit for c, x, limit in zip(left, read, phi)]
     spent = all(c <= 1e-6 for c, real in zip(left, mask) if real)
     return [1.0] * len(left) if spent and not printed else left
