@@ -14,7 +14,7 @@ ATTENTIONS = {"dabert": DabertAttention, "dafa": DafaAttention, "knowledge": Kno
 
 
 def forms(name):
-    """Options of a method: nothing as typeset, each equation alone, all."""
+    """Options of a method: nothing as printed, each equation alone, all."""
     numbers = ATTENTIONS[name].PRINTED
     return [{}, *({"printed": {number}} for number in numbers), {"printed": numbers}]
 
