@@ -1,255 +1,162 @@
-"""Several settings and seeds through the loop, and their table: `python -m experiments.compare`.
+"""Several settings and seeds through the loop, and what they say: `python -m experiments.compare`.
 
-    --vary model bert dafa --vary task mrpc rte --seeds 5     every combination, five runs of each
-    --vary model bert "dafa --layers all"     a value may have options of its own behind it
-    --resume FOLDER [--test]                  goes on where a group of runs was cut off, or takes
-                                              runs off a process that is at it, side by side;
-                                              with --vary model dabert that row is added
-    --show FOLDER                             its table again, or a line for each run below FOLDER
-    --picture FILE.svg FOLDER_OR_JSON ...     the differences that groups found, drawn
+    --vary model bert "dafa --layers all" --vary task mrpc rte --seeds 5 [--test]
+                      every combination, five runs of each; a value may have options behind it
+    --resume GROUP    goes on where a group of runs was cut off, or takes runs off a process that
+                      is at it, side by side; with --vary model dabert that row is added
+    --show GROUP ...  tables of groups: their folders, or files such as comparison.json
 
-Without --vary it is plain BERT beside --model. Options of training hold for all runs; each model
-has its own recipe, and what belongs to a method, such as --layers, goes to the models that take it.
+Without --vary it is plain BERT beside --model. The other options hold for all runs.
+
+Rows are the values of the setting that is named first, and are compared with its first value. A
+difference is taken seed by seed; its 95 % interval is Student's t over the seeds, and speaks of
+other seeds, not of other sentences. Over several tasks it is the mean of their means, with Welch's
+interval: seed 0 of one task has nothing in common with seed 0 of another, so their variances add
+up. p is two-sided, then corrected for the number of differences shown (Holm 1979): of twenty p one
+is below 0.05 by chance.
 
 A group's folder holds the folder of each run, which train.py can use, comparison.svg, and
-comparison.json, the group: vary and runs, see experiments.report; seeds; shared, what all runs
-were given; test, whether test was scored; done, what came out of each finished run. A run that is
-done is not trained again, so that comparison.json alone goes on in another folder.
+comparison.json, a line for each run that is done: such a run is not trained again, and the file
+alone goes on in another folder.
 """
-import contextlib
 import hashlib
 import itertools
+import json
 import math
 import os
+import re
 import shlex
+import statistics
 import sys
-import time
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
-from urllib.parse import quote
+from typing import NamedTuple
+
+import numpy as np
 
 import batches
 import priors
 import train
-from bert_min import BertConfig
-from experiments.report import draw_panels, format_tables, format_value, make_panels, summarize
-from run import SCRATCH_SIZES, build_model, score_test
-from support import machine, runs, summary
-from support.checkpoints import CONFIGS, find_file, join_names
-from support.data import Task, load_pairs, load_test_splits
-from support.files import find_bert, read_json, write_json, write_text
-from support.machine import main_process, print_once
-from support.options import Arguments, nearest, prefix_errors, refuse, run_command
-from support.words import Vocabulary
+from run import score_test
+from support import machine, runs
+from support.checkpoints import read_json
+from support.curves import draw_line, draw_text, svg_page
+from support.data import load_pairs, load_test_splits, metric_title
+from support.files import write_text
+from support.options import Arguments, prefix_errors, refuse, run_command
 
 FILE = "comparison.json"
-OF_METHODS = "bert", "glove", "layers", "printed", "recipe", "set", "without"
+HERE = "device", "workers", "data_dir"  # of a process, not of a run
 
 
 # ---- What is to be run --------------------------------------------------------------------------
 
-def read_vary(given, shared, parser):
-    """[[setting, value, ...], ...] of the words behind --vary. Raises ValueError for a mistake."""
-    vary = []
-    known = [f.name.replace("_", "-") for f in fields(train.Settings)
-             if f.metadata["help"] and f.name not in ("out", "seed", "compile")]
-    for option, *texts in given:
-        name = option.replace("-", "_")
-        refuse(option not in known, f"--vary {option}: expected an option of training that takes a "
-               f"value, such as model, task, without or layers{nearest(option, known)}")
-        refuse(name in shared or name in (other for other, *_ in vary),
-               f"--vary {option}: the option is given twice; name all its values behind one --vary")
-        values = [text if " --" in text else parser.parse([f"--{option}={text}"])[name]
-                  for text in texts]
-        if not values or len(set(values)) < len(values):
-            raise ValueError(f"--vary {option} {' '.join(texts)}: expected values, each once")
-        for value in values:
-            read_value(name, value)
-        vary.append([name, *values])
-    if "task" in [name for name, *_ in vary[:-1]]:
-        raise ValueError("--vary task: name it last, so that each task has a column of its own")
-    return vary
-
-
-def read_value(name, value):
-    """dict setting -> value, of one value behind --vary: itself, and the options behind it.
+def read_value(option, text):
+    """dict setting -> value, of a value behind --vary: itself, and the options behind it.
 
     Raises ValueError for a mistake.
     """
-    if not isinstance(value, str) or " --" not in value:
-        return {name: value}
-    with prefix_errors(f"--vary {name} {value!r}: "):
-        parser = Arguments("", "")
-        parser.add_settings(train.Settings, train.GROUPS)
-        first, *options = shlex.split(value)
-        found = parser.parse([f"--{name.replace('_', '-')}={first}", *options])
-        if group_wide := found.keys() & {"out", "seed", "task", "train_file"} - {name}:
-            raise ValueError(f"--{min(group_wide).replace('_', '-')} holds for the whole group")
+    parser, (first, dashes, more) = Arguments("", ""), text.partition(" --")
+    parser.add_settings(train.Settings, train.GROUPS)
+    with prefix_errors(f"--vary {option} {text!r}: "):
+        found = parser.parse([f"--{option}={first}", *shlex.split(dashes + more)])
+        refuse(found.keys() & {"out", "seed"}, "--out and --seed are those of the whole group")
     return found
 
 
-def new_group(given, parser):
+def read_vary(given):
+    """[[option, value, ...], ...] of the words behind each --vary. Raises ValueError for a mistake.
+    """
+    options = [option for option, *_ in given]
+    for option, *texts in given:
+        refuse(not texts or len(set(texts)) < len(texts) or options.count(option) > 1,
+               f"--vary {option} {' '.join(texts)}: expected each option once, and its values once")
+        for text in texts:
+            read_value(option, text)
+    return sorted(map(list, given), key=lambda words: words[0] == "task")  # a task is no row
+
+
+def new_group(given):
     """(a folder that is not made yet, the group that these options ask for)"""
     out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
-    test, words = given.pop("test", False), given.pop("vary", [])
-    refuse("own" in given, "--own goes with --resume; --vary model names classes of your own")
+    test, vary = given.pop("test", False), read_vary(given.pop("vary", []))
     refuse(count < 1, f"--seeds {count}: expected a number above 0")
     refuse(out and any(Path(out).rglob("log.jsonl")), f"--out {out}: holds runs; --resume {out} "
            "goes on with a group, or name another folder")
-    vary = read_vary(words, given, parser)
-    if not vary:
+    if not vary or vary[0][0] == "task":
         model = given.pop("model", train.Settings.model)
-        vary = [["model", *dict.fromkeys(["bert", model])]]
-    name = "-".join(["compare", *(name for name, *_ in vary)])
-    folder = machine.from_main_process(lambda: runs.new_folder(out, name))
+        vary.insert(0, ["model", *dict.fromkeys([model] if vary else ["bert", model])])
+    folder = runs.new_folder(out, "-".join(["compare", *(option for option, *_ in vary)]))
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
-                    "test": test, "runs": [], "done": {}}
+                    "test": test, "done": {}}
 
 
-def saved_group(folder, given, parser):
-    """(the folder, its group), to go on with. given: of device, workers, data_dir, which are of
-    this process alone; of test, own, and vary, whose values the group gets. These are taken out.
-    """
+def saved_group(folder, given):
+    """(the folder, its group), to go on with. Takes out of `given` all but HERE: test, values that
+    the group gets, and the code that the caller knows, as a file may not name any."""
     refuse(not Path(folder, FILE).exists(), f"--resume {folder}: no group of runs is there; "
            "train.py --resume goes on with a single run")
-    group, known = read_group(Path(folder, FILE)), {f.name: f.type for f in fields(train.Settings)}
-    own, more = given.pop("own", ()), read_vary(given.pop("vary", []), {}, parser)
-    for name in given.keys() - {"device", "workers", "data_dir", "test"}:
-        raise ValueError(f"--{name.replace('_', '-')}: the group in {folder} has its own; leave it "
-                         f"out")
-    with prefix_errors(f"{Path(folder, FILE)}: "):
-        runs.typed({"shared": dict, "seeds": list[int], "test": bool}, group)
-        if unknown := group["shared"].keys() - known.keys():
-            raise ValueError(f"shared: {join_names(sorted(unknown))} is no setting of this code")
-        runs.typed({name: known[name] for name in group["shared"]}, group["shared"], "shared")
-    said = [read_value(name, x) for name, *values in group["vary"] for x in values]
-    codes = {one.get(name) for one in [*said, group["shared"]] for name in ("model", "parser")}
-    refuse(unsaid := {code for code in codes if ":" in str(code)} - set(own),
+    group, own, more = read_group(folder), given.pop("own", ()), read_vary(given.pop("vary", []))
+    group["test"] = given.pop("test", group["test"])
+    refuse(given.keys() - set(HERE), f"--resume {folder}: the group has its own "
+           f"{', '.join(given.keys() - set(HERE))}; leave that out")
+    unknown = group["shared"].keys() - {f.name for f in fields(train.Settings)}
+    refuse(unknown, f"{Path(folder, FILE)}: {', '.join(unknown)} is no setting of this code")
+    said = [read_value(option, x) for option, *texts in group["vary"] for x in texts]
+    codes = {str(one.get(x)) for one in [*said, group["shared"]] for x in ("model", "parser")}
+    refuse(unsaid := {code for code in codes if ":" in code} - set(own),
            f"--resume {folder}: it names code of somebody's own, and a folder alone runs no code; "
            f"if you know the files, add --own {' '.join(sorted(unsaid))}")
-    varied = [name for name, *_ in group["vary"]]
-    for name, *_ in more:
-        refuse(name not in varied, f"--vary {name.replace('_', '-')}: the group in {folder} varies "
-               f"{', '.join(varied)}; --resume adds values of these")
+    varied = {option for option, *_ in group["vary"]}
+    refuse({option for option, *_ in more} - varied, f"--vary: the group in {folder} varies "
+           f"{', '.join(varied)}; --resume adds values of these")
     add_values(group, more)
-    group["test"] = given.pop("test", group["test"])
     if group["test"]:
-        group["done"] = {name: x for name, x in group["done"].items()
-                         if any(split.startswith("test") for split in x["metrics"])}
+        group["done"] = {name: x for name, x in group["done"].items() if test_splits(x)}
     return Path(folder), group
 
 
 def add_values(group, vary):
     """Adds to what a group varies the values that it lacks."""
-    more = {name: values for name, *values in vary}
-    for values in group["vary"]:
-        values += [x for x in more.get(values[0], ()) if x not in values[1:]]
+    more = {option: texts for option, *texts in vary}
+    for words in group["vary"]:
+        words += [x for x in more.get(words[0], ()) if x not in words[1:]]
 
 
-def group_file(place):
-    """The comparison.json of a folder, or the file itself."""
-    return Path(place, FILE) if Path(place).is_dir() else Path(place)
+def combinations(group):
+    """[dict option -> value] of every combination, the last one's values fastest."""
+    options = [option for option, *_ in group["vary"]]
+    values = itertools.product(*(texts for _, *texts in group["vary"]))
+    return [dict(zip(options, texts)) for texts in values]
 
 
-SCORE = {"mean": float, "std": float, "values": list[float]}
-CHANGE = {"mean": float, "low": float | None, "high": float | None, "values": list[float]}
-DONE = {"task": str, "seed": int, "best_epoch": int, "selection_split": str, "code": str,
-        "metrics": dict[str, dict[str, float]]}
-GROUP = {"vary": list[list], "done": dict[str, DONE] | None, "runs": list[{
-    "values": dict, "selection_split": str, "seeds": list[int],
-    "metrics": dict[str, dict[str, SCORE]], "difference": dict[str, dict[str, CHANGE]]}]}
+def name_of(values, seed):
+    """The name of a run, and of its folder in its group's: "dafa-layers-all-seed0"."""
+    return "-".join([*re.findall(r"\.?\w[\w.]*", " ".join(values.values())), f"seed{seed}"])
 
 
-def read_group(path):
-    """The group of a comparison.json. Raises ValueError naming the file."""
-    content = read_json(path)
-    with prefix_errors(f"{path}: "):
-        group = runs.typed(GROUP, content)
-        group["done"] = group.get("done") or {}  # files of before have none
-        for name, done in group["done"].items():
-            if done.get("influence"):
-                runs.typed(runs.INFLUENCE, done["influence"], f"done.{name}.influence")
-        if not group["vary"] or any(len(values) < 2 for values in group["vary"]):
-            raise ValueError("vary: expected settings, each with its values")
-        names = {str(name) for name, *_ in group["vary"]}
-        if any(run["values"].keys() != names for run in group["runs"]):
-            raise ValueError(f"runs: expected values of {', '.join(sorted(names))} in each")
-    return group
+def plan_runs(group, here=()):
+    """[(name, Settings)] of the runs that are not done. Raises ValueError where options contradict
+    each other."""
+    planned = {}
+    for values, seed in itertools.product(combinations(group), group["seeds"]):
+        name, given = name_of(values, seed), group["shared"] | dict(here) | {"seed": seed}
+        refuse(name in planned, f"--vary: two values have one folder, {name}; rename one")
+        planned[name] = None
+        if name not in group["done"]:
+            for option, text in values.items():
+                given |= read_value(option, text)
+            with prefix_errors(f"{' '.join(values.values())}: "):
+                planned[name] = train.Settings(**given)
+    return [(name, settings) for name, settings in planned.items() if settings]
 
 
-def plan_runs(vary, shared):
-    """[(one of the `combinations`, its Settings)]"""
-    found = []
-    models = [read_value(name, x)[name] for name, *values in vary for x in values
-              if name == "model"] or [shared.get("model", train.Settings.model)]
-    taken = settings_of_models(models, shared)
-    for values in combinations(vary):
-        own = {}
-        for name, value in values.items():
-            own |= read_value(name, value)
-        given = taken[own.get("model", models[0])] | own
-        found.append((values, train.Settings(**given)))
-        machine.prepare_device(found[-1][1].device)
-    return found
-
-
-def combinations(vary):
-    """[dict setting -> value] of every combination, the last one's values fastest."""
-    names = [name for name, *_ in vary]
-    return [dict(zip(names, values)) for values in itertools.product(*(x for _, *x in vary))]
-
-
-def settings_of_models(models, shared):
-    """dict model -> the settings of `shared` that it takes. One that no model takes is an error."""
-    for model in models:
-        train.Settings(model=model)
-    taken = {model: dict(shared) for model in models}
-    for name in [name for name in OF_METHODS if name in shared]:
-        errors = {}
-        for model in models:
-            try:
-                train.Settings(model=model, **{name: shared[name]})
-            except ValueError as error:
-                errors[model] = error
-                del taken[model][name]
-        if len(errors) == len(models):
-            raise errors[models[-1]]
-        if errors:
-            print_once(f"--{name} {shared[name]}: left out for {', '.join(errors)}, which cannot "
-                       f"take it")
-    return taken
-
-
-def check_data(settings, test):
-    """Raises ValueError or OSError where one of these Settings lacks a data set or file."""
-    seen = set()
-    for one in settings:
-        files = one.task, one.train_file, one.dev_file, one.test_file, one.data_dir
-        if files not in seen:
-            (load_test_splits if test else load_pairs)(one)
-        seen.add(files)
-        if "facts" in batches.needs_of(one.method) and one.task != "toy":
-            priors.load_wordnet()
-        for name in ("glove", "parses"):
-            file = getattr(one, name)
-            refuse(file and not Path(file).is_file(), f"--{name} {file}: there is no such file")
-
-
-def check_model(settings):
-    """Raises ValueError where the method's sizes are wrong or do not fit the encoder; it makes the
-    model, with an encoder as deep as the run's but narrow.
-    """
-    reader, config = SimpleNamespace(tokenizer=Vocabulary.learn([["word"]])), None
-    if settings.bert == "scratch":
-        config = BertConfig(99, **SCRATCH_SIZES, max_length=settings.max_length)
-    elif settings.bert != "none":
-        with prefix_errors("--bert "):
-            folder = find_bert(settings.bert, settings.data_dir, main_process())
-        config = BertConfig.from_json(find_file(folder, *CONFIGS))
-    if config:
-        config = replace(config, vocab_size=99, hidden_size=config.num_heads, intermediate_size=1)
-    build_model(settings, Task("any", (), ()), reader, config)
+def check_data(planned, test):
+    """Raises ValueError or OSError where one of `plan_runs` lacks a data set or WordNet."""
+    for files in {(x.task, x.train_file, x.dev_file, x.test_file): x for _, x in planned}.values():
+        (load_test_splits if test else load_pairs)(files)
+    if any("facts" in batches.needs_of(x.method) and x.task != "toy" for _, x in planned):
+        priors.load_wordnet()
 
 
 # ---- Running ------------------------------------------------------------------------------------
@@ -259,59 +166,30 @@ def run_group(folder, group, here):
 
     here: settings of this process alone, which the group's file does not get.
     """
-    variants = plan_runs(group["vary"], group["shared"] | here)
-    with machine.main_process_first():
-        check_data([settings for _, settings in variants], group["test"])
-        for _, settings in variants:
-            check_model(settings)
-        if main_process():
-            folder.mkdir(parents=True, exist_ok=True)
-            gather_results(folder, group)
-    todo = [(one, seed) for one in variants for seed in group["seeds"]]
-    for number, ((values, settings), seed) in enumerate(todo, 1):
-        place = folder / name_of(values, seed)
-        if place.name in group["done"]:
+    planned = plan_runs(group, here)
+    check_data(planned, group["test"])
+    gather_results(folder, group)
+    for number, (name, settings) in enumerate(planned, 1):
+        if name in group["done"]:
             continue
-        print_once(f"\nrun {number} of {len(todo)}: {place.name}")
-        with lock_run(place) as ours:
-            if ours:
-                run_one(replace(settings, seed=seed, out=str(place)), group["test"])
-            else:
-                print_once("another process trains it")
-        if main_process():
-            gather_results(folder, group)
-    panels = make_panels(group)
-    if main_process() and panels:
-        write_text(folder / "comparison.svg", draw_panels(panels))
-    show_group(folder, group)
-    print_once(f"{folder} has the runs, {FILE}{' and comparison.svg' if panels else ''}")
+        print(f"\nrun {number} of {len(planned)}: {name}")
+        try:
+            with runs.lock_folder(folder / name):
+                run_one(folder / name, settings, group["test"])
+        except runs.FolderLocked:
+            print("another process trains it")
+        gather_results(folder, group)
+    show_groups([folder], picture=folder / "comparison.svg")
+    print(f"\n{folder} has the runs, {FILE} and comparison.svg")
 
 
-def name_of(values, seed):
-    """The name of a run's folder in its group's."""
-    name = ",".join(f"{key}={format_value(x)}" for key, x in (values | {"seed": seed}).items())
-    return quote(name, safe=",=+: ")
-
-
-@contextlib.contextmanager
-def lock_run(folder):
-    """Around the work in a run's folder. -> False where a process of another command is at it"""
-    with contextlib.ExitStack() as stack:
-        def take():
-            with contextlib.suppress(runs.FolderLocked):
-                stack.enter_context(runs.lock_folder(folder))
-                return True
-            return False
-        yield machine.from_main_process(take)
-
-
-def run_one(settings, test):
+def run_one(folder, settings, test):
     """Trains one run and scores test where that is asked for, unless it is done."""
-    folder = Path(settings.out)
+    machine.prepare_device(settings.device)
     if not (folder / "result.json").exists():
-        given, saved = {"model": settings.model, "parser": settings.parser}, None
+        own, saved = {"model": settings.model, "parser": settings.parser}, None
         if (folder / "last.pt").exists():
-            saved = runs.read_to_resume(folder, train.Settings, given)[1]
+            saved = runs.read_to_resume(folder, train.Settings, own)[1]
         train.train_model(settings, folder, saved)
     if test and not (folder / "test.json").exists():
         run = train.open_run(folder, settings.parser, settings.model, device=settings.device)
@@ -319,26 +197,18 @@ def run_one(settings, test):
 
 
 def gather_results(folder, group):
-    """The group's "done", its "runs", every setting whose seeds are all done, and its file.
-
-    What another process has added to the file meanwhile, this one keeps.
-    """
+    """Adds to a group what its runs have done, and what another process added to its file, and
+    writes the file."""
+    folder.mkdir(parents=True, exist_ok=True)
     if (folder / FILE).exists():
-        add_values(group, read_group(folder / FILE)["vary"])
-    (option, base, *_), first, group["runs"] = group["vary"][0], {}, []
-    for values in combinations(group["vary"]):
-        names = [name_of(values, seed) for seed in group["seeds"]]
-        for name in names:
-            if found := read_done(folder / name, group["test"]):
-                group["done"][name] = found
-        results = [group["done"].get(name) for name in names]
-        if None in results:
-            continue
-        others = tuple(value for name, value in values.items() if name != option)
-        if values[option] == base and option != "task":  # of tasks there is nothing to subtract
-            first[others] = results
-        group["runs"].append(summarize(values, results, first.get(others)))
-    write_json(folder / FILE, group)
+        add_values(group, read_group(folder)["vary"])
+    for values, seed in itertools.product(combinations(group), group["seeds"]):
+        name = name_of(values, seed)
+        if found := read_done(folder / name, group["test"]):
+            group["done"][name] = found
+    lines = [f"{json.dumps(name)}: {json.dumps(x)}" for name, x in group["done"].items()]
+    head = json.dumps({name: x for name, x in group.items() if name != "done"})
+    write_text(folder / FILE, head[:-1] + ', "done": {\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def read_done(folder, test):
@@ -348,66 +218,297 @@ def read_done(folder, test):
     result = runs.read_result(folder)
     if test:
         result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
+    changes = (result.get("influence") or {}).get("changes", {})
     code = hashlib.sha256(repr(sorted(result["code"].items())).encode()).hexdigest()
-    kept = "task", "seed", "positive", "best_epoch", "selection_split", "metrics", "influence"
-    return {name: result.get(name) for name in kept} | {"code": code}
+    kept = "task", "positive", "best_epoch", "selection_split", "metrics"
+    return {name: result.get(name) for name in kept} | {
+        "answers": {name: x["answers"] for name, x in changes.items()}, "code": code}
 
 
-# ---- Showing ------------------------------------------------------------------------------------
-
-def print_or_draw(given):
-    """What --show and --picture do."""
-    if "picture" in given:
-        draw_groups(*given["picture"])
-    elif group_file(given["show"]).is_file():
-        show_group(given["show"], read_group(group_file(given["show"])))
-    else:
-        list_runs(given["show"])
-
-
-def show_group(folder, group):
-    """Prints a group's tables."""
-    settings = math.prod(len(values) for _, *values in group["vary"])
-    if len(group["runs"]) < settings:
-        print_once(f"{len(group['runs'])} of {settings} settings are finished; --resume {folder} "
-                   f"goes on with what no process trains")
-    if group["runs"]:
-        print_once(f"\n{format_tables(group)}\n")
-        chosen = dict.fromkeys(run["selection_split"] for run in group["runs"])
-        print_once(f"best epochs chosen on {', '.join(chosen)}")
-    if any(run.get("task") == "toy" for run in group["runs"]):
-        print_once("toy is a generated diagnostic; its numbers say nothing about real English")
+def read_group(place):
+    """The group in a folder, or in a file such as comparison.json. Raises ValueError naming it."""
+    path = Path(place, FILE) if Path(place).is_dir() else Path(place)
+    group = read_json(path)
+    try:
+        if {"seeds", "shared", "test", "done"} <= group.keys():
+            for panel in find_panels(group):
+                score_table(panel, panel.split, group["vary"][0][1])
+            return group
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        pass  # any text may be in a file
+    raise ValueError(f"{path}: expected a group of runs as this code writes it; it is damaged, or "
+                     "of other code")
 
 
-def list_runs(folder):
-    """Prints a line for each run below a folder, the newest last."""
-    rows = [["run", "ended", "task", "model", "seed", "best epoch", "result"]]
-    for log in sorted(Path(folder).rglob("log.jsonl"), key=os.path.getmtime):
-        run, result = log.parent, "not finished"
-        content = read_json(run / "config.json")
-        with prefix_errors(f"{run / 'config.json'}: "):
-            row = runs.typed({"settings": dict}, content)["settings"]
-        if (run / "result.json").exists():
-            row = runs.read_result(run)
-            split = row["selection_split"]
-            metric, score = next(iter(row["metrics"][split].items()))
-            result = f"{split} {metric} {100 * score:.1f}"
-        ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(log.stat().st_mtime))
-        said = [str(row.get(name, "")) for name in ("task", "model", "seed", "best_epoch")]
-        rows.append([str(run), ended, *said, result])
-    refuse(len(rows) == 1, f"--show {folder}: expected a folder with runs in it, such as runs")
-    print_once(summary.align_columns(rows))
+# ---- Numbers ------------------------------------------------------------------------------------
+
+class Panel(NamedTuple):
+    """What is compared: runs of one task, alike in all that varies but for the first setting."""
+    task: str
+    others: str     # what else varies, such as "limit 40", or ""
+    split: str      # test where it was scored, else that on which the best epochs were chosen
+    metric: str     # the task's first
+    seeds: list
+    rows: dict      # value of the first setting -> what came out of each seed, as read_done has it
 
 
-def draw_groups(file, *places):
-    """Draws the groups of folders, or of files such as comparison.json, into an SVG file."""
-    refuse(Path(file).suffix != ".svg", f"--picture {file}: expected FILE.svg first, then groups")
-    panels = []
-    for path in map(group_file, places):
-        panels += make_panels(read_group(path), path.stem if path.name != FILE else "")
-    refuse(not panels, f"--picture {file}: expected FILE.svg and groups of several settings")
-    write_text(file, draw_panels(panels))
-    print_once(f"{file}: {len(panels)} panels")
+def find_panels(group, name=""):
+    """[Panel] of the settings whose seeds are all done.
+
+    name: of the group, shown where it is not the task's; the task's where that is one's own.
+    """
+    found = {}
+    for values in combinations(group):
+        results = [group["done"].get(name_of(values, seed)) for seed in group["seeds"]]
+        if None in results:
+            continue
+        (_, value), *behind = values.items()
+        others = ", ".join(f"{option} {text}" for option, text in behind if option != "task")
+        task = results[0]["task"]
+        if name not in ("", task):
+            task = name if task == "own" else f"{task} ({name})"
+        split = (test_splits(results[0]) or [results[0]["selection_split"]])[0]
+        metric = next(iter(results[0]["metrics"][split]))
+        panel = Panel(task, others, split, metric, group["seeds"], {})
+        found.setdefault((task, others), panel).rows[value] = results
+    return [*found.values()]
+
+
+def test_splits(result):
+    """The splits of a result that are test's."""
+    return [split for split in result["metrics"] if split.startswith("test")]
+
+
+def scores_of(results, split, metric):
+    """Of each seed; none where a seed lacks it, as --limit can cut a phenomenon off."""
+    found = [result["metrics"].get(split, {}).get(metric) for result in results]
+    return [] if None in found else found
+
+
+def differences(panel, split, against):
+    """dict row -> [difference of each seed] from the row `against`, by the first metric."""
+    found = {value: scores_of(results, split, panel.metric)
+             for value, results in panel.rows.items()}
+    base = found.pop(against, [])
+    return {value: [x - y for x, y in zip(scores, base)] for value, scores in found.items()
+            if scores and base}
+
+
+class Change(NamedTuple):
+    """A mean difference, the ends of its 95 % interval and p; None of a single seed."""
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+def change_of(*tasks):
+    """The Change of lists of differences, one list for each task: the mean of their means.
+
+    The variances of the means add up, with Welch and Satterthwaite's degrees of freedom; of one
+    task that is Student's t.
+    """
+    mean = statistics.fmean(map(statistics.fmean, tasks))
+    if min(map(len, tasks)) < 2:
+        return Change(mean)
+    parts = [statistics.variance(values) / len(values) for values in tasks]
+    error = sum(parts) ** 0.5 / len(tasks)
+    if not error:
+        return Change(mean, mean, mean, float(not mean))
+    squares = sum(part ** 2 / (len(values) - 1) for part, values in zip(parts, tasks))
+    freedom = sum(parts) ** 2 / squares
+    half = error * t_quantile(freedom)
+    p = 2 * (1 - t_below(min(abs(mean) / error, 1e6), freedom))
+    return Change(mean, mean - half, mean + half, min(1.0, max(0.0, p)))
+
+
+def t_below(t, freedom):
+    """Probability that Student's t with so many degrees of freedom is below t, at least 0; to 1e-6.
+    """
+    at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
+    at_zero /= math.sqrt(freedom * math.pi)
+    x = np.sinh(np.linspace(0, math.asinh(t), 2001))  # dense at 0, where the density is
+    density = at_zero * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
+    return 0.5 + float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
+
+
+def t_quantile(freedom):
+    """The 97.5 % quantile of Student's t with so many degrees of freedom, to 1e-4."""
+    low, high = 0.0, 200.0
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_below(middle, freedom) < 0.975 else (low, middle)
+    return low
+
+
+def holm(ps):
+    """p of each of several tests, corrected for their number (Holm 1979)."""
+    order, corrected, largest = sorted(range(len(ps)), key=ps.__getitem__), {}, 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
+        corrected[i] = largest
+    return [corrected[i] for i in range(len(ps))]
+
+
+# ---- Tables -------------------------------------------------------------------------------------
+
+def percent(values):
+    """100 times the mean of values, with their (standard deviation) where there are several."""
+    if not values:
+        return ""
+    std = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.1f}{std}"
+
+
+def points(change):
+    """A Change in points: "+1.0 (+0.7 to +1.2)"."""
+    ends = "" if change.low is None else f" ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
+    return f"{100 * change.mean:+.1f}{ends}"
+
+
+def score_table(panel, split, against):
+    """Rows of cells: scores on a split, those of each seed, the difference from the row `against`,
+    other metrics, and the share of answers that hang on the method."""
+    first = next(iter(panel.rows.values()))[0]
+    more = [name for name in first["metrics"][split] if name != panel.metric]
+    title = f"{panel.task} {split}{panel.others and f', {panel.others}'}"
+    main, *titles = (metric_title(name, first["positive"]) for name in (panel.metric, *more))
+    lines = [[f"{title}, seeds {', '.join(map(str, panel.seeds))}", main, "each seed",
+              f"minus {against}, 95 % interval", *titles,
+              f"answers that hang on the method, {first['selection_split']}, %"]]
+    changes = differences(panel, split, against)
+    for value, results in panel.rows.items():
+        scores = scores_of(results, split, panel.metric)
+        hanging = [[*result["answers"].values()][-1] for result in results if result["answers"]]
+        each = ", ".join(f"{100 * x:.1f}" for x in scores) if len(scores) > 1 else ""
+        lines.append([value, percent(scores), each,
+                      points(change_of(changes[value])) if value in changes else "",
+                      *(percent(scores_of(results, split, name)) for name in more),
+                      percent(hanging)])
+    return lines
+
+
+def difference_table(panels, against, chosen=()):
+    """Rows of cells: the differences from the row `against`, a column for each task, their mean
+    over the tasks, p, and p corrected for the number of rows.
+
+    panels: alike in what else varies. chosen: the rows to be shown; all by default.
+    """
+    found = [differences(panel, panel.split, against) for panel in panels]
+    lines, tests = [], {}
+    for value in dict.fromkeys(x for changes in found for x in changes):
+        if not chosen or value in chosen:
+            there = [changes[value] for changes in found if value in changes]
+            if len(there) == len(panels):
+                tests[value] = change_of(*there)
+            lines.append([value, *(points(change_of(changes[value])) if value in changes else ""
+                                   for changes in found)])
+    tested = [value for value, change in tests.items() if change.p is not None]
+    corrected = dict(zip(tested, holm([tests[value].p for value in tested])))
+    for line in lines:
+        change = tests.get(line[0])
+        line.append(points(change) if change and len(panels) > 1 else "")
+        line += [as_p(p) for p in (change.p, corrected[line[0]])] if line[0] in tested else ["", ""]
+    title = f"minus {against}{panels[0].others and f', {panels[0].others}'}"
+    return [[title, *(panel.task for panel in panels), "mean", "p", "p corrected (Holm)"], *lines]
+
+
+def as_p(p):
+    """Text of a p."""
+    return f"{p:.2g}" if p >= 0.001 else "below 0.001"
+
+
+def print_table(lines):
+    """Prints rows of cells, the first the header, in Markdown, without columns that are empty."""
+    columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
+    if len(lines) > 1 and len(columns) > 1:
+        widths = [max(map(len, column)) for column in columns]
+        header, *rows = zip(*columns)
+        rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+        print()
+        for first, *rest in (header, rule, *rows):
+            right = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
+            print(f"| {' | '.join([first.ljust(widths[0]), *right])} |")
+
+
+def show_groups(places, against=None, chosen=(), picture=None):
+    """Prints the tables of groups, with one test over all of them, and draws the differences."""
+    panels, known, blocks = [], {}, {}
+    for place in places:
+        group, path = read_group(place), Path(place)
+        known |= dict.fromkeys(group["vary"][0][1:])
+        name = path.resolve().name if path.is_dir() else path.stem
+        panels += find_panels(group, name if len(places) > 1 or path.is_file() else "")
+        lacking = len(combinations(group)) * len(group["seeds"]) - len(group["done"])
+        if lacking:
+            print(f"{place}: {lacking} runs are not finished; --resume goes on with those that no "
+                  f"process trains")
+    against = against or next(iter(known))
+    refuse({against, *chosen} - known.keys(), f"--show: {against}, {', '.join(chosen)}: expected "
+           f"some of {', '.join(known)}")
+    for panel in panels:
+        blocks.setdefault(panel.others, []).append(panel)
+        for split in next(iter(panel.rows.values()))[0]["metrics"]:
+            print_table(score_table(panel, split, against))
+    for block in blocks.values():
+        print_table(difference_table(block, against, chosen))
+    if any(panel.task.startswith("toy") for panel in panels):
+        print("\ntoy is a generated diagnostic; its numbers say nothing about real English")
+    if picture:
+        write_text(picture, draw_panels(panels, against))
+
+
+# ---- A picture ----------------------------------------------------------------------------------
+
+PLOT, TEXT, ROW = 360, 170, 22  # pixels: width of what is drawn and of the numbers, height of a row
+NOTE = "Dot: mean over the seeds; bar: its 95 % interval; the dot is filled where 0 lies outside."
+
+
+def draw_panels(panels, against):
+    """SVG text of the differences of panels, one below the other."""
+    parts, top, known = [], 0, 0
+    left = 24 + 8 * max((len(value) for panel in panels for value in panel.rows), default=0)
+    for panel in panels:
+        changes = {value: change_of(x)
+                   for value, x in differences(panel, panel.split, against).items()}
+        if changes:
+            score = percent(scores_of(panel.rows[against], panel.split, panel.metric))
+            title = (f"{panel.task}{panel.others and f', {panel.others}'}, {panel.split} "
+                     f"{panel.metric}: difference from {against}, {score}")
+            parts += [draw_text(12, top + 18, title, "title"), *draw_changes(changes, left, top)]
+            known += sum(change.low is not None for change in changes.values())
+            top += ROW * (len(changes) + 3)
+    counted = f"Of {known} such bars {known / 20:.1f} would leave out 0 by chance alone."
+    notes = [draw_text(12, top + 6, NOTE, "soft"), draw_text(12, top + ROW, counted, "soft")]
+    return svg_page(max(left + PLOT + TEXT, 640), top + 2 * ROW, [*parts, *notes])
+
+
+def draw_changes(changes, left, top):
+    """The elements of one panel, whose scale holds all its intervals, 100 points at most."""
+    ends = [0.0, *(100 * x for change in changes.values() for x in change[:3] if x is not None)]
+    low, high = max(-100.0, min(ends)), min(100.0, max(ends))
+    low, high = low - 0.05 * (high - low) - 0.1, high + 0.05 * (high - low) + 0.1
+    step = next(step for step in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if high - low < 6 * step)
+
+    def place(x):
+        return left + PLOT * (min(max(x, low), high) - low) / (high - low)
+
+    parts, bottom = [], top + ROW * (len(changes) + 1.4)
+    for number in range(math.ceil(low / step), math.floor(high / step) + 1):
+        x = place(number * step)
+        parts.append(draw_line(x, top + 28, x, bottom, "grid" if number else "zero"))
+        text = f"{number * step:+g}" if number else "0"
+        parts.append(draw_text(x, bottom + 16, text, "soft", "middle"))
+    for i, (name, change) in enumerate(changes.items()):
+        y, mark, x = top + ROW * (i + 2), "mark open", place(100 * change.mean)
+        if change.low is not None:
+            from_x, to_x = place(100 * change.low), place(100 * change.high)
+            parts.append(draw_line(from_x, y, to_x, y, "mark"))
+            mark = "mark open" if change.low <= 0 <= change.high else "mark"
+        parts.append(f'<circle class="{mark}" cx="{x:.1f}" cy="{y}" r="4"/>')
+        parts.append(draw_text(left - 12, y + 5, name, "", "end"))
+        parts.append(draw_text(left + PLOT + 12, y + 5, points(change)))
+    return parts
 
 
 # ---- The command line ---------------------------------------------------------------------------
@@ -422,29 +523,31 @@ def command_line():
                             "--resume: more values of it")
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
-    group.add_argument("--resume", metavar="FOLDER", help="go on with a group, or join in")
+    group.add_argument("--resume", metavar="GROUP", help="go on with a group, or join in")
     group.add_argument("--own", nargs="+", metavar="mine.py:M",
                        help="with --resume: code of your own, which a folder may not name")
-    group.add_argument("--show", metavar="FOLDER", help="its table, or a line for each run below")
-    group.add_argument("--picture", nargs="+", metavar="FILE",
-                       help="FILE.svg FOLDER_OR_JSON ...: draw the differences of these groups")
+    shown = parser.add_argument_group("what groups say")
+    shown.add_argument("--show", nargs="+", metavar="GROUP", help="tables of folders or files")
+    shown.add_argument("--against", metavar="ROW", help="compare with this row, not the first")
+    shown.add_argument("--rows", nargs="+", metavar="ROW", help="test these alone")
+    shown.add_argument("--picture", metavar="FILE.svg", help="draw the differences")
     parser.add_settings(train.Settings, train.GROUPS)
     return parser
 
 
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
-    parser = command_line()
-    given = parser.parse(argv)
-    if given.keys() & {"show", "picture"}:
-        refuse(len(given) > 1, "--show and --picture go with no other option")
-        return print_or_draw(given)
+    given, of_show = command_line().parse(argv), {"show", "against", "rows", "picture"}
+    if given.keys() & of_show:
+        refuse("show" not in given or given.keys() - of_show,
+               "--show goes with --against, --rows and --picture, and these with --show")
+        return show_groups(given["show"], given.get("against"), given.get("rows", ()),
+                           given.get("picture"))
+    refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun, "
+           "and --resume it side by side, each with a --device of its own")
     with machine.torch_session(given):
         resumed = given.pop("resume", None)
-        if resumed:
-            folder, group = saved_group(resumed, given, parser)
-        else:
-            folder, group = new_group(given, parser)
+        folder, group = saved_group(resumed, given) if resumed else new_group(given)
         try:
             run_group(folder, group, given if resumed else {})
         except KeyboardInterrupt:

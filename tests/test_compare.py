@@ -1,4 +1,5 @@
-"""experiments.compare and .report: what is run, by whose recipe; numbers, tables and pictures."""
+"""experiments.compare: what is run and goes on; differences, intervals, p; tables and the picture.
+"""
 import math
 import re
 import statistics
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import train
-from experiments import compare, report
+from experiments import compare
 from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, run, the_line
 from support import runs
 from support.files import write_json
@@ -17,12 +18,15 @@ from support.options import run_command
 pytestmark = pytest.mark.usefixtures("workplace")
 GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5", "--vary", "model", "bert", "dafa",
         "--seeds", "2"]
-FILES = "--train-file train.tsv --dev-file dev.tsv --bert scratch"
 
 
 def command(*args):
     """Exit status of experiments.compare."""
     return run_command(compare.main, "compare", [str(arg) for arg in args])
+
+
+def group_of(folder):
+    return result(folder, "comparison.json")
 
 
 @pytest.fixture
@@ -50,21 +54,18 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     """Every combination is as a run of its own would be; a finished one is not run again."""
     test = ["--test", "--test-file", "test.tsv"]
     assert command(*GRID, *test, "--out", "whole") == 0
-    printed, found = capsys.readouterr().out, result("whole", "comparison.json")
-    with pytest.raises(ValueError, match="experiments.compare --show whole"):
-        train.main(["--from", "whole"])
-    first, other = found["runs"]
-    for row, model in ((first, "bert"), (other, "dafa")):
-        assert row["values"] == {"model": model}
-        both = [result(f"whole/model={model},seed={seed}") for seed in row["seeds"]]
-        values, others = (x["metrics"]["dev"]["accuracy"]["values"] for x in (row, first))
-        assert values == [x["metrics"]["dev"]["accuracy"] for x in both]
-        change = row["difference"]["dev"]["accuracy"]["values"]
-        assert change == [x - y for x, y in zip(values, others, strict=True)]
-        assert report.percent(row["metrics"]["test"]["accuracy"]) in printed
-    alone = "--model dafa --limit 0.5 --seed 1 --epochs 1".split()
-    assert run(*alone, out="alone") == 0
-    assert_same_run("alone", "whole/model=dafa,seed=1")
+    printed, found = capsys.readouterr().out, group_of("whole")
+    names = [f"{model}-seed{seed}" for model in ("bert", "dafa") for seed in (0, 1)]
+    assert [*found["done"]] == names
+    for name, done in found["done"].items():
+        assert done["metrics"] == (result(f"whole/{name}")["metrics"]
+                                   | result(f"whole/{name}", "test.json")["metrics"])
+    scores = [found["done"][name]["metrics"]["test"]["accuracy"] for name in names]
+    assert compare.percent(scores[2:]) in printed
+    change = compare.change_of([scores[2] - scores[0], scores[3] - scores[1]])
+    assert compare.points(change) in printed and change.low < change.mean < change.high
+    assert run(*"--model dafa --limit 0.5 --seed 1 --epochs 1".split(), out="alone") == 0
+    assert_same_run("alone", "whole/dafa-seed1")
 
     monkeypatch.setattr(train, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(train, "LOG_EVERY", 1)
@@ -76,74 +77,56 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 6, interrupt)
         assert command(*GRID, *test, "--out", "cut") == 130
     assert "--resume cut" in capsys.readouterr().err
-    assert command("--show", "cut") == 0 and "1 of 2 settings" in capsys.readouterr().out
+    assert command("--show", "cut") == 0 and "2 runs are not finished" in capsys.readouterr().out
     trained = at_call(monkeypatch, train, "train_model", 0, interrupt)
     assert command("--resume", "cut") == 0 and len(trained) == 2
-    assert result("cut", "comparison.json") == found
-    assert_same_run("whole/model=dafa,seed=0", "cut/model=dafa,seed=0")
+    assert group_of("cut") == found
+    assert_same_run("whole/dafa-seed0", "cut/dafa-seed0")
 
 
-def test_without_options_it_is_bert_beside_dafa(faked, capsys):
+def test_what_is_run(faked, capsys):
+    """Without --vary plain BERT beside the model; each combination; tasks are no rows."""
     assert command() == 0 and command("--model", "knowledge", "--seeds", "2", "--seed", "5") == 0
     assert [(s.model, s.task, s.bert, s.seed) for s in faked] == [
         ("bert", "toy", "scratch", 0), ("dafa", "toy", "scratch", 0), *(
             (model, "toy", "scratch", seed) for model in ("bert", "knowledge") for seed in (5, 6))]
-    assert "difference from bert, 2 seeds" in capsys.readouterr().out
-    assert command("--vary", "model", "bert", "--out", "runs/compare-model") == 2
-    assert command("--resume", "runs/compare-model", "--lr", "1") == 2 and len(faked) == 6
-    assert command("--vary", "without", "none", "tree,gates", "--out", "parts") == 0
-    assert [s.without for s in faked[6:]] == ["none", "tree,gates"]
-    assert command("--vary", "model", "bert", "dafa", "--vary", "limit", "8", "9") == 0
-    assert [(s.model, s.limit) for s in faked[8:]] == [("bert", 8), ("bert", 9), ("dafa", 8),
-                                                       ("dafa", 9)]
+    printed = capsys.readouterr().out
+    assert "| minus bert " in printed and "generated diagnostic" in printed
+    assert command("--vary", "limit", "8", "9", "--vary", "model", "bert", "dafa") == 0
+    assert [(s.limit, s.model) for s in faked[6:]] == [(8, "bert"), (8, "dafa"), (9, "bert"),
+                                                       (9, "dafa")]
+    group = compare.new_group({"vary": [["task", "mrpc", "rte"]], "model": "dabert"})[1]
+    assert group["vary"] == [["model", "dabert"], ["task", "mrpc", "rte"]]
+    group = compare.new_group({"vary": [["task", "mrpc", "rte"], ["lr", "1e-4", "2e-4"]]})[1]
+    assert [option for option, *_ in group["vary"]] == ["lr", "task"]
 
 
 def test_processes_share_the_runs_of_a_group(faked, capsys):
     """A second one takes what the first does not hold; the last to finish shows all."""
-    with runs.lock_folder(Path("group/model=bert,seed=1")):
+    with runs.lock_folder(Path("group/bert-seed1")):
         assert command("--seeds", "2", "--out", "group") == 0
         assert [(s.model, s.seed) for s in faked] == [("bert", 0), ("dafa", 0), ("dafa", 1)]
         printed = capsys.readouterr().out
-        assert re.findall("(.*)\nanother process", printed) == [
-            "run 2 of 4: model=bert,seed=1"]
-        assert "1 of 2 settings" in printed
-        only, = result("group", "comparison.json")["runs"]
-        assert only["values"] == {"model": "dafa"} and not only["difference"], "bert is not there"
+        assert re.findall("(.*)\nanother process", printed) == ["run 2 of 4: bert-seed1"]
+        assert "1 runs are not finished" in printed and "minus bert," not in printed
     assert command("--resume", "group", "--workers", "1") == 0 and len(faked) == 4
-    group = result("group", "comparison.json")
-    assert len(group["runs"]) == 2
+    group = group_of("group")
+    assert len(group["done"]) == 4
     assert faked[-1].workers == 1 and "workers" not in group["shared"]  # of that process alone
-    assert "difference from bert, 2 seeds" in capsys.readouterr().out
-
-
-def test_each_model_has_its_own_recipe_and_takes_what_it_can(capsys):
-    """What no model takes is refused, see below; a method of one's own is a value as any other."""
-    Path("mine.py").write_text("from semmatch import DafaAttention as Mine")
-    models = ["bert", "drrnet", "ladranet", "dafa", "knowledge", "mine.py:Mine"]
-    shared = dict(bert=TINY, layers="all", printed="6", recipe="printed", set="STEPS=2", lr=2e-3)
-    found = {s.model: s for _, s in compare.plan_runs([["model", *models]], shared)}
-    assert list(found) == models and "--layers all: left out for bert" in capsys.readouterr().out
-    fusing, rereading = models[3:], models[1:3]
-    for name, takers in {"bert": ["bert", "ladranet", *fusing], "layers": fusing, "set": rereading,
-                         "printed": ["drrnet", *fusing], "recipe": ["knowledge"]}.items():
-        taken = [model for model in models if getattr(found[model], name) == shared[name]]
-        assert taken == takers, name
-    assert all(s.lr == 2e-3 for s in found.values()) and found["drrnet"].bert == "none"
-    for model, s in compare.plan_runs([["model", *models]], {}):
-        assert s == train.Settings(**model)
+    assert "| minus bert " in capsys.readouterr().out
 
 
 def test_a_value_may_have_options_of_its_own(faked):
     """They go before the group's; a folder names no code that runs."""
     vary = ["--vary", "model", "bert", "dafa --layers all --without fusion --lr 1e-4", "dafa"]
-    assert command(*vary, "--lr", "1e-3") == 0
+    assert command(*vary, "--lr", "1e-3", "--out", "group") == 0
     found = [(s.model, s.layers, s.without, s.lr) for s in faked]
     assert found == [("bert", "first", "", 1e-3), ("dafa", "all", "fusion", 1e-4),
                      ("dafa", "first", "", 1e-3)]
-    group = result("runs/compare-model", "comparison.json")
+    group = group_of("group")
     group["vary"][0].append("dafa --parser mine.py:parse")
-    write_json("runs/compare-model/comparison.json", group)
-    assert command("--resume", "runs/compare-model") == 2
+    write_json("group/comparison.json", group)
+    assert command("--resume", "group") == 2
 
 
 def test_a_group_gets_more_rows(faked, capsys):
@@ -154,12 +137,12 @@ def test_a_group_gets_more_rows(faked, capsys):
     more = ["dabert --lr 1e-4", "bert", "mine.py:Mine"]
     assert command("--resume", "group", "--vary", "model", *more) == 0
     assert [(s.model, s.lr) for s in faked[2:]] == [("dabert", 1e-4), ("mine.py:Mine", 1e-3)]
-    group = result("group", "comparison.json")
+    group = group_of("group")
     assert group["vary"] == [["model", "bert", "dafa", "dabert --lr 1e-4", "mine.py:Mine"]]
-    assert len(group["runs"]) == 4 and command("--resume", "group") == 2
+    assert [*group["done"]][2:] == ["dabert-lr-1e-4-seed0", "mine.py-Mine-seed0"]
+    assert command("--resume", "group") == 2
     the_line(capsys, "--own mine.py:Mine")
-    assert command("--resume", "group", "--own", "mine.py:Mine", "--vary", "lr", "1") == 2
-    the_line(capsys, "--vary lr: group varies model")
+    assert command("--resume", "group", "--own", "mine.py:Mine") == 0 and len(faked) == 4
 
 
 def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch):
@@ -175,91 +158,135 @@ def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch)
     monkeypatch.setattr(train, "train_model", train_model)
     assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
     assert [s.model for s in faked] == ["bert", "knowledge", "dabert", "dafa"]
-    group = result("group", "comparison.json")
+    group = group_of("group")
     assert group["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
-    assert [row["values"]["model"] for row in group["runs"]] == group["vary"][0][1:]
+    assert [*compare.find_panels(group)[0].rows] == group["vary"][0][1:]
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     """What is done is not trained again, unless test is to be scored as well."""
     assert command("--seeds", "2", "--out", "here") == 0
-    group = result("here", "comparison.json")
+    group = group_of("here")
     group["vary"][0].append("dabert")
-    del group["done"]["model=dafa,seed=1"]
+    group["vary"][0].insert(1, "gone")  # a model that this code has no more, done
+    group["done"] |= {f"gone-seed{seed}": group["done"]["bert-seed0"] for seed in (0, 1)}
+    del group["done"]["dafa-seed1"]
     Path("there").mkdir()
     write_json("there/comparison.json", group)
     assert command("--resume", "there") == 0
     assert [(s.model, s.seed) for s in faked[4:]] == [("dafa", 1), ("dabert", 0), ("dabert", 1)]
-    again = result("there", "comparison.json")
-    assert [row["values"]["model"] for row in again["runs"]] == ["bert", "dafa", "dabert"]
-    assert again["runs"][0] == group["runs"][0]
+    again = group_of("there")
+    assert again["done"].items() >= group["done"].items() and len(again["done"]) == 8
     assert all(len(done["code"]) == 64 for done in again["done"].values())
-    assert compare.saved_group("there", {"test": True}, None)[1]["done"] == {}
+    assert compare.saved_group("there", {"test": True})[1]["done"] == {}
 
 
 @pytest.mark.parametrize("args, words", [
-    ("--vary modle bert dafa", "--vary modle model?"),
-    ("--vary without tree gates --without fusion", "--vary without twice"),
-    (f"--vary max-length 48 64 --bert {TINY}", "--max-length 64 48"),
-    (f"--vary test-file dev.tsv blind.tsv {FILES} --test", "blind.tsv")])
+    ("--vary modle bert dafa", "--modle --model?"),
+    ("--vary model bert bert", "model once"),
+    ("--vary layers first all --model bert", "layers bert"),
+    ("--vary seed 1 2", "seed group"),
+    ("--vary test-file dev.tsv blind.tsv --train-file train.tsv --dev-file dev.tsv --bert scratch "
+     "--test", "blind.tsv"),
+    ("--resume done --lr 1", "lr"), ("--resume done --vary lr 1", "varies model"),
+    ("--show damaged.json", "damaged.json"), ("--show done --rows dabert", "dabert bert, dafa")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys):
     Path("blind.tsv").write_text("sentence1\tsentence2\na\tb\n")
+    Path("damaged.json").write_text('{"vary": 3, "seeds": [], "shared": {}, "test": 0, "done": 1}')
+    Path("done").mkdir()
+    write_json("done/comparison.json", {"vary": [["model", "bert", "dafa"]], "seeds": [0],
+                                        "shared": {}, "test": False, "done": {}})
     assert command(*args.split()) == 2
     the_line(capsys, words)
     assert not faked and not Path("runs").exists()
 
 
-# ---- Numbers, tables, pictures ------------------------------------------------------------------
+# ---- Numbers ------------------------------------------------------------------------------------
 
-def results_of(*scores, **more):
-    """Results of seeds 0, 1, ... with these scores on dev."""
-    return [{"task": "mrpc", "seed": seed, "best_epoch": 3, "selection_split": "dev",
-             "metrics": {"dev": {"accuracy": score} | more}} for seed, score in enumerate(scores)]
+@pytest.mark.parametrize("freedom, expected", [
+    (1, 12.7062), (4, 2.7764), (9, 2.2622), (30, 2.0423)])
+def test_t_quantile_is_the_printed_table(freedom, expected):
+    assert compare.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
 
 
-def test_a_difference_and_its_interval():
-    first, other = results_of(0.5, 0.75, 0.5), results_of(0.75, 0.5, 1.0, voice=0.5)
-    found = report.summarize({"model": "dafa"}, other, first)
+def test_a_difference_its_interval_and_p():
+    """One task is Student's t: 4.302653 with two degrees of freedom, where p has a closed form."""
     steps = [0.25, -0.25, 0.5]
-    half = 4.302653 * statistics.stdev(steps) / math.sqrt(3)
-    change = found["difference"]["dev"]["accuracy"]
-    assert change["values"] == steps and change["mean"] == pytest.approx(1 / 6)
-    assert (change["low"], change["high"]) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
-    assert "voice" not in found["difference"]["dev"], "--limit can cut a phenomenon off"
-    assert "voice" in found["metrics"]["dev"]
-    del other[1]["metrics"]["dev"]["voice"]
-    assert "voice" not in report.summarize({}, other)["metrics"]["dev"], "of every seed, or of none"
-    alone = report.summarize({}, other[:1], first[:1])["difference"]["dev"]["accuracy"]
-    assert alone == {"mean": 0.25, "low": None, "high": None, "values": [0.25]}
+    error = statistics.stdev(steps) / math.sqrt(3)
+    found, t = compare.change_of(steps), 1 / 6 / error
+    assert found.mean == pytest.approx(1 / 6)
+    assert found.high - found.mean == pytest.approx(4.302653 * error, abs=1e-4)
+    assert found.mean - found.low == pytest.approx(found.high - found.mean)
+    assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t), abs=1e-5)
+    assert compare.change_of([0.1]) == (0.1, None, None, None)
+    assert compare.change_of([0.5, 0.5]).p == 0 and compare.change_of([0.0, 0.0]).p == 1
 
 
-def test_tables():
-    """By hand; 12.7062 is Student's t with one degree of freedom. No phenomena in a grid."""
-    found = {("bert", "1"): (0.5, 0.75), ("bert", "all"): (0.25, 0.25),
-             ("dafa", "1"): (0.75, 1.0), ("dafa", "all"): (0.5, 0.75)}
-    group = {"vary": [["model", "bert", "dafa"], ["limit", "1", "all"]], "runs": []}
-    for (model, limit), scores in found.items():
-        results, first = (results_of(*x, voice=0.5) for x in (scores, found["bert", limit]))
-        group["runs"].append(report.summarize({"model": model, "limit": limit}, results, first))
-    text = [re.split(r"  +", line) for line in report.format_tables(group).splitlines()]
-    assert text == [["model", "1 (dev accuracy)", "all (dev accuracy)"],
-                    ["bert", "62.5 (17.7)", "25.0 (0.0)"],  # 17.7 = 25 / √2
-                    ["dafa", "87.5 (17.7)", "62.5 (17.7)"], [""],
-                    ["difference from bert, 2 seeds, 95 % interval"],
-                    ["model", "1 (dev accuracy)", "all (dev accuracy)"],
-                    ["dafa", "+25.0 (+25.0 to +25.0)", "+37.5 (-121.3 to +196.3)"]]  # ± t · 12.5
+def test_tasks_have_seeds_of_their_own():
+    """By hand: variances 2 / 2 and 4 / 3 of the means; Welch and Satterthwaite's freedom. The order
+    of a task's seeds says nothing."""
+    first, second = [0.0, 2.0], [1.0, 3.0, 5.0]
+    found = compare.change_of(first, second)
+    freedom = (1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2)
+    assert found.mean == 2.0
+    assert found.high - 2.0 == pytest.approx(compare.t_quantile(freedom) * (7 / 3) ** 0.5 / 2)
+    assert compare.change_of(first[::-1], second[::-1]) == pytest.approx(found)
 
 
-def test_what_hangs_on_a_method_has_a_column():
-    """The last change, which takes most out, of the split that chose the epoch; bert has none."""
-    first, other = results_of(0.5, 0.75), results_of(0.5, 0.5)
-    for found, share in zip(other, (0.25, 0.75)):
-        changes = {"no prior": {"answers": 0.0}, "no method": {"answers": share}}
-        found["influence"] = {"changes": changes}
-    rows = [report.summarize({"model": "bert"}, first, first),
-            report.summarize({"model": "dafa"}, other, first)]
-    assert rows[0]["influence"] == {} and rows[1]["influence"]["no prior"]["values"] == [0.0, 0.0]
-    text = report.format_tables({"vary": [["model", "bert", "dafa"]], "runs": rows}).splitlines()
-    assert [re.split(r"  +", line) for line in text[:3]] == [
-        ["model, dev", "accuracy", "answers it changes, %"], ["bert", "62.5 (17.7)", ""],
-        ["dafa", "50.0 (0.0)", "50.0 (35.4)"]]
+def test_holm_by_hand():
+    assert compare.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
+    assert compare.holm([0.5, 0.9]) == [1.0, 1.0] and compare.holm([]) == []
+
+
+# ---- Tables and the picture ---------------------------------------------------------------------
+
+def write_group(file, task="own", split="dev", **rows):
+    """A file of a group whose rows have these scores, of seeds 0, 1, ..."""
+    done = {f"{model}-seed{seed}": {
+        "task": task, "positive": "", "selection_split": "dev", "best_epoch": 3, "code": "",
+        "metrics": {"dev": {"accuracy": score, "f1": 0.5}}, "answers": {} if model == "bert" else
+        {"no prior": 0.0, "no method": [0.25, 0.75][seed % 2]}}
+        for model, scores in rows.items() for seed, score in enumerate(scores)}
+    seeds = [*range(max(map(len, rows.values())))]
+    write_json(file, {"vary": [["model", *rows]], "seeds": seeds, "shared": {}, "test": False,
+                      "done": done})
+
+
+def shown(capsys, *args):
+    """The tables that --show prints, rows of cells."""
+    assert command("--show", *args) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines
+            if line.startswith("| ") and "---" not in line]
+
+
+def test_tables_by_hand(capsys):
+    """12.7062 is Student's t with one degree of freedom, whose p is 2 atan(1 / t) / π; what hangs
+    on a method is its last change, which takes most out."""
+    write_group("x.json", bert=(0.5, 0.75), dafa=(0.75, 1.0), dabert=(0.5, 1.0))
+    assert shown(capsys, "x.json") == [
+        ["x dev, seeds 0, 1", "accuracy", "each seed", "minus bert, 95 % interval", "f1",
+         "answers that hang on the method, dev, %"],
+        ["bert", "62.5 (17.7)", "50.0, 75.0", "", "50.0 (0.0)", ""],  # 17.7 = 25 / √2
+        ["dafa", "87.5 (17.7)", "75.0, 100.0", "+25.0 (+25.0 to +25.0)", "50.0 (0.0)",
+         "50.0 (35.4)"],
+        ["dabert", "75.0 (35.4)", "50.0, 100.0", "+12.5 (-146.3 to +171.3)", "50.0 (0.0)",
+         "50.0 (35.4)"],
+        ["minus bert", "x", "p", "p corrected (Holm)"],
+        ["dafa", "+25.0 (+25.0 to +25.0)", "below 0.001", "below 0.001"],
+        ["dabert", "+12.5 (-146.3 to +171.3)", "0.5", "0.5"]]
+    *_, title, row = shown(capsys, "x.json", "--against", "dafa", "--rows", "bert")
+    assert title[0] == "minus dafa" and row[:2] == ["bert", "-25.0 (-25.0 to -25.0)"]
+
+
+def test_one_test_over_several_tasks(capsys):
+    """A mean over tasks that all have the row; the picture has a panel for each."""
+    write_group("x.json", bert=(0.25, 0.25), dafa=(0.251, 0.253), dabert=(0.253, 0.255))
+    write_group("y.json", "mrpc", bert=(0.25, 0.25), dafa=(0.252, 0.254))
+    *_, title, dafa, dabert = shown(capsys, "x.json", "y.json", "--picture", "both.svg")
+    assert title[1:4] == ["x", "mrpc (y)", "mean"]
+    assert dafa[:4] == ["dafa", "+0.2 (-1.1 to +1.5)", "+0.3 (-1.0 to +1.6)",
+                        "+0.3 (-0.1 to +0.6)"]  # ± 4.3027 · 0.1 / √2, two degrees of freedom
+    assert dabert == ["dabert", "+0.4 (-0.9 to +1.7)", "", "", "", ""]
+    text = Path("both.svg").read_text("utf-8")
+    assert text.count("difference from bert, 25.0 (0.0)") == 2 and text.count("<circle") == 3
