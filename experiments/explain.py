@@ -4,75 +4,60 @@
 
 prints what the model says, with and without each of its parts, and, of a method that reads step by
 step, what it reads; and writes a page into the run's folder, named after the pair: that, where
-calibration moves attention, what is known of the words, what the model recorded, each with its
-equation. `--beside RUN2` shows what another run saw beside it; `--printed 6` what this one sees
-with Eq. (6) as typeset. `RUN --serve` shows the same page with two text fields, on this machine
+calibration moves attention, what is known of the words, and what the model recorded, each with the
+number of its equation. `RUN --serve` shows the same page with two text fields, on this machine
 alone, until Ctrl-C. `--picture FILE.svg` draws what the page begins with.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
-or a paper. Heads get a switch; a map has the last two axes for rows and columns; of whatever is
-more, and of each sentence, there is a figure. Parts of the same axes stand side by side. Left out:
-how figures are drawn (draw).
+or a paper. A table has the last two axes for rows and columns; of whatever is more, and of each
+sentence, there is a figure. Left out: how figures are drawn (draw).
 """
+import contextlib
 import hashlib
 import inspect
+import os
 import re
+import socket
 import sys
-import textwrap
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import groupby
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote
 
 import numpy as np
 
 import train
-from bert_min import SelfAttention, Shown
+from bert_min import SelfAttention
 from experiments import draw
+from experiments.draw import escape
 from experiments.influence import add_run_options
-from priors import RELATIONS, dependency_matrix, subgraph_similarity, tree_similarity
+from priors import RELATIONS
 from support import machine, runs, summary
 from support.data import Pair
 from support.files import write_text
-from support.options import Arguments, prefix_errors, refuse, run_command
+from support.options import Arguments, refuse, run_command
+from support.parses import split_words, words_at
 
-APART = "sentence", "reader", "phrase"  # axes that get figures of their own before others do
 ACROSS = "a word of a (row) and a word of b (column)"
 KNOWN = {"dependency": "the trees", "relations": "the lexicon"}  # PRIOR -> in a sentence
+EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
+REQUEST_SECONDS = 10  # of a client: for all that it asks, and for taking the answer
 
 
 # ---- What a model recorded ----------------------------------------------------------------------
 
-class Part(NamedTuple):
-    """What is one figure: of the part of a trace that `shown` tells of, all or what `label` names.
-
-    axes: one name, or rows and columns, or heads before them. labels: dict axis -> list.
-    """
-    shown: Shown
-    label: str
-    axes: list
-    labels: dict
-    values: np.ndarray
-
-    @property
-    def order(self):
-        """A text: the chosen label of each row, in order; "" where none is chosen."""
-        if not self.shown.chosen or self.values.ndim != 2:
-            return ""
-        columns = self.labels[self.axes[1]]
-        return " → ".join(draw.legal_text(columns[j]) for j in self.values.argmax(1))
-
-
-def parts_of(shown, values, labels):
-    """Parts of what was recorded under one name.
+def tables_of(shown, values, labels):
+    """[(name, rows, columns, values)] of what was recorded under one name: a table for each
+    sentence, and for each place of the axes beyond two.
 
     Args: values: an array with the axes of shown, and perhaps that of heads behind the pair's.
         labels: dict axis -> list of str; "words" -> two lists of str.
+    Returns: name: of the sentence or the place, or "". rows, columns: labels. values: (n, m), or
+        (H, n, m) of heads.
     Raises: ValueError where values has other axes than shown says.
     """
     axes = shown.axes.split()
-    if values.ndim == len(axes) + 1 and axes[0] == "pair" and "head" not in axes:
+    if values.ndim == len(axes) + 1 and "head" not in axes:
         axes.insert(1, "head")
     refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
            f"{shown.axes}, got one of the shape {values.shape}")
@@ -80,31 +65,25 @@ def parts_of(shown, values, labels):
         if axis in axes and len(axes) > 1 and values.shape[axes.index(axis)] == 1:
             values = values.take(0, axes.index(axis))
             axes.remove(axis)
-    if "head" in axes:
-        values = np.moveaxis(values, axes.index("head"), 0)
-        axes = ["head", *(axis for axis in axes if axis != "head")]
-    return split_part(Part(shown, "", axes, labels, values))
-
-
-def split_part(part):
-    """The figures that a Part needs, a list of Parts."""
-    shown, label, axes, labels, values = part
-    own = [axis for axis in axes if axis != "head"]
-    if len(own) < 3 and "sentence" not in own:
-        found = {}
-        for at, axis in enumerate(axes):
-            found[axis] = labels_of(axis, values.shape[at], labels)
-            values = values.take(range(len(found[axis])), at)  # without a shorter one's padding
-        return [part._replace(labels=found, values=values)]
-    axis, parts = next((axis for axis in APART if axis in own), own[0]), []
-    at = axes.index(axis)
-    for k, name in enumerate(labels_of(axis, values.shape[at], labels)):
-        inner = dict(labels)
-        if axis == "sentence" and "words" in labels:
-            inner["word"] = labels["words"][k]
-        parts += split_part(Part(shown, f"{label}, {name}" if label else name,
-                            axes[:at] + axes[at + 1:], inner, values.take(k, at)))
-    return parts
+    apart, heads, own = [], [], []  # places of axes
+    for i, axis in enumerate(axes):
+        {"sentence": apart, "head": heads}.get(axis, own).append(i)
+    while len(own) > 2:
+        apart.append(next((i for i in own if axes[i] == "reader"), own[0]))
+        own.remove(apart[-1])
+    order, tables = [*apart, *heads, *own], []
+    values = values.transpose(order)
+    for place in np.ndindex(values.shape[:len(apart)]):
+        known = dict(labels)
+        if "sentence" in axes and "words" in labels:
+            known["word"] = labels["words"][place[0]]
+        beside = [labels_of(axes[i], size, known) for i, size in zip(order, values.shape)]
+        name = ", ".join(names[i] for names, i in zip(beside, place))
+        rows, columns = [["value"], *beside[-len(own):]][-2:]
+        x = values[place] if len(own) == 2 else values[place][..., None, :]
+        x = x[..., :len(rows), :len(columns)]  # without the padding of a shorter sentence
+        tables.append((name, rows, columns, x))
+    return tables
 
 
 def labels_of(axis, size, labels):
@@ -112,71 +91,86 @@ def labels_of(axis, size, labels):
     return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
 
 
-def figure(part, teller):
-    """A draw.Figure of a Part of what the module `teller` recorded."""
-    shown, note = part.shown, part.shown.note
-    title = f"{shown.title}: {part.label}" if part.label else shown.title
-    if part.order:
-        note += f" In order: {part.order}."
-    beside, x, top = [part.labels[axis] for axis in part.axes], part.values, shown.top
-    if x.ndim == 1:
-        beside, x = [["value"], *beside], x[None]
-    elif top:  # small shares show, and even ones stay pale
-        top = max(top / 4, float(np.nan_to_num(abs(x), posinf=0).max(initial=0)))
-    found = draw.heat(title, *beside[-2:], x, note, top)
-    modules = [sys.modules[kind.__module__] for kind in type(teller).__mro__]
-    by = [vars(module)[shown.by] for module in modules if shown.by in vars(module)]
-    return add_equations(found, by[:1], type(teller).__doc__ or "")
-
-
-def add_equations(figure, functions, method=""):
-    """A Figure with what the docstrings of its equations' functions say: the formula, where it is
-    printed, and where the code departs from the page.
-
-    method: the docstring of a class; beside the title stands the number in the paper that it names.
-    """
-    numbers, sources = [], []
-    for function in functions:
-        first, *rest = inspect.getdoc(function).split("\n\n")
-        cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
-        numbers += [f"{paper} {number}" for paper, number in cited if f"{paper} Eq" in method]
-        whole, below = "; ".join(map(" ".join, cited)), "\n\n".join(rest)
-        lines = re.split(r"\(\d+\): ", first)[1:]
-        if below.startswith("  "):
-            lines = textwrap.dedent(rest[0]).splitlines()
-        departs = re.search(r"^Departs: (.*?)(?=^\w+: |\Z)", below, re.M | re.S)
-        sources.append(draw.formula(whole, lines, departs[1] if departs else ""))
-    return figure._replace(number=", ".join(numbers), sources=tuple(sources))
-
-
-def find_teller(run):
-    """(the module whose TRACE says what was recorded, the layer it stands in, or None)"""
-    method = run.settings.method
-    if not issubclass(method, SelfAttention):
-        return run.model, None
-    attentions = [layer.attention for layer in run.model.bert.layers]
-    return next((x, layer) for layer, x in enumerate(attentions) if type(x) is method)
-
-
-def read_trace(run, pair, trace):
-    """Lists of Parts of a pair's trace, as TRACE tells; those of a list stand side by side."""
-    teller, reader = find_teller(run)[0], run.reader
+def trace_figures(run, pair, trace):
+    """(draw.Figures of a pair's trace, as TRACE tells; what to print of what is read in order)"""
+    teller, reader, figures, lines = find_teller(run)[0], run.reader, [], []
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
     labels |= getattr(teller, "axis_names", {})
     if reader.needs_parses or reader.needs_facts:
         labels["words"] = [reader.words(text) or ["(no word)"] for text in (pair.a, pair.b)]
     if reader.method.READS == "pieces":
         labels["piece"] = reader.tokenizer.pieces(reader.examples([pair]).tokens(0)[0])
-    told = [(shown.axes, parts_of(shown, trace[name], labels))
-            for name, shown in teller.TRACE.items() if name in trace]
-    sections = []
-    for _, group in groupby(told, key=lambda pair: pair[0]):
-        parts = [parts for _, parts in group]
-        sections += zip(*parts) if len(parts) > 1 else parts
-    return sections
+    told = [(shown, table) for part, shown in teller.TRACE.items() if part in trace
+            for table in tables_of(shown, trace[part], labels)]
+    for shown, (name, rows, columns, x) in told:
+        title, note, top = f"{shown.title}{name and ': '}{name}", shown.note, shown.top
+        if shown.chosen and x.ndim == 2:
+            order = " → ".join(draw.legal_text(columns[j]) for j in x.argmax(1))
+            note += f" In order: {order}."
+            lines.append(f"    {name or title}: {order}")
+        if top and len(rows) > 1:  # small shares show, and even ones stay pale
+            top = max(top / 4, draw.largest(x))
+        figures.append(draw.maps(title, rows, columns, x, note, top)._replace(
+            equations=equations_of(shown.by, type(teller))))
+    return figures, lines
+
+
+def equations_of(name, method):
+    """The equations that a function of a method's module computes, such as "DAFA Eq. (6)": those
+    of its docstring that are of the paper that the method's docstring names.
+    """
+    for module in (sys.modules[kind.__module__] for kind in method.__mro__ if name):
+        if name in vars(module):
+            first = inspect.getdoc(vars(module)[name]).split("\n\n")[0]
+            cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
+            return ", ".join(f"{paper} {number}" for paper, number in cited
+                             if f"{paper} Eq" in (method.__doc__ or ""))
+    return ""
+
+
+def find_teller(run):
+    """(the module whose TRACE says what was recorded, the layer it stands in, or None)"""
+    method = run.reader.method
+    if not issubclass(method, SelfAttention):
+        return run.model, None
+    attentions = [layer.attention for layer in run.model.bert.layers]
+    return next((x, layer) for layer, x in enumerate(attentions) if type(x) is method)
 
 
 # ---- What is known of the words -----------------------------------------------------------------
+
+def unknown_words(run, pair):
+    """Words of a pair that the model has not learned, or from few pairs: those without a number or
+    a piece; where the pieces were learned from the training pairs, those of several pieces, too.
+    """
+    tokenizer, by_word, found = run.reader.tokenizer, run.reader.method.READS == "words", []
+    spans = split_words(pair.a), split_words(pair.b)
+    if not by_word:
+        ids, segment, place = map(np.array, tokenizer.encode(
+            pair.a, spans[0], pair.b, spans[1], run.reader.max_length))
+    for side, text in enumerate((pair.a, pair.b)):
+        for i, word in enumerate(words_at(text, spans[side])):
+            if by_word:
+                known = tokenizer.ids([word])[0] != 1
+            else:
+                pieces = tokenizer.pieces(ids[(segment == side) & (place == i)].tolist())
+                whole = not any(piece.startswith("##") for piece in pieces)
+                known = "[UNK]" not in pieces and (whole or run.settings.bert != "scratch")
+            if not known and word not in found:
+                found.append(word)
+    return found
+
+
+def warnings_of(run, pair):
+    """Sentences on what makes an answer worthless: no words, or none that the model knows."""
+    said = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
+            if not len(split_words(text))]
+    if unknown := unknown_words(run, pair):
+        named = ", ".join(f"“{draw.cut_label(word)}”" for word in unknown[:4])
+        more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
+        said.append(f"Rare or new to this model: {named}{more}.")
+    return said
+
 
 def word_figures(reader, pair):
     """draw.Figures of both trees and of the prior, where the method takes them."""
@@ -189,21 +183,47 @@ def word_figures(reader, pair):
         return figures
     words = reader.words(pair.a), reader.words(pair.b)
     if kind == "relations":
+        title = "Relations of words"
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
         note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
                 "The model learns that a relation holds, not which.")
-        figures.append(draw.relations("Relations of words", *words, names, note))
+        drawn = draw.table(title, *words, names, draw.SHADES // 2 * prior.any(2))
+        figures.append(draw.Figure(title, note, draw.box(drawn, title)))
     elif kind == "dependency":
         note = (f"How much the trees agree at {ACROSS}. The same word in another role and another "
                 "word in the same role can have the same number.")
         if "root" not in reader.options.get("without", ()):
             note += " Two roots share a head, ROOT, whatever their words."
-        drawn = add_equations(draw.heat("Dependency prior over words", *words, prior, note),
-                               (tree_similarity, subgraph_similarity, dependency_matrix))
-        figures.append(drawn._replace(number="DAFA Eqs. (1)-(5)"))
+        drawn = draw.maps("Dependency prior over words", *words, prior, note)
+        figures.append(drawn._replace(equations="DAFA Eqs. (1)-(5)"))
     elif prior.ndim == 2:
-        figures.append(draw.heat("Prior over words", *words, prior, f"What is known of {ACROSS}."))
+        figures.append(draw.maps("Prior over words", *words, prior, f"What is known of {ACROSS}."))
     return figures
+
+
+def moved_figure(run, pair, trace):
+    """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
+    words of a to those of b; empty where a method records no such two.
+    """
+    reader = run.reader
+    if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
+        return []
+    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
+    _, segment, word = reader.examples([pair]).tokens(0)
+    words = [reader.words(text) for text in (pair.a, pair.b)]
+    a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
+    mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
+    points = 100 * mean @ moved @ b.T
+    note, trees = "In this pair nothing moves.", None
+    if points.size and points.max() > 0:
+        i, j = np.unravel_index(points.argmax(), points.shape)
+        note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
+                f"attention go to “{words[1][j]}” in b.")
+    if reader.needs_parses and reader.method.PRIOR != "relations":
+        trees = [(parse.heads, parse.relations)
+                 for parse in (reader.parses[pair.a], reader.parses[pair.b])]
+    title = f"Attention moved by {KNOWN.get(reader.method.PRIOR, 'prior knowledge')}"
+    return [draw.pair_map(title, *words, points, note, trees)]
 
 
 # ---- What stands first --------------------------------------------------------------------------
@@ -251,38 +271,154 @@ def describe_influence(run):
             f"{', '.join(parts)}."] if parts else []
 
 
-def moved_figure(run, pair, trace):
-    """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
-    words of a to those of b; empty where a method records no such two.
-    """
-    reader = run.reader
-    if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
-        return []
-    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    _, segment, word = reader.examples([pair]).tokens(0)
-    words = [reader.words(text) for text in (pair.a, pair.b)]
-    a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
-    mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
-    points = 100 * mean @ moved @ b.T
-    note, trees = "In this pair nothing moves.", None
-    if points.size and points.max() > 0:
-        i, j = np.unravel_index(points.argmax(), points.shape)
-        note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
-                f"attention go to “{words[1][j]}” in b.")
-    if reader.needs_parses and reader.method.PRIOR != "relations":
-        trees = [(parse.heads, parse.relations)
-                 for parse in (reader.parses[pair.a], reader.parses[pair.b])]
-    title = f"Attention moved by {KNOWN.get(reader.method.PRIOR, 'prior knowledge')}"
-    return [draw.heat(title, *words, points, note, trees=trees,
-                      unit="less, or more, of 100 parts of a word's attention")]
-
-
 def format_prediction(prediction):
     """[the answer, its probability], or [the score]"""
     answer, probabilities = prediction
     if probabilities is None:
         return [f"{answer:.3f}"]
     return [answer, f"{100 * probabilities[answer]:.1f} %"]
+
+
+def answers_table(labels, rows):
+    """An HTML table of what `answers_of` found; labels: the classes, or () for a score."""
+    names = [name for name, _ in rows]
+    if not labels:
+        return draw.table("What it gives", names, ["score"],
+                          [format_prediction(x) for _, x in rows])
+    shares = np.array([[*x.probabilities.values()] for _, x in rows])
+    cells = [[f"{100 * share:.1f} %" for share in row] for row in shares]
+    return draw.table("Probability of each answer", names, labels, cells,
+                      (3 * shares).round().astype(int))
+
+
+# ---- The page -----------------------------------------------------------------------------------
+
+def section(figures, equations):
+    """HTML of Figures side by side. equations: the address of docs/equations.md."""
+    parts = []
+    for found in figures:
+        link = f'<a href="{escape(equations)}">{found.equations}</a>' if found.equations else ""
+        parts.append(f"<figure><figcaption><h2>{escape(found.title)}{link}</h2>"
+                     f"<p>{escape(found.note)}</p></figcaption>{found.body}</figure>\n")
+    return f'<section class="side">{"".join(parts)}</section>\n'
+
+
+def form(a, b):
+    """Two text fields with these sentences, for a page that is served."""
+    fields = "".join(
+        f'<label>Sentence {name} <input name="{name}" value="{escape(text)}"/></label>\n'
+        for name, text in (("a", a), ("b", b)))
+    return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
+
+
+def page(title, sentences, first, lead, sections, top=""):
+    """The whole document.
+
+    Args: sentences: the two texts. first: what is said of them, in large letters. lead: HTML below
+        it. sections: HTML, the first of which stands beside these. top: HTML that stands first.
+    """
+    quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
+    beside, *below = sections
+    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
+            f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
+            f'<style>{draw.STYLE}</style></head>\n<body><main>{top}<header class="side"><div>'
+            f'{quotes}<h1>{escape(first)}</h1>{lead}</div>\n{beside}</header>{"".join(below)}'
+            f'</main></body></html>\n')
+
+
+def explain_pair(run, a, b, equations, top=""):
+    """-> (what to print, the page's text, its Figures as lists). equations: the address of
+    docs/equations.md. top: HTML that stands first.
+    """
+    pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
+    recorded, reading = trace_figures(run, pair, trace)
+    figures = [moved_figure(run, pair, trace), word_figures(run.reader, pair), recorded]
+    figures = [some for some in figures if some]
+    rows, more = answers_of(run, pair, prediction), describe_influence(run)
+    first = " ".join([*warnings_of(run, pair), headline(rows)])
+    answers = [[f"    {name}", *format_prediction(x)] for name, x in rows]
+    lines = [first, summary.align_columns(answers), *more, *reading]
+    note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
+    if (layer := find_teller(run)[1]) is not None:
+        note += f" What is shown was recorded in layer {layer}."
+    lead = "".join([draw.box(answers_table(run.task.labels, rows), "The answers"),
+                    *(f"<p>{escape(line)}</p>" for line in more),
+                    f'<p class="note">{escape(note)}</p>'])
+    text = page(f"What {run.settings.model} saw", (a, b), first, lead,
+                [section(some, equations) for some in figures], top)
+    return lines, text, figures
+
+
+# ---- The page served ----------------------------------------------------------------------------
+
+class PageHandler(BaseHTTPRequestHandler):
+    """Answers /?a=TEXT&b=TEXT, and /equations.md, to this machine alone."""
+
+    timeout = REQUEST_SECONDS  # for one read
+
+    def setup(self):
+        """Each read may take that long, and so may all reads of a request together."""
+        super().setup()
+        self.clock = threading.Timer(REQUEST_SECONDS, self.hang_up)
+        self.clock.daemon = True
+        self.clock.start()
+
+    def hang_up(self):
+        """Ends what is being read."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def finish(self):
+        """The end, also of what failed."""
+        self.clock.cancel()
+        super().finish()
+
+    def do_GET(self):
+        """Another site's name for this machine gets nothing, nor does another path."""
+        self.clock.cancel()  # all is read
+        host, (path, _, query) = self.headers.get("Host", ""), self.path.partition("?")
+        if host.rsplit(":", 1)[0] not in ("127.0.0.1", "localhost"):
+            self.answer(404, "this page is served to this machine alone")
+        elif path == "/equations.md":
+            self.answer(200, EQUATIONS.read_text("utf-8"), "plain")
+        elif path == "/":
+            given = parse_qs(query, keep_blank_values=True)
+            a = given.get("a", ["The cat chased the dog."])[0]
+            b = given.get("b", ["The dog was chased by the cat."])[0]
+            try:
+                with self.server.one_at_a_time:
+                    text = explain_pair(self.server.run, a, b, "/equations.md", form(a, b))[1]
+                self.answer(200, text)
+            except ValueError as error:
+                self.answer(400, form(a, b) + escape(error))
+        else:
+            self.answer(404, "only / is served")
+
+    def answer(self, status, text, kind="html"):
+        """Sends text that may load nothing, and run nothing."""
+        self.send_response(status)
+        self.send_header("Content-Type", f"text/{kind}; charset=utf-8")
+        self.send_header("Content-Security-Policy", "default-src 'none'; "
+                         "style-src 'unsafe-inline'; form-action 'self'")
+        self.end_headers()
+        self.wfile.write(text.encode("utf-8", "replace"))
+
+    def log_message(self, *args):
+        """Is silent: what people type stays with them."""
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves the pages of a run on 127.0.0.1. A slow client holds up no other. port: 0 takes a free
+    one."""
+
+    def __init__(self, run, port):
+        self.run, self.one_at_a_time = run, threading.Lock()
+        super().__init__(("127.0.0.1", port), PageHandler)
+
+    def handle_error(self, request, client_address):
+        """A client that hangs up is no error of ours."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
 
 
 # ---- The command --------------------------------------------------------------------------------
@@ -298,107 +434,6 @@ def page_name(a, b):
     return "-".join(["explanation", *words, mark]) + ".html"
 
 
-def trace_pair(run, pair):
-    """(a Prediction, lists of Parts of the trace, all Figures as lists)"""
-    prediction, trace = run.explain(pair.a, pair.b)
-    found = read_trace(run, pair, trace)
-    sections = [moved_figure(run, pair, trace), word_figures(run.reader, pair),
-                *([figure(part, find_teller(run)[0]) for part in parts] for parts in found)]
-    return prediction, found, [figures for figures in sections if figures]
-
-
-def side_by_side(left, right, names):
-    """The Figures of two runs as lists, those of one title beside each other under the runs' names,
-    and once where they are equal."""
-    others = {figure.title: figure for figures in right for figure in figures}
-    sections = []
-    for figures in left:
-        sections.append([])
-        for one in figures:
-            two = others.pop(one.title, None)
-            if two and two.body == one.body:
-                sections[-1].append(one)
-                continue
-            for found, name in zip((one, two), names):
-                if found:
-                    sections[-1].append(found._replace(title=f"{found.title} ({name})"))
-    rest = [x._replace(title=f"{x.title} ({names[1]})") for x in others.values()]
-    return sections + [rest] * bool(rest)
-
-
-def explain_pair(run, a, b, top="", beside=None):
-    """-> (what to print, the page's text, its Figures as lists); top: HTML that stands first.
-    beside: (names of both, another Run), or None.
-    """
-    pair, layer, labels = Pair(a, b, None), find_teller(run)[1], run.task.labels
-    prediction, found, sections = trace_pair(run, pair)
-    rows = answers_of(run, pair, prediction)
-    first, more = headline(rows), describe_influence(run)
-    if beside:
-        names, other = beside
-        said, _, others = trace_pair(other, pair)
-        if other.task.labels == labels:
-            rows.append((names[1], said))
-        else:
-            more.append(f"{names[1]} says {', '.join(format_prediction(said))}.")
-        sections = side_by_side(sections, others, names)
-    names = [name for name, _ in rows]
-    if labels:
-        table = draw.shares("Probability of each answer", names, labels,
-                            [[*x.probabilities.values()] for _, x in rows])
-    else:
-        table = draw.table("What it gives", names, ["score"],
-                           [format_prediction(x) for _, x in rows], "")
-    answers = [[f"    {name}", *format_prediction(x)] for name, x in rows]
-    lines = [first, summary.align_columns(answers), *more]
-    for part in (part for parts in found for part in parts if part.order):
-        lines.append(f"    {part.label or part.shown.title}: {part.order}")
-    note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
-    if layer is not None:
-        note += f" What is shown was recorded in layer {layer}."
-    page = draw.page(f"What {run.settings.model} saw", (a, b), first, table, sections, more, note,
-                     top)
-    return lines, page, sections
-
-
-def server(run, port, beside=None):
-    """An HTTPServer of the page with two text fields, on 127.0.0.1; one request at a time.
-
-    Args: port: 0 takes a free one. beside: as explain_pair takes it.
-    """
-    class PageHandler(BaseHTTPRequestHandler):
-        timeout = 10  # seconds for who connects and says nothing: all others wait
-
-        def do_GET(self):
-            """/?a=TEXT&b=TEXT; nothing else is there."""
-            host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-            place = urlsplit(self.path)
-            if place.path != "/" or host not in ("127.0.0.1", "localhost"):
-                self.answer(404, "only / is served, to this machine")
-                return
-            given = parse_qs(place.query, keep_blank_values=True)
-            a = given.get("a", ["The cat chased the dog."])[0]
-            b = given.get("b", ["The dog was chased by the cat."])[0]
-            try:
-                self.answer(200, explain_pair(run, a, b, draw.form(a, b), beside)[1])
-            except ValueError as error:
-                self.answer(400, draw.form(a, b) + draw.escape(error))
-
-        def answer(self, status, text):
-            """Sends HTML that may load nothing, and run nothing."""
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Security-Policy", "default-src 'none'; img-src data:; "
-                             "style-src 'unsafe-inline'; form-action 'self'")
-            self.end_headers()
-            self.wfile.write(text.encode("utf-8", "replace"))
-
-        def log_message(self, *args):
-            """Is silent: what people type stays with them."""
-
-    return HTTPServer(("127.0.0.1", port), PageHandler)
-
-
 def command_line():
     """The options, those with which a run is opened among them."""
     arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
@@ -410,9 +445,6 @@ def command_line():
                            help="serve the page with two text fields (default port: 8000)")
     arguments.add_argument("--picture", metavar="FILE.svg",
                            help="draw what the page begins with by itself")
-    arguments.add_argument("--beside", metavar="RUN2", help="show what another run saw beside it")
-    arguments.add_argument("--printed", metavar="N,M",
-                           help="show what it sees with these equations as typeset beside it")
     add_run_options(arguments)
     return arguments
 
@@ -422,30 +454,23 @@ def main(argv=None):
     given = command_line().parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)
-    other, printed = given.pop("beside", None), given.pop("printed", None)
     if (port is None) == (b is None) or port is not None and (file or a or not 0 <= port < 65536):
         raise ValueError("expected two sentences, each in quotes, or --serve, with a port from 0 "
                          "to 65535 or none")
-    refuse(other and printed, "--beside or --printed, not both")
     refuse(file and Path(file).suffix != ".svg", f"--picture {file}: expected FILE.svg")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
-        beside = None
-        if other:
-            beside = (str(run.folder), other), train.open_run(other, **given)
-        elif printed:
-            with prefix_errors("--printed takes no equation that changes weights: "):
-                beside = (("as trained", f"Eq. {printed} as typeset"),
-                          train.open_run(folder, printed=printed, **given))
         if port is not None:
-            with server(run, port, beside) as door:
+            with PageServer(run, port) as door:
                 print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
                 door.serve_forever()
-        lines, page, sections = explain_pair(run, a, b, beside=beside)
+        lines, text, figures = explain_pair(run, a, b, quote(os.path.relpath(EQUATIONS, folder)))
     print("\n".join(lines))
-    texts = {run.folder / page_name(a, b): page}
+    texts = {run.folder / page_name(a, b): text}
     if file:
-        texts[file] = draw.picture(lines[0], [x for x in sections[0] if x.drawing])
+        drawn = [x for x in figures[0] if x.drawing]
+        refuse(not drawn, f"--picture {file}: this page begins with no drawing, but with a table")
+        texts[file] = draw.picture(lines[0], drawn)
     for path, text in texts.items():
         write_text(path, text)
         print(path)
