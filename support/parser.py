@@ -5,7 +5,6 @@ experiments/train_parser.py made assets/parser.npz. support.parses uses it.
 
 import hashlib
 import json
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,24 +13,17 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from support.checkpoints import are_distinct, check_zip, file_size, shorten
-from support.conllu import tree_depths
+from support.checkpoints import refuse, shorten
 from support.files import write_arrays
+from support.parses import BRACKETS, PLAIN, tree_depths
 
 # Axes: S sentences, T words of the longest sentence and ROOT
 
 PARSER = Path(__file__).resolve().parent.parent / "assets" / "parser.npz"   # the one that ships
 BATCH_WORDS = 4096   # about so many words go to the parser at once
 WORD_LETTERS = 24    # of a longer word, the first and the last twelve letters are read
-LARGEST = 1 << 28    # bytes of a parser's file, unpacked
 FAR = -1e4           # the score of what cannot be chosen
 DROPOUT = 0.33       # in training
-
-# What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
-PLAIN = str.maketrans({character: plain for characters, plain in (
-    ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
-    for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
-BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 class Parser(nn.Module):
@@ -320,19 +312,11 @@ def load_parser(path: str | Path = PARSER) -> Parser:
     Raises ValueError naming the file when it is no parser.
     """
     try:
-        file_size(path)
-        with zipfile.ZipFile(path) as archive:
-            check_zip(archive.infolist(), LARGEST)
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             arrays = dict(arrays)
-        vocabulary = json.loads(arrays.pop("vocabulary").item())
-        for name in ("words", "vectors", "tags", "characters", "relations"):
-            if not are_distinct(vocabulary[name]):
-                raise ValueError(f"{name} that are no distinct strings")
+        parser = Parser(json.loads(arrays.pop("vocabulary").item()))
         for name, weights in arrays.items():
-            if weights.dtype not in ("<f2", "<f4") or not np.isfinite(weights).all():
-                raise ValueError(f"{shorten(name)}, which is not of finite floats")
-        parser = Parser(vocabulary)
+            refuse(not np.isfinite(weights).all(), f"{shorten(name)} with numbers that are not finite")
         parser.load_state_dict({name: torch.from_numpy(x).float() for name, x in arrays.items()})
     except Exception as problem:   # a damaged zip file can raise almost anything
         raise ValueError(f"{path}: expected a parser, found {shorten(problem)}; check the file out "

@@ -2,7 +2,8 @@
 
 A text is cut into sentences. Each is parsed, and their trees are joined: one text, one tree.
 Left out: sentences that end without . ! ? or an empty line; emoji and words without spaces (cut as
-nltk does); characters of no width, which stay where they stand.
+nltk does); characters of no width, which stay where they stand; of CoNLL-U lemmas, morphology and
+enhanced dependencies.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import re
 import sqlite3
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,19 +23,23 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from support.conllu import HEAD, RELATION, TAG, read_conllu, tree_depths
+from support.data import text_lines
 from support.options import refuse
-from support.parser import PLAIN
 
 # Axes: n words of a text
 
 MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
 BATCH = 256          # texts that are parsed and kept at a time: what kill -9 loses, at most
 FEW = 256            # texts that are parsed faster than a file is worth
-MADE = 2 ** 15       # Parses that stay made
 CACHE = Path("runs/cache/parses.sqlite")   # data sets may lie in a folder that cannot be written
 FORMAT = 7           # raise it when packed parses, the words, sentences or joined trees change
 
+# What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
+PLAIN = str.maketrans({character: plain for characters, plain in (
+    ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
+    for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
+# How treebanks write brackets.
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -184,19 +189,13 @@ class Parse:
 
     spans: (n, 2) int, characters of each word in text. tags: n universal parts of speech. heads:
     (n,) int, the number of each word's head, counted from 1; 0 = ROOT. relations: n names, as the
-    parser writes them. Raises ValueError when these differ in length.
+    parser writes them.
     """
     text: str
     spans: np.ndarray
     tags: tuple
     heads: np.ndarray
     relations: tuple
-
-    def __post_init__(self):
-        sizes = len(self.spans), len(self.tags), len(self.heads), len(self.relations)
-        if len(set(sizes)) > 1:
-            raise ValueError(f"Parse: needs as many spans, tags, heads, relations, got {sizes}: "
-                             f"{self.text!r}")
 
     @functools.cached_property
     def words(self):
@@ -217,186 +216,26 @@ class Parse:
 
     @functools.cached_property
     def depths(self):
-        """(n+1,) steps to ROOT. Raises ValueError when the heads are no tree."""
-        n, heads = len(self.heads), self.heads
-        outside = n and (heads.min() < 0 or heads.max() > n)
-        depths = np.full(n, n + 1) if outside else tree_depths(heads)
-        if depths.max(initial=0) > n:
-            raise ValueError(f"Parse: heads must all lead to 0, got {heads.tolist()}: "
-                             f"{self.text!r}")
-        return np.concatenate([[0], depths + 1])
+        """(n+1,) steps to ROOT."""
+        return np.concatenate([[0], tree_depths(self.heads) + 1])
 
 
-# ---- parses of many texts ------------------------------------------------------------------------
+def tree_depths(heads):
+    """Number of words above each word, (n,) int; n + 1 where the heads never lead to 0.
 
-def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> Mapping:
-    """Parses of texts: a mapping text -> Parse. Of a longer text MAX_WORDS words are kept.
+    heads: (n,) int, each word's head, counted from 1; 0 = ROOT.
 
-    parser: what load_parser gives, whose parses of more than FEW texts are kept in CACHE, so that
-        a text is parsed once, whatever set it comes in.
-        Or a function of your own that takes a list of texts, and gives a Parse of each in this
-        order, with words of its own. Of several roots all but the first hang from that as
-        parataxis.
-        Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
-        tokens where that is absent; spaces may be wider. A text may also be several of them in a
-        row.
-
-    Raises ValueError when a text is not in that file, or has other tokens there, or when what your
-    function gives is no tree over the text's characters, word by word.
+    >>> tree_depths([2, 0, 2, 3]).tolist()
+    [1, 0, 1, 2]
     """
-    texts = sorted(set(texts), key=lambda text: (len(text), text))    # of like lengths, for batches
-    if isinstance(parser, (str, Path)):
-        return _own_parses(texts, parser)
-    shipped = hasattr(parser, "parse")
-    with contextlib.closing(_Kept(parser, shipped and len(texts) > FEW)) as kept:
-        found = {}
-        for some in _batches(texts):
-            found |= kept.find(some)
-        new = [text for text in texts if text not in found]
-        quiet = True if not progress or not new else None            # None: unless on a terminal
-        with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
-            for some in _batches(new):
-                ask = _parse if shipped else _parse_with_own
-                packed = dict(zip(some, map(_pack, ask(some, parser))))
-                kept.keep(packed)
-                found |= packed
-                bar.update(len(some))
-    return Parses(found)
-
-
-def _batches(texts):
-    return (texts[i:i + BATCH] for i in range(0, len(texts), BATCH))
-
-
-class _Kept:
-    """The parses of one parser in CACHE, a file of sqlite.
-
-    Where it cannot be read or written, or is damaged, that is said once, and nothing is kept.
-    """
-
-    def __init__(self, parser, wanted):
-        """wanted: False for one that keeps and finds nothing."""
-        self.base = None
-        if wanted:
-            own = ascii((FORMAT, version("nltk"), parser.fingerprint)).encode()
-            self.own = hashlib.sha256(own).digest()
-            self.run(self.open)
-
-    def run(self, work):
-        """What work() returns; None where the file is of no use."""
-        try:
-            return work()
-        except (OSError, sqlite3.Error, zlib.error) as problem:
-            print(f"{CACHE}: {problem}; parses are made, and not kept: make room there, or remove "
-                  f"the file where it is damaged", file=sys.stderr)
-            self.close()
-
-    def open(self):
-        CACHE.parent.mkdir(parents=True, exist_ok=True)
-        self.base = sqlite3.connect(CACHE, timeout=60)    # seconds that another process may write
-        self.base.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB)")
-
-    def close(self):
-        """Closes the file, of which nothing is asked any more."""
-        if self.base:
-            self.base.close()
-        self.base = None
-
-    def key(self, text):
-        """16 bytes that stand for a text and who parsed it."""
-        text = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(text, digest_size=16, key=self.own).digest()
-
-    def find(self, texts):
-        """dict text -> packed parse, of those of the texts that are kept."""
-        def select():
-            rows = self.base.execute(  # a damaged row may hold another type
-                f"SELECT key, parse FROM parses WHERE typeof(parse) = 'blob' AND key IN "
-                f"({', '.join('?' * len(wanted))})", [*wanted])
-            return {wanted[key]: zlib.decompress(parse) for key, parse in rows}   # which checks it
-
-        if not self.base:
-            return {}
-        wanted = {self.key(text): text for text in texts}
-        return self.run(select) or {}
-
-    def keep(self, packed):
-        """Writes these parses, dict text -> packed, all or none."""
-        def insert():
-            with self.base:
-                self.base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
-
-        if self.base:
-            rows = [(self.key(text), zlib.compress(parse)) for text, parse in packed.items()]
-            self.run(insert)
-
-
-def _pack(row):
-    """The bytes of (spans, (tags, heads, relations))."""
-    spans, (tags, heads, relations) = row
-    return json.dumps([np.asarray(spans).tolist(), list(tags), [int(head) for head in heads],
-                       list(relations)]).encode()
-
-
-class Parses(Mapping):
-    """dict text -> Parse, read-only, of as many texts as a large data set has.
-
-    A Parse is made when it is asked for, because it takes thousands of bytes with all that it works
-    out, and packed 30 a word. Up to MADE of them stay made, for a small data set all.
-    """
-
-    def __init__(self, packed):
-        self.packed, self.made = packed, {}
-
-    def __getitem__(self, text):
-        if text not in self.made:
-            spans, tags, heads, relations = json.loads(self.packed[text])
-            if len(self.made) >= MADE:
-                self.made.clear()
-            spans = np.array(spans, np.int32).reshape(-1, 2)  # (n, 2)
-            self.made[text] = Parse(text, spans, tuple(map(sys.intern, tags)),
-                                    np.array(heads, np.int64), tuple(map(sys.intern, relations)))
-        return self.made[text]
-
-    def __iter__(self):
-        return iter(self.packed)
-
-    def __len__(self):
-        return len(self.packed)
-
-
-def _parse_with_own(texts, parser):
-    """(spans, (tags, heads, relations)) of each text, by a function of the user's."""
-    rows, found = [], list(parser(texts))
-    refuse(len(found) != len(texts),
-           f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
-    for text, parse in zip(texts, found):
-        if not isinstance(parse, Parse) or parse.text != text:
-            raise ValueError(f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
-        spans = np.array(parse.spans, np.int32).reshape(-1, 2)
-        starts, ends = spans.T
-        outside = starts.min(initial=0) < 0 or ends.max(initial=0) > len(text)
-        if outside or (starts >= ends).any() or (np.diff(spans, axis=0) < 0).any():
-            raise ValueError(f"parser: expected spans in order, within the text, none empty, got "
-                             f"{spans.tolist()}: {text!r}")
-        heads = [int(head) for head in parse.heads]
-        parse = _make_parse(text, spans, [(list(parse.tags), heads, list(parse.relations))])
-        parse.depths   # raises ValueError where the heads are no tree
-        rows.append((parse.spans, (parse.tags, parse.heads, parse.relations)))
-    return rows
-
-
-def _parse(texts, parser):
-    """(spans, (tags, heads, relations)) of each text."""
-    rows, sentences = [], []
-    for text in texts:
-        spans, lengths = split_sentences(text)
-        words = words_at(text, spans[:MAX_WORDS])
-        parts = [words[end - n:end] for n, end in zip(lengths, itertools.accumulate(lengths))]
-        rows.append((spans[:MAX_WORDS], [part for part in parts if part]))
-        sentences += rows[-1][1]
-    answers = iter(parser.parse(sentences))
-    return [(spans, join_trees([next(answers) for _ in parts])) for spans, parts in rows]
+    above = np.concatenate([[0], heads]).astype(np.int64)  # (n+1,)
+    outside = (above < 0) | (above >= len(above))  # (n+1,)
+    above[outside] = np.flatnonzero(outside)   # such a word is its own head: a cycle
+    depths = (above > 0).astype(np.int64)  # (n+1,)
+    for _ in range(len(above).bit_length()):
+        depths = depths + depths[above]  # (n+1,)
+        above = above[above]  # (n+1,)
+    return np.minimum(depths[1:], len(above))  # (n,)
 
 
 def join_trees(trees):
@@ -419,60 +258,269 @@ def join_trees(trees):
     return all_tags, all_heads, all_relations
 
 
-def _make_parse(text, spans, trees):
-    """The Parse of a text whose trees are joined, up to MAX_WORDS words."""
-    tags, heads, relations = join_trees(trees)
-    heads = np.array(heads[:MAX_WORDS], np.int64)
-    heads[heads > MAX_WORDS] = 0   # a word whose head is left out hangs from ROOT
-    return Parse(text, spans[:MAX_WORDS], tuple(tags[:MAX_WORDS]), heads,
-                 tuple(relations[:MAX_WORDS]))
+# ---- parses of many texts ------------------------------------------------------------------------
 
+def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
+    """Parses of texts, a dict text -> Parse. Of a longer text MAX_WORDS words are kept.
 
-# ---- the user's own parses -----------------------------------------------------------------------
+    parser: what load_parser gives. Where texts are more than FEW, its parses are kept in CACHE, so
+        that a text is parsed once, whatever set it comes in.
+        Or a function of your own that takes a list of texts, and gives a Parse of each in this
+        order, with words of its own. Of several roots all but the first hang from that as
+        parataxis.
+        Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
+        tokens where that is absent; spaces may be wider. A text may also be several of them in a
+        row.
 
-def _own_parses(texts, path):
-    """dict text -> Parse out of a CoNLL-U file."""
-    known = {}
-    for sentence in read_conllu(path):
-        known.setdefault(" ".join(sentence.text.split()), sentence)
-    found = {text: _known_sentences(text.split(), known) for text in texts}
-    missing = [text for text in texts if found[text] is None]
-    if missing:
-        raise ValueError(f"{path}: no parse of {missing[0]!r} (of {len(texts)} texts, "
-                         f"{len(missing)} have none); add one with the comment '# text = ...'")
-    return {text: _align(found[text], text) for text in texts}
-
-
-def _known_sentences(parts, known):
-    """The known Sentences, the first as long as can be, that spell a text in these parts, or None.
+    Raises ValueError when a text is not in that file, or has other tokens there, or when what your
+    function gives is no tree over the text's characters, word by word.
     """
-    found = []
-    while parts:
-        ends = (end for end in range(len(parts), 0, -1) if " ".join(parts[:end]) in known)
-        end = next(ends, None)
-        if end is None:
-            return None
-        found.append(known[" ".join(parts[:end])])
-        parts = parts[end:]
+    texts = sorted(set(texts), key=lambda text: (len(text), text))    # of like lengths, for batches
+    if isinstance(parser, (str, Path)):
+        return _read_own(texts, parser)
+    ours, found = hasattr(parser, "parse"), {}
+    with _Kept(parser.fingerprint if ours and len(texts) > FEW else None) as kept:
+        for some in _batches(texts):
+            found |= kept.find(some)
+        new = [text for text in texts if text not in found]
+        quiet = True if not progress or not new else None            # None: unless on a terminal
+        with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
+            for some in _batches(new):
+                parses = _parse(some, parser) if ours else _ask_own(some, parser)
+                kept.keep(parses)
+                found |= {parse.text: parse for parse in parses}
+                bar.update(len(some))
     return found
 
 
-def _align(sentences, text):
-    """The Parse of text that Sentences hold.
+def _batches(texts):
+    return (texts[i:i + BATCH] for i in range(0, len(texts), BATCH))
 
-    Where the words of a multiword token do not spell it, as de + le for du, each of them gets the
-    span of the token, and its pieces count as the first of them.
+
+def _parse(texts, parser):
+    """The Parse of each text, by a loaded parser."""
+    rows, sentences = [], []
+    for text in texts:
+        spans, lengths = split_sentences(text)
+        words = words_at(text, spans[:MAX_WORDS])
+        parts = [words[end - n:end] for n, end in zip(lengths, itertools.accumulate(lengths))]
+        rows.append((text, spans, [part for part in parts if part]))
+        sentences += rows[-1][2]
+    trees = iter(parser.parse(sentences))
+    return [_make_parse(text, spans, [next(trees) for _ in parts]) for text, spans, parts in rows]
+
+
+def _ask_own(texts, function):
+    """The Parse of each text, by a function of the user's, whose answers are checked here."""
+    found, parses = list(function(texts)), []
+    refuse(len(found) != len(texts),
+           f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
+    for text, parse in zip(texts, found):
+        refuse(not isinstance(parse, Parse) or parse.text != text,
+               f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
+        spans, heads = np.array(parse.spans, np.int32).reshape(-1, 2), list(map(int, parse.heads))
+        within = spans.min(initial=0) >= 0 and spans.max(initial=0) <= len(text)
+        ordered = (spans[:, 0] < spans[:, 1]).all() and (np.diff(spans, axis=0) >= 0).all()
+        refuse(not within or not ordered, f"parser: expected spans in order, within the text, none "
+               f"empty, got {spans.tolist()}: {text!r}")
+        sizes = len(spans), len(parse.tags), len(heads), len(parse.relations)
+        refuse(len(set(sizes)) > 1 or tree_depths(heads).max(initial=0) > len(heads),
+               f"parser: expected as many spans, tags, heads, relations, and heads that lead to 0, "
+               f"got {sizes}, {heads}: {text!r}")
+        parses.append(_make_parse(text, spans, [(list(parse.tags), heads, list(parse.relations))]))
+    return parses
+
+
+def _make_parse(text, spans, trees):
+    """The Parse of a text, up to MAX_WORDS words. trees: of its sentences, see join_trees."""
+    tags, heads, relations = (column[:MAX_WORDS] for column in join_trees(trees))
+    heads = [head if head <= MAX_WORDS else 0 for head in heads]   # below a word that is left out
+    return Parse(text, spans[:MAX_WORDS], tuple(tags), np.array(heads, np.int64), tuple(relations))
+
+
+class _Kept:
+    """The parses of one parser in CACHE, a file of sqlite.
+
+    Where it cannot be read or written, or is damaged, that is said once, and nothing is kept.
     """
-    forms, shared_by = [], []
-    for form, words, _ in itertools.chain(*(sentence.tokens for sentence in sentences)):
-        spelled = "".join(words) == form
-        forms += words if spelled else [form]
-        shared_by += [1] * len(words) if spelled else [len(words)]
-    forms = ["".join(form.split()) for form in forms]
-    if "".join(forms) != "".join(text.split()):
-        raise ValueError(f"{sentences[0].where}: the tokens {' '.join(forms)!r} do not spell the "
-                         f"text {text!r}")
+
+    def __init__(self, fingerprint):
+        """fingerprint: of the parser; None: nothing is kept or found."""
+        self.base = None
+        if fingerprint is not None:
+            own = ascii((FORMAT, version("nltk"), fingerprint)).encode()
+            self.own = hashlib.sha256(own).digest()
+            with self.going_on():
+                CACHE.parent.mkdir(parents=True, exist_ok=True)
+                self.base = sqlite3.connect(CACHE, timeout=60)   # s that another process may write
+                self.base.execute("CREATE TABLE IF NOT EXISTS parses "
+                                  "(key BLOB PRIMARY KEY, parse BLOB) WITHOUT ROWID")
+
+    @contextlib.contextmanager
+    def going_on(self):
+        """Where the file is of no use, says so, and does without."""
+        try:
+            yield
+        except (OSError, sqlite3.Error, zlib.error) as problem:
+            print(f"{CACHE}: {problem}; texts are parsed, and not kept: make room there, or remove "
+                  f"the file where it is damaged", file=sys.stderr)
+            self.__exit__()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        if self.base:
+            self.base.close()
+        self.base = None
+
+    def key(self, text):
+        """16 bytes that stand for a text and for who parsed it."""
+        text = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16, key=self.own).digest()
+
+    def find(self, texts):
+        """dict text -> Parse, of those of the texts that are kept."""
+        found = {}
+        if self.base:
+            texts = {self.key(text): text for text in texts}
+            places = ", ".join("?" * len(texts))
+            with self.going_on():
+                for key, packed in self.base.execute(   # a damaged row may be of another type
+                        "SELECT key, parse FROM parses WHERE typeof(parse) = 'blob' "
+                        f"AND key IN ({places})", [*texts]):
+                    unpacked = json.loads(zlib.decompress(packed))   # which has a checksum
+                    spans = np.array(unpacked[0], np.int32).reshape(-1, 2)  # (n, 2)
+                    tags, relations = (tuple(map(sys.intern, unpacked[i])) for i in (1, 3))
+                    heads = np.array(unpacked[2], np.int64)
+                    found[texts[key]] = Parse(texts[key], spans, tags, heads, relations)
+        return found
+
+    def keep(self, parses):
+        """Writes these Parses, all or none."""
+        if self.base:
+            rows = []
+            for parse in parses:
+                tree = parse.tags, parse.heads.tolist(), parse.relations
+                packed = json.dumps([parse.spans.tolist(), *tree]).encode()
+                rows.append((self.key(parse.text), zlib.compress(packed)))
+            with self.going_on(), self.base:
+                self.base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+
+
+# ---- CoNLL-U -------------------------------------------------------------------------------------
+
+FORM, TAG, HEAD, RELATION, MISC = 1, 3, 6, 7, 9   # columns; column 0 is the number
+NUMBER = re.compile(r"([1-9]\d{,8})(?:-([1-9]\d{,8}))?|\d{1,9}\.[1-9]\d{,8}", re.ASCII)
+
+
+@dataclass
+class Sentence:
+    """A sentence of a CoNLL-U file: its comment lines, the forms of its words, and their tree.
+
+    tree: three lists, tags, heads, relations. text: what `# text = ...` says, or else the written
+    tokens. pieces: (form, how many words share it) of what is written: one for each word, but where
+    the words of a token do not spell it, as de and le for du, one for that token.
+    """
+    where: str   # file and line of the first row
+    comments: list
+    text: str
+    pieces: list
+    forms: list
+    tree: tuple
+
+
+def read_conllu(path):
+    """Sentences of a CoNLL-U file, a list.
+
+    Raises ValueError naming file and line for a row that is not CoNLL-U, and for heads that are no
+    tree with one root.
+    """
+    sentences, comments, rows = [], [], []
+    for number, line in enumerate([*text_lines(path), ""], 1):
+        if line.startswith("#") and not rows:
+            comments.append(line)
+        elif line:
+            rows.append((f"{path}, line {number}", line.split("\t")))
+        elif rows:
+            sentences.append(_make_sentence(comments, rows))
+            comments, rows = [], []
+    return sentences
+
+
+def _make_sentence(comments, rows):
+    """The Sentence of rows, each (where, columns): words (8), tokens of several words (8-9), and
+    empty nodes (8.1), which are passed over."""
+    words, tokens, text, last = [], [], "", 0   # last: of the words of the latest token
+    for where, row in rows:
+        number = NUMBER.fullmatch(row[0])
+        refuse(len(row) != 10 or not number or not row[FORM].strip(),
+               f"{where}: expected 10 columns parted by tabs, first a number (8, 8-9, 8.1), then a "
+               f"form, found {len(row)}: {' '.join(row)[:40]!r}")
+        if not number[1]:
+            continue
+        first, end = int(number[1]), int(number[2] or 0)
+        refuse(first != len(words) + 1 or end and not last < first < end, f"{where}: {row[0]} "
+               f"cannot follow word {len(words)}; words are numbered 1, 2, ...")
+        if not end:
+            words.append(row)
+        if first > last:
+            last = end or first
+            tokens.append((row[FORM], first, last))
+            text += row[FORM] + " " * ("SpaceAfter=No" not in row[MISC].split("|"))
+    where, size = rows[0][0], len(words)
+    refuse(size < max(last, 1), f"{where}: the sentence ends before word {max(last, 1)}")
+    heads = [int(row[HEAD]) if re.fullmatch("[0-9]{1,9}", row[HEAD]) else -1 for row in words]
+    refuse(heads.count(0) != 1 or tree_depths(heads).max() > size, f"{where}: expected heads, "
+           f"column 7, that all lead to one word with head 0, found "
+           f"{' '.join(row[HEAD] for row in words)[:200]}")
+    forms, pieces = [row[FORM] for row in words], []
+    for form, first, last in tokens:
+        own = forms[first - 1:last]
+        pieces += [(word, 1) for word in own] if "".join(own) == form else [(form, len(own))]
+    for comment in comments:
+        if re.match(r"#\s*text\s*=", comment):
+            text = comment.partition("=")[2]
+    tree = [row[TAG] for row in words], heads, [row[RELATION] for row in words]
+    return Sentence(where, comments, text.strip(), pieces, forms, tree)
+
+
+def _read_own(texts, path):
+    """dict text -> Parse, out of a CoNLL-U file."""
+    known = {}
+    for sentence in read_conllu(path):
+        known.setdefault(" ".join(sentence.text.split()), sentence)
+    longest = max((len(text.split()) for text in known), default=0)
+    found = {text: _find_sentences(text.split(), known, longest) for text in texts}
+    missing = [text for text in texts if found[text] is None]
+    refuse(missing, f"{path}: no parse of {missing[:1]} (of {len(texts)} texts, {len(missing)} "
+           f"have none); add one with the comment '# text = ...'")
+    return {text: _align(sentences, text) for text, sentences in found.items()}
+
+
+def _find_sentences(parts, known, longest):
+    """The known Sentences, of up to `longest` parts, that spell a text in these parts; or None.
+
+    Of several ways, the one whose first sentence is the longest, then whose second is.
+    """
+    ways = {len(parts): []}   # the way from each part to the end of the text
+    for start in reversed(range(len(parts))):
+        for end in range(min(len(parts), start + longest), start, -1):
+            if end in ways and (sentence := known.get(" ".join(parts[start:end]))):
+                ways[start] = [sentence, *ways[end]]
+                break
+    return ways.get(0)
+
+
+def _align(sentences, text):
+    """The Parse of a text that Sentences spell."""
+    pieces = [piece for sentence in sentences for piece in sentence.pieces]
+    forms, letters = ["".join(form.split()) for form, _ in pieces], "".join(text.split())
+    if "".join(forms) != letters:
+        forms = [BRACKETS.get(form, form) for form in forms]
+    refuse("".join(forms) != letters, f"{sentences[0].where if sentences else ''}: the tokens "
+           f"{' '.join(forms)!r} do not spell the text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
-    spans = np.repeat(_spans(places, [len(form) for form in forms]), shared_by, axis=0)
-    return _make_parse(text, spans, [[sentence.column(column) for column in (TAG, HEAD, RELATION)]
-                                 for sentence in sentences])
+    spans = _spans(places, [len(form) for form in forms])
+    spans = np.repeat(spans, [count for _, count in pieces], axis=0)  # (n, 2)
+    return _make_parse(text, spans, [sentence.tree for sentence in sentences])
