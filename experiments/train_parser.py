@@ -1,12 +1,14 @@
-"""How assets/parser.npz was made: trains the dependency parser on a treebank.
+"""How assets/parser.npz was made: trains the dependency parser on a treebank, and scores it.
 
     python -m experiments.train_parser --treebank FOLDER [--vectors FILE] [--out FILE]
     python -m experiments.train_parser --treebank FOLDER --start PARSER [--out FILE]
+    python -m experiments.train_parser --treebank FOLDER --score [PARSER]
 
 writes FILE and, beside it, its scores as JSON. FOLDER holds the three .conllu files of a treebank
 of Universal Dependencies. Of the vectors, in GloVe's text form, the first 40,000 are taken, the
 most frequent words in GloVe's own files. The second trains a parser on, with its words and vectors.
-WordNet says which words are colours, ordinals and nationalities.
+The third scores the parser that ships, or another. WordNet says which words are colours, ordinals
+and nationalities.
 """
 
 import itertools
@@ -23,10 +25,11 @@ from torch import nn
 from tqdm import tqdm
 
 from priors import load_wordnet
-from support.conllu import FORM, HEAD, RELATION, TAG, read_conllu
+from support import machine
 from support.files import write_json
 from support.options import Arguments, prefix_errors, refuse, run_command
-from support.parser import Parser, length_batches, load_parser, save_parser
+from support.parser import PARSER, Parser, length_batches, load_parser, save_parser
+from support.parses import read_conllu, split_sentences
 from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
@@ -187,7 +190,7 @@ def frequent_vectors(path):
 
 def parser_loss(parser, sentences, unknown):
     """Cross-entropy of tags, heads, and relations given the right heads; a scalar tensor."""
-    with torch.autocast("cpu", torch.bfloat16):
+    with machine.autocast("cpu", machine.fast_precision("cpu")):
         scores = parser([forms for forms, *_ in sentences], unknown)
     tags, arc, rel_dep, rel_head = (x.float() for x in scores)
     tag_of = {name: t for t, name in enumerate(parser.vocabulary["tags"])}
@@ -206,13 +209,13 @@ def score_parser(parser, sentences):
     """dict of the shares of words that are right, gold words given, punctuation counted.
 
     UPOS, UAS, LAS, and LAS_universal, of relations without their subtypes (as CoNLL 2018 counts).
-    sentences: lists of the columns FORM, TAG, HEAD, RELATION.
+    sentences: of read_conllu.
     """
     counts = Counter()
-    answers = parser.parse([forms for forms, *_ in sentences])
-    for (_, *gold), (tags, heads, relations) in zip(sentences, answers):
-        for tag, head, relation, gold_tag, gold_head, gold_relation in zip(
-                tags, heads, relations, *gold):
+    answers = parser.parse([sentence.forms for sentence in sentences])
+    for sentence, answer in zip(sentences, answers):
+        for word, gold_word in zip(zip(*answer), zip(*sentence.tree)):
+            (tag, head, relation), (gold_tag, gold_head, gold_relation) = word, gold_word
             right = head == gold_head
             universal = relation.split(":")[0] == gold_relation.split(":")[0]
             counts.update(words=1, UPOS=tag == gold_tag, UAS=right,
@@ -222,10 +225,32 @@ def score_parser(parser, sentences):
     return {name: counts[name] / counts["words"] for name in names}
 
 
-def read_columns(path):
-    """Sentences of a CoNLL-U file as lists of their columns FORM, TAG, HEAD, RELATION."""
-    return [[sentence.column(which) for which in (FORM, TAG, HEAD, RELATION)]
-            for sentence in read_conllu(path)]
+def score_cuts(sentences):
+    """Of split_sentences on a treebank's paragraphs, their sentences joined by spaces: the share of
+    its cuts that are right, and of the treebank's that it finds. sentences: of read_conllu."""
+    paragraphs, counts = [], Counter()
+    for sentence in sentences:
+        if not paragraphs or any(comment.startswith(("# newpar", "# newdoc"))
+                                 for comment in sentence.comments):
+            paragraphs.append([])
+        paragraphs[-1].append(sentence.text)
+    for texts in paragraphs:
+        spans, lengths = split_sentences(" ".join(texts))
+        ours = {spans[end - 1, 1] for end in itertools.accumulate(lengths[:-1])}
+        theirs = {end - 1 for end in itertools.accumulate(len(text) + 1 for text in texts[:-1])}
+        counts.update(right=len(ours & theirs), ours=len(ours), theirs=len(theirs))
+    return {"cuts right": counts["right"] / max(1, counts["ours"]),
+            "cuts found": counts["right"] / max(1, counts["theirs"])}
+
+
+def score(parser, treebank):
+    """dict split -> shares of the parser on dev and test, which are printed."""
+    scores = {}
+    for split in ("dev", "test"):
+        scores[split] = score_parser(parser, treebank[split]) | score_cuts(treebank[split])
+        shares = (f"{name} {100 * share:.1f}" for name, share in scores[split].items())
+        print(split, *shares, sep="  ")
+    return scores
 
 
 def find_treebank(folder):
@@ -242,10 +267,28 @@ def check_out(path):
     """Raises ValueError or OSError where the parser and its scores cannot be written."""
     refuse(path.suffix != ".npz", f"--out {path}: needs a name that ends in .npz")
     for file in (path, path.with_suffix(".json")):
-        if file.exists():
-            raise ValueError(f"--out {path}: {file} is there already; move it or give another name")
+        refuse(file.exists(),
+               f"--out {path}: {file} is there already; move it or give another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=path.parent).close()
+
+
+def command_line():
+    """The options."""
+    arguments = Arguments("python -m experiments.train_parser",
+                          "Trains and scores the dependency parser.", "--treebank FOLDER")
+    arguments.add_argument("--treebank", required=True, metavar="FOLDER",
+                           help="holds *-train.conllu, *-dev.conllu, *-test.conllu")
+    arguments.add_argument("--vectors", metavar="FILE",
+                           help="fixed vectors of 50 numbers in GloVe's text form (default: none)")
+    arguments.add_argument("--start", metavar="PARSER",
+                           help="a parser of this command (.npz), to be trained on")
+    arguments.add_argument("--score", metavar="PARSER", nargs="?", const=PARSER,
+                           help="trains none: scores this parser (default: the one that ships)")
+    arguments.add_argument("--out", metavar="FILE",
+                           help="the parser, with its scores beside it as .json; a file that is "
+                                "there is not overwritten (default: parser.npz)")
+    return arguments
 
 
 def main(argv=None):
@@ -253,41 +296,33 @@ def main(argv=None):
 
     The dev split is only reported, test scored once at the end. What is scored is what was written.
     """
-    arguments = Arguments("python -m experiments.train_parser", "Trains the dependency parser.",
-                          "--treebank FOLDER")
-    arguments.add_argument("--treebank", required=True, metavar="FOLDER",
-                           help="holds *-train.conllu, *-dev.conllu, *-test.conllu")
-    arguments.add_argument("--vectors", metavar="FILE",
-                           help="fixed vectors of 50 numbers in GloVe's text form (default: none)")
-    arguments.add_argument("--start", metavar="PARSER",
-                           help="a parser of this command (.npz), to be trained on")
-    arguments.add_argument("--out", metavar="FILE",
-                           help="the parser, with its scores beside it as .json; a file that is "
-                                "there is not overwritten (default: parser.npz)")
-    options, began = arguments.parse(argv), time.monotonic()
+    options, began = command_line().parse(argv), time.monotonic()
+    files = find_treebank(options["treebank"])
+    if "score" in options:
+        score(load_parser(options["score"]),
+              {split: read_conllu(files[split]) for split in ("dev", "test")})
+        return
     out = Path(options.get("out", "parser.npz"))
     check_out(out)
-    files = find_treebank(options["treebank"])
-    if "start" in options and "vectors" in options:
-        raise ValueError("--start has vectors of its own; leave --vectors out")
+    refuse("start" in options and "vectors" in options,
+           "--start has vectors of its own; leave --vectors out")
     vectors = frequent_vectors(options.get("vectors"))
     start = load_parser(options["start"]) if "start" in options else None
     recipe = RECIPE | AGAIN if start else RECIPE
-    data = {split: read_columns(path) for split, path in files.items()}
+    treebank = {split: read_conllu(path) for split, path in files.items()}
+    train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(recipe["seed"])
-    parser = start or make_parser(data["train"], vectors)
-    kinds = word_kinds(data["train"], parser.vector_ids)
-    train_parser(parser, data["train"], kinds, **recipe)
+    parser = start or make_parser(train, vectors)
+    kinds = word_kinds(train, parser.vector_ids)
+    train_parser(parser, train, kinds, **recipe)
     save_parser(parser, out)
     parser = load_parser(out)
-    scores = {split: score_parser(parser, data[split]) for split in ("dev", "test")}
     write_json(out.with_suffix(".json"), {
-        "treebank": {split: [path.name, len(data[split])] for split, path in files.items()},
-        "scores": scores, "parameters": sum(p.numel() for p in parser.parameters()),
+        "treebank": {split: [path.name, len(treebank[split])] for split, path in files.items()},
+        "scores": score(parser, treebank),
+        "parameters": sum(p.numel() for p in parser.parameters()),
         "vectors": len(parser.vector_ids), "start": start and start.fingerprint, **recipe,
         "seconds": round(time.monotonic() - began), "torch": torch.__version__})
-    for split, shares in scores.items():
-        print(split, *(f"{name} {100 * share:.1f}" for name, share in shares.items()), sep="  ")
 
 
 if __name__ == "__main__":

@@ -316,7 +316,7 @@ def load_parser(path: str | Path = PARSER) -> Parser:
             arrays = dict(arrays)
         parser = Parser(json.loads(arrays.pop("vocabulary").item()))
         for name, weights in arrays.items():
-            refuse(not np.isfinite(weights).all(), f"{shorten(name)} with numbers that are not finite")
+            refuse(not np.isfinite(weights).all(), f"{shorten(name)}, which is not finite")
         parser.load_state_dict({name: torch.from_numpy(x).float() for name, x in arrays.items()})
     except Exception as problem:   # a damaged zip file can raise almost anything
         raise ValueError(f"{path}: expected a parser, found {shorten(problem)}; check the file out "

@@ -2,6 +2,7 @@
 import io
 import itertools
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from experiments import train_parser
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
 from small_runs import fails, the_line
-from support import parser as parser_module
 from support.options import run_command
 from support.parser import Parser, load_parser, maximum_spanning_tree, save_parser
-from test_conllu import row
+from support.parses import read_conllu
+from test_parses import row
 
 VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
               "relations": ["root", "obj", "x"], "vectors": ["q", "r"]}
@@ -128,15 +129,10 @@ def small_file(tmp_path_factory):
     return path.read_bytes(), parser.parse(SENTENCES)
 
 
-def test_a_parser_that_would_be_wrong_is_refused(small_file, tmp_path, monkeypatch):
+def test_weights_that_are_not_finite_are_refused(small_file, tmp_path):
     arrays, path = dict(np.load(io.BytesIO(small_file[0]))), tmp_path / "x.npz"
-    twice = json.dumps(VOCABULARY | {"tags": ["X", "X"]})
-    monkeypatch.setattr(parser_module, "LARGEST", 8 * 10 ** 6)
-    for change, problem in (({"tag.bias": np.array([np.nan, 0], np.float16)}, "finite"),
-                            ({"vocabulary": np.array(twice)}, "distinct"),
-                            ({"bomb": np.zeros(10 ** 7, np.int8)}, "bytes unpacked")):
-        np.savez_compressed(path, **(arrays | change))
-        fails(lambda: load_parser(path), "x.npz", problem)
+    np.savez_compressed(path, **(arrays | {"tag.bias": np.array([np.nan, 0], np.float16)}))
+    fails(lambda: load_parser(path), "x.npz", "finite")
 
 
 @settings(many, max_examples=many.max_examples // 4)
@@ -193,12 +189,16 @@ def run(*args):
     return run_command(train_parser.main, "train_parser", list(map(str, args)))
 
 
-def test_training_writes_parser_and_scores(treebank, glove, tmp_path):
+def test_training_writes_parser_and_scores(treebank, glove, tmp_path, capsys):
     out = tmp_path / "new" / "mine.npz"
     assert run("--treebank", treebank, "--vectors", glove, "--out", out) == 0
     report = json.loads(out.with_suffix(".json").read_text())
     perfect = dict.fromkeys(["UPOS", "UAS", "LAS", "LAS_universal"], 1)
-    assert report["scores"]["dev"] == report["scores"]["test"] == perfect
+    assert report["scores"]["dev"] == report["scores"]["test"] == perfect | {
+        "cuts right": 0, "cuts found": 0}   # no mark stands between these sentences
+    printed = capsys.readouterr().out
+    assert run("--treebank", treebank, "--score", out) == 0
+    assert capsys.readouterr().out == printed
     written = load_parser(out)
     assert written.vocabulary["words"] == ["the", "dog", "barked"] and report["vectors"] == 2
     assert written.vocabulary["vectors"] == ["the", "cat"]
@@ -211,8 +211,30 @@ def test_training_writes_parser_and_scores(treebank, glove, tmp_path):
     assert run("--treebank", treebank, "--start", out, "--vectors", glove) == 2
     answer = ["DET", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"]
     fake = SimpleNamespace(parse=lambda sentences: [answer] * len(sentences))
-    scores = train_parser.score_parser(fake, train_parser.read_columns(treebank / "x-dev.conllu"))
+    scores = train_parser.score_parser(fake, read_conllu(treebank / "x-dev.conllu"))
     assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}
+
+
+EWT = Path(__file__).resolve().parents[2] / "shared/data/ud_ewt/en_ewt-ud-dev.conllu"
+
+
+@pytest.mark.skipif(not EWT.is_file(), reason="needs the treebank beside the project")
+def test_sentences_of_a_treebank():
+    """Where sentences end inside a paragraph, joined by spaces. We measured 98.3 and 80.3 %."""
+    right, found = train_parser.score_cuts(read_conllu(EWT)).values()
+    assert right > 0.98 and found > 0.79
+
+
+def test_cuts_of_sentences(tmp_path):
+    """In four paragraphs we cut at four places, the treebank at three, of which two are ours."""
+    lines = []
+    for texts in (["It ended.", "Go"], ["Hi", "there."], ["I saw. He left."],
+                  ["It is.", "You see. We go."]):
+        for k, text in enumerate(texts):
+            lines += ["# newpar"] * (k == 0) + [f"# text = {text}", row(1, "x", 0, "root"), ""]
+    (tmp_path / "x.conllu").write_text("\n".join(lines))
+    cuts = train_parser.score_cuts(read_conllu(tmp_path / "x.conllu"))
+    assert cuts == {"cuts right": 2 / 4, "cuts found": 2 / 3}
 
 
 def test_nothing_is_written_over(treebank, capsys, monkeypatch):
