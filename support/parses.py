@@ -390,7 +390,7 @@ class _Kept:
                         "SELECT key, parse FROM parses WHERE typeof(parse) = 'blob' "
                         f"AND key IN ({places})", [*texts]):
                     unpacked = json.loads(zlib.decompress(packed))   # which has a checksum
-                    spans = np.array(unpacked[0], np.int32).reshape(-1, 2)  # (n, 2)
+                    spans = np.array(unpacked[0], np.int32).reshape(-1, 2)
                     tags, relations = (tuple(map(sys.intern, unpacked[i])) for i in (1, 3))
                     heads = np.array(unpacked[2], np.int64)
                     found[texts[key]] = Parse(texts[key], spans, tags, heads, relations)
@@ -522,5 +522,5 @@ def _align(sentences, text):
            f"{' '.join(forms)!r} do not spell the text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
     spans = _spans(places, [len(form) for form in forms])
-    spans = np.repeat(spans, [count for _, count in pieces], axis=0)  # (n, 2)
+    spans = np.repeat(spans, [count for _, count in pieces], axis=0)
     return _make_parse(text, spans, [sentence.tree for sentence in sentences])
