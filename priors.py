@@ -29,6 +29,8 @@ import functools
 import itertools
 import math
 import re
+import zipfile
+import zlib
 from collections import Counter
 
 import numpy as np
@@ -72,17 +74,10 @@ class TfIdf:
 
     @classmethod
     def from_state(cls, state):
-        """The TfIdf whose `state` this is. Raises ValueError for something else."""
+        """The TfIdf whose `state` this is."""
         loaded = cls([])
-        try:
-            loaded.N = int(state["sentences"])
-            loaded.df.update({str(word): int(count) for word, count in state["df"].items()})
-            sound = all(0 <= count <= loaded.N for count in (0, *loaded.df.values()))
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            sound = False
-        if not sound:
-            raise ValueError("tf-idf: expected what TfIdf.state gives, a number of sentences and "
-                             "in how many of them each word is")
+        loaded.N = int(state["sentences"])
+        loaded.df.update({str(word): int(count) for word, count in state["df"].items()})
         return loaded
 
 
@@ -145,15 +140,12 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
 
     tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set of equation numbers; 4 counts
     here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1),
-    "root" (ROOT is no head that two words share). Raises ValueError for another part. M and S are
-    never negative here, so abs does nothing.
+    "root" (ROOT is no head that two words share). M and S are never negative here, so abs does
+    nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
         all three, 0.
     """
-    if set(without) - {"tree", "subgraph", "tfidf", "root"}:
-        raise ValueError(f"dependency_matrix: without takes tree, subgraph, tfidf, root; "
-                         f"got {sorted(without)}")
     only_tfidf = set(without) - {"root"} == {"tree", "subgraph"}
     root = "root" not in without
     M = float(only_tfidf) if "tree" in without else tree_similarity(a, b, root=root)
@@ -172,6 +164,7 @@ MANY = 100    # a hypernym with more direct hyponyms (person) is too general for
 
 POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "NUM": "a", "ADV": "r",
        "ADP": "r"}   # WordNet's; it has numbers as adjectives, and near, up, down as adverbs
+EXCEPTIONS = {"n": "noun.exc", "v": "verb.exc", "a": "adj.exc", "r": "adv.exc"}   # WordNet's files
 SERIES = {"cardinal.a.02", "ordinal.a.02", "chromatic.a.03"}   # what only differs, of one kind
 NUMBER = re.compile(r"(1\d{3}|20\d\d)|\d+(?:[.,]\d+)*")      # 1: a year
 
@@ -350,12 +343,8 @@ class Table(Lexicon):
     def __init__(self, pairs):
         """pairs: dict relation -> pairs of words, or of expressions of up to LONGEST words.
 
-        Relations: synonym, antonym, cohyponym, and hypernym for (specific, general); ValueError for
-        another one.
+        Relations: synonym, antonym, cohyponym, and hypernym for (specific, general).
         """
-        if not pairs.keys() <= set(RELATIONS) - {"hyponym"}:
-            raise ValueError(f"Table: pairs takes synonym, antonym, hypernym, cohyponym; "
-                             f"got {sorted(pairs)}")
         self.table = {}   # word -> Facts
         for relation, rows in pairs.items():
             for x, y in rows:
@@ -402,31 +391,67 @@ class WordNet(Lexicon):
     """
 
     def __init__(self, depth=4, senses=3):
-        """Loads WordNet, a few seconds and 230 MB. ValueError: none is there; one is below 1."""
-        if min(depth, senses) < 1:
-            raise ValueError(f"WordNet: depth and senses must be 1 or more, got {depth}, {senses}")
-        self.depth, self.senses = depth, senses
-        self.wordnet = load_wordnet()
-        names = (name.replace("_", " ") for name in self.wordnet.all_lemma_names())
+        """Loads WordNet, a few seconds and 230 MB. Raises ValueError where none is there."""
+        self.depth, self.senses, self.wordnet = depth, senses, load_wordnet()
+        self.names = {pos: frozenset(self.wordnet.all_lemma_names(pos)) for pos in EXCEPTIONS}
+        self.irregular = {}     # part of speech -> geese -> [goose]
+        for pos, file in EXCEPTIONS.items():
+            rows = (line.split() for line in self.wordnet.open(file))
+            self.irregular[pos] = {form: bases for form, *bases in rows}
+        names = (name.replace("_", " ") for name in frozenset().union(*self.names.values()))
         super().__init__(name for name in names if not set(name.split()) <= FUNCTION_WORDS)
 
     @functools.lru_cache(maxsize=REMEMBERED)
     def base_forms(self, word):
-        """The word and its lemmas: all; nltk's public morphy gives one (of found, not find)."""
-        lemmas = [lemma for pos in "nvar" for lemma in self.wordnet._morphy(word, pos)]
+        """The word and its lemmas, as all parts of speech."""
+        lemmas = [lemma for pos in EXCEPTIONS for lemma in self.lemmas(word, pos)]
         return tuple(dict.fromkeys([word, *lemmas]))
+
+    def lemmas(self, word, pos, proper=False):
+        """The dictionary forms of a case-folded word as one part of speech, itself first.
+
+        As Princeton's morph.c: those of the list of exceptions (geese), else those that an ending
+        cut off leaves; no s is cut off a noun of two letters (os) or in -ss (boss).
+        Departs: where a noun is a lemma itself, morph.c goes on, and relates aids to help, stamina
+            to stamen. Here another form must be more frequent in WordNet's texts, by two or more
+            (days, hands, men), the word no acronym, as AIDS is, and not `proper`, a name.
+        """
+        forms = self.irregular[pos].get(word)
+        if forms is None and not (pos == "n" and (len(word) < 3 or word.endswith("ss"))):
+            endings = self.wordnet.MORPHOLOGICAL_SUBSTITUTIONS[pos]
+            forms = [word[:-len(old)] + new for old, new in endings if word.endswith(old)]
+        forms = [form for form in forms or () if form in self.names[pos] and form != word]
+        if word not in self.names[pos]:
+            return forms
+        if pos == "n" and forms:
+            entries = self.entries(word, pos)
+            if proper or all(entry.name().isupper() for entry in entries):
+                return [word]
+            most = 1 + self.frequency(word)
+            forms = [form for form in forms if self.frequency(form) > most]
+        return [word, *forms]
+
+    def entries(self, lemma, pos):
+        """nltk's Lemmas of a case-folded lemma and of no other form, the frequent senses first."""
+        return [entry for synset in self.wordnet.synsets(lemma, pos) for entry in synset.lemmas()
+                if entry.name().lower() == lemma]
+
+    def frequency(self, noun):
+        """How often WordNet's texts have a noun."""
+        return sum(entry.count() for entry in self.entries(noun, "n"))
 
     def look_up(self, name, tag=None):
         """Facts of a case-folded word or expression, or None."""
-        return self.read(name, POS.get(tag, "nvar")) or self.read(name, "nvar")
+        proper = tag == "PROPN"
+        return self.read(name, POS.get(tag, "nvar"), proper) or self.read(name, "nvar", proper)
 
     @functools.lru_cache(maxsize=REMEMBERED)
-    def read(self, name, parts):
+    def read(self, name, parts, proper=False):
         """Facts out of WordNet, or None. Keys are synsets' names, such as dog.n.01."""
         senses, first = set(), set()
         for pos in parts:
-            for lemma in self.wordnet._morphy(name.replace(" ", "_"), pos):
-                synsets = self.wordnet.synsets(lemma, pos)
+            for lemma in self.lemmas(name.replace(" ", "_"), pos, proper):
+                synsets = [entry.synset() for entry in self.entries(lemma, pos)]
                 senses.update(synsets[:self.senses])
                 first.add(synsets[0])
         number = NUMBER.fullmatch(name)
@@ -459,9 +484,8 @@ def load_wordnet():
     from nltk.corpus import wordnet   # imported here, as few runs need it
     try:
         wordnet.ensure_loaded()
-    except Exception as problem:   # a damaged zip file can raise almost anything
-        absent, kind = isinstance(problem, LookupError), type(problem).__name__
-        found = "does not find it" if absent else f"has a damaged copy of it ({kind})"
-        raise ValueError(f"WordNet: nltk {found}; get it with `python -m nltk.downloader wordnet`, "
-                         f"or let NLTK_DATA name a folder that has it") from None
+    except (LookupError, OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as problem:
+        raise ValueError(f"WordNet: nltk does not find it, or has a damaged copy of it "
+                         f"({type(problem).__name__}); get it with `python -m nltk.downloader "
+                         f"wordnet`, or let NLTK_DATA name a folder that has it") from None
     return wordnet

@@ -101,8 +101,6 @@ def test_dependency_matrix_is_equation_5(pair, sentences, printed):
         expected = oracle.M_F(*pair, expected_a, expected_b, printed, without)
         assert M_F.dtype == np.float32
         np.testing.assert_allclose(M_F, rows(expected, *pair), rtol=1e-5)
-    with pytest.raises(ValueError, match="dependency_matrix.*tree, subgraph, tfidf, root.*gates"):
-        dependency_matrix(*pair, tf_a, tf_b, without={"gates"})
 
 
 def test_the_printed_equation_4_rewards_child_count_and_forgets_leaves():
@@ -134,10 +132,6 @@ def test_tf_idf_is_saved_and_loaded():
     again = TfIdf.from_state(tf.state())
     assert (again.N, again.df) == (tf.N, tf.df)
     assert (tf.N, tf.df) == (4, {"the": 3, "cat": 1, "strasse": 1, "\ud83d": 1})
-    for state in (None, [], {}, {"sentences": 3, "df": [1]}, {"sentences": 3, "df": {"a": "x"}},
-                  {"sentences": 3, "df": {"a": 4}}, {"sentences": -1, "df": {}}):
-        with pytest.raises(ValueError, match="^tf-idf: expected [^\\n]*$"):
-            TfIdf.from_state(state)
 
 
 # ---- Knowledge Eq. (2): WordNet ------------------------------------------------------------------
@@ -226,8 +220,6 @@ def test_sizes_of_wordnet(wordnet, monkeypatch):
     lexicon = priors.WordNet(1)
     assert not relations(lexicon, "wheat", "corn") and not relations(lexicon, "dog", "animal")
     assert relations(priors.WordNet(senses=20), "carrying", "running") == {"synonym"}
-    with pytest.raises(ValueError, match="WordNet: depth and senses must be 1 or more"):
-        priors.WordNet(0, 1)
 
 
 def test_tags_choose_the_senses_of_a_word(wordnet):
@@ -250,14 +242,30 @@ def test_tags_choose_the_senses_of_a_word(wordnet):
     assert "synonym" not in relations(wordnet, "father", "mother")
 
 
-@pytest.mark.parametrize("content, problem", [(None, "not find it"), (b"no zip file", "damaged")])
-def test_without_wordnet_one_line_says_what_to_do(content, problem, tmp_path, monkeypatch):
+def test_a_noun_keeps_its_form_where_another_is_by_chance(wordnet):
+    """An s is no ending in os or boss; AIDS and Kansas are names; stamina is hardly stamen's plural.
+    And plurals that WordNet lists for a sense of their own (years, a long time) are plurals still."""
+    def synonyms(word, other, tag="NOUN"):
+        facts = wordnet.facts([word], [tag]), wordnet.facts([other], ["NOUN"])
+        return named(relation_matrix(*facts)[0, 0]) == {"synonym"}
+
+    for pair in ("ms metre", "os oxygen", "boss bos", "stamina stamen", "aids help", "Wales welt"):
+        assert not synonyms(*pair.split()), pair
+    assert not synonyms("Wales", "welt", "PROPN") and not synonyms("Hands", "hand", "PROPN")
+    assert not relations(wordnet, "Kansas", "Siouan")
+    for pair in ("dogs dog", "geese goose", "men man", "wolves wolf", "leaves leaf", "years year",
+                 "banks bank", "teeth tooth"):
+        assert synonyms(*pair.split()), pair
+
+
+@pytest.mark.parametrize("content", [None, b"no zip file"])
+def test_without_wordnet_one_line_says_what_to_do(content, tmp_path, monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
     if content:
         write_file(tmp_path, "corpora/wordnet.zip", content)
     loader = LazyCorpusLoader("wordnet", WordNetCorpusReader, None)
     monkeypatch.setattr(nltk.corpus, "wordnet", loader)
-    with pytest.raises(ValueError, match=f"{problem}.*nltk.downloader wordnet`.*NLTK_DATA"):
+    with pytest.raises(ValueError, match="nltk.downloader wordnet`.*NLTK_DATA"):
         priors.WordNet()
 
 
@@ -284,7 +292,5 @@ def test_relation_matrix_of_a_table_is_the_loop(pairs, a, b):
     np.testing.assert_array_equal(relation_matrix(lexicon.facts(b), lexicon.facts(a)), swapped)
 
 
-def test_a_table_takes_expressions_of_four_words_and_no_hyponyms():
+def test_a_table_takes_expressions_of_four_words():
     assert Table({"synonym": [("a b c d e", "f")]}).facts(list("abcde")) == [None] * 5
-    with pytest.raises(ValueError, match="Table: pairs takes .*'hyponym'"):
-        Table({"hyponym": [("animal", "dog")]})
