@@ -243,8 +243,8 @@ def test_tags_choose_the_senses_of_a_word(wordnet):
 
 
 def test_a_noun_keeps_its_form_where_another_is_by_chance(wordnet):
-    """An s is no ending in os or boss; AIDS and Kansas are names; stamina is hardly stamen's plural.
-    And plurals that WordNet lists for a sense of their own (years, a long time) are plurals still."""
+    """An s is no ending in os or boss; AIDS and Kansas are names; stamina hardly means stamens. But
+    plurals that WordNet lists with senses of their own (years, a long time) are plurals still."""
     def synonyms(word, other, tag="NOUN"):
         facts = wordnet.facts([word], [tag]), wordnet.facts([other], ["NOUN"])
         return named(relation_matrix(*facts)[0, 0]) == {"synonym"}
