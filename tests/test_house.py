@@ -1,7 +1,7 @@
-"""The rules of the house: imports, docstrings, shape comments that run; what README, docs say."""
+"""The rules of the house: imports, docstrings, sizes of functions, shape comments that run, the
+table of equations, README's code and commands."""
 import ast
 import doctest
-import functools
 import importlib
 import itertools
 import re
@@ -18,13 +18,11 @@ import batches
 import priors
 import reread
 import semmatch
-import train
 from bert_min import BertConfig, PairTokenizer, SelfAttention
-from experiments import compare
 from methods import ATTENTIONS
 from shapes import Tracer
 from small_runs import ChainParser
-from support import data, kernels, meter, options, parser, parses, toy, words
+from support import data, kernels, meter, options, parser, parses, words
 from test_parser import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,12 +36,9 @@ TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_mi
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
         for path in sorted(ROOT.glob(pattern))}
-PAGES = ["README.md", *(path.relative_to(ROOT).as_posix() for folder in ("docs", "tutorials")
-                        for path in sorted(ROOT.glob(f"{folder}/*.md")))]
 PAPERS = {"DABERT": (1, 7), "DAFA": (1, 9), "Knowledge": (1, 9), "DRr-Net": (1, 8),
           "LadRa-Net": (9, 15)}
 each_file = pytest.mark.parametrize("file", CODE)
-each_page = pytest.mark.parametrize("page", PAGES)
 
 
 def source(name):
@@ -98,6 +93,21 @@ def test_docstrings_and_their_examples(file):
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
 
+def lines_of(function):
+    """How many lines a function has, without its docstring."""
+    first, *rest = function.body
+    has_docstring = ast.get_docstring(function) is not None
+    hidden = first.end_lineno - first.lineno + 1 if has_docstring else 0
+    return function.end_lineno - function.lineno + 1 - hidden
+
+
+@each_file
+def test_functions_fit_on_a_screen(file):
+    functions = [node for node in ast.walk(ast.parse(CODE[file]))
+                 if isinstance(node, ast.FunctionDef)]
+    assert [node.name for node in functions if lines_of(node) > 45] == []
+
+
 # ---- Shape comments -----------------------------------------------------------------------------
 
 def run_methods():
@@ -143,11 +153,13 @@ def run_words(monkeypatch):
     tokenizers = {"pieces": PairTokenizer.train(list(made)),
                   "words": words.Vocabulary.learn([a.words, b.words])}
     pairs = [data.Pair(a.text, b.text, 1), data.Pair(b.text, a.text, 0)]
+    monkeypatch.setattr(priors, "WordNet", lambda: priors.Table({}))
     for prior, reads in (("dependency", "pieces"), ("relations", "pieces"), ("words", "words")):
         method = SimpleNamespace(PRIOR=prior, READS=reads)
-        reader = batches.Reader(method, 13, tokenizer=tokenizers[reads])
-        reader.parses, reader.tfidf = made, priors.TfIdf([a.words, b.words])
-        reader.facts = {text: priors.Table({}).facts(parse.words) for text, parse in made.items()}
+        reader = batches.Reader(method, 13, tokenizer=tokenizers[reads], parser=ChainParser(),
+                                progress=False)
+        reader.tfidf = priors.TfIdf([a.words, b.words])
+        reader.prepare(pairs)
         reader.examples(pairs).collate([0, 1])
 
 
@@ -183,16 +195,6 @@ def test_tracer_catches_what_is_wrong(tmp_path):
 
 # ---- The table of equations ---------------------------------------------------------------------
 
-def table(file, start):
-    """The rows of the table whose header starts so, each a list of cells, the header first."""
-    lines = source(file).splitlines()
-    first = next((i for i, line in enumerate(lines) if line.startswith(start)), len(lines))
-    below = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in below]
-    assert len(rows) > 2, f"{file} needs a table whose header begins with {start}"
-    return [rows[0], *rows[2:]]
-
-
 def numbers(cell):
     """{1, 2, 3, 5} of "1-3, 5"."""
     found = set()
@@ -212,9 +214,11 @@ def citations(text):
 
 
 def equation_rows():
-    """(paper, set of numbers, functions, tests) of each row of docs/equations.md."""
-    rows = []
-    for paper, equations, *cells in table("docs/equations.md", "| paper | equation |")[1:]:
+    """(paper, set of numbers, functions, tests) of each row of docs/equations.md's first table."""
+    lines, rows = iter(source("docs/equations.md").splitlines()), []
+    below = itertools.dropwhile(lambda line: not line.startswith("| paper | equation |"), lines)
+    for line in itertools.islice(itertools.takewhile(lambda line: line, below), 2, None):
+        paper, equations, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         functions, tests = (re.findall(r"[\w./:]+", cell.replace("`", "")) for cell in cells)
         rows.append((paper, numbers(equations), functions, tests))
     return rows
@@ -252,119 +256,42 @@ def test_equation_table_is_complete():
         assert cited - named == set(), f"{file}.py cites what has no row in docs/equations.md"
 
 
-# ---- README and docs ----------------------------------------------------------------------------
+# ---- README -------------------------------------------------------------------------------------
 
-FOREIGN = {"--index-url", "--no-deps",                                  # of pip, and of torchrun
-           "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
-OTHERS = {"pip", "venv", "pytest", "nltk.downloader"}                   # that `python -m` runs
-STAND_INS = {"TASK": "rte", "MODEL": "dafa", "NAME": "dafa"}
-
-
-def old_files(page):
-    """Files that a page says an older commit has: `git show COMMIT:FILE`."""
-    return re.findall(r"git show \w+:([\w/]+\.py)", source(page))
-
-
-def code_of(page):
-    """The lines of code of a page, but Python's: in blocks, and in its text between backticks."""
-    text = re.sub(r"^```python\n.*?^```", "", source(page), flags=re.M | re.S).replace("\\\n", " ")
-    blocks = re.findall(r"^```\n(.*?)^```", text, re.M | re.S) + re.findall(r"^    .*", text, re.M)
-    text = re.sub(r"^```\n.*?^```", "", text, flags=re.M | re.S)
-    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
-    lines = [line.strip() for block in blocks for line in block.splitlines()] + inline
-    return [line for line in lines if not any(file in line for file in old_files(page))]
+def test_python_of_readme_runs(tmp_path, monkeypatch):
+    """With >>> as doctests."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    blocks = re.findall(r"^```python\n(.*?)^```", source("README.md"), re.M | re.S)
+    assert blocks
+    for text in blocks:
+        if ">>>" in text:
+            test = doctest.DocTestParser().get_doctest(text, {}, "README.md", None, 0)
+            assert doctest.DocTestRunner().run(test).failed == 0
+        else:
+            exec(compile(text, "README.md", "exec"), {})
 
 
-@pytest.fixture
-def parsers(monkeypatch):
-    """Module -> the Arguments of its command line; the working directory is the project's."""
-    class Found(Exception):
-        pass
+class Parsed(Exception):
+    """A command line was understood."""
+
+
+def test_commands_of_readme_are_understood(monkeypatch):
+    """Programs and options exist, and values are of their kind."""
+    parse, commands = options.Arguments.parse, 0
 
     def stop(self, argv=None):
-        raise Found(self)
+        parse(self, argv)
+        raise Parsed
 
-    found = {}
     monkeypatch.chdir(ROOT)
-    with monkeypatch.context() as patch:
-        patch.setattr(options.Arguments, "parse", stop)
-        for name in (module_of(file) for file in CODE if "\nif __name__ ==" in CODE[file]):
-            with pytest.raises(Found) as stopped:
-                importlib.import_module(name).main([])
-            found[name] = stopped.value.args[0]
-    return found
-
-
-@each_page
-def test_commands_are_understood(page, parsers):
-    """Options exist; commands parse, and settings are valid together. Capitals stand for names."""
-    lines = code_of(page)
-    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", "\n".join(lines)))
-    there = {name for parser in parsers.values() for name in parser._option_string_actions}
-    assert named - there - FOREIGN == set()
-    for line in lines:
-        command = re.match(r"(?:\$ )?(?:\w+=\S+ )?(?:python3?|torchrun .*?\d) (.*)", line)
-        first, *given = shlex.split(command[1], comments=True) if command else ["-m", "pip"]
-        name = given.pop(0) if first == "-m" else module_of(first)
-        assert first == "-m" or (ROOT / first).exists(), line
-        if name in OTHERS or first.startswith("tutorials/") or not given:
-            continue
-        given = parsers[name].parse([STAND_INS.get(word, word) for word in given])
-        if name == "experiments.compare" and not given.keys() & {"resume", "show"}:
-            assert compare.plan_runs(compare.new_group(given)[1])
-        if name == "train" and not given.keys() & {"resume", "run"}:
-            given.pop("test", None)
-            assert train.Settings(**given)
-
-
-read_once = functools.cache(parser.load_parser)
-
-
-@each_page
-def test_what_pages_name_is_there(page, tmp_path, monkeypatch):
-    """Python runs, with >>> as doctests, but for packages of others that are not there, on forty
-    pairs of a split; the run in runs/toy-dafa is made; files, tests exist.
-    """
-    monkeypatch.chdir(tmp_path)
-    whole = data.load_task
-
-    def load_few(*args):
-        task, splits = whole(*args)
-        return task, {name: some[:40] for name, some in splits.items()}
-
-    monkeypatch.setattr(data, "load_task", load_few)
-    monkeypatch.setattr(batches, "load_parser", read_once)
-    for folder in ("assets", "tests"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
-    for text in re.findall(r"^```python\n(.*?)^```", source(page), re.M | re.S):
-        if ">>>" in text:
-            test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
-            assert doctest.DocTestRunner().run(test).failed == 0
-            continue
-        if "runs/toy-dafa" in text:
-            train.main("--model bert --limit 8 --epochs 1 --device cpu --out runs/toy-dafa".split())
-        try:
-            exec(compile(text, page, "exec"), {})
-        except ModuleNotFoundError as error:
-            if error.name not in ("transformers", "tensorboard"):
-                raise
-    tests = "\n".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
-    named = set(re.findall(r"\btest_\w+\b(?!\.py)", source(page))) - toy.TOY_SPLITS.keys()
-    assert named <= set(re.findall(r"^def (test_\w+)\(", tests, re.M))
-    folders = "tests|support|experiments|tutorials|docs|assets"
-    files = re.findall(rf"\b(?:{folders})/[\w/]+\.\w+", source(page))
-    assert {file for file in files if not (ROOT / file).exists()} <= set(old_files(page))
-
-
-def test_options_table_is_that_of_the_classes():
-    _, *rows = table("docs/equations.md", "| `--model` | `--printed` |")
-    rows = {row[0]: row[1:] for row in rows}
-    assert rows.keys() == train.METHODS.keys() - {"bert"}
-    for name, (printed, without, sizes) in rows.items():
-        method = options.find_class(name, train.METHODS)
-        assert {part for part in printed.split(", ") if part} == set(map(str, method.PRINTED))
-        assert {part for part in without.split(", ") if part} == method.ABLATIONS
-        with_defaults = options.keywords_of(method)
-        with_defaults.pop("dropout", None)  # an option of its own
-        assert options.read_values(sizes.replace(" ", ""), with_defaults) == with_defaults
-        assert sizes.count("=") == len(with_defaults)
+    monkeypatch.setattr(options.Arguments, "parse", stop)
+    for line in source("README.md").replace("\\\n", " ").splitlines():
+        command = re.match(r"(?:torchrun .*?\d|python) (?:-m (experiments\.\w+)|(train)\.py) ?(.*)",
+                           line)
+        if command:
+            with pytest.raises(Parsed):
+                given = shlex.split(command[3], comments=True)
+                importlib.import_module(command[1] or command[2]).main(given)
+            commands += 1
+    assert commands > 5
