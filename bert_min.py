@@ -20,8 +20,8 @@ The way of a pair (BERT; RoBERTa packs `<s> a </s> </s> b </s>` and its embeddin
 
 Departs: gelu is the exact one, as in Hugging Face; Google's code has the tanh form by that name.
 Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece, of
-tokenizer_config.json all but do_lower_case; how files are read and checked, and what published
-weights are called in them (support.checkpoints).
+tokenizer_config.json all but do_lower_case and strip_accents; how files are read and checked, and
+what published weights are called in them (support.checkpoints).
 """
 
 import functools
@@ -38,8 +38,8 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor, nn
 
-from support.checkpoints import (CONFIGS, check_config, find_file, join_names, read_arrays,
-                                 read_config, read_pieces, shorten, write_config)
+from support.checkpoints import (CONFIGS, find_file, join_names, read_arrays, read_config,
+                                 read_pieces, tokenizer_setting, write_config)
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -52,7 +52,7 @@ ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximat
 
 @dataclass(frozen=True)
 class BertConfig:
-    """Sizes and choices of one encoder, validated. `max_length` counts positions tokens can use."""
+    """Sizes and choices of one encoder. `max_length` counts the positions that tokens can use."""
 
     vocab_size: int
     hidden_size: int
@@ -69,13 +69,10 @@ class BertConfig:
     kind: str = "bert"
     lower_case: bool = True
 
-    def __post_init__(self):
-        check_config(asdict(self))
-
     @classmethod
     def from_json(cls, path: str | Path) -> "BertConfig":
         """Read Google's bert_config.json, Hugging Face's config.json. ValueError names the file."""
-        return read_config(path, cls)
+        return cls(**read_config(path))
 
     def to_json(self, path: str | Path):
         """Write a config.json that `from_json` (and Hugging Face) reads back."""
@@ -387,10 +384,11 @@ class PairTokenizer:
         self.middle = self.last * (2 if kind == "roberta" else 1)
 
     @staticmethod
-    def _wordpiece(ids, lower_case):
+    def _wordpiece(ids, lower_case, strip_accents=None):
         model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=WORD_LETTERS)
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case)  # and no accents
+        tokenizer.normalizer = normalizers.BertNormalizer(  # accents go with capitals, by default
+            lowercase=lower_case, strip_accents=strip_accents)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         return tokenizer
 
@@ -398,9 +396,10 @@ class PairTokenizer:
     def from_folder(cls, folder: str | Path, config: BertConfig) -> "PairTokenizer":
         """Read vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa). ValueError names the file.
         """
-        ids, merges = read_pieces(folder, config.kind, config.vocab_size, config.position_offset)
+        ids, merges = read_pieces(folder, config.kind, config.vocab_size)
         if config.kind == "bert":
-            return cls(cls._wordpiece(ids, config.lower_case), "bert")
+            accents = tokenizer_setting(folder, "strip_accents")
+            return cls(cls._wordpiece(ids, config.lower_case, accents), "bert")
         tokenizer = Tokenizer(models.BPE(ids, merges))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         return cls(tokenizer, "roberta")
@@ -435,16 +434,12 @@ class PairTokenizer:
         try:
             return cls(Tokenizer.from_str(state["tokenizer"]), state["kind"])
         except Exception as error:  # tokenizers has no narrower one
-            raise ValueError(f"tokenizer: expected what PairTokenizer.state gives, found "
-                             f"{shorten(error)}") from None
+            raise ValueError(f"tokenizer: {error}") from None
 
     def save(self, folder: str | Path):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        try:
-            self.tokenizer.model.save(str(folder))
-        except Exception as error:  # tokenizers has no narrower one
-            raise OSError(f"cannot write a vocabulary into {folder}: {error}") from None
+        self.tokenizer.model.save(str(folder))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces behind ids, a list of str; of a byte-level BPE as text, without the space."""

@@ -12,13 +12,13 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
-import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import CONFIGS, WEIGHTS, check_zip, find_file, join_names, shorten
-from support.checkpoints import read_json  # write_json's other half
+from support.checkpoints import CONFIGS, WEIGHTS, find_file, join_names, read_config, shorten
+from support.checkpoints import read_json as read_json  # write_json's other half
 from support.options import prefix_errors, refuse
 
 GOOGLE = "https://storage.googleapis.com/bert_models/"
@@ -31,12 +31,13 @@ BERTS = {  # name -> a zip, or a name at Hugging Face
     "base": GOOGLE + "2018_10_18/uncased_L-12_H-768_A-12.zip",
     "large": GOOGLE + "2018_10_18/uncased_L-24_H-1024_A-16.zip",
     "roberta-base": "FacebookAI/roberta-base"}
-PUBLISHED = re.compile(r"\w[\w.-]*/\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)  # no way out of a folder
-VOCABULARIES = {"bert": ["vocab.txt"], "roberta": ["vocab.json", "merges.txt"]}  # by model_type
-LARGEST = 10 ** 10  # bytes of a download whose size nobody announced
-UNPACKED = 100  # times its size: more has no zip of weights or sentences
+PUBLISHED = re.compile(  # no way out of a folder; bert-base-uncased and such need no owner
+    r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
 OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published model has these
+BROKEN = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)  # of a damaged zip
 
+
+# ---- Writing ------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
 def _whole(path):
@@ -65,11 +66,6 @@ def write_whole(path, save):
                       "make room, or name a folder that can be written, and go on") from error
 
 
-def write_arrays(path, arrays):
-    """Write a dict of name -> array as .npz, whole or not at all. Raises OSError naming it."""
-    write_whole(path, lambda file: np.savez_compressed(file, **arrays))
-
-
 def write_text(path, text):
     """Write a text in UTF-8, whole or not at all. Raises OSError naming the file."""
     write_whole(path, lambda file: file.write(text.encode("utf-8")))
@@ -80,6 +76,22 @@ def write_json(path, content):
     write_text(path, json.dumps(content, indent=1) + "\n")  # half a surrogate pair stays one
 
 
+@contextlib.contextmanager
+def _made(folder):
+    """The folder and those around it, made; the new ones go again where something fails."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # what holds something stays
+            for path in new:
+                path.rmdir()
+        raise
+
+
+# ---- Downloads ----------------------------------------------------------------------------------
+
 def download(url, path, size=None, sha256=None, progress=True, remedy=None):
     """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
@@ -88,8 +100,8 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=None):
     """
     path, remedy = Path(path), remedy or f"put the file at {path} by hand"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(url, path, size, sha256, progress)
+        with _made(path.parent):
+            _fetch(url, path, size, sha256, progress)
     except (OSError, ValueError, http.client.HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()  # it holds the connection
@@ -101,17 +113,14 @@ def _fetch(url, path, size, sha256, progress):
     with urllib.request.urlopen(url, timeout=60) as answer, _whole(path) as file:
         announced = answer.headers.get("Content-Length")
         total = int(announced) if announced else size
-        most = LARGEST if total is None else total
-        refuse(size not in (None, total) or most > LARGEST,
-               f"expected bytes {size or f'up to {LARGEST}'}, got {total}")
+        refuse(size not in (None, total), f"expected bytes {size}, got {total}")
         with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
                   disable=None if progress else True) as bar:
-            while got <= most and (chunk := answer.read(1 << 20)):
+            while chunk := answer.read(1 << 20):
                 file.write(chunk)
                 digest.update(chunk)
                 got += len(chunk)
                 bar.update(len(chunk))
-        refuse(total is None and got > most, f"expected at most {most:,} bytes, got more")
         for what, wanted, found in (("bytes", total, got), ("sha256", sha256, digest.hexdigest())):
             refuse(wanted not in (None, found), f"expected {what} {wanted}, got {found}")
         if progress and sha256 is None:  # nobody published one: it can be compared by hand
@@ -125,47 +134,41 @@ def extract(archive, folder, names=None):
     Raises: ValueError naming the archive.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as temp:  # on the disk to which we rename
+    with _made(folder), tempfile.TemporaryDirectory(dir=folder) as temp:  # the disk of the rename
         try:
             with zipfile.ZipFile(archive) as source:
-                members = [member for member in source.infolist()
-                           if not (member.is_dir() or member.filename.startswith("__MACOSX/"))]
-                for member in members:
-                    member.filename = PurePosixPath(member.filename).name
-                if names is not None:
-                    members = [member for member in members if member.filename in names]
-                    lacking = {*names} - {member.filename for member in members}
-                    refuse(lacking, f"no member named {join_names(lacking)}")
-                check_zip(members, UNPACKED * os.path.getsize(archive))
-                for member in members:
-                    with (source.open(member) as content,
-                          open(Path(temp, member.filename), "xb") as file):
-                        shutil.copyfileobj(content, file)
-        except OSError as error:
+                for member in source.infolist():
+                    name = PurePosixPath(member.filename).name
+                    skipped = member.is_dir() or member.filename.startswith("__MACOSX/")
+                    if name in names if names else not skipped:
+                        with source.open(member) as content, open(Path(temp, name), "xb") as file:
+                            shutil.copyfileobj(content, file)
+            lacking = set(names or ()) - {path.name for path in Path(temp).iterdir()}
+            refuse(lacking, f"no member named {join_names(lacking)}")
+        except (OSError, *BROKEN) as error:
             raise ValueError(f"{archive}: cannot extract it into {folder}, found {shorten(error)}; "
-                             f"make room, or download it again") from error
-        except Exception as error:  # a damaged zip raises almost anything
-            raise ValueError(f"{archive}: expected a sound zip, found {shorten(error)}; download "
-                             f"it again") from error
+                             "make room, or download it again") from error
         for path in Path(temp).iterdir():
             os.replace(path, folder / path.name)
 
+
+# ---- Published encoders -------------------------------------------------------------------------
 
 def find_bert(name, data_dir, progress=True):
     """The folder of a pre-trained encoder.
 
     name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
-    google-bert/bert-base-cased, downloaded once to data_dir/bert/name; behind an @ may stand the
-    revision, such as a commit's name, without which it is the newest.
+    google-bert/bert-base-cased, which is taken from the cache of Hugging Face's library, or
+    downloaded once to data_dir/bert/name; behind an @ may stand the revision, such as a commit's
+    name, without which it is the newest.
     Raises: ValueError if the name is unknown, the download fails, or configuration, weights or
         vocabulary are not in the folder.
     """
     folder, published = Path(name), PUBLISHED.fullmatch(name) and not name.startswith("runs/")
     if name in BERTS or (published and not folder.exists()):
-        folder = Path(data_dir) / "bert" / name
+        folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
         if not folder.exists():
-            _download_bert(BERTS.get(name, name), folder, Path(data_dir) / "bert", progress)
+            folder = _cached(source) or _download_bert(source, folder, progress)
     refuse(not folder.exists(), f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name "
            "at Hugging Face such as google-bert/bert-base-cased; correct the name")
     check_bert(folder)
@@ -180,23 +183,37 @@ def check_bert(folder):
         find_file(folder, "merges.txt")
 
 
-def _download_bert(source, folder, around, progress):
-    """Fetch into a temporary folder in `around`; only a whole model gets its final name."""
-    around.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=around) as temp:
+def _cached(name):
+    """The folder of a model in the cache of Hugging Face's library, or None."""
+    model, _, revision = name.partition("@")
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    place = Path(home, "hub", "models--" + model.replace("/", "--"))
+    known = place / "refs" / (revision or "main")  # holds the name of a commit
+    commit = known.read_text().strip() if known.is_file() else revision or "*"
+    for folder in sorted(place.glob(f"snapshots/{commit}")):
+        with contextlib.suppress(ValueError):  # of some models it has the vocabulary alone
+            check_bert(folder)
+            return folder
+    return None
+
+
+def _download_bert(source, folder, progress):
+    """Fetch into a temporary folder; only a whole model gets its final name, which is returned."""
+    remedy = (f"put its configuration, weights and vocabulary into {folder} by hand, or into any "
+              f"folder and name it: --bert FOLDER")
+    with _made(folder.parent), tempfile.TemporaryDirectory(dir=folder.parent) as temp:
         new = Path(temp) / folder.name
         if source.endswith(".zip"):
             archive = Path(temp) / PurePosixPath(source).name
-            download(source, archive, progress=progress, remedy=f"unzip it into {folder} by hand")
+            download(source, archive, progress=progress, remedy=remedy)
             extract(archive, new)
         else:
-            remedy = f"correct the name, or put all its files into {folder} by hand"
-            _download_published(source, new, progress, remedy)
+            _download_published(source, new, progress, f"correct the name, or {remedy}")
         with prefix_errors(f"{source}: "):
             check_bert(new)
         if not folder.exists():  # another process may have been faster
-            folder.parent.mkdir(exist_ok=True)
             os.replace(new, folder)
+    return folder
 
 
 def _download_published(name, folder, progress, remedy):
@@ -214,10 +231,8 @@ def _download_published(name, folder, progress, remedy):
     if progress:
         print(f"{name}: no folder here; fetching {HUGGING_FACE}{name}", file=sys.stderr)
     fetch("config.json")
-    kind = str(read_json(folder / "config.json").get("model_type", "bert"))
-    refuse(kind not in VOCABULARIES, f"{name}: expected a BERT or RoBERTa, found model_type "
-           f"{kind!r}; name another model")
-    for file in (*VOCABULARIES[kind], *OPTIONAL):
+    is_bert = read_config(folder / "config.json")["kind"] == "bert"  # refuses another model
+    for file in (*(["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]), *OPTIONAL):
         fetch(file)
     if not (folder / "model.safetensors").exists():
         fetch("pytorch_model.bin")

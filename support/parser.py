@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from support.checkpoints import refuse, shorten
-from support.files import write_arrays
+from support.files import write_whole
 from support.parses import BRACKETS, PLAIN, tree_depths
 
 # Axes: S sentences, T words of the longest sentence and ROOT
@@ -303,7 +303,7 @@ def save_parser(parser, path):
     """Writes the parser as one .npz: half-precision weights, and the vocabulary as JSON."""
     arrays = {name: value.half().numpy() for name, value in parser.state_dict().items()}
     arrays["vocabulary"] = np.array(json.dumps(parser.vocabulary, ensure_ascii=False))
-    write_arrays(path, arrays)
+    write_whole(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def load_parser(path: str | Path = PARSER) -> Parser:

@@ -1,17 +1,16 @@
 """Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
 
 import contextlib
+import os
 from collections import Counter
 
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import are_distinct, file_size, shorten
 from support.options import refuse
 
 # Axes: n words, c characters of a word
 
-LINE_BYTES = 1 << 20   # more than any line of vectors has
 LARGEST = 1e6          # of a vector's numbers; their squares are finite, too
 
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
@@ -71,12 +70,9 @@ class Vocabulary:
     @classmethod
     def from_state(cls, state):
         """What `state` gave; vectors, if any, are zeros until a model's weights are loaded."""
-        words, characters, width = (state.get(x, 0) for x in ("words", "characters", "width"))
-        sound = width is None or type(width) is int and 0 < width <= 10_000
-        sound &= are_distinct(words) and are_distinct(characters, 1) and "" not in characters
-        refuse(not sound, f"vocabulary: expected distinct words and characters, and a width up to "
-               f"10,000 or null, found {shorten(state)}")
-        return cls(words, characters, width and np.zeros((2 + len(words), width), np.float32))
+        words, width = state["words"], state["width"]
+        vectors = width and np.zeros((2 + len(words), width), np.float32)
+        return cls(words, state["characters"], vectors)
 
 
 def learn_vocabulary(sentences, path=None, seed=0, progress=True):
@@ -100,26 +96,20 @@ def read_vectors(path, words, progress=True):
     A line of another width than most, or with something that is no number, is left out, and so is
     word2vec's header. Of a word that stands there twice the first counts.
     Returns (dict word -> (width,) float32, how many needed lines were malformed).
-    Raises ValueError naming the file when it cannot be read or holds none of the words.
+    Raises ValueError naming the file when it holds none of the words, OSError where it is not read.
     """
     found, widths = {}, Counter()  # a malformed line's width is 0
-    try:
-        size = file_size(path)  # before a pipe is waited for
-        with open(path, "rb") as file, tqdm(total=size, desc="reading vectors", unit="B",
-                                            unit_scale=True, leave=False,
-                                            disable=None if progress else True) as bar:
-            while line := file.readline(LINE_BYTES):
-                bar.update(len(line))
-                if len(line) == LINE_BYTES:
-                    raise OSError(f"a line of more than {LINE_BYTES} bytes")
-                name, _, numbers = line.rstrip().partition(b" ")
-                word = name.decode("utf-8", "replace")
-                if word in words:
-                    vector = _vector(numbers)
-                    widths[len(vector)] += 1
-                    found.setdefault(word, {}).setdefault(len(vector), vector)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
+                                        unit="B", unit_scale=True, leave=False,
+                                        disable=None if progress else True) as bar:
+        for line in file:
+            bar.update(len(line))
+            name, _, numbers = line.rstrip().partition(b" ")
+            word = name.decode("utf-8", "replace")
+            if word in words:
+                vector = _vector(numbers)
+                widths[len(vector)] += 1
+                found.setdefault(word, {}).setdefault(len(vector), vector)
     malformed = widths.pop(0, 0)
     refuse(not widths, f"{path}: holds none of the {len(words)} words; expected GloVe's text form, "
            f"a word and its numbers a line, parted by spaces")
