@@ -19,7 +19,6 @@ A group's folder holds the folder of each run, which train.py can use, compariso
 comparison.json, a line for each run that is done: such a run is not trained again, and the file
 alone goes on in another folder.
 """
-import hashlib
 import itertools
 import json
 import math
@@ -28,7 +27,6 @@ import re
 import shlex
 import statistics
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,12 +35,12 @@ import numpy as np
 import batches
 import priors
 import train
-from run import score_test
 from support import machine, runs
 from support.checkpoints import read_json
 from support.curves import draw_line, draw_text, svg_page
 from support.data import load_pairs, load_test_splits, metric_title
 from support.files import write_text
+from support.machine import print_once
 from support.options import Arguments, prefix_errors, refuse, run_command
 
 FILE = "comparison.json"
@@ -100,8 +98,6 @@ def saved_group(folder, given):
     group["test"] = given.pop("test", group["test"])
     refuse(given.keys() - set(HERE), f"--resume {folder}: the group has its own "
            f"{', '.join(given.keys() - set(HERE))}; leave that out")
-    unknown = group["shared"].keys() - {f.name for f in fields(train.Settings)}
-    refuse(unknown, f"{Path(folder, FILE)}: {', '.join(unknown)} is no setting of this code")
     said = [read_value(option, x) for option, *texts in group["vary"] for x in texts]
     codes = {str(one.get(x)) for one in [*said, group["shared"]] for x in ("model", "parser")}
     refuse(unsaid := {code for code in codes if ":" in code} - set(own),
@@ -136,26 +132,37 @@ def name_of(values, seed):
 
 
 def plan_runs(group, here=()):
-    """[(name, Settings)] of the runs that are not done. Raises ValueError where options contradict
-    each other."""
-    planned = {}
+    """{name: options of its training} of the runs that are not done. Raises ValueError where
+    options contradict each other."""
+    planned, names = {}, set()
     for values, seed in itertools.product(combinations(group), group["seeds"]):
-        name, given = name_of(values, seed), group["shared"] | dict(here) | {"seed": seed}
-        refuse(name in planned, f"--vary: two values have one folder, {name}; rename one")
-        planned[name] = None
+        name = name_of(values, seed)
+        refuse(name in names, f"--vary: two values have one folder, {name}; rename one")
+        names.add(name)
         if name not in group["done"]:
+            given = group["shared"] | dict(here) | {"seed": seed}
             for option, text in values.items():
                 given |= read_value(option, text)
-            with prefix_errors(f"{' '.join(values.values())}: "):
-                planned[name] = train.Settings(**given)
-    return [(name, settings) for name, settings in planned.items() if settings]
+            with prefix_errors(f"{name}: "):
+                settings_of(given)
+            planned[name] = given
+    return planned
+
+
+def settings_of(given):
+    """The Settings of options, a dict. Raises ValueError where they contradict each other."""
+    try:
+        return train.Settings(**given)
+    except TypeError as error:  # an option of other code's
+        raise ValueError(f"{error}; start a new group") from None
 
 
 def check_data(planned, test):
     """Raises ValueError or OSError where one of `plan_runs` lacks a data set or WordNet."""
-    for files in {(x.task, x.train_file, x.dev_file, x.test_file): x for _, x in planned}.values():
-        (load_test_splits if test else load_pairs)(files)
-    if any("facts" in batches.needs_of(x.method) and x.task != "toy" for _, x in planned):
+    settings = [settings_of(given) for given in planned.values()]
+    for one in {(x.task, x.train_file, x.dev_file, x.test_file): x for x in settings}.values():
+        (load_test_splits if test else load_pairs)(one)
+    if any("facts" in batches.needs_of(x.method) and x.task != "toy" for x in settings):
         priors.load_wordnet()
 
 
@@ -169,31 +176,27 @@ def run_group(folder, group, here):
     planned = plan_runs(group, here)
     check_data(planned, group["test"])
     gather_results(folder, group)
-    for number, (name, settings) in enumerate(planned, 1):
+    for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:
             continue
-        print(f"\nrun {number} of {len(planned)}: {name}")
+        print_once(f"\nrun {number} of {len(planned)}: {name}")
         try:
-            with runs.lock_folder(folder / name):
-                run_one(folder / name, settings, group["test"])
+            run_one(folder / name, given, group["test"])
         except runs.FolderLocked:
-            print("another process trains it")
+            print_once("another process trains it")
         gather_results(folder, group)
     show_groups([folder], picture=folder / "comparison.svg")
-    print(f"\n{folder} has the runs, {FILE} and comparison.svg")
+    print_once(f"\n{folder} has the runs, {FILE} and comparison.svg")
 
 
-def run_one(folder, settings, test):
-    """Trains one run and scores test where that is asked for, unless it is done."""
-    machine.prepare_device(settings.device)
-    if not (folder / "result.json").exists():
-        own, saved = {"model": settings.model, "parser": settings.parser}, None
-        if (folder / "last.pt").exists():
-            saved = runs.read_to_resume(folder, train.Settings, own)[1]
-        train.train_model(settings, folder, saved)
-    if test and not (folder / "test.json").exists():
-        run = train.open_run(folder, settings.parser, settings.model, device=settings.device)
-        score_test(run, load_test_splits(settings))
+def run_one(folder, given, test):
+    """What train.py does: one run is trained, or goes on, and test is scored where asked for."""
+    if (folder / "last.pt").exists() or (folder / "best.pt").exists():
+        free = "model", "parser", *HERE
+        given = {name: given[name] for name in free if name in given} | {"resume": str(folder)}
+    else:
+        given = given | {"out": str(folder)}
+    train.train_or_resume(given | ({"test": True} if test else {}))
 
 
 def gather_results(folder, group):
@@ -219,10 +222,9 @@ def read_done(folder, test):
     if test:
         result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
     changes = (result.get("influence") or {}).get("changes", {})
-    code = hashlib.sha256(repr(sorted(result["code"].items())).encode()).hexdigest()
     kept = "task", "positive", "best_epoch", "selection_split", "metrics"
     return {name: result.get(name) for name in kept} | {
-        "answers": {name: x["answers"] for name, x in changes.items()}, "code": code}
+        "answers": {name: x["answers"] for name, x in changes.items()}}
 
 
 def read_group(place):
@@ -422,13 +424,13 @@ def print_table(lines):
     """Prints rows of cells, the first the header, in Markdown, without columns that are empty."""
     columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
     if len(lines) > 1 and len(columns) > 1:
-        widths = [max(map(len, column)) for column in columns]
+        widths = [max(2, *map(len, column)) for column in columns]
         header, *rows = zip(*columns)
         rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-        print()
+        print_once()
         for first, *rest in (header, rule, *rows):
             right = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
-            print(f"| {' | '.join([first.ljust(widths[0]), *right])} |")
+            print_once(f"| {' | '.join([first.ljust(widths[0]), *right])} |")
 
 
 def show_groups(places, against=None, chosen=(), picture=None):
@@ -437,12 +439,12 @@ def show_groups(places, against=None, chosen=(), picture=None):
     for place in places:
         group, path = read_group(place), Path(place)
         known |= dict.fromkeys(group["vary"][0][1:])
-        name = path.resolve().name if path.is_dir() else path.stem
-        panels += find_panels(group, name if len(places) > 1 or path.is_file() else "")
+        name = path.parent.name if path.name == FILE else path.resolve().stem
+        panels += find_panels(group, name if len(places) > 1 else "")
         lacking = len(combinations(group)) * len(group["seeds"]) - len(group["done"])
         if lacking:
-            print(f"{place}: {lacking} runs are not finished; --resume goes on with those that no "
-                  f"process trains")
+            print_once(f"{place}: {lacking} runs are not finished; --resume goes on with those "
+                       "that no process trains")
     against = against or next(iter(known))
     refuse({against, *chosen} - known.keys(), f"--show: {against}, {', '.join(chosen)}: expected "
            f"some of {', '.join(known)}")
@@ -453,8 +455,8 @@ def show_groups(places, against=None, chosen=(), picture=None):
     for block in blocks.values():
         print_table(difference_table(block, against, chosen))
     if any(panel.task.startswith("toy") for panel in panels):
-        print("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    if picture:
+        print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
+    if picture and any(len(panel.rows) > 1 for panel in panels):
         write_text(picture, draw_panels(panels, against))
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from experiments import compare
 from small_runs import ROOT
-from test_house import source, table
 
 TASKS = {"mrpc": "MRPC", "qqp": "QQP", "sick": "SICK", "stsb": "STS-B"}
 GROUPS = {name: compare.read_group(ROOT / f"tests/results/{name}-planned.json") for name in TASKS}
@@ -15,8 +14,20 @@ AVERAGE, CONTROLS = " --layers all --without fusion", "experiments/controls.py:S
 LADRANET = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
 
 
+def source(page):
+    return (ROOT / page).read_text("utf-8")
+
+
 def text_of(page):
     return " ".join(source(page).split())
+
+
+def table(page, start):
+    """The rows of the table whose header starts so, each a list of cells, the header first."""
+    text = source(page)
+    lines = text[text.index(f"\n{start}") + 1:].splitlines()
+    header, _, *rows = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (header, *rows)]
 
 
 def over_tasks(row, against="bert", tasks=TASKS):
