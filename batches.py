@@ -11,6 +11,7 @@ and trees are found (support.parses), how priors are computed (priors).
 """
 import random
 import tempfile
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from tqdm import tqdm
 import priors
 from support.options import prefix_errors, refuse
 from support.parser import load_parser
-from support.parses import parse_texts, split_words, words_at
+from support.parses import Parse, parse_texts, split_words, words_at
 from support.toy import LEXICON
 from support.words import TAGS, learn_vocabulary
 
@@ -29,8 +30,21 @@ from support.words import TAGS, learn_vocabulary
 # c characters of a word, R relations
 
 ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than what is kept of it
-FEW = 256  # texts of a few pairs
-KEPT = 4096  # texts of a few pairs at a time, of which what was found out is kept
+TEXTS_KEPT = 4096  # texts of a few pairs at a time, of which what was found out is kept
+
+
+class Known(NamedTuple):
+    """What a method needs to know of a text, as far as it needs it."""
+
+    spans: np.ndarray | None = None  # of each word's characters; None: no word is asked for
+    words: list | tuple = ()
+    parse: Parse | None = None
+    facts: list | None = None        # of each word, out of a lexicon
+
+    @property
+    def tags(self):
+        """The parts of speech of the words; None: the text is not parsed."""
+        return self.parse and self.parse.tags
 
 
 def needs_of(method):
@@ -66,6 +80,9 @@ class Reader:
             collate. progress: show bars.
 
     tfidf: TfIdf of the training sentences, where the method wants it.
+
+    What is found out of a text belongs to the Examples that `examples` returns. The reader keeps a
+    table of bounded size for a service, which sees many a text again; threads may share it.
     """
 
     def __init__(self, method, max_length, options=None, tokenizer=None, parser=None, toy=False,
@@ -77,56 +94,51 @@ class Reader:
         self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
         if method.PRIOR == "relations" and (toy or "tags" in self.options.get("without", ())):
             self.needs_parses = False   # the parts of speech of words are all that it wants of them
-        self.parses, self.spans, self.facts = {}, {}, {}  # of each prepared text
-        self.seen = set()  # those of them that were prepared a few at a time
-        self.parser, self.lexicon = parser, None
+        self.parser, self.lexicon, self.seen = parser, None, {}
 
-    def prepare(self, pairs):
-        """Finds out what the method needs of these pairs' texts. The texts before are forgotten,
-        but for those of a few pairs at a time: a service sees many a text again.
-        """
+    def read(self, pairs):
+        """dict text -> Known of these pairs' texts."""
         texts = list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b)))
-        if len(texts) > FEW or len(self.seen) + len(texts) > KEPT:
-            self.parses, self.spans, self.facts, self.seen = {}, {}, {}, set()
-        new = [text for text in texts if text not in self.seen]
-        if self.needs_parses and new:
+        seen = self.seen  # another thread may put another dict there meanwhile
+        found = {text: seen[text] for text in texts if text in seen}
+        new = [text for text in texts if text not in found]
+        if self.needs and new:
+            found |= self.read_new(new)
+        if len(texts) < TEXTS_KEPT:
+            self.seen = dict([*seen.items(), *found.items()][-TEXTS_KEPT:])
+        return found if self.needs else dict.fromkeys(texts, Known())
+
+    def read_new(self, texts):
+        """`read` of texts that were not seen before."""
+        if self.needs_parses:
             self.parser = self.parser or load_parser()
-            found = parse_texts(new, self.parser, self.progress)
-            self.parses = {**self.parses, **found} if self.seen else found
-        elif self.needs:
-            # A word beyond these has no piece that the model sees, but behind words without any.
-            self.spans |= {text: split_words(text)[:self.max_length] for text in new}
+            parses = parse_texts(texts, self.parser, self.progress)
+            found = {text: Known(x.spans, x.words, x) for text, x in parses.items()}
+        else:  # a word beyond these has no piece that the model sees, but behind words without any
+            spans = {text: split_words(text)[:self.max_length] for text in texts}
+            found = {text: Known(x, words_at(text, x)) for text, x in spans.items()}
         if self.needs_facts:
             if self.lexicon is None:
                 self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
-            bar = tqdm(new, "looking up words", leave=False,
+            bar = tqdm(found.items(), "looking up words", leave=False,
                        disable=None if self.progress else True)
-            self.facts |= {text: self.lexicon.facts(self.words(text), self.tags(text))
-                           for text in bar}
-        self.seen = self.seen | set(new) if len(texts) <= FEW else set()
+            found = {text: known._replace(facts=self.lexicon.facts(known.words, known.tags))
+                     for text, known in bar}
+        return found
 
-    def word_spans(self, text):
-        """(n, 2) characters of each word of a text; None where no word is asked for."""
-        return self.parses[text].spans if self.needs_parses else self.spans.get(text)
-
-    def words(self, text):
-        """The words of a prepared text."""
-        return self.parses[text].words if self.needs_parses else words_at(text, self.spans[text])
-
-    def tags(self, text):
-        """The parts of speech of the words of a prepared text; None: it is not parsed."""
-        return self.parses[text].tags if self.needs_parses else None
-
-    def learn_tfidf(self, pairs):
-        """Counts words for tf-idf where the method wants it. pairs: train, prepared before."""
+    def learn_tfidf(self, examples):
+        """Counts words for tf-idf where the method wants it. examples: Examples of train."""
         if self.method.PRIOR == "dependency":
-            texts = (text for pair in pairs for text in (pair.a, pair.b))
-            self.tfidf = priors.TfIdf(self.words(text) for text in texts)
+            texts = (text for pair in examples.pairs for text in (pair.a, pair.b))
+            self.tfidf = priors.TfIdf(examples.known[text].words for text in texts)
 
-    def learn_words(self, texts, glove=None, seed=0):
-        """Makes the Vocabulary of texts, with fixed vectors of a file. -> what to say of it"""
-        sentences = [self.words(text) if text in self.parses
-                     else words_at(text, split_words(text)) for text in texts]
+    def learn_words(self, texts, known, glove=None, seed=0):
+        """Makes the Vocabulary of texts, with fixed vectors of a file. -> what to say of it
+
+        known: dict text -> Known, of those of the texts that were read.
+        """
+        sentences = [known[text].words if text in known else words_at(text, split_words(text))
+                     for text in texts]
         self.tokenizer, said = learn_vocabulary(sentences, glove, seed, self.progress)
         return said
 
@@ -135,47 +147,45 @@ class Reader:
         return {"tokenizer": self.tokenizer.state(),
                 "tfidf": self.tfidf.state() if self.tfidf else None}
 
-    def prior(self, pair):
-        """What is known of a pair's words: (n, m) or (n, m, ...), or None."""
+    def prior(self, a, b):
+        """What is known of a pair's words: (n, m) or (n, m, ...), or None. a, b: Known."""
         kind = self.method.PRIOR
         if kind == "relations":
-            return priors.relation_matrix(self.facts[pair.a], self.facts[pair.b])  # (n, m, R)
+            return priors.relation_matrix(a.facts, b.facts)  # (n, m, R)
         if callable(kind):
-            known = {"parses": self.parses.get, "facts": self.facts.get, "words": self.words}
-            found = kind(*(known[need](text) for need in self.needs for text in (pair.a, pair.b)))
-            n, m = len(self.words(pair.a)), len(self.words(pair.b))
+            field = {"parses": "parse", "facts": "facts", "words": "words"}
+            found = kind(*(getattr(x, field[need]) for need in self.needs for x in (a, b)))
             with prefix_errors(f"{self.method.__name__}.PRIOR: "):
-                array = np.asarray(found)
+                array, (n, m) = np.asarray(found), (len(a.words), len(b.words))
                 refuse(array.dtype.kind not in "biuf" or array.ndim < 2 or array.shape[0] < n
                        or array.shape[1] < m, f"expected numbers (n, m, ...) over words, here "
                        f"({n}, {m}), got {array.shape} of {array.dtype}")
             return found
         if kind != "dependency":
             return None
-        a, b = self.parses[pair.a], self.parses[pair.b]
         parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf", "root"}
         return priors.dependency_matrix(
-            a, b, self.tfidf.weights(a.words), self.tfidf.weights(b.words),
+            a.parse, b.parse, self.tfidf.weights(a.words), self.tfidf.weights(b.words),
             self.options.get("printed", frozenset()), parts)  # (n, m)
 
     def examples(self, pairs):
-        """Examples of prepared pairs."""
+        """Examples of pairs, which hold all that the method needs to know of them."""
         kind = WordExamples if self.method.READS == "words" else Examples
-        return kind(pairs, self)
+        return kind(pairs, self, self.read(pairs))
 
 
 class Examples:
     """Encoded pairs. A batch's priors are computed when it is collated; no pair sees another.
 
-    `indices` are places in `pairs`. lengths: tokens of each pair. Tokens are mapped from a file
-    without a name, whose pages stay in memory while there is room.
+    `indices` are places in `pairs`. known: dict text -> Known. lengths: tokens of each pair. Tokens
+    are mapped from a file without a name, whose pages stay in memory while there is room.
     """
 
-    def __init__(self, pairs, reader):
-        self.pairs, self.reader, self.lengths = pairs, reader, []
+    def __init__(self, pairs, reader, known):
+        self.pairs, self.reader, self.known, self.lengths = pairs, reader, known, []
         with tempfile.TemporaryFile() as file:
             for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
-                rows = [(p.a, reader.word_spans(p.a), p.b, reader.word_spans(p.b)) for p in some]
+                rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in some]
                 for three in reader.tokenizer.encode_batch(rows, reader.max_length):
                     file.write(np.array(three, np.int32).tobytes())  # ids, segment, words
                     self.lengths.append(len(three[0]))
@@ -203,10 +213,18 @@ class Examples:
             mask[row, :self.lengths[i]] = True
         batch = dict(zip(("input_ids", "segment", "word_index"), torch.from_numpy(arrays)))
         batch["mask"] = torch.from_numpy(mask)
-        matrices = [self.reader.prior(self.pairs[i]) for i in indices]
-        if matrices[0] is not None:
-            batch["prior"] = pad_matrices(matrices)
+        if self.reader.needs:
+            batch["prior"] = pad_matrices([self.prior(i) for i in indices])
         return batch, self.labels(indices)
+
+    def prior(self, i):
+        """That of the pair at this place, see Reader.prior."""
+        pair = self.pairs[i]
+        return self.reader.prior(self.known[pair.a], self.known[pair.b])
+
+    def reach_limit(self):
+        """How many pairs have max_length tokens, or had more before they were cut."""
+        return sum(length == self.reader.max_length for length in self.lengths)
 
     def labels(self, indices):
         """(B,), or None where one is not known."""
@@ -223,24 +241,23 @@ class Examples:
 class WordExamples(Examples):
     """Pairs as DRr-Net reads them; a batch's tensors lead with an axis of 2, sentences a and b."""
 
-    def __init__(self, pairs, reader):
-        self.pairs, self.reader = pairs, reader
-        longest = [max(len(reader.words(p.a)), len(reader.words(p.b)), 1) for p in pairs]
+    def __init__(self, pairs, reader, known):
+        self.pairs, self.reader, self.known = pairs, reader, known
+        longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 
     def features(self, text, other):
         """A row for each word: number, characters, tag, has `other` it, has `other` an antonym?"""
-        reader, vocabulary = self.reader, self.reader.tokenizer
-        words = reader.words(text) or [""]  # a sentence without words: an unknown one
-        tags = reader.parses[text].tags or ["X"]
-        there = {word.casefold() for word in reader.words(other)}
-        facts = reader.facts[text][:reader.max_length] or [None]
-        relations = priors.relation_matrix(facts, reader.facts[other])  # (n, m, R)
+        one, other, vocabulary = self.known[text], self.known[other], self.reader.tokenizer
+        limit = self.reader.max_length
+        words = one.words or [""]  # a sentence without words: an unknown one
+        there = {word.casefold() for word in other.words}
+        relations = priors.relation_matrix(one.facts[:limit] or [None], other.facts)  # (n, m, R)
         antonyms = relations[..., priors.RELATIONS.index("antonym")].any(1)  # (n,)
         columns = (vocabulary.ids(words), vocabulary.spell(words),
-                   [TAGS.index(tag if tag in TAGS else "X") for tag in tags],
+                   [TAGS.index(tag if tag in TAGS else "X") for tag in one.tags or ["X"]],
                    [word.casefold() in there for word in words], antonyms, [True] * len(words))
-        return [torch.as_tensor(np.asarray(column)[:reader.max_length]) for column in columns]
+        return [torch.as_tensor(np.asarray(column)[:limit]) for column in columns]
 
     def collate(self, indices):
         """The batch of these pairs, and their labels.

@@ -1,13 +1,12 @@
 """A run: a model, what reads its pairs, and its folder. Made to be trained, and used afterwards.
 
-`train.open_run(folder)` returns a Run, whose predict, evaluate, explain and influence a reader
-calls; training scores each epoch with the same ones. `settings` are train.Settings throughout.
+`open_run(folder)` returns a Run, whose predict, evaluate, explain and influence a reader calls;
+training scores each epoch with the same ones.
 
 Left out: what is computed (semmatch, reread, bert_min), the form of the files (support.runs).
 """
-import json
-import time
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,14 +16,15 @@ import batches
 import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
-from support import curves, machine, meter, runs, summary
-from support.data import (GLUE_FILES, Prediction, add_predictions, answers, as_pairs, check_logits,
-                          describe_labels, evaluate, glue_rows, is_csv, loss_sum, make_pairs,
-                          metric_title, pair_rows, predictions_of, read_own, seen_in_training,
+from settings import METHODS, Recipe, Settings, method_options
+from support import machine, meter, runs, summary
+from support.data import (GLUE_FILES, Prediction, Task, add_predictions, answers, as_pairs,
+                          check_logits, evaluate, glue_rows, is_csv, loss_sum, make_pairs,
+                          pair_rows, predictions_of, read_own, seen_in_training,
                           write_table)
-from support.files import find_bert, write_json, write_text
+from support.files import find_bert, write_json
 from support.machine import main_process, print_once
-from support.options import prefix_errors, read_places, refuse
+from support.options import find_class, load_own, prefix_errors, read_places, refuse
 from support.words import Vocabulary
 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
@@ -32,68 +32,56 @@ SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_siz
 
 # ---- The model ----------------------------------------------------------------------------------
 
-def new_reader(settings, task, splits):
-    """Reads pairs with the encoder's tokenizer, or with pieces or words learned from train.
+def make_reader(settings, recipe):
+    """A batches.Reader as the settings ask for, without a tokenizer."""
+    return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
+                          parser=settings.parses or settings.own_parser(),
+                          toy=settings.task_name == "toy", workers=settings.workers,
+                          progress=main_process())
 
-    -> (batches.Reader, prepared for train and dev, BertConfig or None, weights or None)
+
+def read_training(settings, recipe, splits):
+    """Reads the pairs of train and dev, with the encoder's tokenizer, or with pieces of words, or
+    words, learned from train.
+
+    -> (batches.Reader, dict split -> batches.Examples, BertConfig or None, weights or None)
     """
-    reader, config, arrays = make_reader(settings, task), None, None
-    if settings.bert == "scratch":
+    reader, config, arrays = make_reader(settings, recipe), None, None
+    if recipe.bert == "scratch":
         texts = [text for pair in splits["train"] for text in (pair.a, pair.b)]
         reader.tokenizer = PairTokenizer.train(texts, vocab_size=8000)
         config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
                             max_length=settings.max_length)
-    elif settings.bert != "none":
+    elif recipe.bert != "none":
         with prefix_errors("--bert "):
-            folder = find_bert(settings.bert, settings.data_dir, main_process())
+            folder = find_bert(recipe.bert, settings.data_dir, main_process())
         config, arrays = read_checkpoint(folder)
         reader.tokenizer = PairTokenizer.from_folder(folder, config)
-    reader.prepare([pair for name in seen_in_training(splits) for pair in splits[name]])
-    reader.learn_tfidf(splits["train"])
-    if settings.bert == "none":
+    examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
+    reader.learn_tfidf(examples["train"])
+    if recipe.bert == "none":
         learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
         texts = [text for name in learned for pair in splits[name] for text in (pair.a, pair.b)]
+        known = {text: x for some in examples.values() for text, x in some.known.items()}
         with prefix_errors("--glove "):
-            print_once(reader.learn_words(texts, settings.glove, settings.seed))
-    return reader, config, arrays
+            print_once(reader.learn_words(texts, known, settings.glove, settings.seed))
+    return reader, examples, config, arrays
 
 
-def saved_model(settings, saved):
-    """(model without its weights, batches.Reader) of a run that `runs.read_saved` read."""
-    reader, config = make_reader(settings, saved["task"]), None
-    if settings.method.PRIOR == "dependency":
-        reader.tfidf = priors.TfIdf.from_state(saved.get("tfidf"))
-    if settings.bert == "none":
-        reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
-    else:
-        config = runs.typed(BertConfig, saved.get("encoder"), "encoder")
-        reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
-        refuse(reader.tokenizer.vocab_size > config.vocab_size, f"the tokenizer has "
-               f"{reader.tokenizer.vocab_size} pieces, the encoder {config.vocab_size}")
-    return build_model(settings, saved["task"], reader, config)[0], reader
-
-
-def make_reader(settings, task):
-    """A batches.Reader as the settings ask for, without a tokenizer."""
-    return batches.Reader(settings.method, settings.max_length, settings.options(),
-                          parser=settings.parses or settings.own_parser(),
-                          toy=task.name == "toy", workers=settings.workers,
-                          progress=main_process())
-
-
-def build_model(settings, task, reader, config, arrays=None):
+def build_model(settings, recipe, task, reader, config, arrays=None):
     """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)
 
     new: what an encoder's file does not have, the classifier too; it has a rate of its own.
     """
-    method, classes, options = settings.method, len(task.labels) or 1, settings.options()
+    method, classes = settings.method, len(task.labels) or 1
+    options = method_options(settings, recipe)
     torch.manual_seed(settings.seed)
     if config is None:
         return method(reader.tokenizer, classes, **options), []
     refuse(settings.max_length > config.max_length, f"--max-length {settings.max_length}: this "
            f"encoder has {config.max_length} positions")
-    if settings.dropout is not None:
-        config = replace(config, dropout=settings.dropout, attention_dropout=settings.dropout)
+    if recipe.dropout is not None:
+        config = replace(config, dropout=recipe.dropout, attention_dropout=recipe.dropout)
     whole = not issubclass(method, SelfAttention)
     if whole:
         model = method(config, classes, **options)
@@ -101,7 +89,7 @@ def build_model(settings, task, reader, config, arrays=None):
         with prefix_errors("--layers "):
             layers = read_places(settings.layers, config.num_layers)
         model = Matcher(method, config, classes, layers, **options)
-    if settings.bert == "scratch":  # BERT's N(0, 0.02²) is made for 768 columns, not for 64
+    if recipe.bert == "scratch":  # BERT's N(0, 0.02²) is made for 768 columns, not for 64
         for name, p in model.named_parameters():
             if p.dim() == 2 and "embeddings" not in name:
                 for gate in p.chunk(3 if "gru" in name else 1):
@@ -110,7 +98,7 @@ def build_model(settings, task, reader, config, arrays=None):
     if arrays is not None:
         refuse(not hasattr(model, "bert"), f"--model {settings.model}: has no attribute bert, into "
                f"which the encoder's weights could go; --bert scratch needs none")
-        new = ["bert." + name for name in load_bert(model.bert, arrays, settings.bert)]
+        new = ["bert." + name for name in load_bert(model.bert, arrays, recipe.bert)]
     if whole or arrays is not None:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
     return model, new
@@ -123,20 +111,111 @@ def start_at_mean(model, pairs):
         layer.bias.fill_(sum(pair.label for pair in pairs) / len(pairs))
 
 
+def new_run(settings, recipe, folder, task, splits):
+    """(Run, dict split -> batches.Examples) as training begins with them."""
+    reader, examples, config, arrays = read_training(settings, recipe, splits)
+    model, new = build_model(settings, recipe, task, reader, config, arrays)
+    if task.regression:
+        start_at_mean(model, splits["train"])
+    seen = {name: x.pairs for name, x in examples.items()}
+    contents = reader.state() | {
+        "id": runs.new_id(), "settings": asdict(settings), "recipe": asdict(recipe),
+        "task": asdict(task), "new_parameters": new, "encoder": config and asdict(config),
+        "parser": getattr(reader.parser, "fingerprint", None), "pairs": runs.sha256_of_pairs(seen)}
+    return Run(settings, recipe, folder, task, model, reader, contents), examples
+
+
+def saved_run(settings, recipe, path, saved):
+    """The Run, without its weights, of what `read_run` read of a file."""
+    reader, config = make_reader(settings, recipe), None
+    with runs.made_here(path):
+        task = Task(**saved["task"])
+        if settings.method.PRIOR == "dependency":
+            reader.tfidf = priors.TfIdf.from_state(saved["tfidf"])
+        if recipe.bert == "none":
+            reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
+        else:
+            config = BertConfig(**saved["encoder"])
+            reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
+        model, _ = build_model(settings, recipe, task, reader, config)
+    contents = {name: saved[name] for name in (
+        "id", "settings", "recipe", "task", "new_parameters", "encoder", "parser", "pairs",
+        "tokenizer", "tfidf")}
+    return Run(settings, recipe, path.parent, task, model, reader, contents)
+
+
+def read_run(path, model=None, parser=None):
+    """(what a file of a run holds, Settings, Recipe).
+
+    A file never names code that is run: who opens a run with a class or a parser of one's own says
+    `model` or `parser` once more, wherever its file lies now. A function may stand for `parser`.
+    """
+    saved = runs.read_saved(path)
+    with runs.made_here(path):
+        given = dict(saved["settings"])
+        had = {name: given[name] or "" for name in ("model", "parser")}
+    if parser:
+        given["parses"] = None
+    if callable(parser):
+        given["parser"], parser = None, None
+    for name, own in (("model", model), ("parser", parser)):
+        named = ":" in had[name] and given[name] is not None
+        refuse(named and own is None, f"{path}: the {name} is somebody's own, {had[name]}, and "
+               f"opening a run runs no code; if you know that file, say {name} {had[name]} as well")
+        refuse(own and (named or name == "model")
+               and own.rpartition(":")[2] != had[name].rpartition(":")[2],
+               f"{name} {own}: the run's is {had[name]}")
+        given[name] = own or given[name]
+    find_class(given["model"], METHODS), given["parser"] and load_own(given["parser"], "function")
+    with runs.made_here(path):
+        return saved, Settings(**given), Recipe(**saved["recipe"])
+
+
+def open_run(folder: str | Path, parser: Callable | str | None = None, model: str | None = None,
+             **changes) -> "Run":
+    """The Run in a folder, or in its best.pt alone, with the best epoch's weights.
+
+    model: the class of your own that it was made with, as --model named it: a folder alone runs no
+    code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
+    named it; it takes the place of the one that ships, and of `parses`. changes: of device,
+    precision, workers, data_dir, parses. Raises ValueError for others, and naming folder or file
+    where there is none, or it is another code's or damaged.
+    """
+    refuse(not isinstance(folder, (str, Path)), f"open_run: expected a folder, got {folder!r}")
+    folder = Path(folder)
+    path = folder if folder.is_file() else folder / "best.pt"
+    for name in changes.keys() - {"device", "precision", "workers", "data_dir", "parses"}:
+        raise ValueError(f"--{name.replace('_', '-')} belongs to training; the run's own counts")
+    saved, settings, recipe = read_run(path, model, parser)
+    settings = replace(settings, **{name: str(x) if isinstance(x, Path) else x for name, x in
+                                    changes.items() if name in ("workers", "data_dir", "parses")})
+    device = changes.get("device") or machine.best_device()  # here, not where it was made
+    recipe = replace(recipe, device=device, precision=changes.get("precision", recipe.precision))
+    machine.prepare_device(recipe.device)
+    run = saved_run(settings, recipe, path, saved)
+    if callable(parser):
+        run.reader.parser = parser
+    runs.load_weights(run.model, saved["weights"], path)
+    if path.name == "best.pt" and (path.parent / "last.pt").exists():
+        print_once(f"{path.parent}: training stopped before its end, in epoch "
+                   f"{saved['epoch'] + 1} of {recipe.epochs} or later; --resume goes on")
+    run.model.to(recipe.device).eval()
+    return run
+
+
 # ---- The model in use ---------------------------------------------------------------------------
 
 class Run:
-    """A model with all that it needs to read pairs; train.open_run makes one of a run's folder.
+    """A model with all that it needs to read pairs; `open_run` makes one of a run's folder.
 
     Pairs are support.data.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score,
     or one of these alone; or batches.Examples.
     """
 
-    def __init__(self, settings, folder, task, model, reader, contents):
-        """contents: what runs.describe_run says of it."""
-        self.settings, self.folder, self.task = settings, folder, task
-        self.model, self.reader, self.contents = model, reader, contents
-        self.code = runs.code_of(settings.model)
+    def __init__(self, settings, recipe, folder, task, model, reader, contents):
+        """contents: what its files hold beside weights."""
+        self.settings, self.recipe, self.folder = settings, recipe, folder
+        self.task, self.model, self.reader, self.contents = task, model, reader, contents
         self.parser = contents.get("parser")  # it was trained with
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
@@ -146,20 +225,19 @@ class Run:
         refuse(self.task.regression, "class_weights: scores have no classes; leave it out")
         counts = torch.bincount(torch.tensor([pair.label for pair in pairs]),
                                 minlength=len(self.task.labels))
-        return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.settings.device)
+        return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.recipe.device)
 
     def examples(self, pairs: Iterable) -> batches.Examples:
         """batches.Examples of pairs."""
         if hasattr(pairs, "collate"):
             return pairs
-        pairs = as_pairs(self.task, pairs)
-        self.reader.prepare(pairs)
+        found = self.reader.examples(as_pairs(self.task, pairs))
         now = getattr(self.reader.parser, "fingerprint", None)
         if now and self.parser not in (None, now):
             print_once(f"{self.folder}: trained with another parser than the one that ships now; "
                        f"its answers may be worse than its result says, so train anew")
             self.parser = None  # said once
-        return self.reader.examples(pairs)
+        return found
 
     def changes(self) -> dict:
         """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""
@@ -177,8 +255,8 @@ class Run:
         self.model.eval()
         with meter.changed(self.model, change) as altered:
             for batch_and_labels in examples.loader(parts[rank::count]):
-                batch, _ = machine.to_device(batch_and_labels, self.settings.device)
-                with machine.autocast(self.settings.device, self.settings.precision):
+                batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
+                with machine.autocast(self.recipe.device, self.recipe.precision):
                     logits_of_part = self.model(**altered(batch), trace=trace)
                 found.append(logits_of_part.float().cpu())
         for done, rows in machine.gather((parts[rank::count], found)):
@@ -245,76 +323,6 @@ class Run:
         return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
 
 
-# ---- While it is trained ------------------------------------------------------------------------
-
-def describe_training(run, examples, steps):
-    """Says what is trained on what."""
-    settings, pairs = run.settings, {name: x.pairs for name, x in examples.items()}
-    new = run.contents["new_parameters"]
-    weights = sum(p.numel() for p in run.model.parameters())
-    print_once(f"{run.folder}: {settings.model} on {run.task.name}, {weights:,} parameters, "
-               f"{settings.device} {settings.precision}\n{len(pairs['train'])} pairs, "
-               f"{steps} steps of {settings.batch_size}\n{describe_labels(run.task, pairs)}")
-    if run.task.columns:
-        print_once(f"columns {', '.join(run.task.columns)}")
-    if not new and settings.lr_new != settings.lr:
-        print_once(f"--lr-new {settings.lr_new:g} is not used: nothing is added to a trained "
-                   f"encoder")
-    if new:
-        print_once(f"{len(new)} tensors are new, at a rate of {settings.lr_new:g}; config.json "
-                   f"lists them")
-
-
-def judge_epoch(run, examples, progress, log):
-    """Scores dev, keeps the weights if it is the best epoch so far, and says so."""
-    begun = time.perf_counter()
-    scores, mean_loss = run.score(examples)
-    progress.evaluate_seconds += time.perf_counter() - begun
-    better = progress.judge(scores[run.task.metrics[0]], mean_loss)
-    if better and main_process():
-        runs.save_best(run)
-    split, numbers = run.task.selection, [
-        f"{metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
-        for name in run.task.metrics]
-    log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
-    print_once(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
-               f"{', the best so far' if better else ''}")
-
-
-def finish_training(run, examples, progress):
-    """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
-    settings, parameters = run.settings, dict(run.model.named_parameters())
-    new, best = run.contents["new_parameters"], run.folder / "best.pt"
-    machine.gather(None)  # best.pt is there
-    runs.load_weights(run.model, runs.load_state(best)["weights"], best)
-    begun = time.perf_counter()
-    metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
-    seconds = {"load": progress.load_seconds, "train": progress.train_seconds,
-               "evaluate": progress.evaluate_seconds + time.perf_counter() - begun}
-    result = {"task": run.task.name, "model": settings.model, "bert": settings.bert,
-              "seed": settings.seed, "selection_split": run.task.selection,
-              "positive": run.task.positive,
-              "best_epoch": progress.best_epoch, "metrics": metrics,
-              "pairs": {name: len(x.pairs) for name, x in examples.items()},
-              "seconds": {name: round(value, 2) for name, value in seconds.items()},
-              "pairs_per_second": round(progress.pairs / progress.train_seconds, 2),
-              "peak_memory_mb": machine.peak_memory(settings.device),
-              "parameters": sum(p.numel() for p in parameters.values()),
-              "new_parameters": sum(p.numel() for name, p in parameters.items() if name in new),
-              "settings": asdict(settings), "versions": machine.versions(settings.device),
-              "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
-              "code": run.code, "parser": run.parser}
-    if main_process():
-        write_json(run.folder / "result.json", result)
-        lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
-        events = [json.loads(line) for line in lines]
-        picture = curves.draw_run(events, run.task.metrics[0], progress.best_epoch)
-        write_text(run.folder / "curves.svg", picture)
-        for path in (run.folder / "last.pt", *run.folder.glob("*.tmp")):  # of a killed process
-            path.unlink(missing_ok=True)
-    return result
-
-
 # ---- What the command line does with it ---------------------------------------------------------
 
 def score_test(run, splits):
@@ -329,26 +337,26 @@ def score_test(run, splits):
     return metrics
 
 
-def predict_file(run, file, splits):
-    """Labels the pairs of a file, or of a split by its name, into the run's folder; prints where,
-    and metrics.
+def predict_file(run, file, splits, columns=(), out=None):
+    """Labels the pairs of a file, or of a split by its name, into a new file `out`, by default in
+    the run's folder; prints where, and metrics.
     """
-    if splits and file not in splits:
-        raise ValueError(f"{file}: expected a .tsv or .csv file, or one of {', '.join(splits)}")
+    refuse(splits and file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
+           f"{', '.join(splits)}")
     if file in splits:
-        pairs, rows, two = splits[file], pair_rows(run.task, splits[file]), ()
+        pairs, rows, columns = splits[file], pair_rows(run.task, splits[file]), ()
     else:
-        columns, rows, named_rows = read_own(file, need_label=False, likely=run.task.columns)
+        columns, rows, named_rows = read_own(file, columns or run.task.columns, need_label=False)
         pairs = make_pairs(columns, named_rows, run.task.labels, need_label=False)
-        two = columns[:2]
-        print_once(f"columns {', '.join(two)}")
-    found = run.predict(pairs)
+    examples = run.examples(pairs)
+    print_limit(run, {Path(file).name: examples})
+    found = run.predict(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
-    tables = {run.folder / f"predictions-{Path(file).stem}{ending}":
-              add_predictions(run.task, rows, found, two)}
+    path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}", named=bool(out))
+    tables = {path: add_predictions(run.task, rows, found, columns[:2])}
     if (run.task.name, file) in GLUE_FILES:
         name = GLUE_FILES[run.task.name, file]
-        tables[run.folder / f"{name}.tsv"] = glue_rows(run.task, found)
+        tables[new_file(path.parent / f"{name}.tsv")] = glue_rows(run.task, found)
     for path, rows in tables.items() if main_process() else ():
         write_table(path, rows)
     print_once(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
@@ -358,3 +366,23 @@ def predict_file(run, file, splits):
             guesses = [run.task.labels.index(answer) for answer in guesses]
         scores = evaluate(run.task, [pair.label for pair in pairs], guesses)
         print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
+
+
+def new_file(path, named=False):
+    """This path, or the next free one of NAME-2, NAME-3, ...; one that was named must be free."""
+    path = Path(path)
+    refuse(named and path.exists(), f"--out {path}: is there already; name another file")
+    numbers = itertools.count(2)
+    free = path
+    while free.exists():
+        free = path.with_stem(f"{path.stem}-{next(numbers)}")
+    return free
+
+
+def print_limit(run, examples):
+    """Says how many pairs are cut at --max-length, or have just as many tokens."""
+    unit = "words of a sentence" if run.settings.reads_words else "tokens"
+    for name, some in examples.items():
+        if long := some.reach_limit():
+            print_once(f"{name}: {long} of {len(some.pairs)} pairs have {run.settings.max_length} "
+                       f"{unit} or more; what is beyond is cut (--max-length)")

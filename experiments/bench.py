@@ -21,7 +21,8 @@ import numpy as np
 import torch
 
 import train
-from run import Run, build_model, new_reader
+from run import Run, build_model, read_training
+from settings import Settings, decide
 from support import machine
 from support.data import load_task, loss_sum
 from support.options import Arguments, refuse, run_command
@@ -35,34 +36,31 @@ READ = 100  # pairs from which tokenizer, tf-idf and words are learned
 
 def make_run(model, task, pairs, options):
     """An untrained run.Run with the encoder of --encoder."""
-    settings = train.Settings(task=options["task"], model=model, device=options["device"],
-                              precision=options["precision"], batch_size=options["batch_size"],
-                              dropout=0.1)
+    settings = Settings(task=options["task"], model=model)
     if settings.in_layers:
         settings = replace(settings, layers=options["layers"])
-    if not settings.reads_words:
-        settings = replace(settings, bert="scratch")
+    recipe = decide(settings, bert=None if settings.reads_words else "scratch", dropout=0.1,
+                    **{name: options[name] for name in ("device", "precision", "batch_size")})
     splits = {"train": pairs[:READ], "dev": pairs[:0]}
-    reader, config, _ = new_reader(settings, task, splits)
+    reader, _, config, _ = read_training(settings, recipe, splits)
     if config:
         config = replace(config, **ENCODERS[options["encoder"]])
-    network, _ = build_model(settings, task, reader, config)
-    return Run(settings, Path("nowhere"), task, network.to(settings.device), reader, {})
+    network, _ = build_model(settings, recipe, task, reader, config)
+    return Run(settings, recipe, Path("nowhere"), task, network.to(recipe.device), reader, {})
 
 
 def step_of(run, pairs):
     """A function that does one training step, always of these pairs, as train.train_model does."""
-    settings, model = run.settings, run.model
-    examples = run.examples(pairs)
-    batch, labels = machine.to_device(examples.collate(range(len(pairs))), settings.device)
-    optimizer = train.make_optimizer(settings.optimizer, model, set(), settings)
+    recipe, model, examples = run.recipe, run.model, run.examples(pairs)
+    batch, labels = machine.to_device(examples.collate(range(len(pairs))), recipe.device)
+    optimizer = train.make_optimizer(recipe.optimizer, model, set(), recipe)
 
     def work():
         model.train()
-        with machine.autocast(settings.device, settings.precision):
+        with machine.autocast(recipe.device, recipe.precision):
             logits = model(**batch)
         (loss_sum(logits, labels, run.task) / len(labels)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
         optimizer.zero_grad()
     return work

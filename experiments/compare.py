@@ -35,6 +35,7 @@ import numpy as np
 import batches
 import priors
 import train
+from settings import Settings, add_options, read_options
 from support import machine, runs
 from support.checkpoints import read_json
 from support.curves import draw_line, draw_text, svg_page
@@ -55,7 +56,7 @@ def read_value(option, text):
     Raises ValueError for a mistake.
     """
     parser, (first, dashes, more) = Arguments("", ""), text.partition(" --")
-    parser.add_settings(train.Settings, train.GROUPS)
+    add_options(parser)
     with prefix_errors(f"--vary {option} {text!r}: "):
         found = parser.parse([f"--{option}={first}", *shlex.split(dashes + more)])
         refuse(found.keys() & {"out", "seed"}, "--out and --seed are those of the whole group")
@@ -82,9 +83,10 @@ def new_group(given):
     refuse(out and any(Path(out).rglob("log.jsonl")), f"--out {out}: holds runs; --resume {out} "
            "goes on with a group, or name another folder")
     if not vary or vary[0][0] == "task":
-        model = given.pop("model", train.Settings.model)
+        model = given.pop("model", Settings.model)
         vary.insert(0, ["model", *dict.fromkeys([model] if vary else ["bert", model])])
-    folder = runs.new_folder(out, "-".join(["compare", *(option for option, *_ in vary)]))
+    name = "-".join(["compare", *(option for option, *_ in vary)])
+    folder = runs.new_folder(out, name, make=False)
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
                     "test": test, "done": {}}
 
@@ -152,7 +154,7 @@ def plan_runs(group, here=()):
 def settings_of(given):
     """The Settings of options, a dict. Raises ValueError where they contradict each other."""
     try:
-        return train.Settings(**given)
+        return read_options(given)[0]
     except TypeError as error:  # an option of other code's
         raise ValueError(f"{error}; start a new group") from None
 
@@ -162,7 +164,7 @@ def check_data(planned, test):
     settings = [settings_of(given) for given in planned.values()]
     for one in {(x.task, x.train_file, x.dev_file, x.test_file): x for x in settings}.values():
         (load_test_splits if test else load_pairs)(one)
-    if any("facts" in batches.needs_of(x.method) and x.task != "toy" for x in settings):
+    if any("facts" in batches.needs_of(x.method) and x.task_name != "toy" for x in settings):
         priors.load_wordnet()
 
 
@@ -533,7 +535,7 @@ def command_line():
     shown.add_argument("--against", metavar="ROW", help="compare with this row, not the first")
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="test these alone")
     shown.add_argument("--picture", metavar="FILE.svg", help="draw the differences")
-    parser.add_settings(train.Settings, train.GROUPS)
+    add_options(parser)
     return parser
 
 

@@ -91,15 +91,15 @@ def labels_of(axis, size, labels):
     return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
 
 
-def trace_figures(run, pair, trace):
+def trace_figures(run, examples, trace):
     """(draw.Figures of a pair's trace, as TRACE tells; what to print of what is read in order)"""
     teller, reader, figures, lines = find_teller(run)[0], run.reader, [], []
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
     labels |= getattr(teller, "axis_names", {})
     if reader.needs_parses or reader.needs_facts:
-        labels["words"] = [reader.words(text) or ["(no word)"] for text in (pair.a, pair.b)]
+        labels["words"] = [known.words or ["(no word)"] for known in both_texts(examples)]
     if reader.method.READS == "pieces":
-        labels["piece"] = reader.tokenizer.pieces(reader.examples([pair]).tokens(0)[0])
+        labels["piece"] = reader.tokenizer.pieces(examples.tokens(0)[0])
     told = [(shown, table) for part, shown in teller.TRACE.items() if part in trace
             for table in tables_of(shown, trace[part], labels)]
     for shown, (name, rows, columns, x) in told:
@@ -113,6 +113,12 @@ def trace_figures(run, pair, trace):
         figures.append(draw.maps(title, rows, columns, x, note, top)._replace(
             equations=equations_of(shown.by, type(teller))))
     return figures, lines
+
+
+def both_texts(examples):
+    """batches.Known of both texts of the one pair that there is."""
+    pair, = examples.pairs
+    return examples.known[pair.a], examples.known[pair.b]
 
 
 def equations_of(name, method):
@@ -155,7 +161,7 @@ def unknown_words(run, pair):
             else:
                 pieces = tokenizer.pieces(ids[(segment == side) & (place == i)].tolist())
                 whole = not any(piece.startswith("##") for piece in pieces)
-                known = "[UNK]" not in pieces and (whole or run.settings.bert != "scratch")
+                known = "[UNK]" not in pieces and (whole or run.recipe.bert != "scratch")
             if not known and word not in found:
                 found.append(word)
     return found
@@ -172,16 +178,17 @@ def warnings_of(run, pair):
     return said
 
 
-def word_figures(reader, pair):
+def word_figures(examples):
     """draw.Figures of both trees and of the prior, where the method takes them."""
-    figures, prior, kind = [], reader.prior(pair), reader.method.PRIOR
+    reader, prior, (a, b) = examples.reader, examples.prior(0), both_texts(examples)
+    figures, kind = [], reader.method.PRIOR
     if reader.needs_parses and kind != "relations":   # which takes only tags of a parse
-        for side, parse in (("a", reader.parses[pair.a]), ("b", reader.parses[pair.b])):
+        for side, parse in (("a", a.parse), ("b", b.parse)):
             figures.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
                                      parse.heads, parse.relations))
     if prior is None:
         return figures
-    words = reader.words(pair.a), reader.words(pair.b)
+    words = a.words, b.words
     if kind == "relations":
         title = "Relations of words"
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
@@ -201,7 +208,7 @@ def word_figures(reader, pair):
     return figures
 
 
-def moved_figure(run, pair, trace):
+def moved_figure(run, examples, trace):
     """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
     words of a to those of b; empty where a method records no such two.
     """
@@ -209,8 +216,8 @@ def moved_figure(run, pair, trace):
     if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
         return []
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    _, segment, word = reader.examples([pair]).tokens(0)
-    words = [reader.words(text) for text in (pair.a, pair.b)]
+    (_, segment, word), both = examples.tokens(0), both_texts(examples)
+    words = [known.words for known in both]
     a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
     mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
     points = 100 * mean @ moved @ b.T
@@ -220,8 +227,7 @@ def moved_figure(run, pair, trace):
         note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
                 f"attention go to “{words[1][j]}” in b.")
     if reader.needs_parses and reader.method.PRIOR != "relations":
-        trees = [(parse.heads, parse.relations)
-                 for parse in (reader.parses[pair.a], reader.parses[pair.b])]
+        trees = [(known.parse.heads, known.parse.relations) for known in both]
     title = f"Attention moved by {KNOWN.get(reader.method.PRIOR, 'prior knowledge')}"
     return [draw.pair_map(title, *words, points, note, trees)]
 
@@ -331,8 +337,9 @@ def explain_pair(run, a, b, equations, top=""):
     docs/equations.md. top: HTML that stands first.
     """
     pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
-    recorded, reading = trace_figures(run, pair, trace)
-    figures = [moved_figure(run, pair, trace), word_figures(run.reader, pair), recorded]
+    examples = run.examples([pair])
+    recorded, reading = trace_figures(run, examples, trace)
+    figures = [moved_figure(run, examples, trace), word_figures(examples), recorded]
     figures = [some for some in figures if some]
     rows, more = answers_of(run, pair, prediction), describe_influence(run)
     first = " ".join([*warnings_of(run, pair), headline(rows)])

@@ -20,7 +20,7 @@ from support.options import Arguments, run_command
 def copy_halved(made, folder):
     """Copies what a finished run is used with into a folder, its weights as float16."""
     run, result = train.open_run(made, device="cpu"), runs.read_result(made)
-    saved = runs.load_state(made / "best.pt")
+    saved = runs.read_saved(made / "best.pt")
     saved["weights"] = {name: x.half() for name, x in run.model.state_dict().items()}
     run.model.load_state_dict(saved["weights"])
     _, splits = load_pairs(run.settings)
@@ -37,7 +37,7 @@ def main(argv=None):
     """The command line."""
     parser = Arguments("python -m experiments.train_toy", __doc__.splitlines()[0])
     parser.add_argument("--out", metavar="FOLDER", default="toy-dafa", help="(default: toy-dafa)")
-    folder = runs.new_folder(parser.parse(argv)["out"], "", make=True)
+    folder = runs.new_folder(parser.parse(argv)["out"], "")
     torch.set_num_threads(1)  # as the run that ships was made: the same numbers on any machine
     with tempfile.TemporaryDirectory() as work:
         train.main(["--device", "cpu", "--epochs", "24", "--out", f"{work}/run"])

@@ -776,7 +776,7 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
     """(the Task of train.Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
     if `limited`.
     """
-    if settings.task == "own":
+    if settings.train_file:
         columns = settings.columns and [name.strip() for name in settings.columns.split(",")]
         files = settings.train_file, settings.dev_file, settings.test_file
         task, splits = own_task(*files, columns, settings.positive or "", settings.scores)

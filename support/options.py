@@ -1,8 +1,7 @@
-"""A command line out of a frozen dataclass, and errors that are one line."""
+"""A command line out of frozen dataclasses, classes by their place, errors that are one line."""
 import argparse
 import contextlib
 import difflib
-import errno
 import functools
 import importlib.util
 import os
@@ -10,7 +9,6 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Set
 from dataclasses import field, fields
 from importlib import import_module
 from pathlib import Path
@@ -23,18 +21,18 @@ STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 ABOVE_0 = sys.float_info.min
 
 
-def option(default, help="", choices=None, limits=None):
+def option(default, help, choices=None, limits=None):
     """A field of a dataclass of settings, with what the command line says about it.
 
-    Args: help: one line; "" for no option of its own. choices: all allowed values. limits: (low,
-        high), low and what is between them.
+    Args: help: one line. choices: all allowed values. limits: (low, high), low and what is between
+        them.
     """
     return field(default=default, metadata=dict(help=help, choices=choices, limits=limits))
 
 
 def option_name(f):
-    """The option that sets a dataclass's field, such as "--lr-new" or "--set CLIP"."""
-    return "--" + f.name.replace("_", "-") if f.metadata["help"] else f"--set {f.name.upper()}"
+    """The option that sets a dataclass's field, such as "--lr-new"."""
+    return "--" + f.name.replace("_", "-")
 
 
 def kind_of(f):
@@ -53,74 +51,59 @@ class Arguments(argparse.ArgumentParser):
                          usage=" ".join(["%(prog)s", *needed.split(), "[options]"]),
                          formatter_class=argparse.RawDescriptionHelpFormatter,
                          argument_default=argparse.SUPPRESS)
-        self.needed, self.by_set = needed, {}  # "--clip", which is no option -> what to write
+        self.needed = needed
 
     def error(self, message):
         """argparse would print its usage and exit."""
         raise ValueError(message)
 
-    def print_help(self, file=None):
-        """Raises OSError where it cannot be written; argparse would pass that over."""
-        sys.stdout.write(self.format_help())
-        sys.stdout.flush()
-
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
         given, unknown = self.parse_known_args(argv)
-        for name, value in vars(given).items():
-            if value == []:  # Python's, for "--"
-                self.error(f"argument --{name.replace('_', '-')}: expected one argument")
-        known = {name: name for action in self._actions for name in action.option_strings}
-        known |= self.by_set
+        known = [name for action in self._actions for name in action.option_strings]
         for word in (x.partition("=")[0] for x in unknown if x != "--"):
-            if not word.startswith("-") or word in known.values():  # the latter behind "--"
+            if not word.startswith("-") or word in known:  # the latter behind "--"
                 self.error(f"{word}: one argument too many; put a text of several words in quotes")
-            near = difflib.get_close_matches(word, known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else "see --help"
+            hint = nearest(word, known) or "; see --help"
             text = "; a text that begins with - stands behind --" if self.needed else ""
-            self.error(f"{word}: no such option; {hint}{text}")
+            self.error(f"{word}: no such option{hint}{text}")
         return vars(given)
 
-    def add_settings(self, settings, groups):
-        """One option for each field of a dataclass. groups: a field's name -> title above it."""
-        group = self
-        for f in fields(settings):
-            name, text = option_name(f), f.metadata["help"].replace("%", "%%")
-            if not text:
-                self.by_set["--" + f.name.replace("_", "-")] = f"{name}=..."
-                continue
-            if f.name in groups:
-                group = self.add_argument_group(groups[f.name])
-            if f.default not in (None, False, ""):
-                text += f" (default: {f.default})"
-            if kind_of(f) is bool:
-                group.add_argument(name, dest=f.name, action="store_true", help=text)
-                continue
-            choices = f.metadata["choices"]
-            group.add_argument(name, dest=f.name, type=kind_of(f), help=text,
-                               action="store" if f.default != "" else AppendNames,
-                               choices=choices, metavar=None if choices else f.name.upper())
+    def add_field(self, group, f, exceptions=""):
+        """The option of a dataclass's field, in a group. exceptions: what its help says behind its
+        default.
+        """
+        text = f.metadata["help"].replace("%", "%%")
+        if f.default not in (None, "") and "(default" not in text:
+            text += f" (default: {f.default}{exceptions})"
+        elif exceptions:
+            text += f" (default: as --lr{exceptions})"
+        if kind_of(f) is bool:
+            group.add_argument(option_name(f), dest=f.name, help=text,
+                               action=argparse.BooleanOptionalAction)
+            return
+        choices = f.metadata["choices"]
+        group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text, choices=choices,
+                           metavar=None if choices else f.name.upper())
 
 
-class AppendNames(argparse.Action):
-    """Of an option of names with commas, whose default is "": given twice, both count."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        before = getattr(namespace, self.dest, "")
-        setattr(namespace, self.dest, f"{before},{values}" if before else values)
+KINDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False"}
 
 
-def check_values(settings):
-    """ValueError unless every value of a dataclass of settings is one that its `option` allows."""
-    for f in fields(settings):
-        value, choices = getattr(settings, f.name), f.metadata["choices"]
-        said = f"{option_name(f)}{' ' if f.metadata['help'] else '='}{value}: expected"
-        if value is None:
+def check_values(given):
+    """ValueError unless every value of a dataclass of options is of its declared type, and one that
+    its `option` allows.
+    """
+    for f in fields(given):
+        value, choices, kind = getattr(given, f.name), f.metadata["choices"], kind_of(f)
+        said = f"{option_name(f)} {value}: expected"
+        if value is None and type(None) in getattr(f.type, "__args__", ()):
             continue
-        if value == "" != f.default:  # such as "$OUT" of a script, not set
-            raise ValueError(f"{said} a value, got an empty one")
-        if choices and value not in choices:
-            raise ValueError(f"{said} {', '.join(choices)}{nearest(value, choices)}")
+        refuse(type(value) is not kind and not (kind is float and type(value) is int),
+               f"{said} {KINDS[kind]}")
+        refuse(value == "" != f.default, f"{said} a value, got an empty one")  # "$OUT", not set
+        refuse(choices and value not in choices,
+               f"{said} {', '.join(choices or ())}{nearest(value, choices or ())}")
         if f.metadata["limits"]:
             low, high = f.metadata["limits"]
             least = "a number above 0" if low == ABOVE_0 else f"{low} or more"
@@ -188,10 +171,7 @@ def as_text(value):
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
 
 
-DECLARED = {  # what a method says of itself -> its kind, in words
-    "PRIOR": (Callable, "None, a function, dependency, relations, words"),
-    "READS": (str, "pieces, words"), "PRINTED": (Set, "a set of numbers"),
-    "ABLATIONS": (Set, "a set of words"), "TRACE": (dict, "a dict")}
+DECLARED = "PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE"  # what a method says of itself
 
 
 def find_class(name, known):
@@ -209,13 +189,12 @@ def find_class(name, known):
     lacking = [x for x in DECLARED if not hasattr(method, x)]
     refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
            f"of itself what it does, {', '.join(lacking)} too")
-    for attribute, (kind, expected) in DECLARED.items():
-        said = getattr(method, attribute)
-        words = said is None or isinstance(said, str)
-        fits = str(said) in expected.split(", ") if words else isinstance(said, kind)
-        refuse(not fits, f"--model {name}: {attribute} is {said!r}, expected {expected}")
-    lacks = method.PRIOR and hasattr(method, "attend") and not hasattr(method, "spread")
-    refuse(lacks, f"--model {name}: has a PRIOR and no spread, from words to pieces")
+    kinds = (None, "dependency", "relations", "words")
+    refuse(not callable(method.PRIOR) and method.PRIOR not in kinds,
+           f"--model {name}: PRIOR is {method.PRIOR!r}, expected a function, None, dependency, "
+           f"relations or words")
+    refuse(method.PRIOR and hasattr(method, "attend") and not hasattr(method, "spread"),
+           f"--model {name}: has a PRIOR and no spread, from words to pieces")
     return method
 
 
@@ -252,11 +231,10 @@ def load_own(place, kind="class"):
 
 def run_command(main, name, argv=None):
     """Runs main(argv). -> exit status: a user's mistake is a line and 2, a signal of STOPS 130."""
-    mend_streams()
     before = {number: signal.getsignal(number) for number in STOPS}
     for number in STOPS:
         if before[number] != signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, interrupt_once)
+            signal.signal(number, interrupt)
     try:
         status = main(argv) or 0
         sys.stdout.flush()
@@ -264,62 +242,35 @@ def run_command(main, name, argv=None):
     except KeyboardInterrupt as stop:
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
-    except (Exception, SystemExit) as error:
-        if isinstance(error, BrokenPipeError) and stdout_fails("\n"):
-            return 0  # who reads our output has enough, as `head` has
+    except BrokenPipeError:
+        return 0  # who reads our output has enough, as `head` has
+    except Exception as error:
         place = last_own_line(error)
         if not place and not isinstance(error, (ValueError, OSError)):
-            if not OWN or isinstance(error, SystemExit):
-                raise
-            place = f"{', '.join(OWN.values())}: "  # such as torch's in the backward pass
+            raise
         print(f"{name}: {place}{one_line(error_message(error))}", file=sys.stderr)
         return 2
     finally:
-        stdout_fails()
         for number in STOPS:
             signal.signal(number, before[number])
+        try:
+            sys.stdout.flush()
+        except OSError:  # or Python fails once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def interrupt_once(*signal_and_frame):
-    """Raises KeyboardInterrupt; what follows comes while the first one is being obeyed."""
-    for number in STOPS:
-        signal.signal(number, lambda *late: None)  # under SIG_IGN Python tells of one on its way
+def interrupt(*signal_and_frame):
+    """What a signal does."""
     raise KeyboardInterrupt
-
-
-def mend_streams():
-    """Lets a stream that was closed print nothing, and one that takes ASCII alone print "\\xe4"."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))
-        with contextlib.suppress(AttributeError):
-            getattr(sys, name).reconfigure(errors="backslashreplace")
-
-
-def stdout_fails(text=""):
-    """Can what was printed not be written? Then it is dropped, or Python would fail at its end."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return False
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
 
 
 def error_message(error):
     """What a user is told of an error."""
-    kind, text = type(error).__name__, str(error)
     if getattr(error, "filename", None) and isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}"
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EFBIG):  # of a file without a name
-        return f"stdout: {text}" if stdout_fails("\n") else (
-            f"{text}; make room, or let TMPDIR name another folder")
-    if "Traceback" in text:  # a worker's
-        return text.splitlines()[-1]
-    if text and isinstance(error, (ValueError, OSError)):
-        return text
-    return f"{kind}: {(text.splitlines() or [''])[0]}"  # torch has a page behind the first line
+    if str(error) and isinstance(error, (ValueError, OSError)):
+        return str(error)
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"  # torch has a page
 
 
 def last_own_line(error):

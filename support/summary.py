@@ -7,7 +7,7 @@ def show_result(folder, result):
     """Prints a result, and what can be done next."""
     split, metrics = result["selection_split"], result["metrics"]
     print_once(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
-               f"{result['best_epoch']} of {result['settings']['epochs']}, chosen on {split}\n\n"
+               f"{result['best_epoch']} of {result['recipe']['epochs']}, chosen on {split}\n\n"
                f"{metrics_table(metrics, result.get('positive'))}")
     if (result.get("influence") or {}).get("changes"):
         print_once(f"\n{influence_table(result['influence'], split)}")

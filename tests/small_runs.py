@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import train
-from run import build_model, new_reader
+from run import new_run
+from settings import read_options
 from support.data import load_pairs
 from support.options import run_command
 
@@ -94,13 +95,11 @@ def run(*args, out="run"):
 
 
 def beginning(*args):
-    """What a run begins with: (settings, split -> batches.Examples, model, names of the new)."""
+    """What a run begins with: (Run, split -> batches.Examples, its model, names of the new)."""
     given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
-    settings = train.Settings(**given)
-    task, splits = load_pairs(settings)
-    reader, config, arrays = new_reader(settings, task, splits)
-    model, new = build_model(settings, task, reader, config, arrays)
-    return settings, {name: reader.examples(splits[name]) for name in ("train", "dev")}, model, new
+    settings, recipe = read_options(given)
+    made, examples = new_run(settings, recipe, Path("run"), *load_pairs(settings))
+    return made, examples, made.model, made.contents["new_parameters"]
 
 
 def loaded(path):

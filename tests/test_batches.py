@@ -1,6 +1,7 @@
 """batches.py: pairs become padded tensors; each row as if it were alone, each place once."""
 import math
 import random
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_each_row_is_padded_by_itself():
     assert labels.tolist() == [data.pairs[i].label for i in places]
     for row, i in enumerate(places):
         pair, (alone, _) = data.pairs[i], data.collate([i])
-        a, b = reader.parses[pair.a], reader.parses[pair.b]
+        a, b = data.known[pair.a].parse, data.known[pair.b].parse
         ids, segment, words = reader.tokenizer.encode(pair.a, a.spans, pair.b, b.spans, 48)
         rest = length - len(ids)
         assert batch["input_ids"][row].tolist() == [*ids, *[reader.tokenizer.pad_id] * rest]
@@ -72,10 +73,10 @@ def test_what_goes_in_is_what_the_method_asks_for():
     pairs = [Pair("the dog", "a good cat"), Pair("", "not bad")]
     for model in ("bert", "ladranet", "dafa", "knowledge"):
         reader, _ = reader_of(*of(model))
-        reader.prepare(pairs)
-        assert bool(reader.parses) == (model in ("dafa", "knowledge"))
-        assert bool(reader.facts) == (model == "knowledge")
-        batch, labels = reader.examples(pairs).collate([0, 1])
+        data = reader.examples(pairs)
+        assert bool(data.known["the dog"].parse) == (model in ("dafa", "knowledge"))
+        assert bool(data.known["the dog"].facts) == (model == "knowledge")
+        batch, labels = data.collate([0, 1])
         assert labels is None  # of no pair there is one
         prior = {"prior"} if model in ("dafa", "knowledge") else set()
         assert batch.keys() == {"input_ids", "segment", "word_index", "mask", *prior}
@@ -84,7 +85,7 @@ def test_what_goes_in_is_what_the_method_asks_for():
             assert list(batch["prior"].shape) == [2, 2, 3, *relations]
             assert batch["prior"][1].count_nonzero() == 0
     assert batch["prior"][0, 1, 2, priors.RELATIONS.index("synonym")] > 0  # dog, cat
-    assert reader.words("the dog") == ["the", "dog"] and reader.words("") == []
+    assert data.known["the dog"].words == ["the", "dog"] and data.known[""].words == []
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
 
 
@@ -118,13 +119,13 @@ def test_a_prior_is_given_what_its_class_needs(needs):
 
     own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": needs})
     reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-    reader.prepare([Pair("the dog", "cat")])
-    reader.examples([Pair("the dog", "cat")]).collate([0])
-    kinds = {"words": (["the", "dog"], ["cat"])} | {
-        kind: (made["the dog"], made["cat"]) for kind, made in (
-            ("facts", reader.facts), ("parses", reader.parses)) if kind in needs}
+    data = reader.examples([Pair("the dog", "cat")])
+    data.collate([0])
+    a, b = data.known["the dog"], data.known["cat"]
+    kinds = {"words": (["the", "dog"], ["cat"]), "facts": (a.facts, b.facts),
+             "parses": (a.parse, b.parse)}
     assert seen == [tuple(part for need in needs for part in kinds[need])]
-    assert bool(reader.parses) == ("parses" in needs) and bool(reader.facts) == ("facts" in needs)
+    assert bool(a.parse) == ("parses" in needs) and bool(a.facts) == ("facts" in needs)
 
 
 def test_own_parses_are_used(capsys):
@@ -148,8 +149,8 @@ def test_own_parses_are_used(capsys):
     assert losses("own") == losses("star")
     assert command("--from", "star", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
     opened = train.open_run("star", parser=load_own("mine.py:stars", "function"))
-    opened.reader.prepare([Pair("the new dog", "texts of no file")])
-    assert opened.reader.parses["texts of no file"].heads.tolist() == [0, 1, 1, 1]
+    data = opened.examples([("the new dog", "texts of no file")])
+    assert data.known["texts of no file"].parse.heads.tolist() == [0, 1, 1, 1]
 
 
 # A parser of one's own, of words between spaces: each hangs from the first.
@@ -186,7 +187,6 @@ COLLATED = [  # of the first two of them: words, match, antonym; six words of a 
 def test_words_are_collated(monkeypatch):
     monkeypatch.setattr(batches, "load_parser", TagParser)
     reader, _ = reader_of(*of("drrnet"), "--max-length", "6")
-    reader.prepare(ODD_PAIRS)
     data = reader.examples(ODD_PAIRS)
     batch, labels = data.collate([0, 1])
     assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]
@@ -217,12 +217,29 @@ def test_neighbours_change_no_logits(model, trained):
 
 @pytest.mark.parametrize("model", ["dafa", "knowledge"])
 def test_a_text_that_comes_again_is_not_parsed_again(model, monkeypatch, trained):
-    """A few texts at a time are kept, up to KEPT of them."""
+    """A few texts at a time are kept, up to TEXTS_KEPT of them."""
     found, asked, real = train.open_run(trained(*of(model))), [], ChainParser.parse
     monkeypatch.setattr(ChainParser, "parse", staticmethod(
         lambda sentences: asked.append(sorted(map(" ".join, sentences))) or real(sentences)))
-    monkeypatch.setattr(batches, "KEPT", 5)
+    monkeypatch.setattr(batches, "TEXTS_KEPT", 4)
     for pairs in ([("the dog", "a cat")], [("a cat", "the dog")], [("the dog", "not good")],
-                  [("book", "from"), ("book", "the dog")]):
+                  [("book", "from")], [("a cat", "the dog")]):
         found.predict(pairs)
-    assert asked == [["a cat", "the dog"], ["not good"], ["book", "from", "the dog"]], "six"
+    assert asked[:3] == [["a cat", "the dog"], ["not good"], ["book", "from"]]
+    assert len(asked[3]) == 1, "the oldest is forgotten"
+    assert len(found.reader.seen) <= 4
+
+
+@pytest.mark.parametrize("model", ["dafa", "drrnet"])
+def test_examples_own_what_they_need(model, trained):
+    """Two sets of Examples live side by side, whatever is asked between, in eight threads too."""
+    found = train.open_run(trained(*of(model)))
+    dev = read_pairs("dev.tsv", ("0", "1"))
+    first, second = found.examples(dev), found.examples(ODD_PAIRS)
+    expected = found.logits(dev), found.logits(ODD_PAIRS)
+    found.predict([("not good", "not bad")])
+    for data, logits in zip((first, second), expected):
+        torch.testing.assert_close(found.logits(data), logits)
+    with ThreadPool(8) as pool:
+        answers = pool.map(lambda pair: found.logits([pair]), ODD_PAIRS * 4)
+    torch.testing.assert_close(torch.cat(answers), expected[1].repeat(4, 1), rtol=1e-4, atol=1e-5)

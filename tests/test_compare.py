@@ -39,7 +39,7 @@ def faked(monkeypatch):
         with runs.lock_folder(folder):
             trained.append({"model": "dafa"} | given)
             found = {"task": "toy", "model": "", "seed": given["seed"], "best_epoch": 1,
-                     "selection_split": "dev", "settings": {"epochs": 1}, "code": {},
+                     "selection_split": "dev", "recipe": {"epochs": 1},
                      "metrics": {"dev": {"accuracy": len(trained) % 5 / 5, "voice": 0.5}}}
             write_json(folder / "result.json", found)
 

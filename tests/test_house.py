@@ -31,8 +31,9 @@ PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
        "semmatch": {"bert_min", "support.kernels"},
        "batches": {"priors", "support"},
-       "run": {"batches", "bert_min", "priors", "semmatch", "support"},
-       "train": {"batches", "bert_min", "run", "support"}}
+       "settings": {"bert_min", "support"},
+       "run": {"batches", "bert_min", "priors", "semmatch", "settings", "support"},
+       "train": {"batches", "run", "settings", "support"}}
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
         for path in sorted(ROOT.glob(pattern))}
@@ -159,7 +160,6 @@ def run_words(monkeypatch):
         reader = batches.Reader(method, 13, tokenizer=tokenizers[reads], parser=ChainParser(),
                                 progress=False)
         reader.tfidf = priors.TfIdf([a.words, b.words])
-        reader.prepare(pairs)
         reader.examples(pairs).collate([0, 1])
 
 

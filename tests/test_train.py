@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ import batches
 import semmatch
 import train
 from small_runs import (MODELS, OWN, ROBERTA, ROOT, WORDS, assert_like_weights,
-                        assert_same_run, at_call, beginning, command, equal, events, gentle,
+                        assert_same_run, at_call, beginning, command, equal, events, fails, gentle,
                         loaded, losses, of, result, rows_of, run, run_cut, the_line,
                         write_pairs)
+from settings import GROUPS, Recipe, Settings, decide, read_options
 from support import machine, runs
 from support.data import Task, read_pairs
 
@@ -31,7 +33,7 @@ CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
 # ---- Settings -----------------------------------------------------------------------------------
 
 def complete(model, task="mrpc", **given):
-    return train.Settings(task=task, model=model, device="cpu", **given)
+    return read_options({"task": task, "model": model, "device": "cpu"} | given)[1]
 
 
 def test_recipes():
@@ -51,12 +53,29 @@ def test_recipes():
     assert (complete("drrnet", "toy").lr, complete("drrnet", "toy").optimizer) == (1e-3, "adam")
     dafa = complete("dafa", lr_new=3e-4)
     assert (dafa.bert, dafa.weight_decay, dafa.lr, dafa.lr_new) == ("base", 1e-8, 2e-5, 3e-4)
-    s = complete("ladranet", lr=5e-5, patience=7, set="OPTIMIZER=adamw, schedule=flat,CLIP=7.5")
+    s = complete("ladranet", lr=5e-5, patience=7, optimizer="adamw", schedule="flat", clip=7.5)
     assert (s.lr, s.lr_new, s.patience) == (5e-5, 1e-3, 7)
     assert (s.optimizer, s.schedule, s.clip, s.warmup) == ("adamw", "flat", 7.5, 0.05)
     s = complete("knowledge", recipe="printed")
     assert (s.optimizer, s.batch_size, s.lr, s.lr_new, s.schedule, s.weight_decay) == (
         "adadelta", 70, 0.5, 0.5, "flat", 0.0)
+
+
+def test_what_was_given_decides_nothing_for_another_model():
+    """A recipe is decided anew where the settings are others; every field is an option."""
+    ladranet = train.Settings(task="mrpc", model="ladranet")
+    toy = train.Settings(model="bert")
+    for other in (replace(ladranet, model="bert"), replace(toy, task="mrpc")):
+        assert decide(other, device="cpu") == complete("bert")
+    listed = [name for names in GROUPS.values() for name in names.split()]
+    assert sorted(listed) == sorted(f.name for x in (Settings, Recipe) for f in fields(x))
+
+
+@pytest.mark.parametrize("given", [
+    {"epochs": "3"}, {"printed": {6}}, {"seed": 1.5}, {"lr": True}, {"layers": 0}, {"task": None},
+    {"lr": math.nan}, {"recipe": "mine"}, {"scores": "true"}])
+def test_a_value_of_another_type_is_named(given):
+    fails(lambda: read_options(given), f"--{next(iter(given))}")
 
 
 def test_precision_is_what_the_processor_computes_in(monkeypatch):
@@ -76,10 +95,10 @@ WRONG = [
     ("--model drrnet --bert base", "--bert drrnet"), ("--model dafa --glove x", "--glove dafa"),
     ("--model bert --layers 0", "--layers bert"),
     ("--model drrnet --set DROPOUT=0.3", "--set DROPOUT"),
-    ("--set CLIP=-1", "--set CLIP=-1.0 above 0"), ("--set WARMUP=5", "--set WARMUP=5.0 below 1"),
+    ("--clip -1", "--clip -1.0 above 0"), ("--warmup 5", "--warmup 5.0 below 1"),
     ("--model ladranet --printed 12 --without phrase-cnn", "printed 12 phrase-cnn"),
     ("--model dafa --recipe printed", "--recipe knowledge dafa"),
-    ("--recipe printed --model knowledge --set WEIGHT_DECAY=0.1", "--recipe printed WEIGHT_DECAY"),
+    ("--recipe printed --model knowledge --weight-decay 0.1", "--recipe printed --weight-decay"),
     ("--train-file train.tsv", "--train-file --dev-file"),
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
     ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
@@ -87,7 +106,7 @@ WRONG = [
     ("--from nowhere --test --lr 1", "--lr training"), ("--from x --resume x", "not both"),
     ("--out train.tsv", "--out train.tsv exists"), ("--lr 0", "--lr 0.0 above 0"),
     ("--parser mine.py:f --parses x", "--parser --parses"), ("--device gpu", "--device gpu"),
-    ("--device cpu:x", "--device cpu:x"), ("--device cuda:99", "--device cuda:99")]
+    ("--device cuda:99", "--device cuda:99")]
 
 
 @pytest.mark.parametrize("args, words", WRONG, ids=[args for args, _ in WRONG])
@@ -101,7 +120,7 @@ def test_a_wrong_option_gives_one_line(args, words, capsys):
 @pytest.mark.parametrize("args, words", [
     ("--model dafa --layers 7", "--layers 7 0 1"), ("--max-length 64", "--max-length 64 48"),
     ("--dev-file range.tsv", "range.tsv:2 '2'"), ("--test", "test labelled"),
-    ("--set POSITIVE=maybe", "positive maybe 0, 1"),
+    ("--positive maybe", "positive maybe 0, 1"),
     ("--model dafa --parses some.conllu", "some.conllu"),
     ("--model dafa --parses pipe", "pipe plain file")])
 def test_wrong_data_give_one_line_and_take_no_folder(args, words, capsys):
@@ -186,8 +205,8 @@ def test_printed_without_layers_and_sizes_reach_their_places():
 def loop_of(model, *more):
     """Options of a run that rounding does not upset."""
     fast = [] if model == "drrnet" else ["--lr-new", "2e-4"]
-    return [*gentle(model, "CLIP=0.5,WARMUP=0.3,WEIGHT_DECAY=0.5"), "--dropout", "0",
-            "--lr", "5e-5", *fast, *more]
+    return [*gentle(model), "--clip", "0.5", "--warmup", "0.3", "--weight-decay", "0.5",
+            "--dropout", "0", "--lr", "5e-5", *fast, *more]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -251,7 +270,7 @@ def test_parts_and_workers_change_nothing(model, args, trained_once):
 def test_half_precision_on_cpu(model, precision, trained_once):
     args = [*gentle(model), "--dropout", "0", "--epochs", "1"]
     one, other = (trained_once(*args, "--precision", name) for name in ("fp32", precision))
-    assert result(other)["settings"]["precision"] == precision and losses(one) != losses(other)
+    assert result(other)["recipe"]["precision"] == precision and losses(one) != losses(other)
     np.testing.assert_allclose(losses(one), losses(other), atol=0.05)
     assert {x.dtype for x in loaded(other / "best.pt")["weights"].values()} == {torch.float32}
 
@@ -322,8 +341,8 @@ def test_own_columns_and_the_positive_class(capsys):
         Path(f"{name}.csv").write_text(f"question1,question2,same\n{rows}")
     Path("blind.csv").write_text("n,question2,question1\n7,the cat,the dog\n")
     args = ["--train-file", "train.csv", "--dev-file", "dev.csv",
-            "--columns", "question1, question2,same", "--epochs", "1", "--set"]
-    assert run(*args, "POSITIVE=no") == 0
+            "--columns", "question1,question2,same", "--epochs", "1", "--positive", "no"]
+    assert run(*args) == 0
     assert command("--from", "run", "--predict", "blind.csv") == command("--from", "run") == 0
     assert "f1 of no" in capsys.readouterr().out
     row, = rows_of("run/predictions-blind.csv")
@@ -348,13 +367,13 @@ def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
     """The first of the best epochs; steps are counted from the lowest loss, of three an epoch. They
     are asked for after an epoch alone: one that is cut and resumed is finished."""
     seen = judged(monkeypatch, [0.5, 0.7, 0.6, 0.7, 0.1], [0.8, 0.5, 0.6, 0.5, 0.0])
-    assert run("--epochs", "9", *of("bert", "PATIENCE=6")) == 0
+    assert run("--epochs", "9", "--patience", "6") == 0
     found = result()
     assert (found["best_epoch"], found["selection_split"], len(seen)) == (2, "dev", 5)
     assert equal(loaded("run/best.pt")["weights"], seen[1]) and equal(seen[4], seen[1])
     assert not equal(seen[3], seen[1]) and found["metrics"]["dev"]["accuracy"] == 0.1
     judged(monkeypatch, [0.1, 0.2, 0.3, 0.4, 0.5, 0.0], [0.9, 0.5, 0.6, 0.5, 0.7, 0.0])
-    args = ["--epochs", "9", *of("bert", "PATIENCE=7")]
+    args = ["--epochs", "9", "--patience", "7"]
     run_cut(monkeypatch, args, (*CLIP, 14))  # at step 12 the lowest is six steps ago, at 15 nine
     assert command("--resume", "cut") == 0
     assert result("cut")["best_epoch"] == 5 and len(losses("cut")) == 15
@@ -457,7 +476,7 @@ def test_a_method_of_your_own(monkeypatch, capsys):
         assert train.open_run(name, model=f"other.py:{name}").explain("the dog", "")
         assert "no method" in result(name)["influence"]["changes"]
     Path("mine.py").write_text(first)
-    args = ["--model", "mine.py:SharedWords", "--set", "BONUS=2.5,CLIP=5", "--layers", "all"]
+    args = ["--model", "mine.py:SharedWords", "--set", "BONUS=2.5", "--layers", "all"]
     assert run(*args) == 0
     assert len(result()["influence"]["changes"]) == 3, "its prior is metered too"
     run_cut(monkeypatch, args)
@@ -480,8 +499,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "writes no attend"),
     ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "PRIOR and no spread"),
-    ("SelfAttention", "READS = 'word'; " + ATTEND + "hidden", "READS 'word' pieces, words"),
-    ("SelfAttention", "ABLATIONS = 'gate',; " + ATTEND + "hidden", "ABLATIONS ('gate',) set"),
+    ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependency"),
     ("DafaAttention", "PRIOR = lambda a, b: [[1.]] * 99", "Mine.PRIOR: (n, m, ...) 1)"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model returns 2)")])
 def test_mistakes_of_an_own_class(base, body, words, capsys):
@@ -557,40 +575,3 @@ def test_resume_after_kill_9():
     assert_same_run("whole", "killed")
     whole, killed = (loaded(f"{out}/best.pt") for out in ("whole", "killed"))
     assert whole["tokenizer"] == killed["tokenizer"]
-
-
-# ---- torch.compile ------------------------------------------------------------------------------
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute")  # torch's
-@pytest.mark.parametrize("model", ["dabert", pytest.param("drrnet", marks=pytest.mark.long)])
-def test_compiled_models_are_traced_and_train_alike(model, monkeypatch, trained_once):
-    """A backend of ours needs no C++ compiler; sizes that may change take ten seconds more."""
-    traced, args = [], loop_of(model, "--limit", "8", "--epochs", "1")
-
-    def backend(graph, inputs):
-        traced.append(graph)
-        return graph.forward
-
-    ours = functools.partial(torch.compile, backend=backend, dynamic=False)
-    monkeypatch.setattr(torch, "compile", lambda network, **options: ours(network))
-    assert run(*args, "--compile") == 0 and traced
-    np.testing.assert_allclose(losses(), losses(trained_once(*args)), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("model", [
-    "ladranet", "knowledge",                        # docs/use.md exports dafa
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("bert", "dabert", "dafa"))])
-def test_exported_models_take_other_shapes(model):
-    """torch.export with every size open, then another batch of other lengths. Not DRr-Net, whose
-    GRUs read packed words.
-    """
-    _, data, network, _ = beginning(*of(model, "STEPS=2,KERNELS=2" * (model == "ladranet")))
-    first, second = (data["dev"].collate(places)[0] for places in ([0, 1, 2], [5, 6, 7, 8]))
-    assert first["mask"].shape != second["mask"].shape
-    sizes = [torch.export.Dim(name, min=1, max=48) for name in ("pairs", "tokens", "n", "m")]
-    open_sizes = {name: dict(enumerate(sizes[:2])) for name in first}
-    if "prior" in first:
-        open_sizes["prior"] = {0: sizes[0], 1: sizes[2], 2: sizes[3]}
-    with torch.no_grad():
-        program = torch.export.export(network.eval(), (), kwargs=first, dynamic_shapes=open_sizes)
-        torch.testing.assert_close(program.module()(**second), network(**second))

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))            # the modules stand one folder above th
 
 import torch  # noqa: E402
 
+import run as run_module  # noqa: E402
 import train  # noqa: E402
 from experiments import draw  # noqa: E402
 from semmatch import calibrated_attention  # noqa: E402
@@ -97,12 +98,13 @@ def train_on(frames, model, start=None, **settings):
                               if word in settings)])
     print(f"{name} is training ...", flush=True)
     begun = time.perf_counter()
-    settings = train.Settings(model=model, device="cpu", **{"seed": SEED} | settings)
+    given = {"model": model, "device": "cpu", "seed": SEED} | settings
+    settings, recipe = train.read_options(given)
     world = mock.patch.dict(toy.FRAMES, frames, clear=True)
-    build = mock.patch.object(train, "build_model", functools.partial(build_on, start))
+    build = mock.patch.object(run_module, "build_model", functools.partial(build_on, start))
     with world, build, tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(io.StringIO()):
-            metrics = train.train_model(settings, Path(folder))["metrics"]
+            metrics = train.train_model(settings, recipe, Path(folder))["metrics"]
         run = train.open_run(folder, device="cpu")
         found = run.influence(load_pairs(run.settings)[1]["dev"])
         found["unseen"] = metrics["dev_unseen"]["accuracy"]
@@ -120,7 +122,7 @@ def train_on(frames, model, start=None, **settings):
     return run, found
 
 
-def build_on(start, *given, build=train.build_model):
+def build_on(start, *given, build=run_module.build_model):
     """run.build_model, with the encoder of the Run `start` in the new model's place."""
     model, new = build(*given)
     if start is not None:                              # what the method adds keeps random weights
@@ -142,7 +144,7 @@ def look(run, a, b):
     examples, trace = run.examples([(a, b)]), {}
     probabilities = run.logits(examples, trace).softmax(-1)[0]
     if run.settings.reads_words:
-        tokens = [run.reader.words(text) for text in (a, b)]
+        tokens = [examples.known[text].words for text in (a, b)]
     else:
         tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
     return Look(probabilities[run.task.labels.index("same")].item(), tokens, trace)

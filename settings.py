@@ -1,0 +1,257 @@
+"""What a run depends on, as two values: Settings, what was given, and Recipe, what was decided.
+
+    settings = Settings(task="mrpc", model="dafa")
+    recipe = decide(settings, lr=5e-5)      # each number of the paper's that is not given
+    settings, recipe = read_options({"task": "mrpc", "model": "dafa", "lr": 5e-5})    # the same
+
+Neither is ever rewritten: `replace(settings, model="bert")` asks for another recipe. Each field is
+an option of the command line; sizes of a method go by `--set`.
+"""
+from dataclasses import dataclass, fields
+
+from bert_min import SelfAttention, check_options
+from support import machine
+from support.data import SOURCES
+from support.files import BERTS
+from support.options import (ABOVE_0, check_values, find_class, keywords_of, load_own, option,
+                             option_name, prefix_errors, read_names, read_values, refuse)
+
+# A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
+METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
+           "dafa": "semmatch:DafaAttention", "knowledge": "semmatch:KnowledgeAttention",
+           "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet"}
+POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
+# Of --help: the title above some options -> their names
+GROUPS = {
+    "every day": "task model bert train_file dev_file out epochs seed",
+    "method": "printed without layers set glove parses parser",
+    "data": "test_file columns positive scores data_dir max_length limit held_out",
+    "training": "recipe batch_size accumulate lr lr_new optimizer schedule warmup weight_decay "
+                "clip patience dropout class_weights",
+    "machine": "device precision workers"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was given. Raises ValueError for values that contradict each other."""
+
+    task: str = option("toy", "toy is generated, offline; own is --train-file's",
+                       ("toy", *SOURCES, "own"))
+    model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
+    train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
+    dev_file: str | None = option(None, "the same for choosing the best epoch")
+    out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number)")
+    seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
+    printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
+    without: str = option("", "parts of the method to leave out, such as tree,gates")
+    layers: str = option("first", "layers that carry the method: first, all, or such as 0,3")
+    set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
+    glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
+    parses: str | None = option(None, "your own parses, CoNLL-U, not the shipped parser's")
+    parser: str | None = option(None, "your own function of texts in its place: mine.py:parse")
+    test_file: str | None = option(None, "own pairs for --test")
+    columns: str = option("", "columns of own files (default: sentence1,sentence2,label)")
+    positive: str | None = option(None, "the class of own files whose F1 is measured")
+    scores: bool | None = option(None, "are labels of own files scores? (default: as they look)")
+    data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
+    max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=(1, 100_001))
+    limit: float | None = option(None, "pairs of each split at most; below 1: share of training",
+                                 limits=POSITIVE)
+    held_out: float | None = option(None, "this share of train, in the place of dev", limits=SHARE)
+    recipe: str = option("ours", "how to train: ours, or knowledge's page", ("ours", "printed"))
+    accumulate: int = option(1, "parts a batch is computed in, to save memory", limits=POSITIVE)
+    class_weights: str = option("none", "balanced: rare classes count more in the loss",
+                                ("none", "balanced"))
+    workers: int = option(0, "processes beside this one that collate", limits=(0, 1000))
+
+    def __post_init__(self):
+        check_values(self)
+        own, method = bool(self.train_file), self.method
+        refuse(own != bool(self.dev_file), "--train-file and --dev-file go together")
+        refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
+        refuse(self.task == "own" and not own, "--task own needs --train-file and --dev-file")
+        refuse(not own and (self.test_file or self.columns or self.positive
+                            or self.scores is not None),
+               "--test-file, --columns, --positive and --scores need --train-file and --dev-file")
+        refuse(self.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
+                                      for x in ("attend", "forward", "project")),
+               f"--model {self.model}: writes no attend, so that it would be plain attention")
+        refuse(self.glove and not self.reads_words,
+               f"--glove: {self.model} reads pieces of words, by an encoder")
+        refuse(self.layers != "first" and not self.in_layers,
+               f"--layers: no layer carries {self.model}")
+        refuse(self.parser and ":" not in self.parser,
+               f"--parser {self.parser}: expected mine.py:parse")
+        refuse(self.parser and self.parses, "--parser or --parses, not both")
+        refuse(self.limit and self.limit > 1 and self.limit % 1,
+               f"--limit {self.limit}: expected a whole number, or a share below 1")
+        refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
+               f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
+        self.parts(), self.sizes(), self.own_parser()
+
+    @property
+    def method(self):
+        """The class that --model names."""
+        return find_class(self.model, METHODS)
+
+    @property
+    def reads_words(self):
+        """Does the method read words? Then it has no encoder, and bert is "none"."""
+        return self.method.READS == "words"
+
+    @property
+    def in_layers(self):
+        """Do layers of an encoder carry the method? Else it is plain attention, or a whole model.
+        """
+        return issubclass(self.method, SelfAttention) and self.method is not SelfAttention
+
+    @property
+    def task_name(self):
+        """The task's name: own where --train-file is given."""
+        return "own" if self.train_file else self.task
+
+    def own_parser(self):
+        """The function that --parser names, or None."""
+        with prefix_errors("--parser "):
+            return self.parser and load_own(self.parser, "function")
+
+    def parts(self):
+        """dict of "printed" and "without", those that are given, as frozensets."""
+        printed, without = read_names(self.printed), read_names(self.without)
+        printed = self.method.PRINTED if printed == {"all"} else printed
+        with prefix_errors("--"):
+            check_options(self.method, printed, without)
+        both = {"printed": frozenset(printed), "without": frozenset(without)}
+        return {name: x for name, x in both.items() if x}
+
+    def sizes(self):
+        """dict name -> value of --set."""
+        known = {name: x for name, x in keywords_of(self.method).items() if name != "dropout"}
+        with prefix_errors("--set "):
+            return read_values(self.set, known)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What was decided: how a model is trained, complete. The defaults are those of fine-tuning."""
+
+    bert: str = option("base", f"{', '.join(BERTS)}, a Hugging Face name, a folder, scratch "
+                       "(default: base; scratch on toy)")
+    epochs: int = option(3, "passes over the pairs", limits=POSITIVE)
+    batch_size: int = option(32, "pairs in a step", limits=POSITIVE)
+    lr: float = option(2e-5, "highest learning rate", limits=POSITIVE)
+    lr_new: float | None = option(None, "the same for what an encoder's file lacks",
+                                  limits=POSITIVE)
+    optimizer: str = option("adamw", "how a gradient becomes a step", ("adamw", "adam", "adadelta"))
+    schedule: str = option("linear", "from the highest rate down", ("linear", "cosine", "flat"))
+    warmup: float = option(0.1, "share of the steps in which the rate rises", limits=SHARE)
+    weight_decay: float = option(0.01, "of weights, not of biases and norms", limits=FROM_0)
+    clip: float = option(10.0, "the gradient's norm, at most", limits=POSITIVE)
+    patience: int = option(0, "steps without a lower dev loss, after which it ends; 0: never",
+                           limits=FROM_0)
+    dropout: float | None = option(None, "of the encoder (default: its own)", limits=SHARE)
+    device: str = option("cpu", "cpu, cuda, ... (default: cuda where there is one)")
+    precision: str = option("fp32", "of the forward pass (default: bf16 if fast, else fp32)",
+                            ("fp32", "bf16", "fp16"))
+
+    def __post_init__(self):
+        check_values(self)
+
+
+# DAFA, appendix B.1, within its ranges: one rate for all weights, 8e-6 to 3e-5; batch 16 to 64; 3
+# to 5 epochs; clip 7.5 to 15. DABERT: DAFA's ranges, 5 epochs, decay 0.01, which Devlin et al.
+# (2019) have, too. A MiniLM of six layers asks for --lr 1e-4 (docs/results.md).
+# LadRa-Net, section VI-B: Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches.
+# LadRa-Net trains its encoder at 1e-3, too; we leave the encoder the rate of fine-tuning. DRr-Net
+# has 3e-4 for five epochs, which we chose on training pairs held out. LadRa-Net's page prints no
+# batch, epochs or clip; the share of warm-up is its released code's.
+REREAD = dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
+RECIPES = {"dabert": dict(epochs=5), "dafa": dict(weight_decay=1e-8),
+           "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
+# Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Its page prints no
+# epochs and no clip: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio
+# beyond its first percents, need more --epochs. Left out: its cut-offs of 48, 32 and 24, which in
+# its recipe's source (Gong et al., 2018) are of each sentence and --max-length is of a pair;
+# dropout before every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of
+# two encoders' weights, and a dense block, which this model has no place for.
+PRINTED_RECIPES = {"knowledge": dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat",
+                                     weight_decay=0.0)}
+SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # an encoder from scratch; words on toy
+TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
+
+
+def decide(settings: Settings, **given) -> Recipe:
+    """The Recipe of settings. given: fields of it that are decided already; None is not given.
+
+    Raises ValueError where a field contradicts the settings.
+    """
+    given = {name: x for name, x in given.items() if x is not None}
+    toy, words = settings.task_name == "toy", settings.reads_words
+    usual = "scratch" if toy else "base"
+    bert = given.get("bert", "none" if words else usual)
+    reads = "reads words" if words else "reads pieces of words, by an encoder"
+    refuse(words != (bert == "none"), f"--bert {bert}: {settings.model} {reads}")
+    recipe = RECIPES.get(settings.model, {})
+    if settings.recipe == "printed":
+        refuse("weight_decay" in given,
+               "--recipe printed: the decay is Eq. (9)'s; leave out --weight-decay")
+        recipe = PRINTED_RECIPES[settings.model]
+    elif bert == "scratch":
+        recipe = SMALL | dict(dropout=0.0)
+    elif words and toy:
+        recipe = recipe | SMALL
+    device = given.get("device", machine.best_device())
+    small = device.startswith("cpu") and bert in ("scratch", "none")  # as on any other machine
+    precision = "fp32" if small else machine.fast_precision(device)
+    found = {"lr": Recipe.lr} | recipe | dict(bert=bert, device=device, precision=precision) | given
+    return Recipe(**{"lr_new": found["lr"]} | found)
+
+
+def method_options(settings: Settings, recipe: Recipe) -> dict:
+    """What the method's constructor takes beside its input: printed, without, sizes."""
+    sizes = settings.sizes()
+    if "dropout" in keywords_of(settings.method) and recipe.dropout is not None:
+        sizes["dropout"] = recipe.dropout
+    if settings.reads_words and settings.task_name == "toy":
+        sizes = TOY_SIZES | sizes
+    return settings.parts() | sizes
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+def add_options(parser):
+    """One option of a support.options.Arguments for each field of Settings and of Recipe."""
+    known = {f.name: f for kind in (Settings, Recipe) for f in fields(kind)}
+    for title, names in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for f in (known[name] for name in names.split()):
+            parser.add_field(group, f, exceptions(f.name))
+
+
+def exceptions(name):
+    """What --help says of a recipe's number where it is another one: "; 5 with dabert"."""
+    models = {}
+    for model, recipe in RECIPES.items():
+        if name in recipe:
+            models.setdefault(recipe[name], []).append(model)
+    found = [f"; {value} with {', '.join(names)}" for value, names in models.items()]
+    if name in SMALL:
+        found.append(f"; {SMALL[name]} from scratch")
+    return "".join(found)
+
+
+def read_options(given: dict) -> tuple[Settings, Recipe]:
+    """(Settings, Recipe) of a dict name -> value, as the command line gives it."""
+    decided = {f.name for f in fields(Recipe)}
+    settings = Settings(**{name: x for name, x in given.items() if name not in decided})
+    return settings, decide(settings, **{name: x for name, x in given.items() if name in decided})
+
+
+def check_same(begun, given: dict, free=("device", "workers", "data_dir")):
+    """Raises ValueError where an option given, but for those that are free to change, is not what
+    the two values `begun`, (Settings, Recipe), have.
+    """
+    for f in (f for value in begun for f in fields(value) if f.name in given.keys() - set(free)):
+        had = next(getattr(value, f.name) for value in begun if hasattr(value, f.name))
+        refuse(given[f.name] != had, f"{option_name(f)} {given[f.name]}: the run has {had}; leave "
+               f"it out, or start another run")
