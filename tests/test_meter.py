@@ -1,14 +1,18 @@
-"""support/meter.py, and the `changes` of each model: what is said is taken out, and no more."""
+"""support/meter.py, experiments/influence.py, experiments/controls.py, and the `changes` of each
+model: what is said is taken out, and no more.
+"""
 import numpy as np
 import pytest
 import torch
 
 import train
 from bert_min import SelfAttention
-from semmatch import Matcher
-from small_runs import MODELS, beginning, gentle, of, result
+from experiments import controls, influence
+from semmatch import DafaAttention, KnowledgeAttention, Matcher
+from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result, run
 from support import meter
 from support.data import Pair
+from tensors import config
 
 pytestmark = pytest.mark.usefixtures("workplace")
 PRIORS = {"no prior", "another pair's prior"}
@@ -60,28 +64,18 @@ def test_without_its_method_it_is_plain_bert(model, layers):
     torch.testing.assert_close(answer(network, batch, "no method"), answer(plain, rest))
 
 
-@pytest.mark.parametrize("printed", [[], ["--printed", "all"]])
-def test_a_neutral_prior_leaves_weights_as_they_are(printed):
-    network, batch = part_of("dafa", *printed)
-    trace = {}
+def test_a_neutral_prior_and_another_pairs():
+    """DAFA's weights stay plain; knowledge is `--without prior`. Another pair's prior is that of
+    the pair three places before."""
+    (network, batch), trace = part_of("dafa"), {}
     answer(network, batch, "no prior", trace)
     torch.testing.assert_close(trace["layer0"]["calibrated"], trace["layer0"]["attention"])
-
-
-def test_a_lexicon_of_which_nothing_is_known():
-    """Knowledge is `--without prior`."""
+    others = answer(network, batch | {"prior": batch["prior"][[3, 4, 5, 0, 1, 2]]})
+    assert torch.equal(answer(network, batch, "another pair's prior"), others)
     network, batch = part_of("knowledge")
-    assert batch["prior"].any()
     changed = answer(network, batch, "no prior")
     network.bert.layers[0].attention.gamma = 0.0
     torch.testing.assert_close(answer(network, batch), changed)
-
-
-def test_another_pairs_prior():
-    """Each of six pairs gets that of the pair three places before it."""
-    network, batch = part_of("dafa")
-    others = answer(network, batch | {"prior": batch["prior"][[3, 4, 5, 0, 1, 2]]})
-    assert torch.equal(answer(network, batch, "another pair's prior"), others)
 
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
@@ -129,7 +123,6 @@ class Louder(SelfAttention):
 def test_size_of_what_is_added():
     network, batch = part_of("bert")
     louder = Matcher(Louder, network.bert.config, 2, layers=(1,)).eval()
-    assert not batch["mask"].all()
     with meter.added_sizes(louder) as sizes:
         answer(louder, batch)
         answer(louder, batch)
@@ -154,14 +147,42 @@ def test_what_a_change_did():
 def test_every_run_says_what_hangs_on_its_method(trained_once):
     folders = [trained_once(*of(model)) for model in ("bert", "dafa")]
     nothing, said = (result(folder)["influence"] for folder in folders)
-    assert nothing is None
+    assert nothing is None and said["pairs"] == 10
+    assert said["score"] == result(folders[1])["metrics"]["dev"]["accuracy"]
     found = train.open_run(folders[1])
     pairs = [("the dog", "the cat", "1"), Pair("good", "bad", 0), ("new york", "book", "0")]
-    own = found.influence(pairs)
+    own, change = found.influence(pairs), found.changes()["no method"]
     assert own["pairs"] == 3 and own["score"] == found.evaluate(pairs)["accuracy"]
-    change = found.changes()["no method"]
     first, second = (found.predict(pairs, change=x) for x in (None, change))
     others = [x.answer != y.answer for x, y in zip(first, second)]
     assert own["changes"]["no method"]["answers"] == pytest.approx(np.mean(others))
-    assert said["score"] == result(folders[1])["metrics"]["dev"]["accuracy"] and said["pairs"] == 10
     assert "score" not in found.influence([("the dog", "the cat")])
+
+
+def test_the_command(trained_once, capsys):
+    """The split that chose the epoch has what training measured; plain BERT has nothing."""
+    assert run(*of("drrnet"), "--test-file", "test.tsv") == 0
+    for args in (["run"], ["run", "--split", "test"]):
+        influence.main(args)
+    said, found = capsys.readouterr().out, result(name="influence-dev.json")
+    assert found == result()["influence"] and result(name="influence-test.json")["pairs"] == 9
+    for name, change in found["changes"].items():
+        assert name in said and f"{100 * change['answers']:.1f} %" in said
+    influence.main([str(trained_once(*of("bert")))])
+    assert "nothing to take out" in capsys.readouterr().out
+    fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev, test")
+
+
+@pytest.mark.parametrize("method, shuffled, prior", [
+    (DafaAttention, controls.ShuffledDafa, torch.rand(4, 3, 2)),
+    (KnowledgeAttention, controls.ShuffledKnowledge, torch.rand(4, 3, 2, 5) < 0.1)])
+def test_controls_have_other_pairs_priors(method, shuffled, prior):
+    """Pairs 0, 1, 2, 3 have those of pairs 2, 3, 0, 1; a run of one trains."""
+    place, segment = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, -1]] * 4), torch.arange(8) // 4
+    given = place, segment.repeat(4, 1)
+    mine, other = shuffled(config()), method(config())
+    expected = other.spread(prior[[2, 3, 0, 1]], *given)
+    torch.testing.assert_close(mine.spread(prior, *given), expected, rtol=0, atol=0)
+    assert not torch.equal(expected, other.spread(prior, *given))
+    model = f"{ROOT}/experiments/controls.py:{shuffled.__name__}"
+    assert run("--model", model) == 0 and result()["influence"]

@@ -63,13 +63,13 @@ SHARED = set("""a an the in near of to from by with without but for and on at in
 
 
 def test_unseen_words_are_unseen(splits):
-    forms = {form: verb.base for table in VERBS for verb in sum(WORDS[table], ())
-             for form in verb}
+    """Those of dev and test are train's; digits and words, forms of a verb are one."""
+    forms = {form: verb.base for table in VERBS for verb in sum(WORDS[table], ()) for form in verb}
     forms |= {f"{Number(n):words}": str(n) for n in range(2, 100)}
-    used = {name: {w for p in pairs for w in split_words(p.a) + split_words(p.b)}
+    used = {name: {word for p in pairs for word in split_words(p.a) + split_words(p.b)}
             for name, pairs in splits.items()}
-    for name in ("dev_unseen", "test_unseen"):
-        assert used["train"] & used[name] <= SHARED and len(used[name] - used["train"]) > 150
     known = {forms.get(word, word) for word in used["train"]}
     for name in ("dev", "test"):
+        unseen = used[f"{name}_unseen"]
+        assert used["train"] & unseen <= SHARED and len(unseen - used["train"]) > 150
         assert {forms.get(word, word) for word in used[name]} <= known
