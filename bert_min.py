@@ -323,14 +323,14 @@ def load_bert(bert: Bert, arrays: dict[str, np.ndarray], where: str | Path) -> l
         arrays = {name: x for name, x in arrays.items() if not name.startswith("pooler.")}
     if not any(name.startswith("pooler.") for name in arrays):
         new |= {name for name in plain if name.startswith("pooler.")}
-    problems = {
-        "missing": sorted(set(plain) - new - set(arrays)),
-        "unexpected": sorted(set(arrays) - set(plain)),
-        "misshaped": [f"{name} {arrays[name].shape} instead of {plain[name]}"
-                      for name in sorted(set(plain) & set(arrays))
-                      if arrays[name].shape != plain[name]],
-        "not finite float32": [name for name, x in arrays.items() if x.dtype.kind != "f"
-                               or not (np.abs(x) <= torch.finfo(torch.float32).max).all()]}
+    problems = {"missing": sorted(set(plain) - new - set(arrays)),
+                "unexpected": sorted(set(arrays) - set(plain)),
+                "misshaped": [], "not finite float32": []}
+    for name, x in arrays.items():
+        if name in plain and x.shape != plain[name]:
+            problems["misshaped"].append(f"{name} {x.shape} instead of {plain[name]}")
+        if x.dtype.kind != "f" or not (np.abs(x) <= torch.finfo(torch.float32).max).all():
+            problems["not finite float32"].append(name)
     found = "; ".join(f"{kind}: {join_names(names)}" for kind, names in problems.items() if names)
     if found:
         raise ValueError(f"{where}: the weights do not fit their configuration; {found}; use the "

@@ -56,23 +56,27 @@ def test_config_round_trip(tmp_path):
     assert BertConfig.from_json(tmp_path / "config.json") == config
 
 
+def config_with(folder, **changes):
+    """The path of a fixture's configuration, changed."""
+    good = json.loads((FIXTURES / "tiny_bert_hf/config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(good | changes))
+    return folder / "config.json"
+
+
 @pytest.mark.parametrize("change, word", [
     ({"model_type": "distilbert"}, "distilbert"), ({"hidden_size": 33}, "heads"),
     ({"position_embedding_type": "relative_key"}, "relative_key"),
     ({"vocab_size": "97"}, "vocab_size"), ({"num_attention_heads": None}, "num_attention_heads"),
     ({"hidden_dropout_prob": 1.0}, "dropout"), ({"do_lower_case": None}, "lower_case")])
 def test_config_errors_name_file_and_setting(change, word, tmp_path):
-    path, good = tmp_path / "config.json", (FIXTURES / "tiny_bert_hf/config.json").read_text()
-    path.write_text(json.dumps(json.loads(good) | change))
+    path = config_with(tmp_path, **change)
     fails(lambda: BertConfig.from_json(path), path, word)
 
 
-@pytest.mark.parametrize("name, ours", [("gelu", "gelu"), ("gelu_new", "gelu_tanh"),
-                                        ("relu", "relu"), ("gelu_pytorch_tanh", "gelu_tanh")])
-def test_names_of_activations(name, ours, tmp_path):
-    path, good = tmp_path / "config.json", (FIXTURES / "tiny_bert_hf/config.json").read_text()
-    path.write_text(json.dumps(json.loads(good) | {"hidden_act": name}))
-    assert BertConfig.from_json(path).activation == ours
+def test_names_of_activations(tmp_path):
+    for name, ours in (("gelu", "gelu"), ("gelu_new", "gelu_tanh"), ("relu", "relu"),
+                       ("gelu_pytorch_tanh", "gelu_tanh")):
+        assert BertConfig.from_json(config_with(tmp_path, hidden_act=name)).activation == ours
 
 
 def test_lower_case_is_found_out(tmp_path):

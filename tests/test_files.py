@@ -5,7 +5,6 @@ import http.server
 import random
 import shutil
 import threading
-import zipfile
 
 import pytest
 from hypothesis import given
@@ -108,7 +107,6 @@ def test_download(server, tmp_path):
 
 MEMBERS = {"x/a.txt": "hello" * 99, "x/y/b.txt": "there", "__MACOSX/._a.txt": "", "x/z/": ""}
 NAMES = ["b.txt", "a.txt"]
-STORED = zipped(MEMBERS, zipfile.ZIP_STORED)
 
 
 def test_extract(tmp_path):
@@ -124,23 +122,13 @@ def test_extract(tmp_path):
     assert (folder / "a.txt").read_text() == "hello" * 99 and listing(tmp_path) == ["in", "out"]
 
 
-def test_a_disk_too_full_for_a_zip(tmp_path, monkeypatch):
-    def fill(*files):
-        raise OSError(28, "No space left on device")
-
-    archive = write_file(tmp_path, "a.zip", STORED)
-    monkeypatch.setattr(shutil, "copyfileobj", fill)
-    fails(lambda: extract(archive, tmp_path / "new"), archive, "No space", "make room")
-    assert listing(tmp_path) == ["a.zip"]
-
-
-@pytest.mark.parametrize("content, names, word", [
-    (STORED.replace(b"hello", b"jello"), NAMES, "CRC"),
-    (zipped({"x/b.txt": "there"}), NAMES, "a.txt"), (zipped(MEMBERS | {"z/a.txt": ""}), NAMES, ""),
-    (zipped({"x/..": "up"}), None, ""), (b"<html>", None, "")])
-def test_bad_zips(tmp_path, content, names, word):
+@pytest.mark.parametrize("content, names", [
+    (zipped({"x/b.txt": "there"}), NAMES), (zipped(MEMBERS | {"z/a.txt": ""}), NAMES),
+    (zipped(MEMBERS | {"x/..": "up"}), None), (b"<html>", None)])
+def test_bad_zips(tmp_path, content, names):
+    """A member lacks, is there twice, would lie outside; no zip at all."""
     archive = write_file(tmp_path, "a.zip", content)
-    fails(lambda: extract(archive, tmp_path / "new", names), archive, word)
+    fails(lambda: extract(archive, tmp_path / "new", names), archive)
     assert listing(tmp_path) == ["a.zip"]
 
 

@@ -61,36 +61,26 @@ def test_vocabulary_round_trip(found, shape):
     assert getattr(again.vectors, "shape", None) == shape
 
 
-# ---- vectors -------------------------------------------------------------------------------------
+# ---- Vectors
 
 GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
 LINES = b"the 0.5 -1.25 2e0\ncat 1 0 -3\n"
 
 
-def vectors_in(folder, content, words):
-    """What read_vectors finds, as lists, and how many lines it counts as malformed."""
-    (folder / "glove.txt").write_bytes(content)
-    found, malformed = read_vectors(folder / "glove.txt", set(words.split()), False)
-    return {word: vector.tolist() for word, vector in found.items()}, malformed
-
-
-def test_read_vectors_survives_malformed_lines(tmp_path):
-    """The good lines count, in any neighbourhood; of the needed others it is said how many."""
-    for content, malformed in (
-            (LINES.replace(b"\n", b" \r\n"), 0), (b"\n  \n2 3\n" + LINES, 0),
-            (b"cat 1 0\n" + LINES, 1), (LINES + b"the 7 7 7\n", 0), (LINES + b"dog 1 x 3\n", 1),
-            (LINES + b"dog 1 2 3 4\n", 1), (LINES + b"dog 1 nan 3\n", 1),
-            (LINES + b"caf\xe9 1 2 3\nunread 1 2\n", 0)):
-        assert vectors_in(tmp_path, content, "the cat dog") == (GOOD, malformed), content
-
-
-def test_read_vectors_takes_what_is_needed(tmp_path):
-    text = "the 0.5 -1.25 2\nThe 9 9 9\ncat 1 0 -3\nnaïve 1 2 3".encode()
-    assert vectors_in(tmp_path, text, "the cat naïve absent") == (GOOD | {"naïve": [1, 2, 3]}, 0)
-    header = b"2000 3\n" + LINES + b"2000 1 2 3\n"                  # and a vector of that number
-    assert vectors_in(tmp_path, header, "2000 the cat")[0] == GOOD | {"2000": [1, 2, 3]}
-    few = b"x 1 2 3\ny 1 2 3 4 5\na 1 2 3 4\nb 1 2 3 4\n"           # most have four numbers
-    assert vectors_in(tmp_path, few, "a b x y") == ({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}, 2)
+@pytest.mark.parametrize("content, more, malformed", [
+    (LINES.replace(b"\n", b" \r\n"), {}, 0), (b"\n  \n2 3\n" + LINES, {}, 0),
+    (b"cat 1 0\n" + LINES, {}, 1), (LINES + b"the 7 7 7\n", {}, 0), (LINES + b"dog 1 x 3\n", {}, 1),
+    (LINES + b"dog 1 2 3 4\n", {}, 1), (LINES + b"dog 1 nan 3\n", {}, 1),
+    (LINES + b"caf\xe9 1 2 3\nunread 1 2\n", {}, 0),
+    (b"2000 3\n" + LINES + "naïve 1 2 3\nThe 9 9 9\n2000 3 2 1".encode(),  # word2vec's header
+     {"naïve": [1, 2, 3], "2000": [3, 2, 1]}, 1)])
+def test_good_lines_count_in_any_neighbourhood(tmp_path, content, more, malformed):
+    """Of the others that are needed it is said how many: of another width than most, no numbers."""
+    path, needed = tmp_path / "glove.txt", {"the", "cat", "dog", "naïve", "2000"}
+    path.write_bytes(content)
+    found, others = read_vectors(path, needed, False)
+    assert {word: vector.tolist() for word, vector in found.items()} == GOOD | more
+    assert others == malformed
 
 
 @many
