@@ -111,29 +111,40 @@ def read_config(path):
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
                 "pad_token_id": 1, "position_embedding_type": "absolute"} | read_json(path)
-    for key, known in (("model_type", ("bert", "roberta")), ("hidden_act", tuple(HIDDEN_ACT)),
-                       ("position_embedding_type", ("absolute",))):
-        refuse(settings[key] not in known, f"{path}: {key} must be {' or '.join(known)}, got "
-               f"{shorten(settings[key])}; give the folder of another model")
     kind = settings["model_type"]
-    lowers = settings.setdefault("do_lower_case", kind == "bert" and _folder_lowers(path.parent))
-    counts = [*COUNTS.values(), "max_position_embeddings", *["pad_token_id"] * (kind == "roberta")]
-    for key in counts:
-        value = settings.get(key)
-        refuse(type(value) is not int or value < 1, f"{path}: expected a BERT's {key}, a whole "
-               f"number above 0, got {shorten(value)}; give the folder of a BERT or RoBERTa")
-    for key in RATES.values():
-        value = settings.get(key, 0)
-        refuse(not isinstance(value, (int, float)) or not 0 <= value < 1,
-               f"{path}: {key} must be a number in [0, 1), got {shorten(value)}; correct it")
-    width, heads = settings["hidden_size"], settings["num_attention_heads"]
-    refuse(width % heads, f"{path}: hidden_size must be a multiple of {heads} heads, got {width}")
-    refuse(not isinstance(lowers, bool), f"{path}: do_lower_case must be true or false")
+    if "do_lower_case" not in settings:
+        settings["do_lower_case"] = kind == "bert" and _folder_lowers(path.parent)
+    _check_settings(path, settings)
     # RoBERTa counts positions from pad_token_id + 1, BERT from 0
     offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
     return {name: settings[key] for name, key in FIELDS.items() if key in settings} | {
         "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "position_offset": offset,
         "max_length": settings["max_position_embeddings"] - offset}
+
+
+def _check_settings(path, settings):
+    """Raise ValueError with the file and the first setting that no BERT or RoBERTa of ours has.
+
+    What sizes have to do with the weights is found where these are loaded.
+    """
+    def check(key, fits, needed):
+        refuse(not fits, f"{path}: {key} must be {needed}, got {shorten(settings.get(key))}; give "
+               "the folder of a BERT or RoBERTa")
+
+    for key, known in (("model_type", ("bert", "roberta")), ("hidden_act", tuple(HIDDEN_ACT)),
+                       ("position_embedding_type", ("absolute",))):
+        check(key, settings[key] in known, " or ".join(known))
+    for key in (*COUNTS.values(), "max_position_embeddings"):
+        value = settings.get(key)
+        check(key, type(value) is int and value > 0, "a whole number above 0")
+    for key in RATES.values():
+        value = settings.get(key, 0)
+        check(key, isinstance(value, (int, float)) and 0 <= value < 1, "a number in [0, 1)")
+    heads, pad = settings["num_attention_heads"], settings["pad_token_id"]
+    check("hidden_size", settings["hidden_size"] % heads == 0, f"a multiple of {heads} heads")
+    check("pad_token_id", settings["model_type"] == "bert" or type(pad) is int and pad >= 0,
+          "a whole number")
+    check("do_lower_case", isinstance(settings["do_lower_case"], bool), "true or false")
 
 
 def write_config(path, fields):
