@@ -279,7 +279,8 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     if isinstance(parser, (str, Path)):
         return _read_own(texts, parser)
     ours, found = hasattr(parser, "parse"), {}
-    with _Kept(parser.fingerprint if ours and len(texts) > FEW else None) as kept:
+    fingerprint = parser.fingerprint if ours and len(texts) > FEW else None
+    with contextlib.closing(_Kept(fingerprint)) as kept:
         for some in _batches(texts):
             found |= kept.find(some)
         new = [text for text in texts if text not in found]
@@ -364,12 +365,10 @@ class _Kept:
         except (OSError, sqlite3.Error, zlib.error) as problem:
             print(f"{CACHE}: {problem}; texts are parsed, and not kept: make room there, or remove "
                   f"the file where it is damaged", file=sys.stderr)
-            self.__exit__()
+            self.close()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *problem):
+    def close(self):
+        """From now on, nothing is kept or found."""
         if self.base:
             self.base.close()
         self.base = None
@@ -384,28 +383,32 @@ class _Kept:
         found = {}
         if self.base:
             texts = {self.key(text): text for text in texts}
-            places = ", ".join("?" * len(texts))
+            query = ("SELECT key, parse FROM parses "   # a damaged row may be of another type
+                     f"WHERE typeof(parse) = 'blob' AND key IN ({', '.join('?' * len(texts))})")
             with self.going_on():
-                for key, packed in self.base.execute(   # a damaged row may be of another type
-                        "SELECT key, parse FROM parses WHERE typeof(parse) = 'blob' "
-                        f"AND key IN ({places})", [*texts]):
-                    unpacked = json.loads(zlib.decompress(packed))   # which has a checksum
-                    spans = np.array(unpacked[0], np.int32).reshape(-1, 2)
-                    tags, relations = (tuple(map(sys.intern, unpacked[i])) for i in (1, 3))
-                    heads = np.array(unpacked[2], np.int64)
-                    found[texts[key]] = Parse(texts[key], spans, tags, heads, relations)
+                for key, packed in self.base.execute(query, [*texts]):
+                    found[texts[key]] = _unpack(texts[key], packed)
         return found
 
     def keep(self, parses):
         """Writes these Parses, all or none."""
         if self.base:
-            rows = []
-            for parse in parses:
-                tree = parse.tags, parse.heads.tolist(), parse.relations
-                packed = json.dumps([parse.spans.tolist(), *tree]).encode()
-                rows.append((self.key(parse.text), zlib.compress(packed)))
+            rows = [(self.key(parse.text), _pack(parse)) for parse in parses]
             with self.going_on(), self.base:
                 self.base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+
+
+def _pack(parse):
+    """The bytes of a Parse but its text, with a checksum."""
+    tree = parse.tags, parse.heads.tolist(), parse.relations
+    return zlib.compress(json.dumps([parse.spans.tolist(), *tree]).encode())
+
+
+def _unpack(text, packed):
+    """The Parse of a text that was packed. Raises zlib.error where the bytes are damaged."""
+    spans, tags, heads, relations = json.loads(zlib.decompress(packed))
+    return Parse(text, np.array(spans, np.int32).reshape(-1, 2), tuple(map(sys.intern, tags)),
+                 np.array(heads, np.int64), tuple(map(sys.intern, relations)))
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
@@ -503,6 +506,8 @@ def _find_sentences(parts, known, longest):
 
     Of several ways, the one whose first sentence is the longest, then whose second is.
     """
+    if whole := known.get(" ".join(parts)):
+        return [whole]
     ways = {len(parts): []}   # the way from each part to the end of the text
     for start in reversed(range(len(parts))):
         for end in range(min(len(parts), start + longest), start, -1):
