@@ -88,7 +88,7 @@ class Shown(NamedTuple):
     axes: str  # the recorded tensor's axes by name, such as "pair head piece piece"
     note: str = ""
     top: float | None = None  # the value of the full colour; None: the largest
-    chosen: bool = False  # frame the largest of each row
+    chosen: bool = False  # name the largest of each row, in order
     by: str = ""  # the function of its equation, whose docstring has the formula
 
 

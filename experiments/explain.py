@@ -415,8 +415,10 @@ class PageHandler(BaseHTTPRequestHandler):
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the pages of a run on 127.0.0.1. A slow client holds up no other. port: 0 takes a free
-    one."""
+    """Serves the pages of a run on 127.0.0.1; a slow client holds up no other.
+
+    port: 0 takes a free one. one_at_a_time: a lock around the model.
+    """
 
     def __init__(self, run, port):
         self.run, self.one_at_a_time = run, threading.Lock()
@@ -471,7 +473,8 @@ def main(argv=None):
             with PageServer(run, port) as door:
                 print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
                 door.serve_forever()
-        lines, text, figures = explain_pair(run, a, b, quote(os.path.relpath(EQUATIONS, folder)))
+        equations = quote(os.path.relpath(EQUATIONS, run.folder))
+        lines, text, figures = explain_pair(run, a, b, equations)
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): text}
     if file:
