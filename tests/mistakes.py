@@ -107,14 +107,10 @@ WRONG["bert_min.attention_weights"] = {
     "the softmax over the wrong axis": over_queries,
     "the mask upside down": lambda scores, mask: attention_weights(scores, ~mask),
     "-inf for the mask": lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
-    "a row without a key that is uniform": masked_softmax,
-    "the mask after the softmax":
-        lambda scores, mask: attention_weights(0 * scores, mask).sign() * scores.softmax(-1)}
+    "a row without a key that is uniform": masked_softmax}
 WRONG["bert_min.SelfAttention.attend"] = {
     "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest),
     "k in the place of its root": lambda self, x, q, *rest: attend(self, x, q / root(q), *rest),
-    "the root of the whole width":
-        lambda self, x, q, *rest: attend(self, x, q / self.heads ** 0.5, *rest),
     "the softmax over the wrong axis": traced(but(attend, attention_weights=over_queries)),
     "queries and keys exchanged": lambda self, x, q, k, *rest: attend(self, x, k, q, *rest),
     "heads merged without an exchange of axes":
@@ -140,8 +136,6 @@ WRONG["semmatch.difference_scores"] = {
     "the bars left out": lambda q, k, *_: difference_scores(q, k, True),
     "the bars around the sum": lambda q, k, *_: difference_scores(q, k, True).abs(),
     "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1),
-    "the Euclidean distance": lambda q, k, *_: torch.cdist(q, k),
-    "a mean for the sum": lambda q, k, *_: difference_scores(q, k) / q.shape[-1],
     "queries and keys exchanged": lambda q, k, *_: difference_scores(k, q)}
 
 
@@ -178,8 +172,6 @@ WRONG["semmatch.guided_attention"] = {
     "guide and value exchanged": guided_by(
         lambda keys, queries, w: additive_scores(queries, keys, w)),
     "no tanh": guided_by(lambda keys, queries, w: (keys @ w)[:, None] + (queries @ w)[:, :, None]),
-    "a product for the sum": guided_by(
-        lambda keys, queries, w: (keys[:, None] * queries[:, :, None]).tanh() @ w),
     "the softmax over the wrong axis": but(guided_attention, attention_weights=over_queries),
     "guides mixed, not values": guides_mixed}
 
@@ -231,23 +223,13 @@ def fusions(method, guide, second):
             fuse, filtration_gate=lambda _, v, *rest: filtration_gate(v, v, *rest))}
 
 
-def fuse_with(**names):
-    """DabertAttention.fuse in which these maps are others, functions of (the layer, a, d)."""
-    def fuse(self, a, d, *rest):
-        maps = {name: make(self, a, d) for name, make in names.items()}
-        return fuse_dabert(Other(self, **maps), a, d, *rest)
-    return fuse
+def second_half(x):
+    return x.chunk(2, -1)[1]
 
 
 WRONG["semmatch.DabertAttention.fuse"] = fusions(DabertAttention, "W_dbar", 1) | {
-    "no linear map in the last two lines of Eq. (5)": fuse_with(
-        W_dstar=lambda self, a, d: lambda x: x[..., a.shape[-1]:],
-        W_astar=lambda self, a, d: lambda x: x[..., a.shape[-1]:]),
-    "the other order in the last two lines of Eq. (5)": fuse_with(
-        W_dstar=lambda self, a, d: swapped(getattr(self, "W_dstar", None)),
-        W_astar=lambda self, a, d: swapped(getattr(self, "W_astar", None))),
-    "d* as the second guide": fuse_with(W_dbar=lambda self, a, d: lambda d_bar: self.W_dbar(
-        self.W_dstar(torch.cat([d, d_bar], -1)).tanh()))}
+    "no linear map in the last two lines of Eq. (5)": lambda self, *rest: fuse_dabert(
+        Other(self, W_dstar=second_half, W_astar=second_half), *rest)}
 
 
 # ---- DAFA ---------------------------------------------------------------------------------------
@@ -296,8 +278,8 @@ WRONG["priors.TfIdf.weights"] = {
     "counts as shares of the sentence": lambda self, words: raw_tf(self, words) / len(words),
     "no 1 beside the logarithm":
         lambda self, words: raw_tf(self, words, 0.0) / raw_tf(self, words, 0.0).mean(),
-    "words that differ in case": lambda self, words:
-        raw_tf(self, words, fold=str) / raw_tf(self, words, fold=str).mean()}
+    "words that differ in case":
+        lambda self, words: raw_tf(self, words, fold=str) / raw_tf(self, words, fold=str).mean()}
 WRONG["priors.dependency_matrix"] = {
     "weights added": but(dependency_matrix, np=Other(np, outer=np.add.outer)),
     "the weights of a alone": lambda a, b, tf_a, tf_b, *rest:
@@ -351,53 +333,28 @@ WRONG["semmatch.relation_indicator"] = {
     "synonyms alone": lambda relations, _: relations[..., 0]}
 
 
-def relate(change):
-    """relation_matrix and what changes it."""
-    def mistaken(facts_a, facts_b):
-        k = relation_matrix(facts_a, facts_b)
-        change(k)
-        return k
-    return mistaken
-
-
-def exchange_hypernyms(k):
-    k[..., 2:4] = k[..., 3:1:-1].copy()
-
-
-def add_synonyms(k):
-    k[..., 4] |= k[..., 0]
-
-
 WRONG["priors.relation_matrix"] = {
-    "hypernym and hyponym exchanged": relate(exchange_hypernyms),
-    "synonyms as co-hyponyms": relate(add_synonyms),
-    "no expressions": but(relation_matrix,
-                          index_facts=lambda facts: (index_facts(facts)[0], {})),
+    "hypernym and hyponym exchanged":
+        lambda facts_a, facts_b: relation_matrix(facts_a, facts_b)[..., [0, 1, 3, 2, 4]],
+    "no expressions": but(relation_matrix, index_facts=lambda facts: (index_facts(facts)[0], {})),
     "expressions alone": but(relation_matrix,
                              index_facts=lambda facts: ({}, index_facts(facts)[1]))}
 
 
-def omega(scores, axis=-1):
-    return attention_weights(scores.mT, (scores > OUTSIDE).mT).mT if axis == -2 else (
-        attention_weights(scores, scores > OUTSIDE))
-
-
-def co_attend(log_prior=None, context=None):
-    """co_attention with another of its results, functions of ω or (scores, hidden)."""
+def co_attend(ln_K=None, context=None):
+    """co_attention with another of its results, a function of ω and the hidden states."""
     def mistaken(hidden, scores):
-        ln_K, c = co_attention(hidden, scores)
-        return (log_prior(omega(scores)) if log_prior else ln_K,
-                context(scores, hidden) if context else c)
+        right, omega = co_attention(hidden, scores), attention_weights(scores, scores > OUTSIDE)
+        return (right[0] if ln_K is None else ln_K(omega),
+                right[1] if context is None else context(omega, hidden))
     return mistaken
 
 
 WRONG["semmatch.co_attention"] = {
-    "the softmax over the wrong axis":
-        co_attend(context=lambda scores, hidden: omega(scores, -2) @ hidden),
+    "the softmax over the wrong axis": co_attend(context=lambda omega, hidden: omega.mT @ hidden),
     "a mean of logarithms": co_attend(lambda omega: (omega.log() + omega.mT.log()) / 2),
     "no logarithm": co_attend(lambda omega: (omega + omega.mT) / 2),
-    "one direction alone": co_attend(torch.log),
-    "nan without a partner": co_attend(context=lambda scores, hidden: scores.softmax(-1) @ hidden)}
+    "one direction alone": co_attend(torch.log)}
 WRONG["semmatch.KnowledgeAttention.spread"] = {
     "no γ": lambda self, k, *rest: spread_prior(relation_indicator(k).float(), *rest, OUTSIDE),
     "γ added": lambda self, k, *rest: spread_prior(self.gamma + relation_indicator(k), *rest,
@@ -478,20 +435,12 @@ def choose_with(**changes):
     return mistaken
 
 
-def scores_returned(states, keys, mask, clue, w_d, beta, *rest):
-    chosen, weights, m = choose(states, keys, mask, clue, w_d, beta, *rest)
-    return chosen, weights, beta * m
-
-
 WRONG["reread.choose"] = {
     "no β": choose_with(beta=lambda beta: 1.0),
     "an arg-max": choose_with(beta=lambda beta: 1e8),
     "no clue": choose_with(clue=torch.zeros_like),
-    "β m̄ for m̄": scores_returned,
     "the softmax over the batch": but(choose, attention_weights=over_the_batch),
     "no coverage": choose_with(left=lambda left: None),
-    "coverage times the score":
-        lambda *args: choose(*args[:-1], args[-2] is not None),
     "spent words that are chosen":
         choose_with(left=lambda left: None if left is None else left.clamp(min=2 * SPENT))}
 
@@ -523,10 +472,6 @@ WRONG["reread.matching"] = {
     "another order": lambda a, b: torch.cat([a, b, b - a, a * b], -1)}
 
 
-def gates_without_sigma(p_h, p_v, w_h, w_v, mlp):
-    return mlp(w_h(p_h) * p_h + w_v(p_v) * p_v), torch.cat([w_h(p_h), w_v(p_v)], -1)
-
-
 def mlp_of_each(p_h, p_v, w_h, w_v, mlp):
     _, gates = probability_fusion(p_h, p_v, w_h, w_v, mlp)
     return mlp(gates[:, :1] * p_h) + mlp(gates[:, 1:] * p_v), gates
@@ -535,7 +480,6 @@ def mlp_of_each(p_h, p_v, w_h, w_v, mlp):
 WRONG["reread.probability_fusion"] = {
     "no MLP": lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_h, w_v, torch.clone),
     "an MLP of each side": mlp_of_each,
-    "no σ": gates_without_sigma,
     "gates exchanged":
         lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_v, w_h, mlp)}
 
@@ -598,13 +542,6 @@ def last_reading(*args):
     return h[:, -1:], seen
 
 
-def without_cls(self, *rest):
-    def encode_tokens(*args):
-        states, cls = self.encode(*args)
-        return states, 0 * cls
-    return judge_pieces(Other(self, encode=encode_tokens), *rest)
-
-
 def without(part):
     return lambda self, *rest: judge_pieces(
         Other(self, without=self.without | {part}), *rest)
@@ -613,7 +550,6 @@ def without(part):
 WRONG["reread.LadraNet.forward"] = {
     "a maximum for the mean": without("average-pooling"),
     "no h_ab in the mean": without("global"),
-    "no [CLS] in h_ab": without_cls,
     "the last reading alone": but(judge_pieces, dynamic_sequential_attention=last_reading)}
 
 
