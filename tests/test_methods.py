@@ -1,70 +1,85 @@
-"""What holds of every attention that layers carry."""
+"""What holds of every method: padding, neighbours, large scores, dropout, options."""
 import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_min import SelfAttention
-from methods import ATTENTIONS, A, B, D, L, forms, masks, method, prior_of, problems
+from methods import (ATTENTIONS, WHOLE, A, B, D, L, alone, batch, drr, each_model, ladra, masks,
+                     prior_of, sentences, whole)
 from semmatch import Matcher
-from tensors import check_error, check_finite, config, far, normal, same
+from tensors import check_error, check_finite, config, far, normal, quick, same
 
-each_method = pytest.mark.parametrize("name", ATTENTIONS)
-
-
-@each_method
-@settings(max_examples=20)
-@given(st.data())
-def test_weights_gates_padding_and_neighbours(name, data):
-    """Masked keys get exactly 0, rows of a softmax sum to 1 (to 0 without a key), all lies in
-    [0, 1]. A pair alone, without its padding, has the same tokens as in its batch."""
-    (layer, hidden, mask, prior), trace = data.draw(problems(name)), {}
-    whole, there = layer(hidden, mask, prior, trace), mask.any(1)
-    for part in trace.keys() - {"prior", "context"}:
-        x = trace[part]
-        assert ((x >= 0) & (x <= 1 + 1e-9)).all(), part
-        if part in ("g", "f"):
-            continue
-        keys = mask.reshape(len(mask), *[1] * (x.ndim - 2), mask.shape[1])
-        if part == "difference" and 3 in layer.printed:                 # which leaks, as printed
-            keys = keys | ~there.reshape(-1, *[1] * (x.ndim - 1))
-        assert (x * ~keys).eq(0).all(), part
-        assert ((x[there].sum(-1) - 1).abs() < 1e-9).all(), part
-    for b, real in enumerate(mask.sum(1).tolist()):
-        if real:
-            single = None if prior is None else prior[b:b + 1, ..., :real, :real]
-            alone = layer(hidden[b:b + 1, :real], mask[b:b + 1, :real], single)
-            same(alone[0], whole[b, :real], 1e-9)
+pair_lengths = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_size=3)
 
 
-@each_method
-@pytest.mark.parametrize("scale, dtype, autocast", [
-    (1e5, torch.float32, False), (1e5, torch.bfloat16, False), (1e3, torch.float32, True),
-    (0.0, torch.float32, True)])
-def test_no_nan(name, scale, dtype, autocast):
-    """Scores of 1e5 and more, or all alike; padding only, a sentence without words; bfloat16."""
-    hidden = (normal(B, L, D) * scale).to(dtype).requires_grad_()
-    for options, trace in itertools.product(forms(name), (None, {})):
-        layer = method(name, **options).to(dtype)
-        prior = prior_of(name, layer, masks())
-        prior = prior.float() if prior is not None and prior.is_floating_point() else prior
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            out = layer(hidden, masks(), prior, trace)
-        check_finite(out, [hidden, *layer.parameters()])
-        assert all(x.isfinite().all() for x in (trace or {}).values())
+def check_weights(shown, x, mask):
+    """A part of a trace: all in [0, 1]; where its last axis is that of words or pieces, masked ones
+    get exactly 0 and a row sums to 1, to 0 without a key."""
+    axes = shown.axes.split()
+    if shown.top is None or axes == ["pair", "step", "reader", "piece"] and not shown.chosen:
+        return                                              # no weights, or coverage
+    assert ((x >= 0) & (x <= 1 + 1e-9)).all()
+    if axes[-1] in ("piece", "word"):
+        before = axes.index("pair") - (mask.dim() - 2)
+        mask = mask.reshape(*[1] * before, *mask.shape[:-1],
+                            *[1] * (x.dim() - before - mask.dim()), mask.shape[-1]).expand_as(x)
+        assert (x[~mask] == 0).all()
+        same(x.sum(-1), mask.any(-1), 1e-9)
+
+
+@each_model
+@quick
+@given(st.data(), pair_lengths, st.integers(0, 2), st.integers(0, 99))
+def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, seed):
+    """A pair alone has the logits that it has in its batch, and what stands at padding is nobody's.
+    Masked words get no weight at all."""
+    model = whole(name, seed, **data.draw(st.sampled_from(WHOLE[name])))
+    x, trace = batch(name, lengths, padding, seed), {}
+    want, mask = model(**x, trace=trace), x["mask"]
+    first = next(iter(x))
+    same(model(**x | {first: torch.where(mask, x[first], 1)}), want, 1e-9)
+    for row in range(len(lengths)):
+        same(model(**alone(name, x, row, lengths)), want[row:row + 1], 1e-9)
+    if name in ("drrnet", "ladranet"):
+        parts = [(model.TRACE, trace)]
+    else:
+        parts = [(layer.attention.TRACE, trace[f"layer{i}"])
+                 for i, layer in enumerate(model.bert.layers)]
+    for shown, seen in parts:
+        for part in seen.keys() - {"context"}:
+            check_weights(shown[part], seen[part], mask)
+
+
+SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # of scores
+
+
+@each_model
+@pytest.mark.parametrize("factor, narrow", [(1.0, True), (1e5, False), (1e5, True), (0.0, True)])
+def test_no_nan(name, factor, narrow):
+    """Scores of 1e5, or all alike; empty sentences, one word; under autocast."""
+    for options, trace in itertools.product(WHOLE[name], (None, {})):
+        model = whole(name, **options).float()
+        for key, p in model.named_parameters():
+            p.data *= factor if any(part in key for part in SHARP) else 1.0
+        x = {key: part.float() if part.dtype == torch.float64 else part
+             for key, part in batch(name, [(0, 0), (1, 0), (4, 3)], 1).items()}
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            out = model(**x, trace=trace)
+        check_finite(out, model.parameters())
 
 
 # Parts in whose place stands an average: there dropout is that of the second attention alone.
 AVERAGE = {"dabert": {"regulation"}, "dafa": {"fusion"}, "knowledge": {"fusion"}}
 
 
-@each_method
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
     monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))
     layer = ATTENTIONS[name](config(attention_dropout=0.5), without=AVERAGE[name],
-                          attention_size=A).double()
+                             attention_size=A).double()
     hidden, prior = normal(B, L, D), prior_of(name, layer, masks())
     for training, trace in itertools.product((False, True), (None, {})):
         layer.train(training)
@@ -72,11 +87,20 @@ def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
         assert far(first, second) == training
 
 
-@pytest.mark.parametrize("name, options, said", [
-    ("dafa", {"printed": {97}}, "printed 97"), ("dafa", {"scope": "x"}, "scope .*x"),
-    ("knowledge", {"gamma": 0}, "gamma .*0"), ("bert", {"layers": ()}, "layers .*2"),
-    ("dabert", {"without": {"affinity", "difference"}}, "affinity, difference")])
-def test_wrong_options(name, options, said):
+def matcher(name):
+    return lambda **options: Matcher(ATTENTIONS.get(name, SelfAttention), config(), 3, **options)
+
+
+@pytest.mark.parametrize("make, options, said", [
+    (matcher("dafa"), {"printed": {97}}, "printed 97"), (matcher("dafa"), {"scope": "x"}, "scope"),
+    (matcher("knowledge"), {"gamma": 0}, "gamma .*0"), (matcher("bert"), {"layers": ()}, "layers"),
+    (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
+    (drr, {"printed": {5}}, "printed 5"), (drr, {"steps": 0}, "steps .*0"),
+    (drr, {"without": {"global", "reread"}}, "global, reread"), (drr, {"beta": 0}, "beta .*0"),
+    (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),
+    (lambda mask: drr()(*sentences()[:-1], mask), {"mask": torch.ones(2, B, 5)}, "mask")])
+def test_wrong_options(make, options, said):
+    """One line that names the argument, what it needs, what it got."""
     with pytest.raises(ValueError, match=said) as error:
-        Matcher(ATTENTIONS.get(name, SelfAttention), config(), 3, **options)
+        make(**options)
     check_error(error)

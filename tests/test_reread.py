@@ -1,71 +1,29 @@
 """reread.py against its page: oracles in plain loops (oracles/), properties, options, errors."""
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
+from methods import HIDDEN, drr, ladra, pairs, prefix, sentences, vocabulary
 from oracles import drrnet, ladranet
 from reread import (SPENT, DrrNet, LadraNet, attentive_pooling, choose, coverage,
                     dynamic_sequential_attention, highway, layer_mix, matching, phrase_cnn,
                     probability_fusion, read_limit, stacked_gru)
-from tensors import (against, check_error, check_finite, check_trace, config, far, labelled, large,
-                     linear, lists, normal, quick, same, silent, weights_of)
+from tensors import (against, check_trace, config, far, labelled, large, linear, lists, normal,
+                     same, silent, weights_of)
 
-B, N, D, A, C, HIDDEN = 3, 7, 10, 5, 3, 13
+B, N, D, A, C = 3, 7, 10, 5, 3
 each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 
 
 # ---- Material -----------------------------------------------------------------------------------
-
-def prefix(lengths, size):
-    return torch.arange(size) < torch.tensor(lengths)[..., None]
-
 
 def ragged():
     """A whole sentence, one with a hole and padding, one of padding only."""
     mask = prefix([N, 5, 0], N)
     mask[1, 2] = False
     return mask
-
-
-def vocabulary(words=19, characters=13, vectors=None):
-    return SimpleNamespace(words=[""] * (words - 2), characters=[""] * (characters - 2),
-                           vectors=vectors)
-
-
-def drr(seed=1, scale=0.7, classes=C, vectors=None, **options):
-    """DRr-Net with sizes that loops can follow. β is soft, so that every weight counts."""
-    sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11, steps=3,
-                 beta=2.0)
-    return large(DrrNet(vocabulary(vectors=vectors), classes, **(sizes | options)), seed, scale)
-
-
-def ladra(seed=1, scale=0.5, classes=C, layers=3, **options):
-    sizes = dict(attention_size=A, beta=2.0)
-    return large(LadraNet(config(num_layers=layers), classes, **(sizes | options)), seed, scale)
-
-
-def sentences(lengths=((5, 4, 2), (3, 5, 3)), n=5, c=5, seed=0):
-    """Arguments of DrrNet.forward. lengths: those of all sentences a, those of all sentences b."""
-    drawn = torch.Generator().manual_seed(seed)
-    mask = prefix(lengths, n)
-    ids = torch.randint(1, 19, mask.shape, generator=drawn) * mask
-    characters = torch.randint(1, 13, (*mask.shape, c), generator=drawn)
-    own = torch.randint(0, c + 1, mask.shape, generator=drawn) * mask   # 0: without characters
-    tags = torch.randint(0, 17, mask.shape, generator=drawn) * mask
-    match, antonym = (torch.randint(0, 2, mask.shape, generator=drawn) * mask > 0 for _ in range(2))
-    return [ids, characters * (torch.arange(c) < own[..., None]), tags, match, antonym, mask]
-
-
-def pairs(lengths=(N, 5, 4), size=N, seed=0):
-    """Arguments of LadraNet.forward."""
-    mask = prefix(lengths, size)
-    ids = torch.randint(1, 41, mask.shape, generator=torch.Generator().manual_seed(seed)) * mask
-    return [ids, (torch.arange(size) >= mask.sum(1, keepdim=True) // 2).long() * mask, mask]
 
 
 # What the pages name: Tables VI and VII.
@@ -234,48 +192,6 @@ def test_ladranet_oracle(printed, without):
 
 # ---- Properties ---------------------------------------------------------------------------------
 
-def check_rows(weights, mask):
-    """Exactly 0 where the mask is False. A row without a key is 0, others sum to 1."""
-    mask = mask.expand_as(weights)
-    assert (weights[~mask] == 0).all() and (weights >= 0).all()
-    same(weights.sum(-1), mask.any(-1), 1e-12)
-
-
-@quick
-@given(st.lists(st.tuples(*[st.integers(0, 5)] * 2), min_size=1, max_size=3), st.integers(0, 2),
-       st.sampled_from(DRR_FORMS), st.integers(0, 99))
-def test_drrnet_padding_and_neighbours_change_nothing(lengths, padding, without, seed):
-    """A pair alone has the logits of its batch. Padding may hold anything; weights sum to 1."""
-    lengths, net, trace = list(zip(*lengths)), drr(seed, without=without), {}
-    size = max(1, *lengths[0], *lengths[1]) + padding
-    x = sentences(lengths, size, 5, seed)
-    want, mask = net(*x, trace), x[-1]
-    check_rows(trace["pooling"], mask)
-    check_rows(trace.get("reading", trace["pooling"][:, :, None]), mask[:, :, None])
-    assert ((trace["gates"] > 0) & (trace["gates"] < 1)).all()
-    same(net(torch.where(mask, x[0], 7), *x[1:]), want, 1e-12)
-    for b in range(len(want)):
-        longest = max(1, lengths[0][b], lengths[1][b])
-        same(net(*(part[:, b:b + 1, :longest] for part in x)), want[b:b + 1], 1e-12)
-
-
-@quick
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(0, 2),
-       st.sampled_from([form for form in LADRA_FORMS if 13 not in form[0]]), st.integers(0, 99))
-def test_ladranet_padding_and_neighbours_change_nothing(lengths, padding, form, seed):
-    """As above. Every real token may be chosen, special ones too."""
-    net, trace = ladra(seed, scale=0.2, printed=form[0], without=form[1]), {}
-    x = pairs(lengths, max(lengths) + padding, seed)
-    want, mask = net(*x, trace=trace), x[2]
-    check_rows(trace.get("pooling", mask / mask.sum(1, keepdim=True)), mask)
-    if "reading" in trace:
-        check_rows(trace["reading"], mask[:, None, None])
-        assert (trace["reading"][:, 0] > 0).any(1).equal(mask)
-    same(net(*(torch.where(mask, part, 1) for part in x[:2]), mask), want, 1e-9)
-    for b, length in enumerate(lengths):
-        same(net(*(part[b:b + 1, :length] for part in x)), want[b:b + 1], 1e-9)
-
-
 def test_choose_computes_scores_wide():
     """Keys and clue in bfloat16, but tanh, w and softmax in float32, under autocast as well."""
     states, keys, clue = (normal(*size).bfloat16() for size in ((1, N, D), (1, N, A), (1, A)))
@@ -374,34 +290,7 @@ def test_coverage_as_typeset_diverges():
         same(left, [[want, 1]], 1e-4)
 
 
-@pytest.mark.parametrize("factor", [1.0, 1e5])
-@pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
-def test_no_nan(factor, narrow):
-    """Empty sentences, one word, scores of 1e5, bfloat16. As printed {14} such scores diverge."""
-    for net in (drr(beta=200.0), drr(printed={6}, classes=1), ladra(beta=600.0),
-                ladra(printed={12, 13} if factor > 1 else {12, 13, 14}), ladra(without={"bert"})):
-        for name, p in net.float().named_parameters():
-            p.data *= factor if "w_d" in name or name == "w.weight" else 1.0
-        x = sentences([[0, 1, 5], [5, 1, 0]]) if isinstance(net, DrrNet) else pairs([0, 1, 5])
-        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
-            out = net(*x)
-        check_finite(out, net.parameters())
-
-
 # ---- Options and parameters ---------------------------------------------------------------------
-
-@pytest.mark.parametrize("make, options, said", [
-    (drr, {"printed": {5}}, "printed 5"), (drr, {"steps": 0}, "steps .*0"),
-    (drr, {"without": {"global", "reread"}}, "global, reread"), (drr, {"beta": 0}, "beta .*0"),
-    (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),
-    (lambda mask: drr()(*sentences()[:-1], mask), {"mask": torch.ones(2, B, 5)}, "mask"),
-    (lambda mask: drr()(*sentences()[:-1], mask), {"mask": prefix([[4] * B], 4)}, "mask")])
-def test_wrong_options(make, options, said):
-    """One line that names the argument, what it needs, what it got."""
-    with pytest.raises(ValueError, match=said) as error:
-        make(**options)
-    check_error(error)
-
 
 def test_given_vectors_are_fixed_and_padding_does_not_learn():
     vectors = normal(19, 13)
