@@ -33,20 +33,15 @@ from bert_min import Bert, Change, Shown, attention_weights, check_options, line
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
 # E readers (one of pieces and one of each CNN's phrases), N encoder layers
 
-TAGS = 17         # universal parts of speech, which the tagger chooses, not we
+TAG_COUNT = 17    # universal parts of speech, which the tagger chooses, not we
 SPENT = 1e-6      # a word of which no more is left than this has been read as often as it may
 
 
 def check_sizes(method, beta, **counts):
-    """ValueError unless β is above 0 and each count, or each of a tuple, is a whole one above 0,
-    and at most 10,000, steps 100.
-    """
+    """ValueError unless β and each count, or each of a tuple of them, is above 0."""
     for name, count in counts.items():
-        numbers, most = count if isinstance(count, (tuple, list)) else (count,), 10_000
-        most = 100 if name == "steps" else most
-        if not numbers or any(type(x) is not int or not 0 < x <= most for x in numbers):
-            raise ValueError(f"{method.__name__}: {name} needs whole numbers from 1 to {most:,}, "
-                             f"got {count!r}")
+        if min(count if isinstance(count, (tuple, list)) else (count,), default=0) < 1:
+            raise ValueError(f"{method.__name__}: {name} needs numbers above 0, got {count!r}")
     if not 0 < beta < math.inf:
         raise ValueError(f"{method.__name__}: beta needs a number above 0, got {beta!r}")
 
@@ -301,7 +296,7 @@ class DrrNet(nn.Module):
         letters = 2 + len(vocabulary.characters)
         self.characters = nn.Embedding(letters, character_size, padding_idx=0)
         self.cnn = nn.Conv1d(character_size, character_size, kernel, padding="same")
-        d_w = self.words.embedding_dim + character_size + TAGS + 2
+        d_w = self.words.embedding_dim + character_size + TAG_COUNT + 2
         self.W_t = nn.ModuleList(linear(d_w, d_w) for _ in range(highways))
         self.W_h = nn.ModuleList(linear(d_w, d_w) for _ in range(highways))
         return d_w
@@ -327,8 +322,8 @@ class DrrNet(nn.Module):
         lowest = torch.finfo(spelling.dtype).min
         spelling = spelling.masked_fill(~real[:, :, None], lowest).amax(-1)
         spelling = spelling.masked_fill(~real.any(-1, keepdim=True), 0.0)   # without characters
-        x = torch.cat([self.words(word_ids), spelling, F.one_hot(tags, TAGS), match[..., None],
-                       antonym[..., None]], -1)
+        x = torch.cat([self.words(word_ids), spelling, F.one_hot(tags, TAG_COUNT),
+                       match[..., None], antonym[..., None]], -1)
         for W_t, W_h in zip(self.W_t, self.W_h):
             x = highway(x, W_t, W_h)
         return self.dropout(x)

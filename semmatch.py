@@ -38,8 +38,6 @@ from bert_min import (Bert, BertConfig, Change, SelfAttention, Shown, attention_
                       check_options, linear, merge_heads, record, split_heads)
 from support.kernels import additive_scores, l1_distances
 
-__version__ = "0.1"
-
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
 # A attention size, n words of a, m words of b, R relations, C classes
 
@@ -244,17 +242,11 @@ class FusionAttention(SelfAttention):
                  attention_size=128, initial=0.02):
         super().__init__(config)
         check_options(type(self), printed, without)
-        lacking = [x for x in ("add_weights", "second", "fuse") if not hasattr(self, x)]
-        if lacking:
-            raise ValueError(f"{type(self).__name__}: a subclass writes {', '.join(lacking)}")
         if scope not in ("hidden", "head"):
             raise ValueError(f"{type(self).__name__}: scope needs hidden or head, got {scope!r}")
-        if type(attention_size) is not int or attention_size < 1:
-            raise ValueError(f"{type(self).__name__}: attention_size needs a whole number above 0, "
-                             f"got {attention_size!r}")
-        if not 0 < initial < math.inf:
-            raise ValueError(f"{type(self).__name__}: initial needs a number above 0, got "
-                             f"{initial!r}")
+        if attention_size < 1 or not 0 < initial < math.inf:
+            raise ValueError(f"{type(self).__name__}: attention_size and initial need numbers "
+                             f"above 0, got {attention_size}, {initial}")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
         parts = config.num_heads if scope == "head" else 1
         given = set(self.parameters())

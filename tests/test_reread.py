@@ -260,7 +260,7 @@ def test_grus_hardly_learn_from_the_loss_of_P_alone():
     assert norms[0] > 10 * norms[1] > 0
 
 
-def test_coverage_as_typeset_reads_one_word_for_ever():
+def test_coverage_as_printed_reads_one_word_for_ever():
     """LadRa-Net Eq. (14): with all scores negative, the word chosen first is chosen always, and
     |c m̄| grows. Intended, each is read as often as it may."""
     net, mask = ladra(without={"phrase-cnn"}), torch.ones(B, N, dtype=torch.bool)
@@ -278,7 +278,7 @@ def test_coverage_as_typeset_reads_one_word_for_ever():
         assert max(map(row.count, row)) == 3 and len(set(row)) == 2         # φ = T σ(0) = 2.5
 
 
-def test_coverage_as_typeset_diverges():
+def test_coverage_as_printed_diverges():
     """LadRa-Net Eq. (14): a score of 3φ multiplies what is left by -2 at each step."""
     phi, mask, w_d = torch.full((1, 2), 0.25), torch.ones(1, 2).bool(), nn.Linear(1, 1, bias=False)
     w_d.weight.data.fill_(1.0)

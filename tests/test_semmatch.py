@@ -243,7 +243,7 @@ def test_neutral_prior_is_plain_attention():
 
 @each_method
 @each_form
-def test_guide_matters_unless_typeset(name, printed):
+def test_guide_matters_unless_printed(name, printed):
     """⊕ lets the guide cancel: all rows are one row, and the guide's weights never learn."""
     trace, layer = {}, method(name, printed={METHODS[name].guiding} if printed else ())
     dead = silent(layer, layer(normal(B, L, D), masks(), prior_of(name, layer, masks()), trace))
@@ -285,14 +285,14 @@ def difference_of(q, k, mask, printed):
 
 
 @each_form
-def test_difference_as_typeset_is_the_same_for_every_query(printed):
+def test_difference_as_printed_is_the_same_for_every_query(printed):
     q, k, mask = normal(1, H, L, K, seed=1), normal(1, H, L, K, seed=2), masks()[:1]
     weights = difference_of(q, k, mask, {4} if printed else ())
     assert ((weights - weights[:, :, :1]).abs().amax((2, 3)) < 1e-12).all() == printed
 
 
 @pytest.mark.parametrize("printed", [set(), {3}], ids=labelled)
-def test_difference_mask_as_typeset_leaks(printed):
+def test_difference_mask_as_printed_leaks(printed):
     """A score of 1e5 outweighs M = -10⁴, one of 1e4 is level; a row without a key ignores it."""
     q, k = (torch.zeros(2, 1, 2, K, dtype=torch.float64) for _ in range(2))
     k[0, 0, 1] = 1e5
@@ -305,7 +305,7 @@ def test_difference_mask_as_typeset_leaks(printed):
 
 
 @each_form
-def test_calibrated_attention_as_typeset_weakens_negative_scores(printed):
+def test_calibrated_attention_as_printed_weakens_negative_scores(printed):
     """With a negative q·k a larger prior lowers the weight."""
     q, weights = torch.ones(1, 1, 2, K, dtype=torch.float64), []
     k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
@@ -326,7 +326,7 @@ def test_knowledge_prior_averages_one(printed, mean):
 
 
 @each_form
-def test_knowledge_scores_as_typeset_saturate(printed):
+def test_knowledge_scores_as_printed_saturate(printed):
     """Hidden states are √d long: a relation with the word that fits least moves its row by less
     than 1e-4; over √d it counts."""
     hidden = nn.functional.layer_norm(normal(1, N, 257), (257,))
