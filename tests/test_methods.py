@@ -57,7 +57,7 @@ SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # of
 
 
 @each_model
-@pytest.mark.parametrize("factor, narrow", [(1.0, True), (1e5, False), (1e5, True), (0.0, True)])
+@pytest.mark.parametrize("factor, narrow", [(1e5, False), (1e5, True), (0.0, True)])
 def test_no_nan(name, factor, narrow):
     """Scores of 1e5, or all alike; empty sentences, one word; under autocast."""
     for options, trace in itertools.product(WHOLE[name], (None, {})):
