@@ -9,6 +9,7 @@ A `Reader` belongs to a model: its method says what it needs of a pair. DRr-Net 
 pieces, and has a collating of its own. Left out: where pairs come from (support.data), how words
 and trees are found (support.parses), how priors are computed (priors).
 """
+import copy
 import random
 import tempfile
 from typing import NamedTuple
@@ -183,6 +184,7 @@ class Examples:
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known, self.lengths = pairs, reader, known, []
+        self.others = getattr(reader.method, "OTHERS", False)
         with tempfile.TemporaryFile() as file:
             for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
                 rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in some]
@@ -218,9 +220,27 @@ class Examples:
         return batch, self.labels(indices)
 
     def prior(self, i):
-        """That of the pair at this place, see Reader.prior."""
-        pair = self.pairs[i]
-        return self.reader.prior(self.known[pair.a], self.known[pair.b])
+        """That of the pair at this place, see Reader.prior; of others, cut or padded to this one's
+        words.
+        """
+        pair, count = self.pairs[i], len(self.pairs)
+        n, m = (len(self.known[text].words) for text in (pair.a, pair.b))
+        if self.others:
+            pair = self.pairs[(i + count // 2) % count]
+        found = np.asarray(self.reader.prior(self.known[pair.a], self.known[pair.b]))
+        if not self.others:
+            return found
+        prior = np.zeros((n, m, *found.shape[2:]), found.dtype)
+        prior[:found.shape[0], :found.shape[1]] = found[:n, :m]
+        return prior
+
+    def of_others(self):
+        """The same pairs, where each has the prior of the pair half of all pairs further on. A pair
+        alone keeps its own.
+        """
+        found = copy.copy(self)
+        found.others = not self.others
+        return found
 
     def reach_limit(self):
         """How many pairs have max_length tokens, or had more before they were cut."""

@@ -98,6 +98,7 @@ class Change(NamedTuple):
     batch: Callable | None = None  # of a collated batch, a dict: the batch that the model gets
     outputs: dict = {}  # module -> a forward hook, a function of (module, inputs, output)
     attributes: dict = {}  # of the model, set meanwhile
+    others: bool = False  # each pair has another one's prior, see batches.Examples.of_others
 
 
 def record(trace, **tensors):

@@ -254,6 +254,7 @@ class Run:
         logits, found = torch.zeros(len(order), len(self.task.labels) or 1), []
         self.model.eval()
         with meter.changed(self.model, change) as altered:
+            examples = examples.of_others() if change and change.others else examples
             for batch_and_labels in examples.loader(parts[rank::count]):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):

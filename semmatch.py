@@ -622,10 +622,7 @@ class Matcher(nn.Module):
                 carrier = self.bert.layers[self.carrier].attention
                 return batch | {"prior": carrier.neutral(batch["prior"])}
 
-            def of_others(batch):
-                return batch | {"prior": batch["prior"].roll(len(batch["mask"]) // 2, 0)}
-
-            found = {"no prior": Change(neutral), "another pair's prior": Change(of_others)}
+            found = {"no prior": Change(neutral), "another pair's prior": Change(others=True)}
         def plain(attention, inputs, output):
             return attention.plain(*inputs)
 

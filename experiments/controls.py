@@ -7,19 +7,13 @@ What a method keeps of a gain here did not come from what its prior says of the 
 from semmatch import DafaAttention, KnowledgeAttention
 
 
-class Shuffled:
-    """Half a batch further on is the pair whose prior is taken, cut or padded to the words here.
-    A pair alone keeps its own.
-    """
+class ShuffledDafa(DafaAttention):
+    """DAFA with other pairs' trees, see batches.Examples.of_others."""
 
-    def spread(self, prior, word_index, segment):
-        """As the method's own."""
-        return super().spread(prior.roll(len(prior) // 2, 0), word_index, segment)
+    OTHERS = True
 
 
-class ShuffledDafa(Shuffled, DafaAttention):
-    """DAFA with other pairs' trees."""
-
-
-class ShuffledKnowledge(Shuffled, KnowledgeAttention):
+class ShuffledKnowledge(KnowledgeAttention):
     """Knowledge with other pairs' relations."""
+
+    OTHERS = True

@@ -219,6 +219,8 @@ def load_own(place, kind="class"):
         spec = importlib.util.spec_from_file_location(file.stem, file)
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(file.stem, module)
+        if str(file.parent) not in sys.path:  # it may import its neighbours
+            sys.path.append(str(file.parent))
         spec.loader.exec_module(module)
     else:
         module = import_module(source)

@@ -7,12 +7,11 @@ import torch
 
 import train
 from bert_min import SelfAttention
-from experiments import controls, influence
-from semmatch import DafaAttention, KnowledgeAttention, Matcher
+from experiments import influence
+from semmatch import Matcher
 from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result, run
 from support import meter
 from support.data import Pair
-from tensors import config
 
 pytestmark = pytest.mark.usefixtures("workplace")
 PRIORS = {"no prior", "another pair's prior"}
@@ -21,9 +20,11 @@ NAMES = {"bert": set(), "dabert": {"no method"},
          "drrnet": {"no prior", "no re-reading"} | CHOICES, "ladranet": {"no re-reading"} | CHOICES}
 
 
-def part_of(model, *args):
+def part_of(model, *args, others=False):
     """(a model with weights large enough to matter, a batch of dev)"""
     _, data, network, _ = beginning(*gentle(model), *args)
+    if others:
+        data["dev"] = data["dev"].of_others()
     torch.manual_seed(3)
     with torch.no_grad():
         for p in network.parameters():
@@ -45,8 +46,9 @@ def test_a_change_has_an_end(model):
     before = answer(network, batch)
     changes = network.changes()
     assert changes.keys() == NAMES.get(model, PRIORS | {"no method"})
-    for name in changes:
-        assert not torch.equal(answer(network, batch, name), before), name
+    for name, change in changes.items():
+        given = part_of(model, others=True)[1] if change.others else batch
+        assert not torch.equal(answer(network, given, name), before), name
         assert torch.equal(answer(network, batch), before), name
     with pytest.raises(KeyError), meter.changed(network, next(iter(changes.values()), None)):
         raise KeyError
@@ -64,18 +66,35 @@ def test_without_its_method_it_is_plain_bert(model, layers):
     torch.testing.assert_close(answer(network, batch, "no method"), answer(plain, rest))
 
 
-def test_a_neutral_prior_and_another_pairs():
-    """DAFA's weights stay plain; knowledge is `--without prior`. Another pair's prior is that of
-    the pair three places before."""
+def test_a_neutral_prior():
+    """DAFA's weights stay plain; knowledge is `--without prior`."""
     (network, batch), trace = part_of("dafa"), {}
     answer(network, batch, "no prior", trace)
     torch.testing.assert_close(trace["layer0"]["calibrated"], trace["layer0"]["attention"])
-    others = answer(network, batch | {"prior": batch["prior"][[3, 4, 5, 0, 1, 2]]})
-    assert torch.equal(answer(network, batch, "another pair's prior"), others)
     network, batch = part_of("knowledge")
     changed = answer(network, batch, "no prior")
     network.bert.layers[0].attention.gamma = 0.0
     torch.testing.assert_close(answer(network, batch), changed)
+
+
+@pytest.mark.parametrize("model", ["dafa", "knowledge"])
+def test_another_pairs_prior(model):
+    """Each of ten pairs gets that of the pair five places on, whatever batch they are in, cut or
+    padded to its own words; so does the control that trains with others'.
+    """
+    own, control = f"experiments/controls.py:Shuffled{model.title()}", []
+    _, data, _, _ = beginning(*gentle(model))
+    for examples in (data["dev"].of_others(),
+                     beginning(*gentle(model), "--model", str(ROOT / own))[1]["dev"]):
+        for i in range(10):
+            mine, other, found = data["dev"].prior(i), data["dev"].prior((i + 5) % 10), (
+                examples.prior(i))
+            n, m = (min(x) for x in zip(mine.shape[:2], other.shape[:2]))
+            assert found.shape == mine.shape
+            assert np.array_equal(found[:n, :m], other[:n, :m])
+            assert not found[n:].any() and not found[:, m:].any()
+            control.append(found)
+    assert any(x.any() for x in control)
 
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
@@ -171,18 +190,3 @@ def test_the_command(trained_once, capsys):
     influence.main([str(trained_once(*of("bert")))])
     assert "nothing to take out" in capsys.readouterr().out
     fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev, test")
-
-
-@pytest.mark.parametrize("method, shuffled, prior", [
-    (DafaAttention, controls.ShuffledDafa, torch.rand(4, 3, 2)),
-    (KnowledgeAttention, controls.ShuffledKnowledge, torch.rand(4, 3, 2, 5) < 0.1)])
-def test_controls_have_other_pairs_priors(method, shuffled, prior):
-    """Pairs 0, 1, 2, 3 have those of pairs 2, 3, 0, 1; a run of one trains."""
-    place, segment = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, -1]] * 4), torch.arange(8) // 4
-    given = place, segment.repeat(4, 1)
-    mine, other = shuffled(config()), method(config())
-    expected = other.spread(prior[[2, 3, 0, 1]], *given)
-    torch.testing.assert_close(mine.spread(prior, *given), expected, rtol=0, atol=0)
-    assert not torch.equal(expected, other.spread(prior, *given))
-    model = f"{ROOT}/experiments/controls.py:{shuffled.__name__}"
-    assert run("--model", model) == 0 and result()["influence"]

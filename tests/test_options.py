@@ -124,7 +124,8 @@ def test_a_mistake_of_ours_is_a_traceback(monkeypatch):
 
 
 def test_classes_by_name(workplace):
-    Path("own_thing.py").write_text("class Thing:\n    pass\n\nnothing = 3\n")
+    Path("own_neighbour.py").write_text("nothing = 3\n")
+    Path("own_thing.py").write_text("from own_neighbour import nothing\nclass Thing:\n    pass\n")
     for place in ("own_thing.py:Thing", f"{workplace}/own_thing.py:Thing"):
         assert load_own(place).__name__ == "Thing" and load_own(place) is load_own(place)
     assert load_own("support.words:Vocabulary").__module__ == "support.words"
