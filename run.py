@@ -19,8 +19,8 @@ from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, method_options
 from support import machine, meter, runs, summary
 from support.data import (GLUE_FILES, Prediction, Task, add_predictions, answers, as_pairs,
-                          check_logits, evaluate, glue_rows, is_csv, loss_sum, make_pairs,
-                          pair_rows, predictions_of, read_own, seen_in_training,
+                          check_logits, evaluate, glue_rows, is_csv, loss_sum, pair_rows,
+                          predictions_of, read_pairs, seen_in_training, split_rows,
                           write_table)
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
@@ -347,8 +347,9 @@ def predict_file(run, file, splits, columns=(), out=None):
     if file in splits:
         pairs, rows, columns = splits[file], pair_rows(run.task, splits[file]), ()
     else:
-        columns, rows, named_rows = read_own(file, columns or run.task.columns, need_label=False)
-        pairs = make_pairs(columns, named_rows, run.task.labels, need_label=False)
+        columns = columns or run.task.columns
+        pairs = read_pairs(file, run.task.labels, need_label=False, columns=columns)
+        rows = [fields for _, fields in split_rows(file)]
     examples = run.examples(pairs)
     print_limit(run, {Path(file).name: examples})
     found = run.predict(examples)

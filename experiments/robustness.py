@@ -36,7 +36,7 @@ import train
 from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, load_wordnet
 from support import machine
-from support.data import answers, evaluate, load_pairs, read_table, split_own
+from support.data import answers, evaluate, load_pairs, read_table
 from support.options import Arguments, prefix_errors, run_command
 from support.parser import load_parser
 from support.parses import parse_texts
@@ -416,7 +416,7 @@ def main(argv=None):
     folder, path, translations = given.pop("run"), given.pop("translations", None), None
     if path:
         with prefix_errors("--translations "):
-            rows = read_table(path, split_own(path), ("sentence", "translation"))
+            rows = read_table(path, ("sentence", "translation"))
             translations = {row["sentence"]: row["translation"] for _, row in rows}
     with machine.torch_session(given):
         run = train.open_run(folder, **given)

@@ -3,33 +3,30 @@
 Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases",
 2005 (MRPC); A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics);
 D. Cer et al., "SemEval-2017 Task 1", 2017 (STS-B); S. Bowman et al., 2015 (SNLI); M. Marelli et
-al., 2014 (SICK); T. Khot et al., 2018 (SciTail); W. Lan et al., 2017 (Twitter-URL).
+al., 2014 (SICK); T. Khot et al., 2018 (SciTail); W. Lan et al., 2017 (Twitter-URL); Y. Zhang et
+al., 2019 (PAWS); H. Yanaka et al., 2019 (MED).
 
 Left out: data sets of single sentences, and GLUE's server (test splits without labels keep their
 file order, which is the `index` it asks for).
 """
-import contextlib
 import csv
 import io
-import itertools
 import json
 import math
 import random
 import re
-import shlex
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
 import torch.nn.functional as F
 from tqdm import tqdm
 
-from support.checkpoints import file_size, join_names, shorten
+from support.checkpoints import join_names, shorten
 from support.files import download, extract, write_whole
 from support.machine import main_process
 from support.options import nearest, refuse
@@ -165,203 +162,179 @@ def predictions_of(logits, task):
     found = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
     return [Prediction(max(row, key=row.get), row) for row in found]
 
+# ---- Tables -------------------------------------------------------------------------------------
 
-csv.field_size_limit(2 ** 31 - 1)        # a cell is as long as it is
-LARGEST_SCORE = 1e15                     # squares of larger ones, summed, leave float32
+SENTENCES = "sentence1", "sentence2", "label"
+QUOTED = re.compile('"(?:[^"]|"")*"')    # a field as csv writes it
 
 
 def read_lines(path, opened=None):
-    """(line number, text) of each line of a UTF-8 file without its byte order mark; only "\\n" ends
-    one (U+2028 is text). opened: read in its place, such as standard input.
+    """The lines of a UTF-8 file with their ends, without its byte order mark; only "\\n" ends one
+    (U+2028 is text). opened: read in its place, such as standard input.
     """
-    try:
-        if not opened:
-            file_size(path)  # a pipe may never end
-        with contextlib.nullcontext(opened) if opened else open(path, "rb") as file:
-            for line, data in enumerate(file, 1):
-                yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (Latin-1?); "
-                         f"save the file as UTF-8") from None
+    with opened or open(path, "rb") as file:
+        for line, data in enumerate(file, 1):
+            try:
+                yield data.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{line}: {error}; save the file as UTF-8") from None
 
 
 def text_lines(path, opened=None):
     """The texts of `read_lines` without their line ends, a list."""
-    return [text.removesuffix("\n").removesuffix("\r") for _, text in read_lines(path, opened)]
+    return [text.removesuffix("\n").removesuffix("\r") for text in read_lines(path, opened)]
 
 
 def is_csv(path):
-    """Does the name end in .csv: commas and quotes (RFC 4180)? All else has tabs."""
+    """Does the name end in .csv: commas and quotes? All else has tabs, and quotes are text."""
     return Path(path).suffix.lower() == ".csv"
 
 
 def split_rows(path):
-    """(line number, its fields) of each line that is not blank; without a .csv's name, tabs part
-    them and quotes are text.
-    """
-    if is_csv(path):
-        yield from split_quoted(path, ",")
-        return
-    for line, text in read_lines(path):
-        text = text.removesuffix("\n").removesuffix("\r")
-        if text.strip(" "):
-            yield line, text.split("\t")
-
-
-def split_own(path):
-    """`split_rows` of a user's file, a list. Of a file with tabs, quotes may be those of csv: where
-    each cell that begins with one also ends with one. Elsewhere they are text. A file that is
-    quoted in part is refused.
-    """
-    plain = list(split_rows(path))
-    start, header = plain[0] if plain else (0, [])
-    refuse(len(header) == 1 and re.search(r"[\t,;|]", header[0]),
-           f"{path}:{start}: commas part the columns of a .csv, tabs those of all else, found "
-           f"{shorten(''.join(header))}; name it, or save it, so")
-    if is_csv(path) or not plain:
-        return plain
-    with contextlib.suppress(ValueError):
-        quoted = list(split_quoted(path, "\t"))
-        sizes, found = ([len(fields) for _, fields in rows] for rows in (plain, quoted))
-        # two quotes of text, lines apart, would hide what is between them
-        if sizes == found or len(set(sizes)) > 1 or header[0].startswith('"'):
-            return quoted
-    for line, fields in plain:
-        for cell in fields:
-            doubled = re.fullmatch(r'"([^"]*"")+[^"]*"', cell) and cell.strip('"')
-            if doubled or cell.startswith('"') and line == start:
-                raise ValueError(f"{path}:{line}: a cell has the quotes of csv, which others lack: "
-                                 f"{shorten(cell)}; quote every cell that holds a quote, or none")
-    return plain
-
-
-def split_quoted(path, mark):
-    """`split_rows` of a file quoted as in csv. A row's number is that of its first line."""
-    text = io.StringIO("".join(text for _, text in read_lines(path)), newline="")
-    reader, line = csv.reader(text, delimiter=mark, strict=True), 1
+    """(number of its first line, its fields) of each row that is not blank."""
+    form = {} if is_csv(path) else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader, line = csv.reader(read_lines(path), strict=True, **form), 1
     try:
         for fields in reader:
             if len(fields) > 1 or "".join(fields).strip():
                 yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{line}: not valid csv ({error}); a field with a comma, quote or "
-                         f"line break needs double quotes around it, each quote inside doubled"
-                         ) from None
+        raise ValueError(f"{path}:{line}: {error}") from None
 
 
-def read_table(path, rows, columns):
+def read_table(path, columns, mend=list, remedy="get the file again"):
     """The given columns of a table: iterator of (where = "file:line", dict column -> its text).
 
-    rows: what a function above gives. columns: names in the header line, in any order, or numbers
-    from 0 where there is none.
+    columns: names in the header line, in any order, or numbers from 0 where there is none.
+    mend: what is done first to the fields of each row. remedy: for a header without the columns.
     """
-    rows, headed = iter(rows), isinstance(columns[0], str)
-    mark = "commas" if is_csv(path) else "tabs"
-    expected = (f"a header that names each of {join_names(columns)} once" if headed else
-                f"rows of {max(columns) + 1} fields or more") + f", parted by {mark}"
-    start, first = next(rows, (0, []))
-    refuse(not start, f"{path} is empty; expected {expected}")
-    names = [name.strip() for name in first] if headed else [*range(len(first))]
-    refuse(any(names.count(name) != 1 for name in columns),
-           f"{path}:{start}: expected {expected}, found {join_names(names)}")
-    place, line = {name: names.index(name) for name in columns}, 0
-    for line, fields in rows if headed else itertools.chain([(start, first)], rows):
-        if headed and fields == first:
-            raise ValueError(f"{path}:{line}: the header again, as where files were joined; take "
-                             f"it out")
-        if len(fields) != len(first):
-            raise ValueError(f"{path}:{line}: expected {len(first)} fields parted by {mark}, like "
-                             f"line {start}, found {len(fields)}")
-        yield f"{path}:{line}", {name: fields[i].strip() for name, i in place.items()}
-    refuse(not line, f"{path} has a header and no pairs; expected one pair a line below it")
+    mark, start, places = "commas" if is_csv(path) else "tabs", 0, {}
+    for line, fields in split_rows(path):
+        fields = mend(fields)
+        if not start:
+            start, size, headed = line, len(fields), isinstance(columns[0], str)
+            names = [name.strip() for name in fields] if headed else [*range(size)]
+            refuse(any(names.count(name) != 1 for name in columns),
+                   f"{path}:{line}: expected the columns {join_names(columns)}, parted by {mark}, "
+                   f"each once, found {join_names(names)}; {remedy}")
+            places = {name: names.index(name) for name in columns}
+            if headed:
+                continue
+        refuse(len(fields) != size, f"{path}:{line}: expected {size} fields parted by {mark}, like "
+               f"line {start}, found {len(fields)}")
+        yield f"{path}:{line}", {name: fields[i].strip() for name, i in places.items()}
 
 
-def read_objects(path, keys):
-    """`read_table` of a file with one JSON object on each line that is not blank."""
-    for line, text in read_lines(path):
-        if not text.strip():
-            continue
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{line}: not valid JSON ({error}); expected one object on "
-                             f"each line; get the file again") from None
-        if not isinstance(found, dict) or not all(isinstance(found.get(key), str) for key in keys):
-            raise ValueError(f"{path}:{line}: expected an object with the texts {', '.join(keys)}, "
-                             f"found {text.strip()[:60]}; get the file again")
-        yield f"{path}:{line}", {key: found[key].strip() for key in keys}
-
-
-def parse_label(text, labels, where, also=()):
-    """What the text of a label means: the index of its class, a score, or the text.
-
-    labels: names of the classes, () for scores, None to keep the text. also: what else could have
-    stood there, for the error.
-    """
-    if labels is None:
-        refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")
-        return text
-    if labels and text in labels:
-        return labels.index(text)
-    if labels:
-        raise ValueError(f"{where}: unknown label {shorten(text)}; expected one of "
-                         f"{join_names([*also, *labels], 12)}")
-    if not is_number(text):
-        raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5; this task "
-                         f"predicts scores")
-    return float(text)
-
-
-def is_number(text):
-    """Is text a decimal number that can be a score?"""
-    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII)
-    return bool(decimal) and abs(float(text)) < LARGEST_SCORE
-
-
-def is_odd_number(text):
-    """May text be meant as a number, though it is none: "0,5", "12 %", "1e999", "١"?"""
-    with contextlib.suppress(ValueError):
-        float(re.sub(r"[,%\s]", "", text))
-        return not is_number(text) and re.search(r"\d", text) is not None
-    return False
-
-
-def normalized_label(text):
-    """What of a label tells it from others: its value, or letters whatever their case and form."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")  # others have no width
-    return float(text) if is_number(text) else seen
+def read_objects(path, columns):
+    """`read_table` of a file with one JSON object a line."""
+    for line, text in enumerate(read_lines(path), 1):
+        if text.strip():
+            try:
+                found = json.loads(text)
+                yield f"{path}:{line}", {name: found[name].strip() for name in columns}
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise ValueError(f"{path}:{line}: expected a JSON object with the texts "
+                                 f"{', '.join(columns)}, found {shorten(error)}") from None
 
 
 def write_table(path, rows):
-    """Rows of cells as .csv (commas) or anything else (tabs), quoted where a cell asks for it."""
+    """Rows of cells as .csv, or with tabs: then tabs and line ends in a cell become spaces."""
     text = io.StringIO()
-    mark = "," if is_csv(path) else "\t"
-    csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
+    if is_csv(path):
+        csv.writer(text, lineterminator="\n").writerows(rows)
+    else:
+        text.writelines("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in row) + "\n"
+                        for row in rows)
     content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
     write_whole(path, lambda file: file.write(content))
 
 
-def split_qqp(path):
-    """`split_rows` of QQP: a field with quotes in it is written as in csv, "Why ""A""?", and no
-    other is. A quote of any other kind is text, and none reaches beyond its field.
+def is_number(text):
+    """Can the text be a score?"""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def parse_label(text, labels, where, own=False):
+    """What the text of a label means: the index of its class, a score, or the text.
+
+    labels: names of the classes, () for scores, None to keep the text. own: of a user's file?
     """
-    for line, fields in split_rows(path):
-        for i, text in enumerate(fields):
-            if re.fullmatch('"(?:[^"]|"")*"', text):
-                fields[i] = text[1:-1].replace('""', '"')
-        yield line, fields
+    if labels is None:
+        refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")
+        return text
+    if labels:
+        scores = own and all(map(is_number, [text, *labels]))
+        refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
+               f"{join_names(labels, 12)}{'; if labels are scores: --scores true' * scores}")
+        return labels.index(text)
+    refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
+           f"task predicts scores")
+    return float(text)
 
 
-def split_tweets(path):
-    """`split_rows` of Twitter-URL: ten lines of test have an empty field before the URL."""
-    for line, fields in split_rows(path):
-        if len(fields) == 5 and not fields[3] and fields[4].startswith("http"):
-            del fields[3]
-        yield line, fields
+# ---- Published data sets ------------------------------------------------------------------------
+
+def mend_qqp(fields):
+    """A field of QQP with quotes in it is written as in csv, "Why ""A""?", and no other is."""
+    return [text[1:-1].replace('""', '"') if QUOTED.fullmatch(text) else text for text in fields]
+
+
+def mend_tweets(fields):
+    """Ten lines of Twitter-URL's test have an empty field before the URL."""
+    return fields[:3] + fields[4:] if len(fields) == 5 and not fields[3] else fields
+
+
+# A cut is a function of the rows of train's table, each (Pair, texts of its keys), and of the paths
+# of the files beside it. -> dict split -> list of Pair
+
+def cut_by_ids(rows, beside):
+    """GLUE's dev split of MRPC: the rows whose two ids stand in a file."""
+    ids = {tuple(fields) for _, fields in split_rows(beside)}
+    return {"train": [pair for pair, key in rows if key not in ids],
+            "dev": [pair for pair, key in rows if key in ids]}
+
+
+def cut_by_word(rows):
+    """A row of SICK says its split."""
+    words = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
+    return {split: [pair for pair, (said,) in rows if said == word]
+            for split, word in words.items()}
+
+
+def cut_by_draw(rows):
+    """Twitter-URL has no dev split: 5 % of train, drawn by a fixed seed."""
+    drawn = {*random.Random("dev").sample(range(len(rows)), math.ceil(0.05 * len(rows)))}
+    return {"train": [pair for i, (pair, _) in enumerate(rows) if i not in drawn],
+            "dev": [rows[i][0] for i in sorted(drawn)]}
+
+
+def cut_by_sentence(rows):
+    """MED has no splits: a tenth each is test and dev, and no sentence is in two of the splits.
+
+    Sentences of a pair are in one group, so groups are the connected components of the graph whose
+    edges are pairs. Shuffled by a fixed seed, they fill test, then dev; the rest is train.
+    """
+    parent, groups, splits = {}, {}, {"train": [], "dev": [], "test": []}
+
+    def find_root(text):
+        while parent.setdefault(text, text) != text:
+            text = parent[text]
+        return text
+
+    for pair, _ in rows:
+        parent[find_root(pair.a)] = find_root(pair.b)
+    for i, (pair, _) in enumerate(rows):
+        groups.setdefault(find_root(pair.a), []).append(i)
+    shuffled = sorted(groups.values())   # by their first row, whichever sentence is the root
+    random.Random(0).shuffle(shuffled)
+    for group in shuffled:
+        open_ones = [split for split in ("test", "dev") if len(splits[split]) < len(rows) / 10]
+        splits[[*open_ones, "train"][0]] += group
+    return {split: [rows[i][0] for i in sorted(places)] for split, places in splits.items()}
 
 
 class File(NamedTuple):
@@ -376,23 +349,22 @@ class Source:
     """One published data set: its files, how they are read, what is measured.
 
     The ending of a table's name is its form: .csv has commas and quotes, .jsonl one JSON object on
-    each line, all else tabs and no quoting but what `rows` knows of.
+    each line, all else tabs and no quotes.
     """
-    files: tuple[File, ...]              # to download: the tables, or a zip of them; () if none is
-    splits: dict[str, str]               # split -> its table
+    pairs: dict[str, int]                # split -> how many there are
+    splits: dict[str, str]               # split -> its table; `cut` may make more of train's
     columns: tuple                       # of a, b, label: names, or numbers where no header is
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
     metrics: tuple[str, ...]
+    files: tuple[File, ...] = ()         # to download: the tables, or a zip of them
+    on_request: str = ""                 # where the tables are, if nothing can be downloaded
     selection: str = "dev"
     unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
     spelled: dict[str, str | None] = field(default_factory=dict)    # -> label, or None: no pair
-    split_column: tuple[str, ...] = ()   # the column with a row's split, its word for each split
-    dev_ids: tuple[str, ...] = ()        # a file of id pairs and two columns: these rows become dev
-    dev_share: float = 0.0               # this share of train, drawn by a fixed seed, becomes dev
-    on_request: str = ""                 # who gives the tables out, where nothing can be downloaded
-    pairs: dict[str, int] = field(default_factory=dict)     # split -> how many were published
-    rows: Callable = split_rows          # path -> lines' fields, of tables with an oddity
-    other: dict = field(default_factory=dict)    # what differs in another edition of the tables
+    mend: Callable = list                # fields of a row -> its fields
+    cut: Callable | None = None          # see above
+    keys: tuple[str, ...] = ()           # columns that it reads
+    beside: tuple[str, ...] = ()         # files that it reads
 
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
@@ -413,19 +385,20 @@ SOURCES = {
                     "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
         splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), dev_ids=("mrpc_dev_ids.tsv", "#1 ID", "#2 ID")),
+        metrics=("accuracy", "f1"), cut=cut_by_ids, keys=("#1 ID", "#2 ID"),
+        beside=("mrpc_dev_ids.tsv",)),
     "rte": Source(
         pairs=dict(train=2490, dev=277, test=3000),
         files=(File(f"{GLUE}/RTE.zip", 697150,
                     "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
-        splits=TABLES, columns=("sentence1", "sentence2", "label"),
+        splits=TABLES, columns=SENTENCES,
         labels=("not_entailment", "entailment"), metrics=("accuracy",), unlabelled=("test",)),
     "qqp": Source(
         pairs=dict(train=363846, dev=40430, test=390965),
         files=(File(f"{GLUE}/QQP-clean.zip", 41696084,
                     "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), unlabelled=("test",), rows=split_qqp),
+        metrics=("accuracy", "f1"), unlabelled=("test",), mend=mend_qqp),
     "stsb": Source(
         pairs=dict(train=5749, dev=1500, test=1379),
         files=(File(f"{STSB}/stsb-en-train.csv", 708863,
@@ -463,15 +436,9 @@ SOURCES = {
         pairs=dict(train=4439, dev=495, test=4906),
         files=(File("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
                     "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
-        splits=dict.fromkeys(TABLES, "SICK.txt"),
-        split_column=("SemEval_set", "TRAIN", "TRIAL", "TEST"),
+        splits={"train": "SICK.txt"}, cut=cut_by_word, keys=("SemEval_set",),
         columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",),
-        other=dict(pairs=dict(train=4500, dev=500, test=4927), split_column=(), files=(),
-                   columns=("sentence_A", "sentence_B", "entailment_judgment"),
-                   on_request="SemEval gave it out in three files, Zenodo has it in SICK.txt",
-                   splits={"train": "SICK_train.txt", "dev": "SICK_trial.txt",
-                           "test": "SICK_test_annotated.txt"})),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",)),
     "scitail": Source(
         pairs=dict(train=23596, dev=1304, test=2126),
         files=(File(f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
@@ -479,18 +446,31 @@ SOURCES = {
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
         columns=(0, 1, 2), labels=("neutral", "entails"), metrics=("accuracy",)),
     "twitterurl": Source(
-        pairs=dict(train=42200, test=9334), rows=split_tweets,
-        files=(), on_request="its authors give them out on request (https://languagenet.github.io)",
+        pairs=dict(train=40090, dev=2110, test=9334),
+        on_request="its authors give them out on request (https://languagenet.github.io)",
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
-        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), dev_share=0.05,
-        spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")}),
+        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), mend=mend_tweets,
+        spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
+        cut=cut_by_draw),
+    "paws": Source(
+        pairs=dict(train=7000, dev=1000, test=8000),
+        on_request="they are PAWS-Wiki, labelled final, which its authors publish at "
+                   "https://github.com/google-research-datasets/paws; its dev, cut in two, is our "
+                   "train and dev",
+        splits=TABLES, columns=SENTENCES, labels=("0", "1"), metrics=("accuracy",)),
+    "med": Source(
+        pairs=dict(train=4299, dev=541, test=542),
+        on_request="its authors publish it at https://github.com/verypluming/MED",
+        splits={"train": "MED.tsv"}, cut=cut_by_sentence,
+        columns=("sentence1", "sentence2", "gold_label"), labels=("entailment", "neutral"),
+        metrics=("accuracy",)),
 }
 
 
 def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dict]:
     """A task by name; a published one's files lie in `<data_dir>/<name>/`, or are downloaded to it.
 
-    progress: show downloads, and say where a split has not as many pairs as were published.
+    progress: show downloads, and say where a split has not as many pairs as it should.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
         for files that are not to be downloaded.
@@ -502,13 +482,12 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
     refuse(name not in known, f"task {name!r}: no such task; expected one of {', '.join(known)}"
            f"{nearest(name, known)}")
     folder, source = Path(data_dir) / name, SOURCES[name]
-    other = replace(source, **source.other)
-    begun = len(missing_tables(other, folder)) < len(other.splits)
-    source = other if begun and missing_tables(source, folder) else source
     fetch_tables(name, source, folder, progress)
     splits = read_source(source, folder)
-    if progress:
-        compare_sizes(source, folder, {split: len(pairs) for split, pairs in splits.items()})
+    differ = [f"{len(splits[split])} of {split} ({wanted} expected)"
+              for split, wanted in source.pairs.items() if len(splits[split]) != wanted]
+    if differ and progress:
+        tqdm.write(f"{folder}: pairs: {', '.join(differ)}: another edition, or cut off")
     return Task(name, source.labels, source.metrics, source.selection), splits
 
 
@@ -520,37 +499,20 @@ def find_table(folder, name):
     return found[0] if found else folder / name
 
 
-def missing_tables(source, folder):
-    """Names of the tables of a source that are not in the folder or below it, each once."""
-    tables = dict.fromkeys([*source.splits.values(), *source.dev_ids[:1]])
-    return [table for table in tables if not find_table(folder, table).exists()]
-
-
-def compare_sizes(source, folder, sizes):
-    """Says which splits have not as many pairs as were published. sizes: dict split -> number."""
-    if source.dev_share:
-        sizes["train"] += sizes["dev"]   # both are the published training split
-    differ = [f"{sizes[split]} of {split} ({published} were published)"
-              for split, published in source.pairs.items() if sizes[split] != published]
-    if differ:
-        tqdm.write(f"{folder}: pairs: {', '.join(differ)}: another edition, or cut off")
-
-
 def fetch_tables(name, source, folder, progress):
     """Downloads and extracts the tables that the folder lacks; touches nothing if all are there."""
-    lacking = missing_tables(source, folder)
+    tables = dict.fromkeys([*source.splits.values(), *source.beside])
+    lacking = [table for table in tables if not find_table(folder, table).exists()]
     if lacking and source.on_request:
         raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
                                 f"{source.on_request}: put them there, or take the task toy")
-    editions = [source.splits, *filter(None, [source.other.get("splits")])]
-    tables = ", or ".join(" and ".join(dict.fromkeys(splits.values())) for splits in editions)
     for url, size, sha256 in source.files if lacking else ():
-        path = folder / url.rpartition("/")[2].removesuffix("?download=1")
+        path = folder / PurePosixPath(url.partition("?")[0]).name
         fetched = not path.exists() and (path.suffix == ".zip" or path.name in lacking)
         if fetched:
             download(url, path, size, sha256, progress,
-                     remedy=f"put the file at {path} by hand, or {tables} into {folder} or a "
-                            f"folder in it, or take the task toy")
+                     remedy=f"put the file at {path} by hand, or {' and '.join(tables)} into "
+                            f"{folder} or a folder in it, or take the task toy")
         if path.suffix == ".zip":
             extract(path, folder, lacking)
             if fetched:                  # what the user put there stays
@@ -558,218 +520,124 @@ def fetch_tables(name, source, folder, progress):
 
 
 def read_source(source, folder):
-    """The splits of one data set from its files. Returns: dict split -> list of Pair"""
+    """The splits of one data set from its files. -> dict split -> list of Pair"""
     splits = {}
     for split, table in source.splits.items():
-        rows = list(read_split(source, folder, split))
-        held = find_dev_rows(source, folder, [ids for _, ids in rows]) if split == "train" else ()
-        splits[split] = [pair for i, (pair, _) in enumerate(rows) if i not in held]
-        if held:
-            splits["dev"] = [rows[i][0] for i in sorted(held)]
-        refuse(not splits[split], f"{find_table(folder, table)}: no pairs for {split}; it is cut "
-               f"off or another edition: get it again")
+        rows = list(read_split(source, split, find_table(folder, table)))
+        splits[split] = [pair for pair, _ in rows]
+        if source.cut and split == "train":
+            splits |= source.cut(rows, *(find_table(folder, name) for name in source.beside))
+    lacking = [split for split in source.pairs if not splits[split]]
+    refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
+           f"edition: get it again")
     return splits
 
 
-def read_split(source, folder, split):
-    """(Pair, tuple of the ids for which dev_ids asks) of each row of a split's table."""
-    path, labelled = find_table(folder, source.splits[split]), split not in source.unlabelled
-    a, b, label = source.columns
-    column, words = source.split_column[:1], source.split_column[1:]
-    ids = source.dev_ids[1:] if split == "train" else ()
-    columns = (*source.columns[:2 + labelled], *column, *ids)
+def read_split(source, split, path):
+    """(Pair, tuple of the texts of the keys) of each row of a split's table."""
+    labelled, keys = split not in source.unlabelled, source.keys if split == "train" else ()
+    columns, (a, b, label) = (*source.columns[:2 + labelled], *keys), source.columns
     if path.suffix == ".jsonl":
         table = read_objects(path, columns)
     else:
-        table = read_table(path, source.rows(path), columns)
+        table = read_table(path, columns, source.mend)
     for where, row in table:
-        if column:
-            place = parse_label(row[column[0]], words, f"{where}, {column[0]}")
-            if list(source.splits)[place] != split:
-                continue
         value = None
         if labelled:
             text = source.spelled.get(row[label], row[label])
             if text is None:
                 continue
-            value = parse_label(text, source.labels, where, source.spelled)
-        yield Pair(row[a], row[b], value), tuple(row[name] for name in ids)
+            value = parse_label(text, source.labels, where)
+        yield Pair(row[a], row[b], value), tuple(row[key] for key in keys)
 
 
-def find_dev_rows(source, folder, ids):
-    """Places of the rows of train that become dev: a set. ids: of each row, see `read_split`."""
-    if not source.dev_ids:
-        count = math.ceil(source.dev_share * len(ids))
-        return set(random.Random("dev").sample(range(len(ids)), count))
-    path, train = (find_table(folder, x) for x in (source.dev_ids[0], source.splits["train"]))
-    held = {tuple(fields) for _, fields in split_rows(path)}
-    refuse(not held, f"{path}: expected id pairs, found none; fetch it again")
-    lost = held - set(ids)
-    refuse(lost, f"{path}: {len(lost)} of its {len(held)} id pairs are not in {train}; one of the "
-           f"two is cut off or another edition: fetch both again")
-    return {i for i, key in enumerate(ids) if key in held}
-
-
-SENTENCES = "sentence1", "sentence2", "label"
-NO_SENTENCE = re.compile(r"|(.*[ _#-])?([gu]u?|pair|q)?(id|idx|index)\d*|split|genre", re.I)
-# names of other columns that published tables have
-LABELS = "score", "relatedness_score", "entailment_judgment"  # beside those of SOURCES
-
-
-def read_own(path, columns=(), need_label=True, likely=()):
-    """A user's .tsv or .csv file. -> (columns, all rows as lists of str, what read_table gives)
-
-    columns: names of those of a, b and label; () for those of `find_sentences`. need_label: if
-    False, the label's may be missing. likely: as `columns`, if the header has both sentences.
-    """
-    suffix = Path(path).suffix.lower()
-    refuse(suffix not in (".csv", ".tsv", ".txt"), f"{path}: expected a name ending in .csv "
-           f"(commas) or .tsv (tabs), found {suffix or 'no ending'}")
-    refuse(columns and not len(columns) == len({*columns} - {""}) == 3, f"columns: expected three "
-           f"names, of both sentences and the label, found {','.join(columns)}")
-    rows = split_own(path)
-    header = [name.strip() for name in rows[0][1]] if rows else []
-    if likely and {*likely[:2]} <= {*header}:
-        columns = likely
-    elif rows and not columns:
-        columns = find_sentences(path, rows, need_label, likely or SENTENCES)
-    columns = columns or SENTENCES
-    there = columns if need_label or columns[2] in header else columns[:2]
-    return columns, [fields for _, fields in rows], read_table(path, rows, there)
-
-
-def find_sentences(path, rows, need_label, known):
-    """The columns that a header offers: SENTENCES; or the one pair of names and the one label that
-    published tables have; or the label and the only two others. Where others could be meant, the
-    error names the columns `known`, and the option that would say which.
-    """
-    names = [name.strip() for name in rows[0][1]]
-    if {*SENTENCES} <= {*names}:
-        return SENTENCES
-    public = [source.columns for source in SOURCES.values() if isinstance(source.columns[0], str)]
-    pairs = [pair for pair in dict.fromkeys(x[:2] for x in public) if {*pair} <= {*names}]
-    labels = [x for x in names if x in {*LABELS, *(x[2] for x in public)}]
-    cells = {x: ["".join(row[i:i + 1]) for _, row in rows[1:100]] for i, x in enumerate(names)}
-    others = [x for x in names if x not in labels and not NO_SENTENCE.fullmatch(x)
-              and not (cells[x] and all(map(is_number, cells[x])))]
-    if not pairs and labels and len(others) == 2:
-        pairs = [tuple(others)]
-    if len(pairs) == 1 and (len(labels) == 1 or not labels and not need_label):
-        return *pairs[0], *(labels or SENTENCES[2:])
-
-    lengths = {x: len("".join(cells[x])) for x in names if x not in labels}
-    longest = sorted(lengths, key=lengths.get)[-2:]
-    two = pairs[0] if pairs else [x for x in names if x in longest]
-    label = [x for x in (*labels, *reversed(names)) if x not in two][:1]
-    option = f", or say which: --columns {shlex.quote(','.join([*two, *label]))}"
-    offered = need_label and label and two[1:] and len(option) < 200
-    raise ValueError(f"{path}:{rows[0][0]}: expected a header with {', '.join(known)}, or label "
-                     f"and two others, found {join_names(names)}; write one above them if they are "
-                     f"a pair, else rename them{option if offered else ''}")
-
+# ---- The user's own pairs -----------------------------------------------------------------------
 
 def read_pairs(path, labels=None, need_label=True, columns=()):
-    """Pairs of a user's .tsv or .csv file with a header, see `read_own` and `make_pairs`."""
-    columns, _, rows = read_own(path, columns, need_label)
-    return make_pairs(columns, rows, labels, need_label)
+    """The pairs of a user's .csv or .tsv file with a header. An empty sentence is a sentence.
 
-
-def make_pairs(columns, rows, labels, need_label=True):
-    """A list of Pair of the rows of `read_own`. An empty sentence is a sentence.
-
-    labels: as for parse_label. need_label: if False, the label of a pair without one is None.
+    columns: names of those of a, b and label; (): SENTENCES. labels: as for `parse_label`.
+    need_label: if False, a pair may have no label, and a file no column of labels.
     """
-    (a, b, column), pairs = columns, []
-    for where, row in rows:
-        label = None
-        if need_label or row.get(column):
-            label = parse_label(row[column], labels, where)
-        pairs.append(Pair(row[a], row[b], label))
+    columns = tuple(columns) or SENTENCES
+    _, header = next(split_rows(path), (0, []))
+    labelled, pairs = need_label or columns[2] in map(str.strip, header), []
+    remedy = f"rename its columns{', or name them: --columns a,b,label' * need_label}"
+    for where, row in read_table(path, columns[:2 + labelled], remedy=remedy):
+        a, b, text = (*row.values(), "")[:3]
+        for sentence in () if is_csv(path) else (a, b):
+            refuse('""' in sentence[1:-1] and QUOTED.fullmatch(sentence), f"{where}: a file with "
+                   f"tabs has no quotes around cells, found {shorten(sentence)}; save it as .csv")
+        label = parse_label(text, labels, where, own=True) if text or need_label else None
+        pairs.append(Pair(a, b, label))
+    refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
     return pairs
 
 
 def class_names(path, labels, scores=None):
     """Names of the classes, sorted (numbers by value), or () for scores: more than 10 different
-    numbers, or any that is no integer, unless `scores` says. Labels are all numbers or all words,
-    unless `scores` says that they are classes.
-
-    labels: list of (where, text).
+    numbers, or any that is no integer, unless `scores` says. labels: their texts.
     """
-    distinct = sorted({text for _, text in labels})
-    numbers = [text for text in distinct if is_number(text)]
-    for where, text in labels if scores is None else ():
-        if text not in numbers and (numbers or is_odd_number(text)):
-            raise ValueError(f"{where}: label {shorten(text)} is not a number such as 0.5"
-                             f"{', as others are' if numbers else ''}; correct it, or say that it "
-                             f"names a class: --set SCORES=false")
+    names = sorted(set(labels))
+    numbers = all(map(is_number, names))
     if scores is None:
-        scores = len(numbers) > 10 or not all(float(text).is_integer() for text in numbers)
-    spelled = Counter(map(normalized_label, distinct))
-    refuse(len(spelled) < 2, f"{path}: every label is {shorten(distinct[0])}; expected at least "
-           f"two different ones")
+        scores = numbers and (len(names) > 10 or any(float(name) % 1 for name in names))
     if scores:
         return ()
-    twice = [text for text in distinct if spelled[normalized_label(text)] > 1]
-    refuse(twice, f"{path}: labels {join_names(twice)}: one class is written in two ways; write "
-           f"each in one")
-    refuse(len(distinct) > max(10, len(labels) / 2),
-           f"{path}: {len(distinct)} different labels of {len(labels)} pairs, such as "
-           f"{shorten(distinct[0])}: too many for classes; name the columns by --columns")
-    return tuple(sorted(distinct, key=float) if len(numbers) == len(distinct) else distinct)
+    refuse(not 2 <= len(names) <= max(10, len(labels) / 2), f"{path}: expected two classes or "
+           f"more, and pairs of each, found {len(names)} different labels of {len(labels)} pairs, "
+           f"such as {shorten(names[0])}; name the columns by --columns")
+    return tuple(sorted(names, key=float) if numbers else names)
 
 
 def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
-    """A task of the user's own files, labels and columns from the training file.
+    """A task of the user's own files, its classes from the training file.
 
     Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
     and Spearman of scores. scores: as for `class_names`. -> (Task, dict split -> list of Pair)
     """
-    columns, _, rows = read_own(train_file, columns)
-    rows = list(rows)
-    texts = [(where, parse_label(row[columns[2]], None, where)) for where, row in rows]
-    labels = class_names(train_file, texts, scores)
-    refuse(positive and positive not in labels, f"positive {shorten(positive)}: expected one of "
+    columns = tuple(columns) or SENTENCES
+    refuse(len({*columns} - {""}) != 3 or len(columns) != 3, f"--columns: expected three names, of "
+           f"both sentences and the label, found {','.join(columns)}")
+    given = [pair.label for pair in read_pairs(train_file, columns=columns)]
+    labels = class_names(train_file, given, scores)
+    refuse(positive and positive not in labels, f"--positive {shorten(positive)}: expected one of "
            f"the classes, {join_names(labels) if labels else 'but labels are scores'}")
     if len(labels) == 2:
         positive = positive or labels[1]
     metrics = ("accuracy", "f1") if positive else ("accuracy",)
-    metrics = metrics if labels else ("pearson", "spearman")
-    splits = {"train": make_pairs(columns, rows, labels)}
-    for split, file in (("dev", dev_file), ("test", test_file)):
-        if file:
-            splits[split] = read_pairs(file, labels, columns=columns)
-    task = Task("own", labels, metrics, positive=positive, columns=tuple(columns))
-    return task, splits
+    files = {"train": train_file, "dev": dev_file, "test": test_file}
+    task = Task("own", labels, metrics if labels else ("pearson", "spearman"), positive=positive,
+                columns=columns)
+    return task, {split: read_pairs(file, labels, columns=columns)
+                  for split, file in files.items() if file}
 
+
+# ---- Pairs on their way in and out --------------------------------------------------------------
 
 def as_pairs(task, given):
     """A list of Pair: of Pairs, and of tuples or lists of two texts, each perhaps with a label, the
     name of a class or a score; one of these alone is one pair. Raises ValueError for anything else.
     """
-    of_texts = isinstance(given, (tuple, list)) and given and isinstance(given[0], str)
-    of_lists = isinstance(given, tuple) and given and all(isinstance(x, list) for x in given)
-    many = isinstance(given, Iterable) and not isinstance(given, (str, dict))
-    if of_texts or of_lists or not many:  # lists of a and of b? zip(a, b) has the pairs
+    first = given[0] if isinstance(given, (tuple, list)) and given else None
+    two_lists = isinstance(given, tuple) and isinstance(first, list)  # zip(a, b) has their pairs
+    if isinstance(given, Pair) or isinstance(first, str) or two_lists:
         given = [given]
     return [as_pair(task, one) for one in given]
 
 
 def as_pair(task, given):
     """One Pair for `as_pairs`."""
-    own = isinstance(given, Pair)
-    parts = (given.a, given.b, given.label) if own else given
-    if not (isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
-            and all(isinstance(text, str) for text in parts[:2])):
-        raise ValueError(f"expected pairs of two texts, such as (a, b), each perhaps with a label, "
-                         f"found {shorten(given)}")
-    a, b, label = (*parts, None)[:3]
-    if own and label is not None and task.labels:
-        refuse(type(label) is not int or not 0 <= label < len(task.labels),
+    if isinstance(given, Pair):
+        refuse(task.labels and given.label not in (None, *range(len(task.labels))),
                f"label: a Pair has the number of its class, 0 to {len(task.labels) - 1}, found "
-               f"{shorten(label)}; a tuple has its name")
-    elif label is not None:
-        label = parse_label(str(label), task.labels, "label")
-    return replace(given, label=label) if own else Pair(a, b, label)
+               f"{shorten(given.label)}; a tuple has its name")
+        return given
+    fits = isinstance(given, (tuple, list)) and len(given) in (2, 3)
+    refuse(not fits or not all(isinstance(text, str) for text in given[:2]), f"expected pairs of "
+           f"two texts, such as (a, b), each perhaps with a label, found {shorten(given)}")
+    a, b, label = (*given, None)[:3]
+    return Pair(a, b, None if label is None else parse_label(str(label), task.labels, "label"))
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
@@ -777,7 +645,7 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
     if `limited`.
     """
     if settings.train_file:
-        columns = settings.columns and [name.strip() for name in settings.columns.split(",")]
+        columns = settings.columns.split(",") if settings.columns else ()
         files = settings.train_file, settings.dev_file, settings.test_file
         task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
     else:
@@ -802,20 +670,26 @@ def hold_out(task, splits, share, seed):
     random.Random(seed).shuffle(blocks)
     held = max(1, round(share * len(blocks)))
     refuse(held == len(blocks),
-           f"HELD_OUT={share:g}: takes all {len(splits['train'])} training pairs")
+           f"--held-out {share:g}: takes all {len(splits['train'])} training pairs")
     others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}
     return others | {"train": [*chain(*blocks[held:])], task.selection: [*chain(*blocks[:held])]}
 
 
 def limit_pairs(task, splits, limit, seed):
     """The first `limit` pairs of each split; below 1 that share of train, drawn by the seed in
-    blocks of the task.
+    blocks of the task. Refuses what leaves a class without a training pair.
     """
     if limit >= 1:
-        return {name: pairs[:int(limit)] for name, pairs in splits.items()}
-    blocks = blocks_of(task, splits["train"])
-    blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
-    return splits | {"train": [*chain(*blocks)]}
+        splits = {name: pairs[:int(limit)] for name, pairs in splits.items()}
+    else:
+        blocks = blocks_of(task, splits["train"])
+        blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
+        splits = splits | {"train": [*chain(*blocks)]}
+    seen = {pair.label for pair in splits["train"]}
+    unseen = [label for i, label in enumerate(task.labels) if i not in seen]
+    refuse(unseen, f"--limit {limit:g}: no training pair of class {join_names(unseen)}; take a "
+           f"larger limit, or a share of train, which is drawn: --limit 0.1")
+    return splits
 
 
 def load_test_splits(settings):

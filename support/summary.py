@@ -27,7 +27,7 @@ def has_test(result):
     if result["task"] not in SOURCES:
         return result["task"] == "toy" or bool(result["settings"].get("test_file"))
     source = SOURCES[result["task"]]
-    return any(split.startswith("test") for split in set(source.splits) - set(source.unlabelled))
+    return any(split.startswith("test") for split in set(source.pairs) - set(source.unlabelled))
 
 
 def metrics_table(metrics, positive=None):

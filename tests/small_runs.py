@@ -123,9 +123,9 @@ def losses(out="run"):
 
 def rows_of(path):
     """A file of predictions as a csv reader reads it, list of dicts."""
+    tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     with open(path, encoding="utf-8", newline="") as file:
-        mark = "," if str(path).endswith(".csv") else "\t"
-        return list(csv.DictReader(file, delimiter=mark))
+        return list(csv.DictReader(file, **({} if str(path).endswith(".csv") else tabs)))
 
 
 def the_line(capsys, words):

@@ -1,0 +1,546 @@
+"""support/data.py: metrics, losses, answers; tables; published data sets on rows as published; the
+user's files; pairs on their way in and out.
+"""
+import csv
+import io
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import small_runs
+from fuzz import damage, damaged, many, read_or_refuse
+from small_runs import ROOT, fails, rows_of, write_file
+from support import data
+from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
+                          cut_by_sentence, evaluate, glue_rows, hold_out, limit_pairs, load_pairs,
+                          load_task, load_test_splits, loss_sum, metric_title, own_task, pair_rows,
+                          read_pairs, write_table)
+
+REAL = ROOT.parent / "shared" / "data"
+quick = settings(derandomize=True, deadline=None, max_examples=30)
+GOOD = "sentence1\tsentence2\tlabel\n"
+FIELD = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=8)
+TWO = Task("own", ("different", "same"), ("accuracy",))
+SCORES = Task("own", (), ("pearson",))
+SAME = Prediction("same", {"different": 0.25, "same": 0.75})
+
+
+# ---- Metrics, losses, answers
+
+@pytest.mark.parametrize("metric, labels, predictions, expected", [
+    ("accuracy", [0, 1, 2, 0], [0, 1, 1, 1], 0.5),
+    ("f1", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.0),               # scikit-learn's f1_score
+    ("f1 of 0", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.8),
+    ("f1", [0, 0], [0, 0], 0.0),
+    ("pearson", [1, 2, 3, 4, 5], [10, 9, 2.5, 6, 4], -0.7426106572325056),    # scipy's pearsonr
+    ("pearson", [2.0, 2.0, 2.0], [1.0, 5.0, 2.0], 0.0),
+    ("pearson", [1, 2, 4], [-1e200, -2e200, -4e200], -1.0),
+    ("spearman", [106, 100, 86, 101, 99, 103, 97, 113, 112, 110],             # Wikipedia's
+     [7, 27, 2, 50, 28, 29, 20, 12, 6, 17], -29 / 165),
+    ("spearman", [1, 2, 3, 4, 5], [5, 6, 7, 8, 7], 0.8207826816681233)])      # scipy's spearmanr
+def test_metrics(metric, labels, predictions, expected):
+    name, _, positive = metric.partition(" of ")
+    task = Task("t", ("0", "1", "2"), (name,), positive=positive)
+    assert evaluate(task, labels, predictions) == {name: pytest.approx(expected, abs=1e-12)}
+    assert metric_title(name, task.positive) == metric
+
+
+def test_evaluate_refuses():
+    for labels, message in (([1, 0, 1], "one pair or more"), ([1, None], "without labels")):
+        with pytest.raises(ValueError, match=message):
+            evaluate(Task("t", (), ("pearson",)), labels, [1, 1])
+
+
+def test_losses_and_answers():
+    classes, scores = (Task("x", names, ("accuracy",)) for names in (("a", "b", "c"), ()))
+    logits, labels = torch.tensor([[1.5], [-0.25]]), torch.tensor([1.0, 0.5])
+    assert loss_sum(logits, labels, scores).item() == pytest.approx(0.25 + 0.5625)
+    assert answers(logits, scores) == [1.5, -0.25]
+    logits = torch.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 3.0]], dtype=torch.bfloat16)
+    found = loss_sum(logits, torch.tensor([2, 0]), classes)
+    rows = zip(logits.tolist(), (2, 0))
+    by_hand = sum(math.log(sum(map(math.exp, row))) - row[k] for row, k in rows)
+    assert found.dtype == torch.float32 and found.item() == pytest.approx(by_hand)
+    assert answers(logits, classes) == [1, 2]
+    other = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # one more judgement: ln 3 a pair
+    found = loss_sum(torch.stack([logits, other]), torch.tensor([2, 0]), classes)
+    assert found.item() == pytest.approx(by_hand + 2 * math.log(3))
+
+
+# ---- Published data sets
+
+NLI = ("entailment", "neutral", "contradiction")
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+RTE = "index\tsentence1\tsentence2\tlabel\n"
+SICK = "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
+MED = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
+
+
+def sick(number, label, split):
+    return f"{number}\tA{number} is.\tB{number} is.\t{label}\t3.5\t{split}\n"
+
+
+def snli(label, a, b):
+    return json.dumps({"annotator_labels": ["neutral", label], "gold_label": label,
+                       "sentence1": a, "sentence1_parse": "(ROOT (S))", "sentence2": b}) + "\n"
+
+
+def alike(names, text, *pairs):
+    """Files of one text, and the splits that they hold; those without labels are in capitals."""
+    texts, splits = {}, {}
+    for name in names.split():
+        split = re.search(r"(train|dev|test)\w*", name.lower())[0]
+        texts[name.lower()] = text
+        splits[split] = [replace(pair, label=None) if name.isupper() else pair for pair in pairs]
+    return texts, splits
+
+
+# task -> labels, metrics, (file -> text as published, split -> pairs)
+PUBLISHED = {
+    "mrpc": (("0", "1"), ("accuracy", "f1"), ({
+        "msr_paraphrase_train.txt":
+            MRPC + '1\t70\t71\tA "so", b.\t"So".\n0\t21\t22\tB.\tB\u20281.\n1\t1\t4\tC.\t"On.\n',
+        "msr_paraphrase_test.txt": MRPC + "1\t7\t8\tC.\tD.\n", "mrpc_dev_ids.tsv": "21\t22\n"},
+        {"train": [Pair('A "so", b.', '"So".', 1), Pair("C.", '"On.', 1)],
+         "dev": [Pair("B.", "B\u20281.", 0)], "test": [Pair("C.", "D.", 1)]})),
+    "rte": (("not_entailment", "entailment"), ("accuracy",), alike(
+        "train.tsv dev.tsv TEST.TSV", RTE + '0\tHe said "no.\t"Yes," he.\tnot_entailment\n'
+        '1\t"It."\tfell\tentailment\n', Pair('He said "no.', '"Yes," he.', 0),
+        Pair('"It."', "fell", 1))),
+    "qqp": (("0", "1"), ("accuracy", "f1"), alike(
+        "train.tsv dev.tsv TEST.TSV", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+        '133\t21\t22\t"How do I ""X""?"\tHow is "it?\t0\n402\t23\t24\tWhat?\t\t1\n'
+        '7\t8\t9\t"Open\tclosed"\t0\n6\t8\t9\t"A" or "B"\t"""A"" is?"\t1\n5\t8\t9\tOn ""\t"E\t0\n'
+        '4\t8\t9\tLast\t"F ""g"\t1\n',
+        Pair('How do I "X"?', 'How is "it?', 0), Pair("What?", "", 1), Pair('"Open', 'closed"', 0),
+        Pair('"A" or "B"', '"A" is?', 1), Pair('On ""', '"E', 0), Pair("Last", 'F "g', 1))),
+    "stsb": ((), ("pearson", "spearman"), alike(
+        "stsb-en-train.csv stsb-en-dev.csv stsb-en-test.csv",
+        'A plane.,"F\'s",5.0\n"He ""said"", no.","A, b",0.8\n',
+        Pair("A plane.", "F's", 5.0), Pair('He "said", no.', "A, b", 0.8))),
+    "mnli": (NLI, ("accuracy",), alike(
+        "train.tsv dev_matched.tsv dev_mismatched.tsv TEST_MATCHED.TSV TEST_MISMATCHED.TSV",
+        "index\tsentence1_parse\tsentence1\tsentence2\tlabel1\tgold_label\n"
+        '0\t(S)\tOne "way.\t-\tneutral\tneutral\n2\t(S)\tC\tD\t-\tcontradiction\n',
+        Pair('One "way.', "-", 1), Pair("C", "D", 2))),
+    "qnli": (("entailment", "not_entailment"), ("accuracy",), alike(
+        "train.tsv dev.tsv TEST.TSV", "index\tquestion\tsentence\tlabel\n"
+        '0\tWho "is\tHe.\tnot_entailment\n1\t"Why"\tSo.\tentailment\n',
+        Pair('Who "is', "He.", 1), Pair('"Why"', "So.", 0))),
+    "snli": (NLI, ("accuracy",), alike(
+        "snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl",
+        snli("neutral", 'A "b"\t\u2028.', "naïve ") + snli("-", "X", "Y") + "\n"
+        + snli("contradiction", "C", "D"), Pair('A "b"\t\u2028.', "naïve", 1), Pair("C", "D", 2))),
+    "sick": (("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), ("accuracy",), ({
+        "SICK.txt": SICK + sick(1, "NEUTRAL", "TRAIN") + sick(2, "ENTAILMENT", "TEST")
+                    + sick(3, "ENTAILMENT", "TRIAL") + sick(4, "CONTRADICTION", "TRAIN")},
+        {"train": [Pair("A1 is.", "B1 is.", 0), Pair("A4 is.", "B4 is.", 2)],
+         "dev": [Pair("A3 is.", "B3 is.", 1)], "test": [Pair("A2 is.", "B2 is.", 1)]})),
+    "scitail": (("neutral", "entails"), ("accuracy",), alike(
+        "scitail_1.0_train.tsv scitail_1.0_dev.tsv scitail_1.0_test.tsv",
+        '"A" and "b.\tC is.\tneutral\nD\tE\tentails\n',
+        Pair('"A" and "b.', "C is.", 0), Pair("D", "E", 1))),
+    "paws": (("0", "1"), ("accuracy",), alike(
+        "train.tsv dev.tsv test.tsv", GOOD + '`` A \'\' , B .\tB "so , A .\t0\n"C"\t""\t1\n',
+        Pair("`` A '' , B .", 'B "so , A .', 0), Pair('"C"', '""', 1))),
+}
+
+
+def publish(folder, task, below="", start="", end="\n", **changed):
+    """Writes the files of PUBLISHED, some of them changed. -> their folder, the task's or below"""
+    for name, text in (PUBLISHED[task][2][0] | changed).items():
+        write_file(folder / task / below, name, start + text.replace("\n", end))
+    return folder / task / below
+
+
+@pytest.mark.parametrize("below, start, end", [("", "", "\n"), ("X/y", "\ufeff", "\r\n")])
+@pytest.mark.parametrize("task", PUBLISHED)
+def test_rows_as_published(monkeypatch, tmp_path, task, below, start, end):
+    """Quotes in unquoted tables, - as a label, blank lines, tests without labels; no download.
+    Where unzip puts them, they are found.
+    """
+    monkeypatch.setattr(data, "download", None)
+    publish(tmp_path, task, below, start, end)
+    labels, metrics, (_, splits) = PUBLISHED[task]
+    selection = "dev_matched" if task == "mnli" else "dev"
+    assert load_task(task, tmp_path) == (Task(task, labels, metrics, selection), splits)
+
+
+def test_tweets(tmp_path):
+    """Votes of six are labels, three of six no pair; lines are blank, or have one field more; a
+    twentieth of train is dev, always the same.
+    """
+    write_file(tmp_path / "twitterurl", "Twitter_URL_Corpus_train.txt", "\n" + "".join(
+        f"A{i} \tMT so .\t({i % 7}, 6)\tu\n\n" for i in range(100)))
+    write_file(tmp_path / "twitterurl", "Twitter_URL_Corpus_test.txt", "".join(
+        f"C{n} \tD{n} \t({n},6)\t{gap}https://t.co/x\n{blank}"
+        for n, gap, blank in zip(range(7), [""] * 5 + ["\t"] * 2, ["\n", "", " \n"] * 3)))
+    (task, splits), again = (load_task("twitterurl", tmp_path) for _ in range(2))
+    assert (task, splits) == again == (Task("twitterurl", ("0", "1"), ("f1", "accuracy")), splits)
+    whole = [Pair(f"A{i}", "MT so .", int(i % 7 > 3)) for i in range(100) if i % 7 != 3]
+    assert splits["test"] == [Pair(f"C{n}", f"D{n}", int(n > 3)) for n in (0, 1, 2, 4, 5, 6)]
+    assert len(splits["dev"]) == math.ceil(len(whole) / 20)
+    for name in ("train", "dev"):
+        assert splits[name] == [pair for pair in whole if pair in splits[name]]
+    assert Counter(splits["train"] + splits["dev"]) == Counter(whole)
+
+
+def test_med_is_cut_by_sentence(tmp_path):
+    rows = "".join(f"{i}\tpaper\tS{i // 3}.\tT{i}.\t\t{('entailment', 'neutral')[i % 2]}\n"
+                   for i in range(60))
+    write_file(tmp_path / "med", "MED.tsv", MED + rows)
+    task, splits = load_task("med", tmp_path)
+    assert task == Task("med", ("entailment", "neutral"), ("accuracy",))
+    assert {name: len(pairs) for name, pairs in splits.items()} == dict(train=48, dev=6, test=6)
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=30))
+def test_no_sentence_is_in_two_splits(edges):
+    """Each pair is in one split, in the order of the file, whichever sentence comes first."""
+    rows = [(Pair(f"s{a}", f"s{b}", i), ()) for i, (a, b) in enumerate(edges)]
+    splits = cut_by_sentence(rows)
+    texts = [{text for pair in pairs for text in (pair.a, pair.b)} for pairs in splits.values()]
+    assert sum(map(len, texts)) == len(set().union(*texts))
+    assert sorted(pair.label for pairs in splits.values() for pair in pairs) == [*range(len(rows))]
+    for pairs in splits.values():
+        assert pairs == sorted(pairs, key=lambda pair: pair.label)
+    turned = cut_by_sentence([(Pair(pair.b, pair.a, pair.label), ()) for pair, _ in rows])
+    assert {name: [pair.label for pair in pairs] for name, pairs in turned.items()} == {
+        name: [pair.label for pair in pairs] for name, pairs in splits.items()}
+
+
+@pytest.mark.parametrize("task, name, text, message", [
+    ("rte", "train.tsv", RTE + "0\tA\tB\tyes\n", "train.tsv:2: unknown label 'yes'"),
+    ("rte", "train.tsv", RTE + "0\tA\tB\n", "train.tsv:2: expected 4 fields"),
+    ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "TRAIN"), "sick: no pairs for dev, test"),
+    ("snli", "snli_1.0_dev.jsonl", '\n{"sentence1": "a", "sentence2": 3}', "dev.jsonl:2: "),
+    ("snli", "snli_1.0_dev.jsonl", "[3]", "dev.jsonl:1: "),
+    ("stsb", "stsb-en-dev.csv", 'a,b,1\n"a,b,1\n', "dev.csv:2: ")])
+def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text, message):
+    publish(tmp_path, task, **{name: text})
+    fails(lambda: load_task(task, tmp_path), tmp_path / task, message)
+
+
+def test_another_number_of_pairs_is_said(tmp_path, capsys):
+    """One line, and the pairs are there."""
+    publish(tmp_path, "rte")
+    assert load_task("rte", tmp_path)[1] == PUBLISHED["rte"][2][1]
+    line, = capsys.readouterr().out.splitlines()
+    assert f"{tmp_path / 'rte'}: pairs: 2 of train (2490 expected), 2 of dev (277" in line
+
+
+def test_what_cannot_be_downloaded_says_where_it_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(data, "download", None)
+    for task, words in (("paws", "google-research-datasets"), ("med", "MED.tsv")):
+        with pytest.raises(FileNotFoundError, match=words):
+            load_task(task, tmp_path)
+    fails(lambda: load_task("mprc", tmp_path), "mprc", "mrpc")
+
+
+def zipped(task, **more):
+    """Bytes of a zip with the files of PUBLISHED in a folder, and more, path -> text."""
+    files = {f"X/y/{name}": text for name, text in PUBLISHED[task][2][0].items()}
+    return small_runs.zipped(files | more)
+
+
+def test_zips_are_extracted(monkeypatch, tmp_path):
+    """The tables alone, wherever they lie in the zip; what was put there by hand is used and stays.
+    """
+    noise = {"X/README.txt": "x", "__MACOSX/X/._train.tsv": "\0", "X/original/raw.jsonl": "{}"}
+    (files, splits), calls = PUBLISHED["snli"][2], []
+
+    def deliver(url, path, size, sha256, progress, remedy):
+        calls.append(url)
+        write_file(path.parent, path.name, zipped("snli", **noise))
+
+    monkeypatch.setattr(data, "download", deliver)
+    write_file(tmp_path / "snli", "snli_1.0_dev.jsonl", snli("neutral", "mine", "mine"))
+    for _ in range(2):
+        assert load_task("snli", tmp_path)[1] == splits | {"dev": [Pair("mine", "mine", 1)]}
+    assert len(calls) == 1 and {x.name for x in (tmp_path / "snli").iterdir()} == set(files)
+    by_hand = write_file(tmp_path / "rte", "RTE.zip", zipped("rte"))
+    assert load_task("rte", tmp_path)[1] == PUBLISHED["rte"][2][1]
+    assert len(calls) == 1 and by_hand.exists()
+
+
+def test_two_tables_of_one_name(tmp_path):
+    publish(tmp_path, "rte", "X/y")
+    write_file(tmp_path / "rte" / "old", "dev.tsv", "x")
+    fails(lambda: load_task("rte", tmp_path), "X/y/dev.tsv", "old/dev.tsv")
+
+
+@pytest.mark.parametrize("name, sizes, ones", [
+    ("mrpc", {"train": 3668, "dev": 408, "test": 1725}, {"dev": 279, "test": 1147}),
+    ("rte", {"train": 2490, "dev": 277, "test": 3000}, {"dev": 146}),
+    ("stsb", {"train": 5749, "dev": 1500, "test": 1379}, {}),
+    ("sick", {"train": 4439, "dev": 495, "test": 4906}, {}),
+    ("paws", {"train": 7000, "dev": 1000, "test": 8000}, {}),
+    ("med", {"train": 4299, "dev": 541, "test": 542}, {})])
+def test_real_files_have_their_counts(name, sizes, ones):
+    """GLUE's majority classes: 68.4 % of MRPC's dev, 66.5 % of its test, 52.7 % of RTE's dev."""
+    if not (REAL / name).exists():
+        pytest.skip(f"no {REAL / name}")
+    task, splits = load_task(name, REAL)
+    assert {split: len(pairs) for split, pairs in splits.items()} == sizes
+    assert all(p.a and p.b and "\t" not in p.a + p.b for pairs in splits.values() for p in pairs)
+    assert all(sum(p.label == 1 for p in splits[split]) == ones[split] for split in ones)
+
+
+# ---- The user's files
+
+def test_quotes_in_a_tsv_are_text(tmp_path):
+    """None swallows a row: what csv would take for one cell of two lines is two rows."""
+    text = ('\ufefflabel\tid\tsentence2\tsentence1\r\n'
+            'yes\t7\tHe said "no.\t"Yes," he\r\n\r\n   \r\n'
+            'no\t8\t\tnaïve\x85\u2028 test \r\nno\t9\t"a"\t"b\r\nno\t9\tc"\td\r\n')
+    assert read_pairs(write_file(tmp_path, "a.tsv", text)) == [
+        Pair('"Yes," he', 'He said "no.', "yes"), Pair("naïve\x85\u2028 test", "", "no"),
+        Pair('"b', '"a"', "no"), Pair("d", 'c"', "no")]
+
+
+@quick
+@given(st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]))
+@example([("x\t\t\n", 'y "')], "\n")
+def test_round_trips(tmp_path_factory, rows, end):
+    """Any text in a .csv, any without tabs and line ends in a .tsv; also of files that we write."""
+    out, folder = io.StringIO(newline=""), tmp_path_factory.getbasetemp()
+    writer = csv.writer(out, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([["sentence1", "label", "sentence2"], *([a, "1", b] for a, b in rows)])
+    path = write_file(folder, "round.csv", out.getvalue())
+    pairs = [Pair(a.strip(), b.strip(), 1) for a, b in rows]
+    assert read_pairs(path, ("0", "1")) == pairs
+    write_table(path, pair_rows(TWO, pairs))
+    assert read_pairs(path, TWO.labels) == pairs
+    rows = [[re.sub(r"[\t\n\r]", " ", text).replace('""', "'") for text in row] for row in rows]
+    text = "".join(f"{a}\t{b}\t0.5{end}" for a, b in rows)
+    pairs = [Pair(a.strip(), b.strip(), 0.5) for a, b in rows]
+    path = write_file(folder, "round.tsv", GOOD + text)
+    assert read_pairs(path, ()) == pairs
+    write_table(path, pair_rows(SCORES, pairs))
+    assert read_pairs(path, ()) == pairs
+
+
+@pytest.mark.parametrize("name, content, message", [
+    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1; .*--columns"),
+    ("a.tsv", "sentence1,sentence2,label\na,b,1\n", ":1: .*tabs.*--columns"),
+    ("a.csv", "question1,question2,label\na,b,1\n", ":1: .*found question1.*--columns"),
+    ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: "),
+    ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
+    ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
+    ("a.tsv", GOOD + "a\tb\t1\na\tb\t1\tc\n", ":3: expected 3 .*found 4"),
+    ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ":3: .* no quotes .*csv"),
+    ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.tsv", GOOD, ": .*no pair"),
+    ("a.tsv", "", ": .*no pair"), ("a.tsv", GOOD + "a\rb\tc\t1\n", ":2: "),
+    ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: .*0xef")])
+def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
+    path = write_file(tmp_path, name, content)
+    with pytest.raises(ValueError, match=re.escape(str(path)) + message):
+        read_pairs(path, ("0", "1"))
+
+
+def test_columns_are_named(tmp_path):
+    """In any order and beside others; three names, or none for the usual ones."""
+    path = write_file(tmp_path, "a.csv", "id,q2,same,q1\n1,b,yes,a\n2,d,no,c\n")
+    task, splits = own_task(path, path, columns=["q1", "q2", "same"])
+    assert (task.columns, task.labels) == (("q1", "q2", "same"), ("no", "yes"))
+    assert splits == {name: [Pair("a", "b", 1), Pair("c", "d", 0)] for name in ("train", "dev")}
+    for columns in (["q1", "q2"], ["q1", "q1", "same"], ["q1", "", "same"]):
+        fails(lambda columns=columns: own_task(path, path, columns=columns), "--columns")
+
+
+def test_prediction_files_need_no_labels(tmp_path):
+    bare = write_file(tmp_path, "a.csv", "id,sentence2,sentence1\n1,a,b\n")
+    assert read_pairs(bare, ("0", "1"), need_label=False) == [Pair("b", "a", None)]
+    some = write_file(tmp_path, "b.tsv", GOOD + "a\tb\t1\na\tb\t\n")
+    assert [pair.label for pair in read_pairs(some, ("0", "1"), need_label=False)] == [1, None]
+
+
+def own(folder, labels, dev=None, **more):
+    """own_task of files with these labels; the test file is the dev file."""
+    train, dev = [write_file(folder, name, GOOD + "".join(f"a\tb\t{label}\n" for label in rows))
+                  for name, rows in (("train.tsv", labels), ("dev.tsv", dev or labels))]
+    return own_task(train, dev, dev, **more)
+
+
+@pytest.mark.parametrize("labels, names", [
+    (["yes", "no", "no"], ("no", "yes")), (["10", "9", "-1"], ("-1", "9", "10")),     # by value
+    (["1", "none", "0,5"], ("0,5", "1", "none")),
+    ([str(i) for i in range(10)], tuple(str(i) for i in range(10))),
+    ([str(i) for i in range(11)], ()), (["1e0", "2.5"], ())])
+def test_own_labels(tmp_path, labels, names):
+    """Few whole numbers and words are classes, other numbers scores. Two classes have an F1."""
+    task, splits = own(tmp_path, labels)
+    assert task.labels == names and set(splits) == {"train", "dev", "test"}
+    values = [names.index(label) if names else float(label) for label in labels]
+    assert all([pair.label for pair in pairs] == values for pairs in splits.values())
+    metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}
+    assert task.metrics == metrics.get(len(names), ("accuracy",))
+    assert task.positive == (names[1] if len(names) == 2 else "")
+
+
+def test_whole_numbers_can_be_scores(tmp_path):
+    task, splits = own(tmp_path, ["1", "5", "3"], scores=True)
+    assert task.regression and [pair.label for pair in splits["dev"]] == [1, 5, 3]
+    assert len(own(tmp_path, [str(i) for i in range(12)] * 2, scores=False)[0].labels) == 12
+    fails(lambda: own(tmp_path, ["1", "high"], scores=True), "train.tsv:3: ", "'high'")
+
+
+@pytest.mark.parametrize("labels, dev, message", [
+    (["0", ""], None, "train.tsv:3: the label is empty"), (["1", "1"], None, "train.tsv: .* 1 dif"),
+    (["0", "1"], ["0", "2.5"], "dev.tsv:3: unknown label '2.5'.*--scores true"),
+    ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
+    (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'"),
+    (["0.5", "1.5"], ["nan"], "dev.tsv:2: label 'nan'")])
+def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
+    with pytest.raises(ValueError, match=message):
+        own(tmp_path, labels, dev)
+
+
+def test_the_class_that_is_measured(tmp_path):
+    assert own(tmp_path, ["yes", "no"], positive="no")[0].positive == "no"
+    for labels, positive in ((["yes", "no"], "maybe"), (["0.5", "1.5"], "0.5")):
+        fails(lambda labels=labels, positive=positive: own(tmp_path, labels, positive=positive),
+              "--positive", positive)
+
+
+@many
+@given(damage, st.sampled_from(["a.tsv", "a.csv"]))
+@example([("flip", 0, 1), ("retype", 0, 123)], "a.tsv")  # a name of hundreds of letters
+def test_a_damaged_file_is_read_or_refused(tmp_path_factory, changes, name):
+    text = GOOD + '"A ""b"" c\tc\t1\nd,e\t\t0\n"f\th\t0\ni\tj\t1\n'
+    if name == "a.csv":
+        text = 'sentence1,sentence2,label\n"A ""b""",c,1\n"d,e",,0\n"f\ng",h,0\ni,j,1\n'
+    path = write_file(tmp_path_factory.getbasetemp(), name, damaged(text.encode(), changes))
+    found = read_or_refuse(lambda: own_task(path, path), path)
+    if found:
+        pairs, labels = found[1]["train"], found[0].labels
+        assert pairs == found[1]["dev"] and all(0 <= p.label < len(labels) for p in pairs) == (
+            not found[0].regression)
+
+
+# ---- Pairs on their way in and out
+
+def pairs_of(count, labels=(0, 1)):
+    return [Pair(f"a{i}", f"b{i}", labels[i % len(labels)]) for i in range(count)]
+
+
+def assert_whole_blocks(part, whole, block):
+    """Each block of the part is one of the whole."""
+    for first in range(0, len(part), block):
+        start = whole.index(part[first])
+        assert start % block == 0 and part[first:first + block] == whole[start:start + block]
+
+
+def test_a_pair_of_texts():
+    both = [Pair("a", "b"), Pair("c d", "", 1)]
+    assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
+    for alone in (("a", "b"), ["a", "b"], both[0]):
+        assert as_pairs(TWO, alone) == both[:1]
+    assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
+    for score in (2.5, "2.5", np.float32(2.5)):
+        assert as_pairs(SCORES, ("a", "b", score)) == [Pair("a", "b", 2.5)]
+
+
+@pytest.mark.parametrize("task, wrong, said", [
+    *((TWO, wrong, "expected pairs of two texts") for wrong in (
+        "ab", ["ab"], [("a", 2)], [("a", "b"), 1],
+        (["a", "c"], ["b", "d"]))),                     # two lists of texts would be other pairs
+    *((TWO, Pair("a", "b", label), "number of its class, 0 to 1, found")
+      for label in ("same", 2, -1)),
+    (TWO, ("a", "b", "other"), "label"), (SCORES, ("a", "b", "same"), "label")], ids=str)
+def test_what_is_no_pair_of_texts(task, wrong, said):
+    with pytest.raises(ValueError, match=said):
+        as_pairs(task, wrong)
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_part_of_the_pairs(block):
+    task = Task("toy", ("0", "1"), ("accuracy",), block=block)
+    splits = {"train": pairs_of(40), "dev": pairs_of(9), "test": pairs_of(3)}
+    assert limit_pairs(task, splits, 5, 0) == {name: some[:5] for name, some in splits.items()}
+    half, again, other = (limit_pairs(task, splits, 0.5, seed) for seed in (0, 0, 1))
+    assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
+    assert_whole_blocks(half["train"], splits["train"], block)
+    assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
+
+
+def test_a_limit_leaves_pairs_of_each_class():
+    """As a file sorted by its labels would not."""
+    splits = {"train": pairs_of(20, [0]) + pairs_of(20, [1]), "dev": pairs_of(4)}
+    for limit in (20, 1e-9):
+        fails(lambda limit=limit: limit_pairs(TWO, splits, limit, 0), "--limit", "class ")
+    assert len(limit_pairs(TWO, splits, 21, 0)["train"]) == 21
+
+
+def test_test_splits_have_labels(monkeypatch):
+    settings = SimpleNamespace(task="x", data_dir="", limit=1, held_out=None)
+    splits = {"train": pairs_of(2), "test": pairs_of(3), "test_unseen": pairs_of(2)}
+    monkeypatch.setattr(data, "load_task", lambda *args: (TWO, splits))
+    found = load_test_splits(settings)  # --limit is of training
+    assert {name: len(some) for name, some in found.items()} == {"test": 3, "test_unseen": 2}
+    for wrong in ({"train": pairs_of(2)}, splits | {"test": [Pair("a", "b")]}):
+        monkeypatch.setattr(data, "load_task", lambda *args, wrong=wrong: (TWO, wrong))
+        fails(lambda: load_test_splits(settings), "test", "labelled")
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_training_pairs_stand_for_dev(block, monkeypatch):
+    task = Task("toy", ("0", "1"), ("accuracy",), block=block)
+    splits = {"train": pairs_of(40), "dev": pairs_of(9), "dev_unseen": pairs_of(9),
+              "test": pairs_of(3)}
+    held, again, other = (hold_out(task, splits, 0.2, seed) for seed in (0, 0, 1))
+    assert held == again != other and held["test"] == splits["test"]
+    assert set(held) == {"train", "dev", "test"}  # all of dev stays unread
+    assert (len(held["train"]), len(held["dev"])) == (32, 8)
+    assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
+    assert_whole_blocks(held["dev"], splits["train"], block)
+    monkeypatch.setattr(data, "load_task", lambda *args: (task, splits))
+    settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
+    assert load_pairs(settings)[1] == other
+    assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
+    fails(lambda: hold_out(task, splits, 0.99, 0), "--held-out 0.99", "all 40")
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_predictions_are_read_again(tmp_path, ending):
+    """Whatever is in a sentence, but for tabs and line ends in a .tsv. The label stands there if
+    all have it.
+    """
+    odd = ['He said "no"', '"quoted"', 'a, b; "c"', "tab\there", "two\nlines", '"', "", "  ", "\\"]
+    some, path = [Pair(a, b, 1) for a, b in zip(odd, odd[::-1])], tmp_path / f"x.{ending}"
+    write_table(path, add_predictions(TWO, pair_rows(TWO, some), [SAME] * len(some)))
+    rows = rows_of(path)
+    assert list(rows[0]) == "sentence1 sentence2 label prediction p(different) p(same)".split()
+    for pair, row in zip(some, rows, strict=True):
+        a, b = (re.sub(r"[\t\n]", " ", x) if ending == "tsv" else x for x in (pair.a, pair.b))
+        assert tuple(row.values()) == (a, b, "same", "same", "0.2500", "0.7500")
+    assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
+    write_table(path, [["half of a pair \ud83d"]])
+    assert path.read_text("utf-8") == "half of a pair ?\n"
+
+
+def test_predictions_stand_beside_a_files_columns():
+    rows = add_predictions(TWO, [["p(same)", "p(x)"], ["1", "2"]], [SAME], ("p(same)", "p(x)"))
+    assert rows[1][:2] == ["1", "2"]  # the sentences
+    rows = add_predictions(TWO, [["x", "prediction", "y"], ["1", "2", "3"]], [SAME])
+    assert rows == [["x", "y", *"prediction p(different) p(same)".split()],
+                    ["1", "3", "same", "0.2500", "0.7500"]]
+
+
+def test_predictions_of_scores_and_for_glue():
+    scores = [Prediction(0.12345, None), Prediction(-2.0, None)]
+    rows = pair_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)])
+    rows = add_predictions(SCORES, rows, scores)
+    assert rows[1:] == [["a", "b", "1.5000", "0.1235"], ["c", "d", "2.0000", "-2.0000"]]
+    assert glue_rows(SCORES, scores) == [["index", "prediction"], ["0", "0.123"], ["1", "-2.000"]]
+    assert glue_rows(TWO, [SAME])[1] == ["0", "same"]
