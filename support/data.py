@@ -162,17 +162,18 @@ def predictions_of(logits, task):
     found = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
     return [Prediction(max(row, key=row.get), row) for row in found]
 
+
 # ---- Tables -------------------------------------------------------------------------------------
 
 SENTENCES = "sentence1", "sentence2", "label"
 QUOTED = re.compile('"(?:[^"]|"")*"')    # a field as csv writes it
 
 
-def read_lines(path, opened=None):
+def read_lines(path):
     """The lines of a UTF-8 file with their ends, without its byte order mark; only "\\n" ends one
-    (U+2028 is text). opened: read in its place, such as standard input.
+    (U+2028 is text).
     """
-    with opened or open(path, "rb") as file:
+    with open(path, "rb") as file:
         for line, data in enumerate(file, 1):
             try:
                 yield data.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -180,9 +181,9 @@ def read_lines(path, opened=None):
                 raise ValueError(f"{path}:{line}: {error}; save the file as UTF-8") from None
 
 
-def text_lines(path, opened=None):
+def text_lines(path):
     """The texts of `read_lines` without their line ends, a list."""
-    return [text.removesuffix("\n").removesuffix("\r") for text in read_lines(path, opened)]
+    return [text.removesuffix("\n").removesuffix("\r") for text in read_lines(path)]
 
 
 def is_csv(path):
@@ -337,13 +338,6 @@ def cut_by_sentence(rows):
     return {split: [rows[i][0] for i in sorted(places)] for split, places in splits.items()}
 
 
-class File(NamedTuple):
-    """A published file; size in bytes and sha256 are checked after a download."""
-    url: str
-    size: int
-    sha256: str
-
-
 @dataclass(frozen=True)
 class Source:
     """One published data set: its files, how they are read, what is measured.
@@ -353,10 +347,10 @@ class Source:
     """
     pairs: dict[str, int]                # split -> how many there are
     splits: dict[str, str]               # split -> its table; `cut` may make more of train's
-    columns: tuple                       # of a, b, label: names, or numbers where no header is
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
-    metrics: tuple[str, ...]
-    files: tuple[File, ...] = ()         # to download: the tables, or a zip of them
+    columns: tuple = SENTENCES           # of a, b, label: names, or numbers where no header is
+    metrics: tuple[str, ...] = ("accuracy",)
+    files: tuple = ()                    # to download: (url, bytes, sha256) of tables, or of a zip
     on_request: str = ""                 # where the tables are, if nothing can be downloaded
     selection: str = "dev"
     unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
@@ -377,74 +371,72 @@ VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of si
 SOURCES = {
     "mrpc": Source(
         pairs=dict(train=3668, dev=408, test=1725),
-        files=(File(f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
-                    "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
-               File(f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
-                    "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
-               File(f"{GLUE}/mrpc_dev_ids.tsv", 6222,
-                    "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
+        files=((f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
+                "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
+               (f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
+                "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
+               (f"{GLUE}/mrpc_dev_ids.tsv", 6222,
+                "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
         splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
         metrics=("accuracy", "f1"), cut=cut_by_ids, keys=("#1 ID", "#2 ID"),
         beside=("mrpc_dev_ids.tsv",)),
     "rte": Source(
         pairs=dict(train=2490, dev=277, test=3000),
-        files=(File(f"{GLUE}/RTE.zip", 697150,
-                    "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
-        splits=TABLES, columns=SENTENCES,
-        labels=("not_entailment", "entailment"), metrics=("accuracy",), unlabelled=("test",)),
+        files=((f"{GLUE}/RTE.zip", 697150,
+                "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
+        splits=TABLES, labels=("not_entailment", "entailment"), unlabelled=("test",)),
     "qqp": Source(
         pairs=dict(train=363846, dev=40430, test=390965),
-        files=(File(f"{GLUE}/QQP-clean.zip", 41696084,
-                    "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
+        files=((f"{GLUE}/QQP-clean.zip", 41696084,
+                "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
         metrics=("accuracy", "f1"), unlabelled=("test",), mend=mend_qqp),
     "stsb": Source(
         pairs=dict(train=5749, dev=1500, test=1379),
-        files=(File(f"{STSB}/stsb-en-train.csv", 708863,
-                    "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
-               File(f"{STSB}/stsb-en-dev.csv", 204675,
-                    "d29586e96558c4eb52cf5ea5d14e9c24d3bf0e44f111b017caba43a5adc33226"),
-               File(f"{STSB}/stsb-en-test.csv", 158891,
-                    "11523b625219e94e9ca05d2816b5f02cac1614c5894fe657376fa0806378d053")),
+        files=((f"{STSB}/stsb-en-train.csv", 708863,
+                "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
+               (f"{STSB}/stsb-en-dev.csv", 204675,
+                "d29586e96558c4eb52cf5ea5d14e9c24d3bf0e44f111b017caba43a5adc33226"),
+               (f"{STSB}/stsb-en-test.csv", 158891,
+                "11523b625219e94e9ca05d2816b5f02cac1614c5894fe657376fa0806378d053")),
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
         columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
     "mnli": Source(
         pairs=dict(train=392702, dev_matched=9815, dev_mismatched=9832, test_matched=9796,
                    test_mismatched=9847),
-        files=(File(f"{GLUE}/MNLI.zip", 312783507,
-                    "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
+        files=((f"{GLUE}/MNLI.zip", 312783507,
+                "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
         splits={split: f"{split}.tsv" for split in (
             "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
-        metrics=("accuracy",), selection="dev_matched",
-        unlabelled=("test_matched", "test_mismatched")),
+        selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
     "qnli": Source(
         pairs=dict(train=104743, dev=5463, test=5463),
-        files=(File(f"{GLUE}/QNLIv2.zip", 10627589,
-                    "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
+        files=((f"{GLUE}/QNLIv2.zip", 10627589,
+                "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
         splits=TABLES, columns=("question", "sentence", "label"),
-        labels=("entailment", "not_entailment"), metrics=("accuracy",), unlabelled=("test",)),
+        labels=("entailment", "not_entailment"), unlabelled=("test",)),
     "snli": Source(
         pairs=dict(train=549367, dev=9842, test=9824),
-        files=(File("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
-                    "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
+        files=(("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
+                "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
-        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
-        metrics=("accuracy",)),
+        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE,
+        spelled={"-": None}),
     "sick": Source(
         pairs=dict(train=4439, dev=495, test=4906),
-        files=(File("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
-                    "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
+        files=(("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
+                "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
         splits={"train": "SICK.txt"}, cut=cut_by_word, keys=("SemEval_set",),
         columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), metrics=("accuracy",)),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION")),
     "scitail": Source(
         pairs=dict(train=23596, dev=1304, test=2126),
-        files=(File(f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
-                    "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
+        files=((f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
+                "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
-        columns=(0, 1, 2), labels=("neutral", "entails"), metrics=("accuracy",)),
+        columns=(0, 1, 2), labels=("neutral", "entails")),
     "twitterurl": Source(
         pairs=dict(train=40090, dev=2110, test=9334),
         on_request="its authors give them out on request (https://languagenet.github.io)",
@@ -457,13 +449,12 @@ SOURCES = {
         on_request="they are PAWS-Wiki, labelled final, which its authors publish at "
                    "https://github.com/google-research-datasets/paws; its dev, cut in two, is our "
                    "train and dev",
-        splits=TABLES, columns=SENTENCES, labels=("0", "1"), metrics=("accuracy",)),
+        splits=TABLES, labels=("0", "1")),
     "med": Source(
         pairs=dict(train=4299, dev=541, test=542),
         on_request="its authors publish it at https://github.com/verypluming/MED",
         splits={"train": "MED.tsv"}, cut=cut_by_sentence,
-        columns=("sentence1", "sentence2", "gold_label"), labels=("entailment", "neutral"),
-        metrics=("accuracy",)),
+        columns=("sentence1", "sentence2", "gold_label"), labels=("entailment", "neutral")),
 }
 
 
