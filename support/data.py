@@ -551,10 +551,12 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     columns: names of those of a, b and label; (): SENTENCES. labels: as for `parse_label`.
     need_label: if False, a pair may have no label, and a file no column of labels.
     """
-    columns = tuple(columns) or SENTENCES
+    columns = tuple(name.strip() for name in columns) or SENTENCES
+    refuse(len({*columns} - {""}) != 3 or len(columns) != 3, f"--columns: expected three names, of "
+           f"both sentences and the label, found {','.join(columns)}")
     _, header = next(split_rows(path), (0, []))
     labelled, pairs = need_label or columns[2] in map(str.strip, header), []
-    remedy = f"rename its columns{', or name them: --columns a,b,label' * need_label}"
+    remedy = "rename its columns, or name them: --columns a,b,label"
     for where, row in read_table(path, columns[:2 + labelled], remedy=remedy):
         a, b, text = (*row.values(), "")[:3]
         for sentence in () if is_csv(path) else (a, b):
@@ -588,9 +590,6 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
     and Spearman of scores. scores: as for `class_names`. -> (Task, dict split -> list of Pair)
     """
-    columns = tuple(columns) or SENTENCES
-    refuse(len({*columns} - {""}) != 3 or len(columns) != 3, f"--columns: expected three names, of "
-           f"both sentences and the label, found {','.join(columns)}")
     given = [pair.label for pair in read_pairs(train_file, columns=columns)]
     labels = class_names(train_file, given, scores)
     refuse(positive and positive not in labels, f"--positive {shorten(positive)}: expected one of "
@@ -600,7 +599,7 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     metrics = ("accuracy", "f1") if positive else ("accuracy",)
     files = {"train": train_file, "dev": dev_file, "test": test_file}
     task = Task("own", labels, metrics if labels else ("pearson", "spearman"), positive=positive,
-                columns=columns)
+                columns=tuple(name.strip() for name in columns) or SENTENCES)
     return task, {split: read_pairs(file, labels, columns=columns)
                   for split, file in files.items() if file}
 
@@ -633,7 +632,7 @@ def as_pair(task, given):
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
-    """(the Task of train.Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
+    """(the Task of some Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
     if `limited`.
     """
     if settings.train_file:

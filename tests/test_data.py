@@ -479,7 +479,7 @@ def test_a_limit_leaves_pairs_of_each_class():
 
 
 def test_test_splits_have_labels(monkeypatch):
-    settings = SimpleNamespace(task="x", data_dir="", limit=1, held_out=None)
+    settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=1, held_out=None)
     splits = {"train": pairs_of(2), "test": pairs_of(3), "test_unseen": pairs_of(2)}
     monkeypatch.setattr(data, "load_task", lambda *args: (TWO, splits))
     found = load_test_splits(settings)  # --limit is of training
@@ -501,7 +501,7 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
     assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
     assert_whole_blocks(held["dev"], splits["train"], block)
     monkeypatch.setattr(data, "load_task", lambda *args: (task, splits))
-    settings = SimpleNamespace(task="x", data_dir="", limit=None, held_out=0.2, seed=1)
+    settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=None, held_out=0.2, seed=1)
     assert load_pairs(settings)[1] == other
     assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
     fails(lambda: hold_out(task, splits, 0.99, 0), "--held-out 0.99", "all 40")
