@@ -351,8 +351,8 @@ class DrrNet(nn.Module):
         return logits, logits if logits.shape[1] == 1 else logits.softmax(-1)
 
     def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
-        """Logits (B, C); in training (J, B, C), P's and those of the sides there are, whose losses
-        add up, unless `printed` has 8. Sentence a stands first, then b.
+        """Logits (J, B, C) of judgements whose losses add up: P, which is the answer, then those of
+        the sides there are; with `printed` {8} P alone. Sentence a stands first, then b.
 
         Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 behind a word's
             end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding on the
@@ -386,7 +386,7 @@ class DrrNet(nn.Module):
             logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
         relations = torch.stack([p for p in (p_h, p_v) if p is not None], 1)
         record(trace, relations=relations, gates=gates)
-        return torch.stack([logits, *sides]) if self.training and self.deep else logits
+        return torch.stack([logits, *sides] if self.deep else [logits])
 
 
 # ---- LadRa-Net ----------------------------------------------------------------------------------

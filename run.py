@@ -259,6 +259,8 @@ class Run:
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):
                     logits_of_part = self.model(**altered(batch), trace=trace)
+                if logits_of_part.dim() == 3:       # of several judgements the first is the answer
+                    logits_of_part = logits_of_part[0]
                 found.append(logits_of_part.float().cpu())
         for done, rows in machine.gather((parts[rank::count], found)):
             for part, part_logits in zip(done, rows, strict=True):

@@ -139,7 +139,7 @@ def check_logits(logits, pairs, task):
 def loss_sum(logits, labels, task, class_weights=None):
     """Cross-entropy, or squared error of scores, in float32, summed over the batch.
 
-    Args: logits: (B, C), or (J, B, C), J judgements of a model that trains, whose losses add up.
+    Args: logits: (B, C), or (J, B, C), J judgements of a model, whose losses add up.
         class_weights: (C,), what a pair of each class counts, or None: 1.
     """
     if logits.dim() == 3:

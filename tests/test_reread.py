@@ -154,7 +154,7 @@ def test_drrnet_oracle(classes, printed, without):
     for b in range(B):
         pair = [sentence_of(part[side, b].tolist() for part in x) for side in (0, 1)]
         want, seen = drrnet.model(P, pair, classes, 3, beta, without)
-        same(got[b], want)
+        same(got[0, b], want)
         same(trace["relations"][b], seen["relations"])
         same(trace["gates"][b], seen["gates"])
         for side, sentence in enumerate(pair):
@@ -205,14 +205,14 @@ def test_choose_computes_scores_wide():
 @pytest.mark.parametrize("classes", [C, 1])
 @pytest.mark.parametrize("without, judges", [((), 2), ({"global"}, 1), ({"reread"}, 1)])
 def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
-    """DRr-Net Eq. (8): in training P stands first, then what p^h and p^v are the softmax of."""
+    """DRr-Net Eq. (8): P, then what p^h and p^v are the softmax of, in training and else."""
     net, x, trace = drr(classes=classes, without=without), sentences(), {}
-    P = net(*x, trace)
-    judged = net.train()(*x)
-    assert judged.shape == (1 + judges, B, classes) and torch.equal(judged[0], P)
-    sides = judged[1:] if classes == 1 else judged[1:].softmax(-1)
-    assert torch.equal(sides.transpose(0, 1), trace["relations"])
-    assert torch.equal(drr(classes=classes, without=without, printed={8}).train()(*x), P)
+    P, *sides = judged = net(*x, trace)
+    assert judged.shape == (1 + judges, B, classes) and torch.equal(net.train()(*x), judged)
+    sides = torch.stack(sides, 1)
+    assert torch.equal(sides if classes == 1 else sides.softmax(-1), trace["relations"])
+    alone = drr(classes=classes, without=without, printed={8})
+    assert torch.equal(alone(*x), P[None]) and torch.equal(alone.train()(*x), P[None])
 
 
 @each_form
@@ -240,7 +240,7 @@ def test_default_beta_chooses_one_word_and_learns(make, arguments):
         net = LadraNet(config(hidden_size=256, num_heads=4, num_layers=2), 3)
         x = pairs([21, 30, 38], 38)
     trace = {}
-    logits = net.eval()(*x, trace=trace)
+    logits = net.eval()(*x, trace=trace).view(-1, 3, 3)[0]
     nn.functional.cross_entropy(logits, torch.tensor([2, 0, 1])).backward()
     parts = [part for name, part in net.named_parameters() if "choice" in name]
     assert trace["reading"].amax(-1).median() > 0.9
@@ -254,8 +254,7 @@ def test_grus_hardly_learn_from_the_loss_of_P_alone():
     for printed in (set(), {8}):
         torch.manual_seed(1)
         net = DrrNet(vocabulary(60, 40, vectors), 2, printed)
-        judged = net(*x).view(-1, len(labels), 2)
-        sum(nn.functional.cross_entropy(logits, labels) for logits in judged).backward()
+        sum(nn.functional.cross_entropy(logits, labels) for logits in net(*x)).backward()
         norms.append(sum(float(p.grad.square().sum()) for p in net.grus.parameters()) ** 0.5)
     assert norms[0] > 10 * norms[1] > 0
 
