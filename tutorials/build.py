@@ -1,61 +1,39 @@
-"""Builds notebooks with their figures, of all lessons or of those named:
-`python tutorials/build.py [LESSON ...]`.
+"""Builds the lessons' notebooks, as they are handed out: blank, nothing has run.
 
-Each lesson runs from top to bottom in a kernel of its own and is written beside its script, as
-3_dafa.ipynb. Needs tutorials/requirements.txt. A mistake, or a lesson that fails, gives one line
-and exit status 2.
+    python tutorials/build.py
+
+A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %% [markdown]`
+one of text. No package is needed. tests/test_tutorials.py fails when a notebook is not that of its script.
 """
-import sys
+import json
+import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LESSONS = sorted(path.stem for path in HERE.glob("[0-9]_*.py"))
+LESSONS = sorted(HERE.glob("[1-6]_*.py"))
+KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
 
-def build(name):
-    """Runs a lesson and writes its notebook.
-
-    Raises ValueError for a missing package and for a lesson that fails."""
-    try:
-        import ipykernel  # noqa: F401
-        import jupytext
-        import matplotlib  # noqa: F401
-        from nbclient import NotebookClient
-        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-    except ImportError as error:
-        raise ValueError(f"needs {error.name}; run pip install -r tutorials/requirements.txt"
-                         ) from None
-    notebook = jupytext.read(HERE / f"{name}.py")
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3",
-                                       "language": "python"}
-    where = {"metadata": {"path": str(HERE)}}
-    try:
-        NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where,
-                       record_timing=False).execute()
-    except CellExecutionError as error:
-        said = (error.evalue.splitlines() or ["a line that does not hold"])[0]
-        raise ValueError(f"lesson {name} fails with {error.ename}: {said}") from None
-    except (CellTimeoutError, DeadKernelError) as error:
-        raise ValueError(f"lesson {name}: {str(error).splitlines()[0]}") from None
-    for number, cell in enumerate(notebook.cells):  # no random ones: nothing changes by building
-        cell["id"] = f"cell-{number}"
-    jupytext.write(notebook, HERE / f"{name}.ipynb")
-    print(HERE / f"{name}.ipynb")
+def cells_of(text):
+    """(is it text?, source) of each cell of a script; text without its signs."""
+    _, *parts = re.split(r"^# %%(.*)\n", text, flags=re.M)
+    for kind, source in zip(parts[::2], parts[1::2]):
+        markdown = "[markdown]" in kind
+        yield markdown, re.sub(r"^# ?", "", source, flags=re.M).strip() if markdown else source.strip()
 
 
-def main(given):
-    """Builds the lessons given, as 3_dafa or as tutorials/3_dafa.py. Returns the exit status."""
-    names = [Path(name).stem for name in given] or LESSONS
-    try:
-        if strange := [name for name in names if name not in LESSONS]:
-            raise ValueError(f"{strange[0]}: no such lesson; there are {', '.join(LESSONS)}")
-        for name in names:
-            build(name)
-    except ValueError as error:
-        print(f"build.py: {error}", file=sys.stderr)
-        return 2
-    return 0
+def notebook_of(text):
+    """The notebook of a script, as text."""
+    cells = []
+    for number, (markdown, source) in enumerate(cells_of(text)):
+        cell = {"cell_type": "markdown" if markdown else "code", "id": f"cell-{number}", "metadata": {},
+                "source": source.splitlines(keepends=True)}
+        cells.append(cell if markdown else cell | {"execution_count": None, "outputs": []})
+    book = {"cells": cells, "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for path in LESSONS:
+        path.with_suffix(".ipynb").write_text(notebook_of(path.read_text("utf-8")), "utf-8")
+        print(path.with_suffix(".ipynb"))

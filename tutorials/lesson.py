@@ -1,9 +1,15 @@
-"""What the lessons share: the library's code, a small training run, a look at a pair, figures.
+"""What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training run.
 
-A lesson is read beside its paper and runs from top to bottom, as a script or as a notebook (see
-README.md here). The equations are those of the library; nothing here computes one.
+    begin(3)                        first: which lesson this is
+    reveal("sign", guess)           goes on only when a guess stands; says what came, and why
+    f = check(f)                    goes on only when your function f is right; shows the library's lines
+    train_on(frames, "MyDafa")      trains a layer made of your functions on a toy world
+
+The environment says how a lesson runs. LESSON=solved: the library's functions stand in the place of
+yours. LESSON=grade: nothing stops, and points go to the file LESSON_POINTS (grade.py). LESSON_SEED:
+the seed of weights and of what `check` draws. LESSON_BERT: a folder with a pre-trained encoder;
+your layers then train on 2,000 pairs of MRPC in LESSON_DATA (default: data) as well.
 """
-import ast
 import builtins
 import contextlib
 import functools
@@ -17,51 +23,360 @@ import sys
 import tempfile
 import textwrap
 import time
+import traceback
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))            # the modules stand one folder above the lessons
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]        # the modules stand one folder above the lessons
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-import run as run_module  # noqa: E402
+import equations  # noqa: E402
 import train  # noqa: E402
-from experiments import draw  # noqa: E402
-from semmatch import calibrated_attention  # noqa: E402
-from support import parses, summary, toy  # noqa: E402
+from guesses import GUESSES  # noqa: E402
+from support import summary, toy  # noqa: E402
 from support.data import load_pairs  # noqa: E402
+from tasks import CASES, CLAIMS, TASKS, Draw  # noqa: E402
 
+MODE = os.environ.get("LESSON", "")
 SEED = int(os.environ.get("LESSON_SEED", 0))
-THREADS = int(os.environ.get("LESSON_THREADS", 1))
-torch.set_num_threads(THREADS)           # not the machine's number
-print(f"trained with seed {SEED} and {THREADS} of PyTorch's threads")
-parses.CACHE = ROOT / parses.CACHE       # one cache of parses, wherever a lesson is started
+OWN = HERE / "my_semmatch.py"
+OWN_HEAD = '''"""Your functions, as the lessons found them right, and the layers made of them.
+
+python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder above)
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from equations import *  # the library's, where yours do not stand below
+'''
+open_tasks = []         # what is still to be checked in this lesson
 
 
 def in_notebook():
-    """Is this a notebook? A script draws nothing, and needs no matplotlib."""
     return hasattr(builtins, "__IPYTHON__")
 
 
-# ---- The library's lines ------------------------------------------------------------------------
+def stop(message):
+    """Ends a script, or a notebook's cell, with these words and no traceback."""
+    if in_notebook():
+        problem = RuntimeError(message)
+        problem._render_traceback_ = lambda: message.splitlines()
+        raise problem
+    raise SystemExit(message)
 
-def show(*functions):
-    """The library's own lines of functions and methods, without their docstrings."""
-    for function in functions:
-        lines = textwrap.dedent(inspect.getsource(function)).splitlines()
-        node = ast.parse("\n".join(lines)).body[0]
-        if ast.get_docstring(node) is not None:
-            del lines[node.body[0].lineno - 1:node.body[0].end_lineno]
-        file = Path(inspect.getfile(function)).relative_to(ROOT).as_posix()
-        code = "\n".join([f"# {file}: {function.__qualname__}", *lines])
-        if in_notebook():
-            from IPython.display import Markdown, display
-            display(Markdown(f"```python\n{code}\n```"))
-        else:
-            print(f"{code}\n")
 
+def begin(number):
+    """Opens lesson `number`."""
+    open_tasks[:] = [name for name, task in (TASKS | CLAIMS).items() if task.lesson == number]
+    torch.set_num_threads(1)
+    print(f"Lesson {number}, seed {SEED}.")
+
+
+def mine(name):
+    """Your function of an earlier lesson, out of my_semmatch.py; the library's where there is none."""
+    if MODE or not OWN.exists():
+        return getattr(equations, name)
+    spec = importlib.util.spec_from_file_location("my_semmatch", OWN)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+# ---- Guesses ------------------------------------------------------------------------------------
+
+def reveal(name, guess):
+    """Says what came beside what was guessed, and why the guess is not it. Stops without a guess."""
+    right, reasons = GUESSES[name]
+    choices = ", ".join(map(repr, reasons))
+    if guess is ... and not MODE:
+        stop(f"First guess: put one of {choices} where `guess = ...` stands, then run on.")
+    if guess is not ... and guess not in reasons and not MODE:
+        stop(f"{guess!r} is no choice; there are {choices}.")
+    if guess in reasons and guess != right:
+        print(textwrap.fill(f"You guessed {guess!r}. {reasons[guess]}", 100))
+    print(textwrap.fill(f"It is {right!r}. {reasons[right]}", 100))
+
+
+# ---- check --------------------------------------------------------------------------------------
+
+def check(function):
+    """Your function if it is right; else it stops and says the first thing that helps."""
+    name = function.__name__
+    task = TASKS.get(name) or CLAIMS.get(name)
+    if task is None:
+        stop(f"There is no {name} to check; in this lesson there are {', '.join(open_tasks)}.")
+    right = getattr(equations, name)
+    if MODE == "solved":
+        show(name)
+        return right
+    said = judge_claim(task, function) if name in CLAIMS else judge(task, function)
+    won = 0 if said else task.points
+    if name in open_tasks:
+        open_tasks.remove(name)
+    if MODE == "grade":
+        with open(os.environ["LESSON_POINTS"], "a", encoding="utf-8") as file:
+            file.write(json.dumps({"name": name, "won": won, "said": said}) + "\n")
+        if not open_tasks:
+            raise SystemExit            # what follows trains
+        return right if said else function
+    if said:
+        stop(textwrap.fill(f"{name}: {said}", 100))
+    keep(name, function)
+    print(f"{name} is right: {won} point{'s' if won > 1 else ''}. The library's lines:\n")
+    show(name)
+    return function
+
+
+def parts_of(value):
+    """What a function returned, as a list of tensors."""
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [torch.as_tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in values]
+
+
+def leaves_of(draw, task):
+    """Arguments, and name -> tensor of those that have a gradient."""
+    arguments = task.draw(draw)
+    leaves = {}
+    for number, x in enumerate(arguments):
+        name = f"argument {number + 1}"
+        for i, y in enumerate(x if isinstance(x, list) else [x]):
+            if isinstance(y, torch.nn.Module):
+                leaves |= {f"{name}.{part}": weight for part, weight in y.named_parameters()}
+            elif torch.is_tensor(y) and y.requires_grad:
+                leaves[name if y is x else f"{name}[{i}]"] = y
+    return arguments, leaves
+
+
+def outcome(function, task, case):
+    """What a function returns in a case: its parts, and name -> gradient of a sum of them."""
+    arguments, leaves = leaves_of(Draw(case, SEED), task)
+    before = [x.detach().clone() if torch.is_tensor(x) else x for x in arguments]
+    value = function(*arguments)
+    for i, (x, old) in enumerate(zip(arguments, before)):
+        if torch.is_tensor(x) and not torch.equal(x, old):
+            raise ValueError(f"it changes its argument {i + 1} in place; others still need that")
+    if value is None:
+        return None, {}
+    parts = parts_of(value)
+    weighed = [(x * torch.linspace(0.5, 1.5, x.numel(), dtype=x.dtype).view(x.shape))
+               .masked_fill(~x.isfinite(), 0.0).sum() for x in parts if x.requires_grad]
+    if not weighed or not leaves:
+        return parts, {name: torch.zeros_like(x) for name, x in leaves.items()}
+    found = torch.autograd.grad(sum(weighed), list(leaves.values()), allow_unused=True)
+    return parts, {name: torch.zeros_like(x) if grad is None else grad
+                   for (name, x), grad in zip(leaves.items(), found)}
+
+
+def alike(x, y):
+    """Are two tensors the same but for rounding?"""
+    x, y = x.detach(), y.detach()
+    near = 1e-6 if x.dtype == y.dtype == torch.float64 else 2e-4
+    return x.shape == y.shape and torch.allclose(x.double(), y.double(), near, near, equal_nan=True)
+
+
+def where_it_failed(error, function):
+    """An error, with the line of the function in which it arose."""
+    file = function.__code__.co_filename
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    line = f" in `{frames[-1].line}`" if frames and frames[-1].line else ""
+    return f"{type(error).__name__}{line}: {str(error) or 'no more is said'}"
+
+
+def judge(task, function):
+    """What is wrong with a function, or ""."""
+    rights, found, slopes, library = {}, {}, {}, task.library(function.__name__)
+    for case in CASES:
+        rights[case], right_slopes = outcome(library, task, case)
+        try:
+            found[case], own_slopes = outcome(function, task, case)
+        except Exception as error:
+            return f"{case}: {where_it_failed(error, function)}"
+        if found[case] is None:
+            return "not written yet: it returns nothing. Write it, with `return`."
+        if said := misshaped(rights[case], found[case], Draw(case).letters):
+            return f"{case}: {said}"
+        slopes |= {f"{case}: the values are right, the gradient of `{name}`": (x, own_slopes[name])
+                   for name, x in right_slopes.items()}
+    wrong = [case for case in CASES if not all(map(alike, rights[case], found[case]))]
+    if not wrong:
+        cut = next((name for name, pair in slopes.items() if not alike(*pair)), "")
+        return cut and (f"{cut} is not. detach, item, .data, numpy and no_grad cut it off; an infinity "
+                        "on the way makes it nan.")
+    return known_mistake(task, found) or f"{wrong[0]}: {describe(rights[wrong[0]], found[wrong[0]])}" + (
+        "" if len(wrong) == len(CASES) else f" Right: {', '.join(x for x in CASES if x not in wrong)}.")
+
+
+def misshaped(rights, found, letters):
+    """What is wrong with number, shape or dtype of what was returned, or ""."""
+    if len(rights) != len(found):
+        return f"it returns {len(found)} result{'s' * (len(found) > 1)}, {len(rights)} are needed."
+    for i, (x, y) in enumerate(zip(rights, found)):
+        which = f"result {i + 1} " if len(rights) > 1 else "it "
+        if x.shape != y.shape:
+            axes = ", ".join(letters.get(size, str(size)) for size in x.shape)
+            return (f"{which}has the shape {tuple(y.shape)}; {tuple(x.shape)} is needed, which is ({axes}).")
+        if (x.dtype == torch.bool) != (y.dtype == torch.bool) or x.is_floating_point() > y.is_floating_point():
+            return f"{which}is {y.dtype}; {x.dtype} is needed.".replace("torch.", "")
+        if x.requires_grad and x.dtype != y.dtype:
+            return f"{which}is {y.dtype} where arguments are {x.dtype}: keep their dtype.".replace("torch.", "")
+    return ""
+
+
+def known_mistake(task, found):
+    """What is said of the listed mistake that returns just what was returned, or ""."""
+    for name, mistaken in task.mistakes().items():
+        with contextlib.suppress(Exception):      # a mistake need not run in each case
+            theirs = {case: outcome(mistaken, task, case)[0] for case in CASES}
+            if all(len(found[case]) == len(theirs[case]) and all(map(alike, found[case], theirs[case]))
+                   for case in CASES):
+                return f"your numbers are those of the equation with: {name}."
+    return ""
+
+
+def describe(rights, found):
+    """How numbers of one shape differ: what they have in common, and the largest difference."""
+    x, y = next((x, y) for x, y in zip(rights, found) if not alike(x, y))
+    x, y, said = x.detach().double(), y.detach().double(), ""
+    far = ~torch.isclose(x, y, 1e-6, 1e-6, equal_nan=True)
+    ratio = (y / x)[(x != 0) & x.isfinite()]
+    if lost := int((~y.isfinite() & x.isfinite()).sum()):
+        said = f"{lost} numbers are nan or infinite. "
+    elif ratio.numel() > 1 and alike(ratio, ratio[:1].expand_as(ratio)):
+        said = f"Yours is the right result times {ratio[0]:.4g}. "
+    elif x.dim() > 1 and alike(x.mT, y):
+        said = "The last two axes are exchanged. "
+    elif x.dim() > 1 and not far.flatten(1).any(1).all():
+        bad = far.flatten(1).any(1).nonzero().flatten().tolist()
+        said = f"Only row {', '.join(map(str, bad))} of the first axis is wrong. "
+    gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
+    place = np.unravel_index(int(gap.argmax()), x.shape) if x.dim() else ()
+    at = f" at [{', '.join(map(str, place))}]" if x.dim() else ""
+    return f"{said}{int(far.sum())} of {x.numel()} numbers are wrong;{at} yours is {y[place]:.5g}, {x[place]:.5g} is needed."
+
+
+def judge_claim(task, claim):
+    """What is wrong with a claim, or ""."""
+    for truth, functions in ((True, task.right), (False, task.wrong)):
+        for name, function in functions.items():
+            try:
+                torch.manual_seed(SEED)
+                answers = [claim(function) for _ in range(3)]           # noise differs each time
+                if None in answers:
+                    return "not written yet: it returns nothing. Return True or False."
+                answers = [bool(answer) for answer in answers]
+            except Exception as error:
+                return f"of {name}: {where_it_failed(error, claim)}"
+            if answers != [truth] * 3:
+                return f"it says {not truth} of {name}. The claim: {task.sentence}"
+    return ""
+
+
+# ---- The library's lines, and your file ---------------------------------------------------------
+
+def source_of(part):
+    return textwrap.dedent(inspect.getsource(part)).rstrip()
+
+
+def show(*names):
+    """The lines of functions of equations.py."""
+    code = "\n\n".join(source_of(getattr(equations, name)) for name in names)
+    if in_notebook():
+        from IPython.display import Markdown, display
+        display(Markdown(f"```python\n{code}\n```"))
+    else:
+        print(f"{code}\n")
+
+
+def keep(name, part, file=None):
+    """Writes a function or a class into my_semmatch.py, in the place of one of that name."""
+    file = file or OWN
+    head, *parts = (file.read_text("utf-8") if file.exists() else OWN_HEAD).split("\n\n# ---- ")
+    try:
+        kept = {text.partition("\n")[0]: text for text in parts} | {name: f"{name}\n{source_of(part)}\n"}
+    except OSError:                     # typed where no source is kept
+        return
+    file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+def train_on(frames, model, start=None, **options):
+    """Trains a model on a toy world of these frames only: seconds, where all frames take minutes.
+
+    frames: dict name -> frames in the form of support.toy.FRAMES. model: a name of train.py's, or
+    one of the classes of equations.py, which then computes with your functions. start: a Run of
+    these frames whose encoder is the one to begin with, as if it were pre-trained. options: of
+    train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and "unseen",
+    the accuracy with words that it never saw)
+    """
+    print(f"{model} is training ...", flush=True)
+    begun, world = time.perf_counter(), mock.patch.dict(toy.FRAMES, frames, clear=True)
+    build = mock.patch.object(train, "build_model", functools.partial(build_on, start, train.build_model))
+    with world, build, tempfile.TemporaryDirectory() as folder:
+        run = train_run(folder, model, {"seed": SEED, "device": "cpu"} | options)
+        found = run.influence(load_pairs(run.settings)[1]["dev"])
+        result = json.loads(Path(folder, "run/result.json").read_text("utf-8"))
+    found["unseen"] = result["metrics"]["dev_unseen"]["accuracy"]
+    print(f"    {100 * found['score']:.1f} % of dev are right, with words that it never saw {100 * found['unseen']:.1f}; "
+          f"50 is chance; {time.perf_counter() - begun:.0f} seconds")
+    for change, then in found["changes"].items():
+        print(f"    with {change}: {100 * then['score']:.1f} %; "
+              f"{100 * then['answers']:.0f} % of the answers change")
+    if bert := os.environ.get("LESSON_BERT"):
+        train_on_real(model, bert)
+    return run, found
+
+
+def build_on(start, build, *given):
+    """The new model of `build`, with the encoder of the Run `start` in its place."""
+    model, new = build(*given)
+    if start is not None:                              # what the method adds keeps random weights
+        model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
+    return model, new
+
+
+def train_run(folder, model, options):
+    """Trains by train.py's command line. -> the best epoch's Run"""
+    own = None
+    if model.startswith("My"):
+        file = Path(folder, "my_semmatch.py") if MODE else OWN
+        keep(model, getattr(equations, model), file)
+        own = model = f"{file}:{model}"
+    given = [f"--{name.replace('_', '-')}={x}" for name, x in options.items()]
+    with contextlib.redirect_stdout(io.StringIO()):
+        train.main([f"--model={model}", *given, f"--out={folder}/run"])
+        return train.open_run(f"{folder}/run", model=own, device="cpu")
+
+
+def train_on_real(model, bert):
+    """The same model on 2,000 pairs of MRPC from pre-trained weights: F1 and accuracy on dev."""
+    options = {"task": "mrpc", "bert": bert, "limit": 2000, "seed": SEED,
+               "data_dir": os.environ.get("LESSON_DATA", "data")}
+    with tempfile.TemporaryDirectory() as folder:
+        train_run(folder, model, options)
+        metrics = json.loads(Path(folder, "run/result.json").read_text("utf-8"))["metrics"]["dev"]
+    print(f"    MRPC, 2,000 pairs, dev: {json.dumps(metrics)}; five seeds of the library: docs/results.md")
+
+
+def look(run, a, b):
+    """What a trained model does with a pair: the probability of "same", tokens, trace.
+
+    tokens: pieces of the packed pair, or for drrnet the words of a and those of b.
+    """
+    examples, trace = run.examples([(a, b)]), {}
+    probabilities = run.logits(examples, trace).softmax(-1)[0]
+    if run.settings.reads_words:
+        tokens = [run.reader.words(text) for text in (a, b)]
+    else:
+        tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
+    return probabilities[run.task.labels.index("same")].item(), tokens, trace
+
+
+# ---- Small things -------------------------------------------------------------------------------
 
 def fixed(rows, bias=None):
     """A linear map with these numbers, for hand calculation: x → rows x + bias."""
@@ -72,119 +387,17 @@ def fixed(rows, bias=None):
     return layer
 
 
-def calibrated(scores, entries, typeset=False):
-    """The weights of keys with these scores by semmatch.calibrated_attention. entries: what the
-    weight of each is multiplied by; as typeset, its score. -> tensor, one weight for each key
-    """
-    q, k = torch.ones(1, 1, 1, 1), torch.tensor(scores).view(1, 1, -1, 1)
-    prior, trace = torch.as_tensor(entries).view(1, 1, -1), {}
-    calibrated_attention(q, k, k, prior if typeset else prior.log(),
-                         torch.ones(1, len(scores), dtype=torch.bool), printed=typeset, trace=trace)
-    return trace["calibrated"][0, 0, 0]
-
-
-# ---- Training -----------------------------------------------------------------------------------
-
-def train_on(frames, model, start=None, **settings):
-    """Trains `model` on a toy world of these frames only: seconds, where all frames take minutes.
-
-    frames: dict name -> frames in the form of support.toy.FRAMES, 800 training pairs and 120 dev
-    pairs for each name. start: a Run of these frames whose encoder is the one to begin with, as if
-    it were pre-trained; None: random weights. settings: of train.Settings; the seed is SEED where
-    none is given. -> (the best epoch's Run, what run.Run.influence says of it on dev, and
-    "unseen", its accuracy with words that it never saw)
-    """
-    name = " ".join([model, *(f"{word} {settings[word]}" for word in ("without", "printed")
-                              if word in settings)])
-    print(f"{name} is training ...", flush=True)
-    begun = time.perf_counter()
-    given = {"model": model, "device": "cpu", "seed": SEED} | settings
-    settings, recipe = train.read_options(given)
-    world = mock.patch.dict(toy.FRAMES, frames, clear=True)
-    build = mock.patch.object(run_module, "build_model", functools.partial(build_on, start))
-    with world, build, tempfile.TemporaryDirectory() as folder:
-        with contextlib.redirect_stdout(io.StringIO()):
-            metrics = train.train_model(settings, recipe, Path(folder))["metrics"]
-        run = train.open_run(folder, device="cpu")
-        found = run.influence(load_pairs(run.settings)[1]["dev"])
-        found["unseen"] = metrics["dev_unseen"]["accuracy"]
-        log = Path(folder, "log.jsonl").read_text("utf-8").splitlines()
-    events = [json.loads(line) for line in log]
-    epochs = [f"{100 * event['accuracy']:.0f}" for event in events if "accuracy" in event]
-    print("accuracy on dev, epoch by epoch:", *epochs)
-    print(f"best epoch: {100 * found['score']:.1f} on dev, "
-          f"{100 * found['unseen']:.1f} with words it never saw; "
-          f"{time.perf_counter() - begun:.0f} seconds")
-    for change, then in found["changes"].items():
-        print(f"    answering with {change}: {100 * then['score']:.1f} on dev, "
-              f"{100 * then['answers']:.0f} % of the answers change")
-    print()
-    return run, found
-
-
-def build_on(start, *given, build=run_module.build_model):
-    """run.build_model, with the encoder of the Run `start` in the new model's place."""
-    model, new = build(*given)
-    if start is not None:                              # what the method adds keeps random weights
-        model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
-    return model, new
-
-
-class Look(NamedTuple):
-    """What a trained model does with a pair. probability: of the label "same". tokens: pieces of
-    the packed pair, or for drrnet the words of a and those of b. trace: as the model's class says.
-    """
-    probability: float
-    tokens: list
-    trace: dict
-
-
-def look(run, a, b):
-    """Shows a pair of sentences to a run of train_on. -> Look"""
-    examples, trace = run.examples([(a, b)]), {}
-    probabilities = run.logits(examples, trace).softmax(-1)[0]
-    if run.settings.reads_words:
-        tokens = [examples.known[text].words for text in (a, b)]
-    else:
-        tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
-    return Look(probabilities[run.task.labels.index("same")].item(), tokens, trace)
-
-
-# ---- Figures, in a notebook only ----------------------------------------------------------------
-
-def heat(title, rows, columns, values, across="", down="", top=None):
-    """A matrix of numbers that are 0 or more as colours, with its numbers where there is room.
-
-    rows, columns: names; across, down: what they are. top: the number with the darkest colour, the
-    largest where none is given. -> a panel: width, height, a function that draws it on axes
-    """
-    values = torch.as_tensor(values, dtype=torch.float64)
-    top, small = float(values.max() if top is None else top), len(columns) <= 10
-    turned = 60 if sum(map(len, columns)) > 18 else 0
-
-    def draw(ax):
-        image = ax.imshow(values, cmap="Blues", vmin=0, vmax=top, aspect="auto")
-        ax.figure.colorbar(image, ax=ax, fraction=0.08, aspect=12, ticks=[0, top / 2, top],
-                           format="{x:.2g}")
-        ax.set_xticks(range(len(columns)), columns, rotation=turned)
-        ax.set_yticks(range(len(rows)), rows)
-        ax.set(title=title, xlabel=across, ylabel=down)
-        for i, row in enumerate(values.tolist() if small else ()):
-            for j, value in enumerate(row):
-                text, color = f"{value:.2f}".rstrip("0").rstrip("."), "black"
-                if value > 0.6 * top:
-                    color = "white"
-                ax.text(j, i, text, ha="center", va="center", color=color)
-    width = 2.6 + max(0.3 * len(columns), 2.1 if small else 0)
-    return width, 1.4 + max(0.3 * len(rows), 1.6 if small else 0.5), draw
+def table(rows, columns, values):
+    """Prints a matrix with the names of its rows and columns."""
+    lines = [["", *columns], *([name, *(f"{float(x):.3g}" for x in line)] for name, line in zip(rows, values))]
+    print(f"{summary.align_columns(lines)}\n")
 
 
 def slide(message, moved, places, series):
-    """A picture that moves: a slider, and a bar for each of `series` at its place.
+    """A picture that moves: a slider, and a bar for each of `series` at its place; a table in a script.
 
     moved: what the slider moves. places: where it can stand. series: what a bar stands for -> its
-    numbers, one for each place, 0 or more. All numbers stand below the slider, so that they can be
-    read where it does not move; a script prints them.
+    numbers, one for each place, 0 or more.
     """
     rows = [[moved, *(f"{x:,}" for x in places)]]
     rows += [[name, *(f"{float(y):.3g}" for y in series[name])] for name in series]
@@ -193,7 +406,6 @@ def slide(message, moved, places, series):
         return
     from IPython.display import HTML, display
     top = max(float(y) for values in series.values() for y in values)
-    cells = "".join(f"<tr><td>{'<td>'.join(html.escape(x) for x in row)}" for row in rows)
     bars = "".join(f'<tr><td>{html.escape(row[0])}<td><meter max="{top:g}" value="{row[1]}" '
                    f'style="width:20em"></meter><td>{row[1]}' for row in rows[1:])
     columns = html.escape(json.dumps([list(column) for column in zip(*rows)][1:]))
@@ -203,43 +415,4 @@ def slide(message, moved, places, series):
     display(HTML(f'<figure><b>{html.escape(message)}</b><p><label>{html.escape(moved)} '
                  f'<input type="range" min="0" max="{len(places) - 1}" value="0" '
                  f'data-all="{columns}" oninput="{move}"></label> <output>{rows[0][1]}</output>'
-                 f'<table>{bars}</table><table>{cells}</table></figure>'))
-
-
-def came(guess, right, words):
-    """Says what came beside what was guessed. guess: ... where nothing was."""
-    made = "No guess" if guess is ... else f"You guessed {guess!r}"
-    print(f"{made}; it is {right!r}: {words}")
-
-
-def figure(message, *panels):
-    """Draws panels side by side under their message, where this is a notebook."""
-    if not in_notebook():
-        return
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no figure here: it needs matplotlib; pip install -r tutorials/requirements.txt")
-        return
-    import matplotlib.pyplot as plt
-    widths, heights, draws = zip(*panels)
-    drawn, axes = plt.subplots(1, len(panels), squeeze=False, layout="constrained",
-                               width_ratios=widths, figsize=(sum(widths), max(heights) + 0.3))
-    drawn.suptitle(message, fontsize="medium", fontweight="bold")
-    for ax, draw_panel in zip(axes[0], draws):
-        draw_panel(ax)
-    plt.show()
-
-
-def trees(parses):
-    """Draws dependency trees as arcs from head to word; a script prints them in lines.
-
-    parses: dict of title -> Parse."""
-    if in_notebook():
-        from IPython.display import SVG, display
-        display(SVG(draw.picture("Dependency trees", [
-            draw.tree(title, parse.words, parse.heads, parse.relations)
-            for title, parse in parses.items()])))
-        return
-    for title, parse in parses.items():
-        names = "ROOT", *parse.words
-        print(f"{title}:", ", ".join(f"{word} <-{relation}- {names[head]}" for word, head, relation
-                                     in zip(parse.words, parse.heads, parse.relations)))
+                 f'<table>{bars}</table></figure>'))

@@ -1,0 +1,379 @@
+"""The equations that the lessons ask for, in a form to read: no autocast, no fused kernel, no page.
+
+A lesson shows a function of this file only when yours is right. `python tutorials/grade.py` and
+`LESSON=solved` put these functions in the place of those that are missing. tests/test_tutorials.py
+compares each with the library's. Shapes and masks are as in the library; a lesson's docstring has
+them. The classes at the end are the layers that `my_semmatch.py`, your own file, gets.
+"""
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bert_min import SelfAttention, linear
+from semmatch import FusionAttention
+
+# ---- 1. Mini-BERT -------------------------------------------------------------------------------
+
+
+def split_heads(x, heads):
+    B, L, d = x.shape
+    return x.reshape(B, L, heads, d // heads).transpose(1, 2)  # (B, H, L, k)
+
+
+def merge_heads(x):
+    return x.transpose(1, 2).flatten(2)  # (B, L, d)
+
+
+def attention_weights(scores, mask):
+    keys = mask.reshape(len(mask), *[1] * (scores.dim() - 2), -1)  # (B, 1, ..., L)
+    weights = scores.masked_fill(~keys, torch.finfo(scores.dtype).min).softmax(-1)
+    return weights.masked_fill(~keys, 0.0)  # a row without a key was uniform until here
+
+
+def attention(q, k, v, mask):
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # (B, H, L, L)
+    return attention_weights(scores, mask) @ v  # (B, H, L, k)
+
+
+def layer(hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):
+    hidden = attention_norm(hidden + attention_output(mixed))  # (B, L, d)
+    return output_norm(hidden + output(F.gelu(intermediate(hidden))))  # (B, L, d)
+
+
+def embed(input_ids, segment, word, position, segments, norm):
+    places = torch.arange(input_ids.shape[1])  # (L,)
+    return norm(word(input_ids) + position(places) + segments(segment))  # (B, L, d)
+
+
+def claim_mask(weigh):
+    scores, mask = torch.tensor([[3.0, 1.0, 9e4]] * 2), torch.tensor([[True, True, False], [False] * 3])
+    right = torch.stack([torch.tensor([3.0, 1.0, -math.inf]).softmax(-1), torch.zeros(3)])
+    return torch.allclose(weigh(scores, mask), right, atol=1e-6)
+
+
+# ---- 2. DABERT ----------------------------------------------------------------------------------
+
+
+def difference_scores(q, k):
+    return (q[..., :, None, :] - k[..., None, :, :]).abs().sum(-1)  # (B, H, L, L)
+
+
+def difference_attention(q, k, v, mask):
+    scores = difference_scores(q, k) / q.shape[-1] ** 0.5  # (B, H, L, L)
+    return attention_weights(scores, mask) @ v  # (B, H, L, k)
+
+
+def guided_attention(values, guide, mask, W_values, W_guide, w):
+    keys, queries = W_values(values), W_guide(guide)  # (B, L, A) each
+    scores = w((keys[:, None, :] + queries[:, :, None]).tanh())[..., 0]  # (B, L, L)
+    weights = attention_weights(scores, mask)  # (B, L, L)
+    return weights @ values, weights
+
+
+def gated_fusion(sem, other, W_sem, W_other, W_g):
+    d_hat, s_hat = W_other(other).tanh(), W_sem(sem).tanh()  # (B, L, d) each
+    g = W_g(torch.cat([d_hat, s_hat], -1)).sigmoid()  # (B, L, 1)
+    return g * s_hat + (1 - g) * d_hat, g
+
+
+def filtration_gate(sem, v, W_v, W_l, W_f):
+    f = W_f(torch.cat([sem, W_v(v)], -1)).sigmoid()  # (B, L, 1)
+    return sem + f * W_l(v).tanh(), f
+
+
+def claim_difference(scores):
+    tokens = torch.tensor([[[[1.0, 0, 0], [0, 1, 0], [1, 1, 1], [-2, 4, -5]]]])
+    found = scores(tokens, tokens)[0, 0]
+    itself = found.diagonal()
+    farther = found + torch.diag(torch.full((4,), math.inf))
+    return bool((itself < farther.amin(-1)).all()) and torch.allclose(found, found.T)
+
+
+# ---- 3. DAFA ------------------------------------------------------------------------------------
+
+
+def tree_similarity(a, b):
+    same = 1.0 * (a.symbols[:, None] == b.symbols)  # (n+1, m+1), place 0 is ROOT
+    heads, words = same[a.heads[:, None], b.heads], same[1:, 1:]  # (n, m) each
+    return (heads + words) * np.where(a.types[1:, None] == b.types[1:], 2.0, 1.0)  # (n, m)
+
+
+def subgraph_similarity(a, b):
+    match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
+    S = 1.0 * match
+    for i in sorted(range(1, len(a.symbols)), key=lambda place: -a.depths[place]):  # leaves first
+        for j in np.flatnonzero(match[i, 1:]) + 1:
+            p, q = a.heads[i - 1], b.heads[j - 1]
+            S[p, q] += 0.5 * S[i, j] * match[p, q]
+    return S[1:, 1:]  # (n, m)
+
+
+def dependency_matrix(a, b, tf_a, tf_b):
+    return np.abs(tree_similarity(a, b) + subgraph_similarity(a, b)) * np.outer(tf_a, tf_b)  # (n, m)
+
+
+def spread_prior(prior, word_index, segment, elsewhere):
+    batch = torch.arange(len(prior))[:, None, None]
+    real = word_index.clamp(min=0)
+    i, j = (real.clamp(max=size - 1) for size in prior.shape[1:])
+    values = prior[batch, i[:, :, None], j[:, None, :]]  # (B, L, L)
+    in_a, in_b = ((word_index >= 0) & (segment == side) for side in (0, 1))
+    cross = in_a[:, :, None] & in_b[:, None, :]  # (B, L, L), a × b
+    spread = torch.where(cross, values, elsewhere)
+    return torch.where(cross.transpose(1, 2), values.transpose(1, 2), spread)  # (B, L, L)
+
+
+def calibrated_attention(q, k, v, ln_M, mask):
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + ln_M[:, None]  # (B, H, L, L)
+    return attention_weights(scores, mask) @ v  # (B, H, L, k)
+
+
+def dafa_fuse(s, d, mask, W):
+    d_star, _ = guided_attention(d, s, mask, W.W_D, W.W_s, W.w_d)
+    s_star, _ = guided_attention(s, d_star, mask, W.W_S, W.W_dstar, W.w_sstar)
+    v, _ = gated_fusion(s_star, d_star, W.W_shat, W.W_dhat, W.W_g)
+    return filtration_gate(s, v, W.W_v, W.W_l, W.W_f)[0]  # (B, L, d)
+
+
+def claim_calibration(weigh):
+    for s in (-3.0, -0.5, 0.0, 2.0):
+        scores = torch.tensor([s, 0.5, -1.0])
+        none, some, much = (weigh(scores, torch.tensor([M, 1.0, 0.0])) for M in (0.0, 1.0, 3.0))
+        higher = weigh(scores + torch.tensor([1.0, 0, 0]), torch.tensor([1.0, 1.0, 0.0]))
+        if not none[0] < some[0] < much[0] or not some[0] < higher[0]:
+            return False
+    return torch.allclose(much.sum(), torch.ones(()))
+
+
+# ---- 4. External knowledge ----------------------------------------------------------------------
+
+
+def relation_indicator(relations):
+    return relations.any(-1)  # (B, n, m)
+
+
+def knowledge_scores(hidden, G):
+    return hidden @ hidden.transpose(1, 2) / hidden.shape[-1] ** 0.5 + G  # (B, L, L)
+
+
+def co_attention(hidden, scores):
+    cross = scores > -math.inf  # (B, L, L)
+    lowest = torch.finfo(scores.dtype).min
+    ln_omega = scores.masked_fill(~cross, lowest).log_softmax(-1)  # (B, L, L)
+    context = ln_omega.exp().masked_fill(~cross, 0.0) @ hidden  # (B, L, d)
+    ln_K = torch.logaddexp(ln_omega, ln_omega.transpose(1, 2)) - math.log(2)  # (B, L, L)
+    return ln_K.masked_fill(~cross, -math.inf), context
+
+
+def mean_one(ln_K):
+    cross = ln_K > -math.inf  # (B, L, L)
+    count = cross.sum((1, 2), keepdim=True).clamp(min=1)
+    mean = ln_K.exp().sum((1, 2), keepdim=True) / count  # (B, 1, 1)
+    return torch.where(cross, ln_K - mean.clamp(min=1e-30).log(), 0.0)  # (B, L, L)
+
+
+def l2_ratio(step, full_step, full_ratio):
+    half = full_step / 2
+    return full_ratio / (1 + math.exp(-(step - half) * 8 / half))
+
+
+def claim_knowledge(weigh):
+    K = torch.tensor([0.5, 0.2, 0.2, 0.1])
+    for scores in torch.tensor([[0.0, 0, 0, 0], [1.0, 0, 0.5, 2], [-1.0, 0.5, 0, -2]]):
+        weights, plain = weigh(scores, K), scores.softmax(-1)
+        if not weights[0] > plain[0] or not weights[3] < plain[3]:
+            return False
+        higher = weigh(scores + torch.tensor([0.0, 1, 0, 0]), K)
+        if not higher[1] > weights[1] or not torch.allclose(weights.sum(), torch.ones(())):
+            return False
+    return True
+
+
+# ---- 5. DRr-Net ---------------------------------------------------------------------------------
+
+
+def highway(x, W_t, W_h):
+    t = W_t(x).sigmoid()
+    return t * W_h(x).relu() + (1 - t) * x  # (..., d)
+
+
+def stacked_gru(x, mask, grus):
+    for gru in grus:
+        h, _ = gru(x)
+        x = torch.cat([h, x], -1)
+    return x.masked_fill(~mask[..., None], 0.0)  # (B, n, d)
+
+
+def attentive_pooling(states, mask, W, w):
+    weights = attention_weights(w(W(states).tanh())[..., 0], mask)  # (B, n)
+    return (weights[:, None] @ states)[:, 0], weights
+
+
+def choose(states, keys, mask, clue, w_d, beta):
+    m = w_d((keys + clue[:, None]).tanh())[..., 0]  # (B, n)
+    weights = attention_weights(beta * m, mask)  # (B, n)
+    return (weights[:, None] @ states)[:, 0], weights, m
+
+
+def reread(states, mask, h, guide, choice, gru, steps, beta):
+    keys, reading = choice.W_d(states), []
+    for _ in range(steps):
+        clue = choice.U_d(h) + choice.M_d(guide)  # (B, A)
+        chosen, weights, _ = choose(states, keys, mask, clue, choice.w_d, beta)
+        h = gru(chosen, h)  # (B, hidden)
+        reading.append(weights)
+    return h, torch.stack(reading, 1)
+
+
+def matching(a, b):
+    return torch.cat([a, b, a * b, b - a], -1)  # (B, 4d)
+
+
+def probability_fusion(p_h, p_v, w_h, w_v, mlp):
+    alpha_h, alpha_v = w_h(p_h).sigmoid(), w_v(p_v).sigmoid()  # (B, 1) each
+    return mlp(alpha_h * p_h + alpha_v * p_v), torch.cat([alpha_h, alpha_v], -1)
+
+
+def claim_choice(weigh):
+    m = torch.tensor([0.78, 0.80, 0.30], requires_grad=True)
+    weights = weigh(m)
+    if not weights.requires_grad or weights.argmax() != 1 or weights.max() < 0.95:
+        return False
+    slope, = torch.autograd.grad(weights[1], m)
+    return bool(slope[1] > 0.1) and torch.allclose(weights.sum(), torch.ones(()))
+
+
+# ---- 6. LadRa-Net -------------------------------------------------------------------------------
+
+
+def layer_mix(hidden_states, alpha):
+    return sum(a * h for a, h in zip(alpha, hidden_states))  # (B, L, d)
+
+
+def phrase_cnn(hidden, mask, first, second):
+    gone, extra = ~mask[:, None], first.kernel_size[0] - 1
+    left, right = extra // 2, extra - extra // 2
+    x = hidden.transpose(1, 2).masked_fill(gone, 0.0)  # (B, d, L)
+    x = first(F.pad(x, (left, right))).relu().masked_fill(gone, 0.0)
+    x = second(F.pad(x, (right, left))).masked_fill(gone, 0.0)
+    return x.transpose(1, 2)  # (B, L, d)
+
+
+def read_limit(states, W_phi, steps):
+    phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
+    return phi.clamp(1, max(1, steps - 1))
+
+
+def coverage(left, weights, phi, mask):
+    left = left - weights / phi  # (B, n)
+    spent = ((left <= 1e-6) | ~mask).all(1, keepdim=True)  # (B, 1)
+    return left.masked_fill(spent, 1.0)
+
+
+def choose_left(states, keys, mask, clue, w_d, beta, left):
+    m = w_d((keys + clue[:, None]).tanh())[..., 0]  # (B, n)
+    scores = beta * m + left.clamp(min=1e-6).log()  # (B, n)
+    weights = attention_weights(scores, mask & (left > 1e-6))  # (B, n)
+    return (weights[:, None] @ states)[:, 0], weights
+
+
+def mix_readers(chosen, W_f, w_f):
+    mixture = w_f(W_f(chosen).tanh())[..., 0].softmax(-1)  # (B, E)
+    return (mixture[:, None] @ chosen)[:, 0], mixture
+
+
+def claim_coverage(take):
+    for m in (-3.0, -1.0, 2.0):
+        left = 1.0
+        for _ in range(4):                              # φ = 4: read in full four times
+            after = take(left, m, 1.0, 4.0)
+            if not after < left:
+                return False
+            left = after
+        if abs(left) > 1e-6 or take(1.0, m, 0.0, 4.0) != 1.0:
+            return False
+        if not take(1.0, m, 1.0, 4.0) < take(1.0, m, 0.5, 4.0) < take(1.0, m, 0.0, 4.0):
+            return False
+    return True
+
+
+# ---- Layers of my_semmatch.py -------------------------------------------------------------------
+
+
+class MyBert(SelfAttention):
+    """BERT whose attention is yours: lesson 1."""
+
+    def attend(self, hidden, q, k, v, mask, *others):
+        return merge_heads(attention(q, k, v, mask))  # (B, L, d)
+
+
+class MyDabert(FusionAttention):
+    """DABERT's layer of your functions, Eqs. (1)-(7): lesson 2."""
+
+    def add_weights(self, d, A):
+        self.W_D, self.W_a, self.w_d = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_A, self.W_dbar, self.w_abar = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_dstar, self.W_astar = linear(2 * d, d), linear(2 * d, d)
+        self.W_dhat, self.W_ahat, self.W_g = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
+        self.W_v, self.W_l, self.W_f = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
+
+    def second(self, hidden, q, k, v, mask, *others):
+        return difference_attention(q, k, v, mask)  # (B, H, L, k)
+
+    def fuse(self, a, d, mask, trace):
+        d_bar, _ = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d)
+        a_bar, _ = guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar)
+        d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()
+        a_star = self.W_astar(torch.cat([a, a_bar], -1)).tanh()
+        v, _ = gated_fusion(a_star, d_star, self.W_ahat, self.W_dhat, self.W_g)
+        return filtration_gate(a, v, self.W_v, self.W_l, self.W_f)[0]  # (B, L, d)
+
+
+class MyDafa(FusionAttention):
+    """DAFA's layer of your functions, Eqs. (6)-(9): lesson 3."""
+
+    PRIOR = "dependency"                                # M_F, which the library makes of the parses
+
+    def add_weights(self, d, A):
+        self.W_D, self.W_s, self.w_d = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_S, self.W_dstar, self.w_sstar = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_dhat, self.W_shat, self.W_g = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
+        self.W_v, self.W_l, self.W_f = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
+
+    def spread(self, prior, word_index, segment):
+        return spread_prior(prior.log1p(), word_index, segment, 0.0)  # ln M̃ (B, L, L)
+
+    def second(self, hidden, q, k, v, mask, ln_M, *others):
+        return calibrated_attention(q, k, v, ln_M, mask)  # (B, H, L, k)
+
+    def fuse(self, s, d, mask, trace):
+        return dafa_fuse(s, d, mask, self)  # (B, L, d)
+
+
+class MyKnowledge(FusionAttention):
+    """Knowledge's layer of your functions, Eqs. (1)-(8), γ = 5: lesson 4."""
+
+    PRIOR = "relations"
+
+    def add_weights(self, d, A):
+        self.W_Oknw, self.W_osem, self.w_zknw = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_Osem, self.W_oknw, self.w_zsem = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_knw, self.W_sem, self.W_gfuse = linear(d, d), linear(d, d), linear(2 * d, 1)
+        self.W_y, self.W_gfilter = linear(d, d), linear(2 * d, 1)
+
+    def spread(self, prior, word_index, segment):
+        G = 5.0 * relation_indicator(prior).float()  # (B, n, m)
+        return spread_prior(G, word_index, segment, -math.inf)  # (B, L, L)
+
+    def second(self, hidden, q, k, v, mask, G, *others):
+        ln_K, _ = co_attention(hidden, knowledge_scores(hidden, G))
+        return calibrated_attention(q, k, v, mean_one(ln_K), mask)  # (B, H, L, k)
+
+    def fuse(self, o_sem, o_knw, mask, trace):
+        hat_knw, _ = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem, self.w_zknw)
+        hat_sem, _ = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_oknw, self.w_zsem)
+        u, _ = gated_fusion(hat_sem, hat_knw, self.W_sem, self.W_knw, self.W_gfuse)
+        return filtration_gate(o_sem, u, nn.Identity(), self.W_y, self.W_gfilter)[0]  # (B, L, d)
