@@ -1,99 +1,309 @@
-"""tutorials/: the lessons' calculations by hand, their quotations, and what they share."""
-import html
-import importlib
+"""tutorials/: what `check` says of right functions, of mistakes and of nonsense; points; notebooks.
+
+`.ci/run` runs the lessons themselves, solved.
+"""
+import ast
+import csv
+import importlib.util
 import json
+import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 from test_house import equation_rows
 
-from support import parses, toy
+import semmatch
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
-LESSONS = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("[0-9]_*.py"))}
-PAPERS = {"2_dabert": "DABERT", "3_dafa": "DAFA", "4_knowledge": "Knowledge",
-          "5_drr_net": "DRr-Net", "6_ladra_net": "LadRa-Net"}
-each_lesson = pytest.mark.parametrize("lesson", LESSONS)
+LESSONS = {int(path.name[0]): path.read_text("utf-8") for path in sorted(FOLDER.glob("[1-6]_*.py"))}
+PAPERS = {2: "DABERT", 3: "DAFA", 4: "Knowledge", 5: "DRr-Net", 6: "LadRa-Net"}
+sys.path.append(str(FOLDER))
+import build  # noqa: E402
+import equations  # noqa: E402
+import grade  # noqa: E402
+import lesson  # noqa: E402
+from guesses import GUESSES  # noqa: E402
+from tasks import CLAIMS, TASKS  # noqa: E402
+
+each_lesson = pytest.mark.parametrize("number", LESSONS)
+# Mistakes of the library's function that a lesson's part of it cannot make: it is asked without coverage,
+# without RoBERTa, or not for the scores.
+OUT_OF_REACH = {("embed", "positions counted from 0, with RoBERTa too"), ("choose", "no coverage"),
+                ("choose", "coverage times the score"), ("choose", "spent words that are chosen"),
+                ("choose_left", "β m̄ for m̄")}
+LISTED = [(name, wrong) for name, task in TASKS.items() for wrong in task.mistakes()
+          if (name, wrong) not in OUT_OF_REACH]
 
 
-def cells(lesson, markdown):
-    """The texts of the cells of one kind of a percent script; markdown without its signs."""
-    head, *parts = re.split(r"^# %%(.*)\n", LESSONS[lesson], flags=re.M)
-    assert head == "" and set(parts[::2]) == {"", " [markdown]"}
-    found = [text for kind, text in zip(parts[::2], parts[1::2]) if bool(kind) == markdown]
-    return [re.sub(r"^# ?", "", text, flags=re.M) if markdown else text for text in found]
+def named(function, name):
+    """A function under the name by which `check` knows it."""
+    def renamed(*arguments):
+        return function(*arguments)
+    renamed.__name__ = name
+    return renamed
 
 
-@pytest.fixture(scope="module")
-def lesson_module():
-    """lesson.py of tutorials/, imported as a lesson does."""
-    cache = parses.CACHE
-    yield importlib.import_module("lesson")
-    parses.CACHE = cache
+def said_of(name, function):
+    return lesson.judge(TASKS[name], named(function, name))
+
+
+def solved(text):
+    """A lesson's text with the functions of equations.py in the place of the blank ones."""
+    lines = text.splitlines()
+    for node in reversed(ast.parse(text).body):
+        if isinstance(node, ast.FunctionDef) and node.name in TASKS | CLAIMS:
+            lines[node.lineno - 1:node.end_lineno] = lesson.source_of(getattr(equations, node.name)).splitlines()
+    return "\n".join(["from equations import *", *lines]) + "\n"
+
+
+# ---- check --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_equations_to_read_are_the_librarys(name):
+    """Values and gradients, in each case that `check` draws."""
+    assert lesson.judge(TASKS[name], getattr(equations, name)) == ""
+
+
+@pytest.mark.parametrize("name, wrong", LISTED, ids=[f"{name}: {wrong}" for name, wrong in LISTED])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")                   # a mistake may divide by 0
+def test_a_listed_mistake_is_named(name, wrong):
+    said = said_of(name, TASKS[name].mistakes()[wrong])
+    assert said.endswith(f": {wrong}.") or "has the shape" in said
+
+
+def test_mistakes_that_nobody_listed():
+    """Each is wrong, and the message has what helps."""
+    def shape(q, k):
+        return equations.difference_scores(q, k).sum(1)
+
+    def crash(q, k):
+        return q.shape[-1] @ k
+
+    def cut(q, k):
+        return equations.difference_scores(q, k).detach()
+
+    def changes(q, k):
+        q.data += 1
+        return equations.difference_scores(q, k)
+
+    def half(q, k):
+        return equations.difference_scores(q, k).half()
+
+    def some_factor(q, k):
+        return 3.7 * equations.difference_scores(q, k)
+
+    def rounds(q, k):
+        return equations.difference_scores(q, k).relu() + 1e-3
+
+    def two(q, k):
+        return equations.difference_scores(q, k), k
+
+    def truth(k):
+        return equations.relation_indicator(k).long()
+
+    def padding(x, mask, W, w):
+        return equations.attentive_pooling(x, mask & (mask.sum(1) == mask.sum(1).max())[:, None], W, w)
+
+    def first_only(hidden, scores):
+        ln_K, c = equations.co_attention(hidden, scores)
+        return ln_K, c * torch.tensor([1.0, 0.5, 1.0]).view(-1, 1, 1).to(c)
+
+    def turned(a, b):
+        return equations.tree_similarity(b, a)
+
+    for function, name, words in (
+            (shape, "difference_scores", "(B, H, L, L)"), (crash, "difference_scores", "q.shape[-1] @ k"),
+            (cut, "difference_scores", "gradient"), (changes, "difference_scores", "in place"),
+            (half, "difference_scores", "float16"), (some_factor, "difference_scores", "times 3.7"),
+            (rounds, "difference_scores", "needed"), (two, "difference_scores", "2 results"),
+            (truth, "relation_indicator", "bool"), (padding, "attentive_pooling", "padding: Only row 1"),
+            (first_only, "co_attention", "Only row 1"), (turned, "tree_similarity", "(n, m)"),
+            (lambda q, k: None, "difference_scores", "not written yet")):
+        assert words in said_of(name, function)
+
+
+def test_unusual_right_answers():
+    def merge(x):
+        return torch.cat(list(x.unbind(1)), -1)
+
+    def weights(scores, mask):
+        mask = mask.reshape(len(mask), *[1] * (scores.dim() - 2), -1)
+        shifted = (scores - scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True).nan_to_num(0, 0, 0)).exp()
+        shifted = torch.where(mask, shifted.clamp(max=1.0), torch.zeros_like(shifted))
+        total = shifted.sum(-1, keepdim=True)
+        return shifted / torch.where(total == 0, torch.ones_like(total), total)
+
+    def attention(q, k, v, mask):
+        weights = equations.attention_weights(torch.einsum("bhik,bhjk->bhij", q, k) * q.shape[-1] ** -0.5, mask)
+        return torch.einsum("bhij,bhjk->bhik", weights, v)
+
+    def distance(q, k):
+        return torch.cdist(q, k, 1) if q.shape[-2] == 1 else torch.stack([
+            (q - k[:, :, j:j + 1]).abs().sum(-1) for j in range(k.shape[2])], -1)
+
+    def fusion(sem, other, W_sem, W_other, W_g):
+        d, s = torch.tanh(W_other(other)), torch.tanh(W_sem(sem))
+        g = torch.sigmoid(W_g(torch.concat((d, s), dim=2)))
+        return torch.lerp(d, s, g), g
+
+    def trees(a, b):
+        rows = [[2 ** (a.types[i + 1] == b.types[j + 1]) * (
+            int(a.symbols[a.heads[i]] == b.symbols[b.heads[j]]) + int(a.symbols[i + 1] == b.symbols[j + 1]))
+            for j in range(len(b.heads))] for i in range(len(a.heads))]
+        return torch.tensor(rows)
+
+    def indicator(relations):
+        return relations.sum(-1) > 0
+
+    def ratio(step, full_step, full_ratio):
+        return full_ratio * torch.sigmoid(torch.tensor(8 * (2 * step / full_step - 1), dtype=torch.float64))
+
+    def layers(hidden_states, alpha):
+        return torch.einsum("e,ebld->bld", alpha, torch.stack(hidden_states))
+
+    for function, name in ((merge, "merge_heads"), (weights, "attention_weights"), (attention, "attention"),
+                           (distance, "difference_scores"), (fusion, "gated_fusion"), (trees, "tree_similarity"),
+                           (indicator, "relation_indicator"), (ratio, "l2_ratio"), (layers, "layer_mix")):
+        assert said_of(name, function) == "", name
+
+
+def test_equations_that_are_parts_of_a_librarys_function():
+    """mean_one and mix_readers have no function of the library: they are inside these."""
+    torch.manual_seed(0)
+    hidden, related = torch.randn(2, 6, 8), torch.zeros(2, 3, 3)
+    words = torch.arange(6).expand(2, -1)
+    G = semmatch.spread_prior(related, words % 3, words // 3, -math.inf)
+    layer, trace = type("Layer", (), {"printed": frozenset()}), {}
+    q = torch.randn(2, 1, 6, 8)
+    mask = torch.ones(2, 6, dtype=torch.bool)
+    semmatch.KnowledgeAttention.second(layer, hidden, q, q, q, mask, G, 0.0, trace)
+    ln_K, _ = equations.co_attention(hidden, equations.knowledge_scores(hidden, G))
+    torch.testing.assert_close(equations.mean_one(ln_K).exp(), trace["prior"])
+
+
+# ---- Claims and guesses -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_tells_the_repaired_from_the_printed(name):
+    """The one of equations.py is right; one that says always the same is not, nor one that takes nonsense."""
+    claim = CLAIMS[name]
+    assert len(claim.right) >= 2 and len(claim.wrong) >= 6 and {"zeros", "noise"} <= claim.wrong.keys()
+    assert lesson.judge_claim(claim, getattr(equations, name)) == ""
+    assert "of ours" in lesson.judge_claim(claim, lambda function: False)
+    assert lesson.judge_claim(claim, lambda function: True).startswith("it says True of")
+    assert "not written" in lesson.judge_claim(claim, lambda function: None)
+    assert "of ours: ZeroDivisionError" in lesson.judge_claim(claim, lambda function: 1 / 0)
+
+
+def test_a_guess_keeps_what_follows_closed(capsys, monkeypatch):
+    for name, (right, reasons) in GUESSES.items():
+        assert right in reasons and len(set(reasons.values())) == len(reasons) > 1
+        with pytest.raises(SystemExit, match="guess"):
+            lesson.reveal(name, ...)
+        with pytest.raises(SystemExit, match="no choice"):
+            lesson.reveal(name, "nonsense")
+        assert capsys.readouterr().out == ""            # nothing has been said
+        wrong = next(choice for choice in reasons if choice != right)
+        lesson.reveal(name, wrong)
+        said = " ".join(capsys.readouterr().out.split())
+        assert reasons[wrong] in said and reasons[right] in said
+    monkeypatch.setattr(lesson, "MODE", "solved")
+    lesson.reveal(name, ...)
+
+
+# ---- Lessons ------------------------------------------------------------------------------------
+
+@each_lesson
+def test_a_lesson_asks_for_its_functions_and_shows_none(number):
+    """Each stands blank, is checked, and has a guess before what it tells; no solution is on the page."""
+    text = LESSONS[number]
+    names = {name for name, task in (TASKS | CLAIMS).items() if task.lesson == number}
+    blank = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    for name in names:
+        assert f"{name} = check({name})" in text
+        assert ast.unparse(blank[name].body[-1]) == "..." and ast.get_docstring(blank[name])
+        body = ast.parse(lesson.source_of(getattr(equations, name))).body[0].body[-1]
+        assert ast.unparse(body) not in text
+    told = re.findall(r'reveal\("(.*?)", guess\)', text)
+    assert 2 <= len(told) == text.count("\nguess = ...\n") and set(told) <= GUESSES.keys()
+
+
+@pytest.mark.parametrize("number", PAPERS)
+def test_a_lesson_has_every_equation_of_its_paper(number):
+    listed = {equation for paper, equations, *_ in equation_rows() if paper == PAPERS[number]
+              for equation in equations}
+    assert sorted(map(int, re.findall(r"\\tag\{(\d+)\}", LESSONS[number]))) == sorted(listed)
 
 
 @each_lesson
-def test_what_a_lesson_calculates_by_hand(lesson, lesson_module):
-    """All its cells before a model is trained; of those that do more than show code, most assert
-    what the text says."""
-    computed = [text for text in cells(lesson, markdown=False)
-                if not re.fullmatch(r"show\([^()]*\)|guess = \.\.\.", text.strip())]
-    computed.insert(0, "guess = ...")
-    names = {"__name__": "lesson"}
-    for text in computed:
-        if "= train_on(" in text:
-            break
-        exec(compile(text, lesson, "exec"), names)
-    assert not names["claim"](names["mine"])            # the line to be repaired
-    assert sum("assert" in text for text in computed) >= 0.6 * len(computed)
+def test_the_built_notebook_is_this_lesson(number):
+    path = build.LESSONS[number - 1].with_suffix(".ipynb")
+    assert path.read_text("utf-8") == build.notebook_of(LESSONS[number]), "python tutorials/build.py"
 
 
-@pytest.mark.parametrize("lesson", PAPERS)
-def test_a_lesson_has_every_equation_of_its_paper(lesson):
-    """Each function of the table is named, and imported by a lesson unless it is a class; each
-    number is named."""
-    assert [*LESSONS] == ["1_mini_bert", *PAPERS]
-    prose, listed = "\n\n".join(cells(lesson, markdown=True)), set()
-    for _, equations, functions, _ in (row for row in equation_rows() if row[0] == PAPERS[lesson]):
-        listed |= equations
-        for name in (function.rpartition(".")[2] for function in functions):
-            assert re.search(rf"`(\w+\.)?{name}(\.\w+)*`", prose), f"{name} is not named"
-            assert name[0].isupper() or any(re.search(rf"import [^#]*\b{name}\b", text)
-                                            for text in LESSONS.values())
-    assert sorted(re.findall(r"\\tag\{(\d+)\}", prose), key=int) == list(map(str, sorted(listed)))
+def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
+    """And their layer is computed with them."""
+    monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
+    source = tmp_path / "written.py"
+    source.write_text("def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)  # mine\n\n\n"
+                      "def split_heads(x, heads):\n    return x\n", "utf-8")
+    spec = importlib.util.spec_from_file_location("written", source)
+    written = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(written)
+    lesson.begin(1)
+    assert lesson.check(written.merge_heads) is written.merge_heads
+    assert lesson.check(written.merge_heads) is written.merge_heads             # again: in the same place
+    with pytest.raises(SystemExit, match="split_heads.*shape"):
+        lesson.check(written.split_heads)
+    lesson.keep("MyBert", equations.MyBert)
+    text = lesson.OWN.read_text("utf-8")
+    assert text.count("# mine") == 1 and "def split_heads" not in text and "class MyBert" in text
+    assert lesson.mine("merge_heads").__module__ == "my_semmatch"
+    assert lesson.mine("attention") is not None
 
 
-def test_train_on_and_look(lesson_module, capsys):
-    """A run of a step on one frame; the toy world is whole again after it."""
-    whole = dict(toy.FRAMES)
-    wordings = "{name} {get.past} {x} {nouns} {time}", "{time}, {name} {get.past} {x} {nouns}"
-    frames = {"numbers": (("number", *wordings),)}
-    run, found = lesson_module.train_on(frames, "bert", epochs=1, limit=8)
-    assert toy.FRAMES == whole and 0 <= found["score"] <= 1
-    assert run.settings.seed == lesson_module.SEED
-    assert f"\nbest epoch: {100 * found['score']:.1f} on dev, " in capsys.readouterr().out
-    seen = lesson_module.look(run, "Anna bought 12 chairs.", "Peter sold it.")
-    said = run.predict([("Anna bought 12 chairs.", "Peter sold it.")])[0].probabilities
-    assert seen.probability == pytest.approx(said["same"], abs=1e-6) and seen.tokens[0] == "[CLS]"
-    assert seen.trace["layer0"]["attention"].shape[-1] == len(seen.tokens)
+# ---- Hand-ins -----------------------------------------------------------------------------------
+
+def test_points_of_hand_ins(tmp_path):
+    """A blank one has none, one with the solutions all; two of one name are two."""
+    texts = {"anna/mine.py": LESSONS[2], "cora/mine.ipynb": build.notebook_of(solved(LESSONS[2])),
+             "dan/mine.py": solved(LESSONS[2]).replace("    return q", "    return 2 * q").replace(
+                 ".abs().sum(-1)", ".square().sum(-1)")}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    folders = [str(tmp_path / name.partition("/")[0]) for name in texts]
+    command = [*folders, "--csv", str(tmp_path / "points.csv"), "--pages", str(tmp_path / "pages"),
+               "--seed", "5"]
+    assert grade.main(command) == 0
+    rows = list(csv.DictReader((tmp_path / "points.csv").read_text("utf-8").splitlines()))
+    most = sum(task.points for task in (TASKS | CLAIMS).values() if task.lesson == 2)
+    squares = TASKS["difference_scores"].points
+    assert [int(row["points"]) for row in rows] == [0, most, most - squares]
+    assert len({row["hand-in"] for row in rows}) == len(list((tmp_path / "pages").iterdir())) == 3
+    pages = [path.read_text("utf-8") for path in sorted((tmp_path / "pages").iterdir())]
+    assert "squares" in pages[2] and str(tmp_path / "dan") in pages[2]
 
 
-@each_lesson
-def test_the_built_notebook_is_this_lesson(lesson):
-    """With its figures; `python tutorials/build.py` makes it anew."""
-    notebook = json.loads((FOLDER / f"{lesson}.ipynb").read_text("utf-8"))["cells"]
-    for markdown in (False, True):
-        found = ["".join(cell["source"]).strip() for cell in notebook
-                 if (cell["cell_type"] == "markdown") == markdown]
-        assert found == [text.strip() for text in cells(lesson, markdown)]
-    shown = [output for cell in notebook for output in cell.get("outputs", ())]
-    assert {"image/png", "text/html", "text/markdown"} <= {
-        kind for output in shown for kind in output.get("data", {})}
-    assert all(output["output_type"] != "error" for output in shown)
-    for page in (output["data"]["text/html"] for output in shown
-                 if "text/html" in output.get("data", {})):
-        page = "".join(page)
-        columns = json.loads(html.unescape(re.search('data-all="(.*?)"', page)[1]))
-        assert page.count("<meter") == len(columns[0]) - 1      # and all numbers stand in a table
-        assert all(f"<td>{html.escape(number)}" in page for column in columns for number in column)
+def test_a_hand_in_that_hangs_is_ended(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(LESSONS[2].replace("begin(2)", "begin(2)\nwhile True: pass"), "utf-8")
+    found = grade.grade(path, limit=5)
+    assert found.error == "ended after 5 seconds" and sum(found.won.values()) == 0
+    assert all("ended after" in said for said in found.said.values())
+
+
+def test_a_folder_without_a_lesson_is_one_line(tmp_path, capsys):
+    (tmp_path / "notes.py").write_text("print(1)\n", "utf-8")
+    assert grade.main([str(tmp_path)]) == 2
+    assert "expected a lesson" in capsys.readouterr().err
+
+
+def test_a_script_stops_at_the_first_function_that_is_not_written():
+    done = subprocess.run([sys.executable, build.LESSONS[0]], capture_output=True, text=True)
+    assert done.returncode == 1 and "split_heads: not written yet" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parent), str(HERE)]        # tasks.py and the modules above it
 BEGIN = re.compile(r"^begin\((\d)\)", re.M)
 
 
@@ -80,7 +80,7 @@ def grade(path, seed=0, limit=120):
         program.write_text(code, "utf-8")
         environment = os.environ | {
             "LESSON": "grade", "LESSON_POINTS": str(points), "LESSON_SEED": str(seed),
-            "PYTHONPATH": os.pathsep.join(sys.path[:2]), "OMP_NUM_THREADS": "1"}
+            "PYTHONPATH": os.pathsep.join(map(str, (HERE.parent, HERE))), "OMP_NUM_THREADS": "1"}
         try:
             done = subprocess.run([sys.executable, str(program)], cwd=folder, env=environment, timeout=limit,
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")

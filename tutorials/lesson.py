@@ -34,6 +34,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 import equations  # noqa: E402
+import run as runs  # noqa: E402
 import train  # noqa: E402
 from guesses import GUESSES  # noqa: E402
 from support import summary, toy  # noqa: E402
@@ -219,7 +220,7 @@ def misshaped(rights, found, letters):
         if x.shape != y.shape:
             axes = ", ".join(letters.get(size, str(size)) for size in x.shape)
             return (f"{which}has the shape {tuple(y.shape)}; {tuple(x.shape)} is needed, which is ({axes}).")
-        if (x.dtype == torch.bool) != (y.dtype == torch.bool) or x.is_floating_point() > y.is_floating_point():
+        if (x.dtype == torch.bool) != (y.dtype == torch.bool):
             return f"{which}is {y.dtype}; {x.dtype} is needed.".replace("torch.", "")
         if x.requires_grad and x.dtype != y.dtype:
             return f"{which}is {y.dtype} where arguments are {x.dtype}: keep their dtype.".replace("torch.", "")
@@ -315,12 +316,11 @@ def train_on(frames, model, start=None, **options):
     """
     print(f"{model} is training ...", flush=True)
     begun, world = time.perf_counter(), mock.patch.dict(toy.FRAMES, frames, clear=True)
-    build = mock.patch.object(train, "build_model", functools.partial(build_on, start, train.build_model))
+    build = mock.patch.object(runs, "build_model", functools.partial(build_on, start, runs.build_model))
     with world, build, tempfile.TemporaryDirectory() as folder:
-        run = train_run(folder, model, {"seed": SEED, "device": "cpu"} | options)
+        run, metrics = train_run(folder, model, {"device": "cpu"} | options)
         found = run.influence(load_pairs(run.settings)[1]["dev"])
-        result = json.loads(Path(folder, "run/result.json").read_text("utf-8"))
-    found["unseen"] = result["metrics"]["dev_unseen"]["accuracy"]
+    found["unseen"] = metrics["dev_unseen"]["accuracy"]
     print(f"    {100 * found['score']:.1f} % of dev are right, with words that it never saw {100 * found['unseen']:.1f}; "
           f"50 is chance; {time.perf_counter() - begun:.0f} seconds")
     for change, then in found["changes"].items():
@@ -340,26 +340,24 @@ def build_on(start, build, *given):
 
 
 def train_run(folder, model, options):
-    """Trains by train.py's command line. -> the best epoch's Run"""
+    """Trains with these options. -> the best epoch's Run, the scores of each split"""
     own = None
     if model.startswith("My"):
-        file = Path(folder, "my_semmatch.py") if MODE else OWN
+        file = Path(folder, OWN.name) if MODE else OWN
         keep(model, getattr(equations, model), file)
         own = model = f"{file}:{model}"
-    given = [f"--{name.replace('_', '-')}={x}" for name, x in options.items()]
+    settings, recipe = train.read_options({"model": model, "seed": SEED} | options)
     with contextlib.redirect_stdout(io.StringIO()):
-        train.main([f"--model={model}", *given, f"--out={folder}/run"])
-        return train.open_run(f"{folder}/run", model=own, device="cpu")
+        metrics = train.train_model(settings, recipe, Path(folder))["metrics"]
+        return runs.open_run(folder, model=own, device="cpu"), metrics
 
 
 def train_on_real(model, bert):
     """The same model on 2,000 pairs of MRPC from pre-trained weights: F1 and accuracy on dev."""
-    options = {"task": "mrpc", "bert": bert, "limit": 2000, "seed": SEED,
-               "data_dir": os.environ.get("LESSON_DATA", "data")}
+    options = {"task": "mrpc", "bert": bert, "limit": 2000, "data_dir": os.environ.get("LESSON_DATA", "data")}
     with tempfile.TemporaryDirectory() as folder:
-        train_run(folder, model, options)
-        metrics = json.loads(Path(folder, "run/result.json").read_text("utf-8"))["metrics"]["dev"]
-    print(f"    MRPC, 2,000 pairs, dev: {json.dumps(metrics)}; five seeds of the library: docs/results.md")
+        _, metrics = train_run(folder, model, options)
+    print(f"    MRPC, 2,000 pairs, dev: {json.dumps(metrics['dev'])}; five seeds of the library: docs/results.md")
 
 
 def look(run, a, b):
@@ -370,7 +368,7 @@ def look(run, a, b):
     examples, trace = run.examples([(a, b)]), {}
     probabilities = run.logits(examples, trace).softmax(-1)[0]
     if run.settings.reads_words:
-        tokens = [run.reader.words(text) for text in (a, b)]
+        tokens = [examples.known[text].words for text in (a, b)]
     else:
         tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
     return probabilities[run.task.labels.index("same")].item(), tokens, trace
