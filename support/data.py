@@ -63,8 +63,8 @@ class Task:
 # ---- Metrics ------------------------------------------------------------------------------------
 
 def metric_title(metric, positive):
-    """What is printed of a metric: "f1 of same" where it is that of a class with a name."""
-    return f"f1 of {positive}" if metric == "f1" and positive else metric
+    """What is printed of a metric: "f1 of class same" where it is that of a class with a name."""
+    return f"f1 of class {positive}" if metric == "f1" and positive else metric
 
 
 def accuracy(labels, predictions):

@@ -46,7 +46,8 @@ def metrics_table(metrics, positive=None):
 def influence_table(found, split):
     """Text: what Run.influence found on a split, a row for each change."""
     metric, changes = found["metric"], found["changes"]
-    rows = [[f"what hangs on it, {split}", metric, "answers changed", "moved by"]]
+    moved = "score moved by" if metric == "pearson" else "probability moved by"
+    rows = [[f"what hangs on it, {split}", metric, "answers changed", moved]]
     rows.append(["as it is", f"{100 * found['score']:.1f}", "", ""])
     for name, change in changes.items():
         rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",

@@ -39,7 +39,7 @@ SAME = Prediction("same", {"different": 0.25, "same": 0.75})
 @pytest.mark.parametrize("metric, labels, predictions, expected", [
     ("accuracy", [0, 1, 2, 0], [0, 1, 1, 1], 0.5),
     ("f1", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.0),               # scikit-learn's f1_score
-    ("f1 of 0", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.8),
+    ("f1 of class 0", [0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1], 0.8),
     ("f1", [0, 0], [0, 0], 0.0),
     ("pearson", [1, 2, 3, 4, 5], [10, 9, 2.5, 6, 4], -0.7426106572325056),    # scipy's pearsonr
     ("pearson", [2.0, 2.0, 2.0], [1.0, 5.0, 2.0], 0.0),
@@ -48,7 +48,7 @@ SAME = Prediction("same", {"different": 0.25, "same": 0.75})
      [7, 27, 2, 50, 28, 29, 20, 12, 6, 17], -29 / 165),
     ("spearman", [1, 2, 3, 4, 5], [5, 6, 7, 8, 7], 0.8207826816681233)])      # scipy's spearmanr
 def test_metrics(metric, labels, predictions, expected):
-    name, _, positive = metric.partition(" of ")
+    name, _, positive = metric.partition(" of class ")
     task = Task("t", ("0", "1", "2"), (name,), positive=positive)
     assert evaluate(task, labels, predictions) == {name: pytest.approx(expected, abs=1e-12)}
     assert metric_title(name, task.positive) == metric

@@ -344,7 +344,7 @@ def test_own_columns_and_the_positive_class(capsys):
             "--columns", "question1,question2,same", "--epochs", "1", "--positive", "no"]
     assert run(*args) == 0
     assert command("--from", "run", "--predict", "blind.csv") == command("--from", "run") == 0
-    assert "f1 of no" in capsys.readouterr().out
+    assert "f1 of class no" in capsys.readouterr().out
     row, = rows_of("run/predictions-blind.csv")
     answer, _ = train.open_run("run").predict([("the dog", "the cat")])[0]
     assert row["n"] == "7" and row["prediction"] == answer
