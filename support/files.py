@@ -139,7 +139,8 @@ def extract(archive, folder, names=None):
             with zipfile.ZipFile(archive) as source:
                 for member in source.infolist():
                     name = PurePosixPath(member.filename).name
-                    skipped = member.is_dir() or member.filename.startswith("__MACOSX/")
+                    skipped = member.filename.startswith("__MACOSX/") or (
+                        member.filename.endswith("/"))
                     if name in names if names else not skipped:
                         with source.open(member) as content, open(Path(temp, name), "xb") as file:
                             shutil.copyfileobj(content, file)

@@ -385,13 +385,16 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     assert PairTokenizer.from_folder(tmp_path, padded).vocab_size == len(VOCAB) == 39
     for size in (38, 48):
         refuses(dataclasses.replace(config, vocab_size=size), path, size, 39)
-    path.write_text(path.read_text("utf-8").replace("\nb\n", "\na\n"), "utf-8")  # "a" twice
-    refuses(config, path)
+    whole = path.read_text("utf-8")
+    for new in ("\n", "\na\n"):  # one lacks, or is there twice
+        path.write_text(whole.replace("\nb\n", new), "utf-8")
+        refuses(config, path)
     copy_fixture("tiny_roberta_hf", tmp_path)
     config = BertConfig.from_json(tmp_path / "config.json")
     merges = tmp_path / "merges.txt"
     lines = merges.read_text()
-    for content in (lines.replace("h e\n", ""), lines + "h e\n", lines + "h\n", lines + "qq z\n"):
+    for content in (lines.replace("h e\n", ""), lines + "h e\n", lines + "h\n", lines + "qq z\n",
+                    lines.replace("h e\n", "h  e\n")):
         merges.write_text(content)
         refuses(config, merges)
 

@@ -128,20 +128,36 @@ INDEX = "tiny_bert_tf/bert_model.ckpt.index"
 DATA = INDEX.replace("index", "data-00000-of-00001")
 
 
-@many
-@given(st.sampled_from(["pytorch_model.bin", INDEX, DATA]), damage)
-def test_damaged_weights(tmp_path_factory, name, changes):
-    """One line that names the file, or what was in it: their sums tell."""
-    folder = tmp_path_factory.getbasetemp() / "damaged"
+def read_changed(folder, name, change):
+    """What is read of sound weights -> what is read after a change of the bytes of one file."""
     copy_fixture("tiny_bert_tf", folder / "tiny_bert_tf")
     torch.save({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4).half()},
                folder / "pytorch_model.bin")
     read, asked = read_pickle, folder / name
     if name != "pytorch_model.bin":
         read, asked = read_tf_checkpoint, folder / INDEX
-    wanted = read(asked)
-    (folder / name).write_bytes(damaged((folder / name).read_bytes(), changes))
-    found = read_or_refuse(lambda: read(asked), folder)
+    wanted, whole = read(asked), (folder / name).read_bytes()
+    (folder / name).write_bytes(change(whole))
+    return wanted, read_or_refuse(lambda: read(asked), folder)
+
+
+@pytest.mark.parametrize("name, old, new", [
+    ("pytorch_model.bin", np.float32(4).tobytes(), np.float32(3).tobytes()),
+    (INDEX, b"beta", b"bete"), (DATA, b"\x3d", b"\x3e")])
+def test_sums_find_a_changed_value_or_name(tmp_path, name, old, new):
+    def change(whole):
+        assert old in whole
+        return whole.replace(old, new, 1)
+
+    assert read_changed(tmp_path, name, change)[1] is None
+
+
+@many
+@given(st.sampled_from(["pytorch_model.bin", INDEX, DATA]), damage)
+def test_damaged_weights(tmp_path_factory, name, changes):
+    """One line that names the file, or what was in it."""
+    folder = tmp_path_factory.getbasetemp() / "damaged"
+    wanted, found = read_changed(folder, name, lambda whole: damaged(whole, changes))
     assert found is None or same_arrays(found, wanted)
 
 
