@@ -12,12 +12,9 @@ float32. A file that is another one, cut off or damaged is a ValueError of one l
 Left out: safetensors in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
-import errno
 import functools
 import json
-import os
 import re
-import stat
 import zipfile
 from pathlib import Path
 
@@ -62,14 +59,6 @@ def join_names(names, most=8):
     shown = [name if name.isprintable() and len(name) < 100 else shorten(name) for name in names]
     more = f", ... ({len(names) - most} more)" if len(names) > most else ""
     return (", ".join(shown[:most]) or "nothing") + more
-
-
-def file_size(path):
-    """Bytes of a plain file. Raises OSError for anything else."""
-    about = os.stat(path)
-    if not stat.S_ISREG(about.st_mode):
-        raise OSError(errno.EINVAL, "no plain file", str(path))
-    return about.st_size
 
 
 def find_file(folder, *patterns):

@@ -26,7 +26,7 @@ import numpy as np
 import torch.nn.functional as F
 from tqdm import tqdm
 
-from support.checkpoints import file_size, join_names, shorten
+from support.checkpoints import join_names, shorten
 from support.files import download, extract, write_whole
 from support.machine import main_process
 from support.options import nearest, refuse
@@ -173,7 +173,7 @@ def read_lines(path):
     """The lines of a UTF-8 file with their ends, without its byte order mark; only "\\n" ends one
     (U+2028 is text).
     """
-    file_size(path)                      # a pipe may never end
+    refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which may never end")
     with open(path, "rb") as file:
         for line, data in enumerate(file, 1):
             try:
