@@ -413,8 +413,10 @@ class WordNet(Lexicon):
         As Princeton's morph.c: those of the list of exceptions (geese), else those that an ending
         cut off leaves; no s is cut off a noun of two letters (os) or in -ss (boss).
         Departs: where a noun is a lemma itself, morph.c goes on, and relates aids to help, stamina
-            to stamen. Here another form must be more frequent in WordNet's texts, by two or more
-            (days, hands, men), the word no acronym, as AIDS is, and not `proper`, a name.
+            to stamen. Here WordNet's counts decide: a plural in -s (profits, but not means) may be
+            twice as frequent as its other form; an exception (men, but not stamina) or a name
+            (banks, but not Wales) must be rarer, by two at least. An acronym (AIDS), and what is
+            `proper` in its sentence, has no other form.
         """
         forms = self.irregular[pos].get(word)
         if forms is None and not (pos == "n" and (len(word) < 3 or word.endswith("ss"))):
@@ -427,8 +429,9 @@ class WordNet(Lexicon):
             entries = self.entries(word, pos)
             if proper or all(entry.name().isupper() for entry in entries):
                 return [word]
-            most = 1 + self.frequency(word)
-            forms = [form for form in forms if self.frequency(form) > most]
+            own, name = self.frequency(word), all(entry.name() != word for entry in entries)
+            least = own + 2 if name or word in self.irregular["n"] else own / 2 - 1
+            forms = [form for form in forms if self.frequency(form) >= least]
         return [word, *forms]
 
     def entries(self, lemma, pos):
