@@ -209,6 +209,7 @@ def test_no_sentence_is_in_two_splits(edges):
     """Each pair is in one split, in the order of the file, whichever sentence comes first."""
     rows = [(Pair(f"s{a}", f"s{b}", i), ()) for i, (a, b) in enumerate(edges)]
     splits = cut_by_sentence(rows)
+    assert splits["test"]  # filled first
     texts = [{text for pair in pairs for text in (pair.a, pair.b)} for pairs in splits.values()]
     assert sum(map(len, texts)) == len(set().union(*texts))
     assert sorted(pair.label for pairs in splits.values() for pair in pairs) == [*range(len(rows))]
@@ -501,7 +502,8 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
     assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
     assert_whole_blocks(held["dev"], splits["train"], block)
     monkeypatch.setattr(data, "load_task", lambda *args: (task, splits))
-    settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=None, held_out=0.2, seed=1)
+    settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=None, held_out=0.2,
+                               seed=1)
     assert load_pairs(settings)[1] == other
     assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
     fails(lambda: hold_out(task, splits, 0.99, 0), "--held-out 0.99", "all 40")
