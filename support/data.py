@@ -173,7 +173,7 @@ def read_lines(path):
     """The lines of a UTF-8 file with their ends, without its byte order mark; only "\\n" ends one
     (U+2028 is text).
     """
-    refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which may never end")
+    refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which never ends")
     with open(path, "rb") as file:
         for line, data in enumerate(file, 1):
             try:
