@@ -262,6 +262,8 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
     """With >>> as doctests."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assets").symlink_to(ROOT / "assets")
+    (tmp_path / "runs").mkdir()                            # a run of one's own: any will do
+    (tmp_path / "runs/own-dafa").symlink_to(ROOT / "assets/toy-dafa")
     blocks = re.findall(r"^```python\n(.*?)^```", source("README.md"), re.M | re.S)
     assert blocks
     for text in blocks:

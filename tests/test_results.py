@@ -1,6 +1,6 @@
-"""Each number of docs/results.md's tables, of README's and of the picture, from tests/results."""
+"""Each number of docs/results.md, of README's answer and of the picture, from tests/results."""
 import itertools
-import re
+import json
 
 import pytest
 
@@ -12,6 +12,10 @@ GROUPS = {name: compare.read_group(ROOT / f"tests/results/{name}-planned.json") 
 PANELS = {name: compare.find_panels(group)[0] for name, group in GROUPS.items()}
 AVERAGE, CONTROLS = " --layers all --without fusion", "experiments/controls.py:Shuffled"
 LADRANET = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
+# What the page calls a row -> its value behind --vary model
+ROWS = {"DABERT": "dabert", "DAFA": "dafa", "knowledge": "knowledge", "LadRa-Net": LADRANET,
+        "DAFA averaged": f"dafa{AVERAGE}", "knowledge averaged": f"knowledge{AVERAGE}"}
+OTHERS = {name: f"{CONTROLS}{name.title()}{AVERAGE}" for name in ("dafa", "knowledge")}
 
 
 def source(page):
@@ -30,10 +34,15 @@ def table(page, start):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in (header, *rows)]
 
 
-def over_tasks(row, against="bert", tasks=TASKS):
-    """The Change of a row over these test sets."""
-    return compare.change_of(*(compare.differences(PANELS[name], "test", against)[row]
+def over_tasks(row, against="bert", tasks=TASKS, split="test"):
+    """The Change of a row over these sets."""
+    return compare.change_of(*(compare.differences(PANELS[name], split, against)[row]
                                for name in tasks))
+
+
+def said(row, against="bert", tasks=TASKS, split="test"):
+    """The text of `over_tasks`."""
+    return compare.points(over_tasks(row, against, tasks, split))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -47,7 +56,7 @@ def test_a_group_has_all_its_runs_and_no_other(name):
 
 @pytest.mark.parametrize("split", ["dev", "test"])
 @pytest.mark.parametrize("name", TASKS)
-def test_tables_of_scores(name, split):
+def test_tables_of_each_run(name, split):
     """A row for each run: scores, those of each seed, the difference from plain BERT, the meter."""
     (_, *titles), *expected = compare.score_table(PANELS[name], split, "bert")
     header, *rows = table("docs/results.md", f"| {name}-planned {split}, seeds 0, 1, 2, 3, 4 |")
@@ -56,64 +65,113 @@ def test_tables_of_scores(name, split):
         assert row[0].endswith(f"(`--model {value}`)") and row[1:] == cells
 
 
-@pytest.mark.parametrize("name, title", TASKS.items())
-def test_short_tables(name, title):
-    """README has the scores on test of plain BERT and of the averages, docs/results.md what they
-    differ by."""
-    _, *rows = compare.score_table(PANELS[name], "test", "bert")
-    rows = [row for row in rows if row[0] == "bert" or "--without fusion" in row[0]]
-    scores, changes = [row[1] for row in rows], [row[3] for row in rows]
-    for page, header, expected in (
-            ("README.md", "| test | plain BERT |", scores),
-            ("docs/results.md", "| test set (pairs) |", [scores[0], *changes[1:]])):
-        row, = [row for row in table(page, header) if row[0].startswith(title)]
-        assert row[1:] == expected
-
-
-def test_means_over_the_test_sets():
-    """The averages and their controls beside plain BERT, and the averages beside their controls."""
-    own = {row[0]: row[1:] for row in table("docs/results.md", "| own minus others'")}
-    means, beside_published = [], []
-    for name, title in {"dafa": "DAFA's trees", "knowledge": "knowledge's relations"}.items():
-        row, control = name + AVERAGE, f"{CONTROLS}{name.title()}{AVERAGE}"
-        assert own[title] == compare.difference_table([*PANELS.values()], control, [row])[1][1:6]
-        means += [compare.points(over_tasks(x)) for x in (row, control)]
-        beside_published.append(compare.points(over_tasks(row, name)))
-        for mean in (means[-2], own[title][-1]):
-            said = re.escape(mean.removeprefix("+")).replace(r"\ ", "( points)? ", 1)
-            assert re.search(said, source("README.md")), mean
-    means.append(compare.points(over_tasks(f"knowledge{AVERAGE},prior")))
-    *_, last = table("docs/results.md", "| test set (pairs) |")
-    assert [cell for cell in last[1:] if cell] == means
-    assert ("beside its own published form DAFA's average has {}, knowledge's {}".format(
-        *beside_published)) in text_of("docs/results.md")
-    mean = compare.points(over_tasks(f"{LADRANET} --epochs 6"))
-    assert f"choose, {mean}" in text_of("README.md")
-    assert f"{mean} over the four:" in text_of("docs/results.md")
-
-
-def test_p_of_the_plan():
-    """Six questions, their p by Holm, and the smallest of 26 by task."""
-    models = ["dabert", "dafa", "knowledge", LADRANET, f"dafa{AVERAGE}", f"knowledge{AVERAGE}"]
-    _, *expected = compare.difference_table([*PANELS.values()], "bert", models)
-    expected = {row[0]: [*row[1:6], row[7]] for row in expected}
-    _, *rows = table("docs/results.md", "| minus plain BERT | MRPC |")
-    for (_, *cells, verdict), model in zip(rows, models, strict=True):
-        assert cells == expected[model]
-        assert cells[-2].partition("(")[2] in text_of("README.md")
-        kind = "a gain" if over_tasks(model).mean > 0 else "a loss"
+def test_table_of_the_six_questions():
+    """Differences, p corrected for six, the verdict, and the mean over the dev sets."""
+    _, plain, *rows = table("docs/results.md", "| minus plain BERT | MRPC |")
+    assert plain[1:5] == [compare.score_table(panel, "test", "bert")[1][1]
+                          for panel in PANELS.values()]
+    found = compare.difference_table([*PANELS.values()], "bert", [*ROWS.values()])
+    expected = {row[0]: [*row[1:6], row[7]] for row in found}
+    for (name, *cells, verdict, dev), (title, row) in zip(rows, ROWS.items(), strict=True):
+        assert name == title and cells == expected[row] and dev == said(row, split="dev")
+        kind = "a gain" if over_tasks(row).mean > 0 else "a loss"
         assert verdict == (kind if float(cells[-1].split()[-1]) < 0.05 else "not shown")
 
-    asked = [*itertools.product(models, TASKS), (f"{CONTROLS}Dafa{AVERAGE}", "mrpc"),
-             (f"{CONTROLS}Dafa{AVERAGE}", "qqp")]
+
+def test_verdicts():
+    """The numbers of the verdicts, and of README's answer."""
+    text = text_of("docs/results.md")
+    text = text[text.index("## Verdicts"):text.index("## The table")].replace(" points (", " (")
+    places = [text.index(said(row)) for row in ROWS.values()]
+    assert places[0] < places[1] < places[4] < places[2] < places[5] < places[3]
+    for row in ROWS["DAFA averaged"], ROWS["knowledge averaged"]:
+        assert f"dev sets show less, {said(row, split='dev')}" in text \
+            or f"dev sets as well, {said(row, split='dev')}" in text
+    assert f"is shown, {said(f'{LADRANET} --epochs 6')}." in text
+    readme = text_of("README.md")
+    best = max(over_tasks(ROWS[name]).mean for name in ("DABERT", "DAFA", "knowledge", "LadRa-Net"))
+    assert f"The best of them gains {100 * best:.1f} points" in readme
+    dafa, knowledge = (over_tasks(f"{name}{AVERAGE}").mean for name in ("dafa", "knowledge"))
+    share = over_tasks(ROWS["DAFA averaged"], tasks=["mrpc"]).mean / 4 / dafa
+    assert f"DAFA gains {100 * dafa:.1f} points, more than half" in readme and 0.5 < share < 0.6
+    assert f"WordNet gains {100 * knowledge:.1f} points, and as many without" in readme
+    assert f"{100 * over_tasks(f'knowledge{AVERAGE},prior').mean:.1f}" == f"{100 * knowledge:.1f}"
+    shipped = json.loads(source("assets/toy-dafa/result.json"))["metrics"]["dev"]["accuracy"]
+    assert f"It gets {100 * shipped:.0f} % of its dev pairs right" in readme
+
+
+def test_controls():
+    """Differences of the averages and their controls from plain BERT, and from one another."""
+    header, *rows = table("docs/results.md", "| test set (pairs) |")
+    columns = [value for value in PANELS["mrpc"].rows if "--without fusion" in value]
+    assert len(header) == len(columns) + 2
+    for name, row in zip(TASKS, rows):
+        assert row[0].startswith(TASKS[name])
+        assert row[1] == compare.score_table(PANELS[name], "test", "bert")[1][1]
+        assert row[2:] == [said(value, tasks=[name]) for value in columns]
+    assert rows[4][2:] == [said(value) for value in columns] and len(rows) == 5
+    none = f"knowledge{AVERAGE},prior"
+    pairs = [(ROWS["DAFA averaged"], OTHERS["dafa"]),
+             *((ROWS["knowledge averaged"], x) for x in (OTHERS["knowledge"], none))]
+    _, *rows = table("docs/results.md", "| own minus | MRPC |")
+    for row, (own, other) in zip(rows, pairs, strict=True):
+        assert row[1:] == [*(said(own, other, [name]) for name in TASKS), said(own, other)]
+
+
+def test_what_a_trained_model_uses():
+    """Means of the meter, on dev."""
+    changes = {"method": "no method", "trees": "no prior", "relations": "no prior",
+               "re-reading": "no re-reading"}
+    _, *rows = table("docs/results.md", "| without | MRPC |")
+    for title, *cells in rows:
+        name, change = title.split(": ")
+        assert cells == [compare.percent([result["answers"][changes[change]]
+                                          for result in panel.rows[ROWS[name]]])
+                         for panel in PANELS.values()]
+
+
+def test_p_by_task():
+    """The smallest p of the 26 differences by task; those of own minus others' trees."""
+    asked = [*itertools.product(ROWS.values(), TASKS), (OTHERS["dafa"], "mrpc"),
+             (OTHERS["dafa"], "qqp")]
     corrected = compare.holm([over_tasks(model, tasks=[name]).p for model, name in asked])
     p = dict(zip(asked, corrected, strict=True))
-    said = re.search("LadRa-Net's loss on MRPC, (.*?), DAFA's average on MRPC, (.*?), and "
-                     r"knowledge's average on STS-B, (.*?), and on MRPC, (\d\.\d+)",
-                     text_of("docs/results.md"))
-    shown = [(models[3], "mrpc"), (models[4], "mrpc"), (models[5], "stsb"), (models[5], "mrpc")]
-    assert [f"{p[place]:.3f}" for place in shown] == [*said.groups()]
-    assert sorted(corrected)[:4] == [p[place] for place in shown] and min(corrected) >= 0.05
+    shown = [p[LADRANET, "mrpc"], p[ROWS["DAFA averaged"], "mrpc"],
+             p[ROWS["knowledge averaged"], "stsb"], p[ROWS["knowledge averaged"], "mrpc"]]
+    text = text_of("docs/results.md")
+    assert ("LadRa-Net's loss on MRPC, {:.3f}, DAFA averaged on MRPC, {:.3f}, and knowledge "
+            "averaged on STS-B, {:.3f}, and on MRPC, {:.3f}").format(*shown) in text
+    assert sorted(corrected)[:4] == shown and min(corrected) >= 0.05
+    both = [over_tasks(f"{name}{AVERAGE}", other).p for name, other in OTHERS.items()]
+    mean = over_tasks(ROWS["DAFA averaged"], OTHERS["dafa"]).mean
+    assert (f"The mean, {100 * mean:+.1f}, has p {both[0]:.2f}, and "
+            f"{compare.holm(both)[0]:.2f} corrected") in text
+    eight = compare.holm([over_tasks(f"{name}{AVERAGE}", other, [task]).p
+                          for name, other in OTHERS.items() for task in TASKS])
+    assert f"smallest p is STS-B's, {min(eight):.2f} corrected for the eight" in text
+    assert eight.index(min(eight)) == 3
+
+
+def test_numbers_in_sentences():
+    """Means without MRPC, on dev, and what was asked after the results."""
+    dafa, knowledge = ROWS["DAFA averaged"], ROWS["knowledge averaged"]
+    three, six = ["qqp", "sick", "stsb"], f"{LADRANET} --epochs 6"
+    sentences = [
+        ("DAFA averaged has {} on test and {} on dev; knowledge averaged has {} and {}.",
+         [said(row, tasks=three, split=split) for row in (dafa, knowledge)
+          for split in ("test", "dev")]),
+        ("own trees are worth {}.", [said(dafa, OTHERS["dafa"], split="dev")]),
+        ("DAFA averaged has {}, knowledge {}; on dev {} and {}.",
+         [said(f"{row}{AVERAGE}", row, split=split) for split in ("test", "dev")
+          for row in ("dafa", "knowledge")]),
+        ("Six have {} on MRPC, {} on QQP, {} on SICK, {} on STS-B, and {} over the four.",
+         [*(said(six, tasks=[name]) for name in TASKS), said(six)]),
+        ("on MRPC's test DABERT has {}, DAFA {}, knowledge {}; on SICK's {}, {} and {}.",
+         [said(f"{row} --printed {number}", tasks=[name]) for name in ("mrpc", "sick")
+          for row, number in {"dabert": 7, "dafa": 9, "knowledge": 8}.items()])]
+    text = text_of("docs/results.md")
+    for sentence, values in sentences:
+        assert sentence.format(*values) in text, sentence.format(*values)
 
 
 def test_the_picture(tmp_path):
