@@ -262,7 +262,7 @@ class WordExamples(Examples):
     """Pairs as DRr-Net reads them; a batch's tensors lead with an axis of 2, sentences a and b."""
 
     def __init__(self, pairs, reader, known):
-        self.pairs, self.reader, self.known = pairs, reader, known
+        self.pairs, self.reader, self.known, self.others = pairs, reader, known, False
         longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 
