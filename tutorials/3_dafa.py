@@ -317,8 +317,9 @@ _, plain = train_on(frames, "bert", **settings)
 assert told["score"] > plain["score"] + 0.1 and told["changes"]["no prior"]["score"] < 0.65
 
 # %%
-for second in ("In the park, the nurse praised Anna.", "In the park, Anna praised the nurse."):
-    print(f"p(same) {look(run, 'The nurse praised Anna in the park.', second)[0]:.2f}   {second}")
+first = "The tired nurse praised Anna in the park."
+for second in ("In the park, the tired nurse praised Anna.", "In the park, Anna praised the tired nurse."):
+    print(f"p(same) {look(run, first, second)[0]:.2f}   {second}")
 
 # %% [markdown]
 # Here trees do the work: without the matrix your model is at chance, and plain BERT does not learn it in these steps.

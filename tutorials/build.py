@@ -2,8 +2,8 @@
 
     python tutorials/build.py
 
-A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %% [markdown]`
-one of text. No package is needed. tests/test_tutorials.py fails when a notebook is not that of its script.
+A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %%
+[markdown]` one of text. tests/test_tutorials.py fails when a notebook is not that of its script.
 """
 import json
 import re
@@ -19,15 +19,17 @@ def cells_of(text):
     _, *parts = re.split(r"^# %%(.*)\n", text, flags=re.M)
     for kind, source in zip(parts[::2], parts[1::2]):
         markdown = "[markdown]" in kind
-        yield markdown, re.sub(r"^# ?", "", source, flags=re.M).strip() if markdown else source.strip()
+        if markdown:
+            source = re.sub(r"^# ?", "", source, flags=re.M)
+        yield markdown, source.strip()
 
 
 def notebook_of(text):
     """The notebook of a script, as text."""
     cells = []
     for number, (markdown, source) in enumerate(cells_of(text)):
-        cell = {"cell_type": "markdown" if markdown else "code", "id": f"cell-{number}", "metadata": {},
-                "source": source.splitlines(keepends=True)}
+        cell = {"cell_type": "markdown" if markdown else "code", "id": f"cell-{number}",
+                "metadata": {}, "source": source.splitlines(keepends=True)}
         cells.append(cell if markdown else cell | {"execution_count": None, "outputs": []})
     book = {"cells": cells, "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, ensure_ascii=False, indent=1) + "\n"

@@ -17,7 +17,6 @@ from semmatch import FusionAttention
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
-
 def split_heads(x, heads):
     B, L, d = x.shape
     return x.reshape(B, L, heads, d // heads).transpose(1, 2)  # (B, H, L, k)
@@ -49,13 +48,13 @@ def embed(input_ids, segment, word, position, segments, norm):
 
 
 def claim_mask(weigh):
-    scores, mask = torch.tensor([[3.0, 1.0, 9e4]] * 2), torch.tensor([[True, True, False], [False] * 3])
+    scores = torch.tensor([[3.0, 1.0, 9e4]] * 2)
+    mask = torch.tensor([[True, True, False], [False] * 3])
     right = torch.stack([torch.tensor([3.0, 1.0, -math.inf]).softmax(-1), torch.zeros(3)])
     return torch.allclose(weigh(scores, mask), right, atol=1e-6)
 
 
 # ---- 2. DABERT ----------------------------------------------------------------------------------
-
 
 def difference_scores(q, k):
     return (q[..., :, None, :] - k[..., None, :, :]).abs().sum(-1)  # (B, H, L, L)
@@ -94,7 +93,6 @@ def claim_difference(scores):
 
 # ---- 3. DAFA ------------------------------------------------------------------------------------
 
-
 def tree_similarity(a, b):
     same = 1.0 * (a.symbols[:, None] == b.symbols)  # (n+1, m+1), place 0 is ROOT
     heads, words = same[a.heads[:, None], b.heads], same[1:, 1:]  # (n, m) each
@@ -112,7 +110,8 @@ def subgraph_similarity(a, b):
 
 
 def dependency_matrix(a, b, tf_a, tf_b):
-    return np.abs(tree_similarity(a, b) + subgraph_similarity(a, b)) * np.outer(tf_a, tf_b)  # (n, m)
+    M_and_S = tree_similarity(a, b) + subgraph_similarity(a, b)
+    return np.abs(M_and_S) * np.outer(tf_a, tf_b)  # (n, m)
 
 
 def spread_prior(prior, word_index, segment, elsewhere):
@@ -149,7 +148,6 @@ def claim_calibration(weigh):
 
 
 # ---- 4. External knowledge ----------------------------------------------------------------------
-
 
 def relation_indicator(relations):
     return relations.any(-1)  # (B, n, m)
@@ -193,7 +191,6 @@ def claim_knowledge(weigh):
 
 
 # ---- 5. DRr-Net ---------------------------------------------------------------------------------
-
 
 def highway(x, W_t, W_h):
     t = W_t(x).sigmoid()
@@ -248,7 +245,6 @@ def claim_choice(weigh):
 
 # ---- 6. LadRa-Net -------------------------------------------------------------------------------
 
-
 def layer_mix(hidden_states, alpha):
     return sum(a * h for a, h in zip(alpha, hidden_states))  # (B, L, d)
 
@@ -302,6 +298,10 @@ def claim_coverage(take):
 
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------
 
+def guide_weights(d, A):
+    """W_values, W_guide and w of one guided attention."""
+    return linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+
 
 class MyBert(SelfAttention):
     """BERT whose attention is yours: lesson 1."""
@@ -314,11 +314,11 @@ class MyDabert(FusionAttention):
     """DABERT's layer of your functions, Eqs. (1)-(7): lesson 2."""
 
     def add_weights(self, d, A):
-        self.W_D, self.W_a, self.w_d = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
-        self.W_A, self.W_dbar, self.w_abar = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+        self.W_D, self.W_a, self.w_d = guide_weights(d, A)
+        self.W_A, self.W_dbar, self.w_abar = guide_weights(d, A)
         self.W_dstar, self.W_astar = linear(2 * d, d), linear(2 * d, d)
-        self.W_dhat, self.W_ahat, self.W_g = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
-        self.W_v, self.W_l, self.W_f = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
+        self.W_dhat, self.W_ahat, self.W_v, self.W_l = (linear(d, d) for _ in range(4))
+        self.W_g, self.W_f = (linear(2 * d, 1, bias=False) for _ in range(2))
 
     def second(self, hidden, q, k, v, mask, *others):
         return difference_attention(q, k, v, mask)  # (B, H, L, k)
@@ -338,10 +338,10 @@ class MyDafa(FusionAttention):
     PRIOR = "dependency"                                # M_F, which the library makes of the parses
 
     def add_weights(self, d, A):
-        self.W_D, self.W_s, self.w_d = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
-        self.W_S, self.W_dstar, self.w_sstar = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
-        self.W_dhat, self.W_shat, self.W_g = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
-        self.W_v, self.W_l, self.W_f = linear(d, d), linear(d, d), linear(2 * d, 1, bias=False)
+        self.W_D, self.W_s, self.w_d = guide_weights(d, A)
+        self.W_S, self.W_dstar, self.w_sstar = guide_weights(d, A)
+        self.W_dhat, self.W_shat, self.W_v, self.W_l = (linear(d, d) for _ in range(4))
+        self.W_g, self.W_f = (linear(2 * d, 1, bias=False) for _ in range(2))
 
     def spread(self, prior, word_index, segment):
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # ln M̃ (B, L, L)
@@ -359,10 +359,10 @@ class MyKnowledge(FusionAttention):
     PRIOR = "relations"
 
     def add_weights(self, d, A):
-        self.W_Oknw, self.W_osem, self.w_zknw = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
-        self.W_Osem, self.W_oknw, self.w_zsem = linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
-        self.W_knw, self.W_sem, self.W_gfuse = linear(d, d), linear(d, d), linear(2 * d, 1)
-        self.W_y, self.W_gfilter = linear(d, d), linear(2 * d, 1)
+        self.W_Oknw, self.W_osem, self.w_zknw = guide_weights(d, A)
+        self.W_Osem, self.W_oknw, self.w_zsem = guide_weights(d, A)
+        self.W_knw, self.W_sem, self.W_y = (linear(d, d) for _ in range(3))
+        self.W_gfuse, self.W_gfilter = linear(2 * d, 1), linear(2 * d, 1)
 
     def spread(self, prior, word_index, segment):
         G = 5.0 * relation_indicator(prior).float()  # (B, n, m)

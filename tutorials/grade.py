@@ -2,10 +2,11 @@
 
     python tutorials/grade.py hand-ins/* --csv points.csv --pages pages
 
-A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. Each runs as it is, one
-after another, in a process of its own, up to its last `check`; training is left out. `check` draws
-arguments of the seed that is given here (--seed), compares, and puts the library's function in the
-place of one that is wrong: one mistake costs one score. Points are those that `check` says at home.
+A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. Each runs as it is,
+one after another, in a process of its own, up to its last `check`; training is left out. `check`
+draws arguments of the seed that is given here (--seed), compares, and puts the library's function
+in the place of one that is wrong: one mistake costs one score. `check` gives the same points at
+home.
 
 A hand-in is somebody's program. Run this in a container without network, or under an account, that
 may be lost; there is no other guard here. For example, with an image that has requirements.txt:
@@ -32,8 +33,10 @@ BEGIN = re.compile(r"^begin\((\d)\)", re.M)
 
 
 class Grade(NamedTuple):
-    """What one hand-in has earned. won: function -> points. said: function -> what is wrong. error: what
-    ended it too soon, or ""."""
+    """What one hand-in has earned.
+
+    won: function -> points. said: function -> what is wrong. error: what ended it too soon, or "".
+    """
 
     path: str
     lesson: int
@@ -54,8 +57,8 @@ def read_code(path):
     if path.suffix != ".ipynb":
         return text
     try:
-        cells = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-        return "\n\n".join("".join(source) for source in cells)
+        cells = json.loads(text)["cells"]
+        return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: expected a notebook, found no cells") from None
 
@@ -82,8 +85,9 @@ def grade(path, seed=0, limit=120):
             "LESSON": "grade", "LESSON_POINTS": str(points), "LESSON_SEED": str(seed),
             "PYTHONPATH": os.pathsep.join(map(str, (HERE.parent, HERE))), "OMP_NUM_THREADS": "1"}
         try:
-            done = subprocess.run([sys.executable, str(program)], cwd=folder, env=environment, timeout=limit,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+            done = subprocess.run([sys.executable, str(program)], cwd=folder, env=environment,
+                                  timeout=limit, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, errors="replace")
             last = done.stderr.strip().splitlines()[-1:]
             error = "".join(last) if done.returncode else ""
         except subprocess.TimeoutExpired:
@@ -102,9 +106,11 @@ def grade(path, seed=0, limit=120):
 def page_of(found):
     """The messages for one student."""
     most = tasks_of(found.lesson)
-    lines = [f"{found.path}: lesson {found.lesson}, {sum(found.won.values())} of {sum(most.values())} points", ""]
-    lines += [f"{found.won[name]}/{most[name]}  {name}  {found.said.get(name, '')}".rstrip() for name in most]
-    return "\n".join(lines) + "\n"
+    points = f"{sum(found.won.values())} of {sum(most.values())} points"
+    lines = [f"{found.path}: lesson {found.lesson}, {points}", ""]
+    for name in most:
+        lines.append(f"{found.won[name]}/{most[name]}  {name}  {found.said.get(name, '')}")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def main(argv=None):
@@ -113,8 +119,8 @@ def main(argv=None):
     parser.add_argument("hand_ins", nargs="+", help="files, or folders of them")
     parser.add_argument("--csv", help="a table: a row for each hand-in, a column for each function")
     parser.add_argument("--pages", help="a folder for a page of messages for each hand-in")
-    parser.add_argument("--seed", type=int, default=0, help="of the arguments that are drawn (default: 0)")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for each hand-in (default: 120)")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for each (default: 120)")
     given = parser.parse_args(argv)
     try:
         files = list(find_hand_ins(given.hand_ins))
@@ -127,7 +133,8 @@ def main(argv=None):
         print(page_of(grades[-1]), flush=True)
         if given.pages:                         # two hand-ins may have one name
             Path(given.pages).mkdir(parents=True, exist_ok=True)
-            Path(given.pages, f"{number:03}-{path.stem}.txt").write_text(page_of(grades[-1]), "utf-8")
+            page = Path(given.pages, f"{number:03}-{path.stem}.txt")
+            page.write_text(page_of(grades[-1]), "utf-8")
     if given.csv:
         names = list(dict.fromkeys(name for found in grades for name in found.won))
         with open(given.csv, "w", newline="", encoding="utf-8") as file:

@@ -1,9 +1,9 @@
 """What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training run.
 
-    begin(3)                        first: which lesson this is
-    reveal("sign", guess)           goes on only when a guess stands; says what came, and why
-    f = check(f)                    goes on only when your function f is right; shows the library's lines
-    train_on(frames, "MyDafa")      trains a layer made of your functions on a toy world
+    begin(3)                       first: which lesson this is
+    reveal("sign", guess)          goes on only when a guess stands; says what came, and why
+    f = check(f)                   goes on only when your function is right; shows the library's
+    train_on(frames, "MyDafa")     trains a layer made of your functions on a toy world
 
 The environment says how a lesson runs. LESSON=solved: the library's functions stand in the place of
 yours. LESSON=grade: nothing stops, and points go to the file LESSON_POINTS (grade.py). LESSON_SEED:
@@ -78,7 +78,7 @@ def begin(number):
 
 
 def mine(name):
-    """Your function of an earlier lesson, out of my_semmatch.py; the library's where there is none."""
+    """Your function of an earlier lesson, out of my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
         return getattr(equations, name)
     spec = importlib.util.spec_from_file_location("my_semmatch", OWN)
@@ -90,7 +90,7 @@ def mine(name):
 # ---- Guesses ------------------------------------------------------------------------------------
 
 def reveal(name, guess):
-    """Says what came beside what was guessed, and why the guess is not it. Stops without a guess."""
+    """Says what is right, and why a wrong guess is not it. Stops without a guess."""
     right, reasons = GUESSES[name]
     choices = ", ".join(map(repr, reasons))
     if guess is ... and not MODE:
@@ -132,44 +132,41 @@ def check(function):
     return function
 
 
-def parts_of(value):
-    """What a function returned, as a list of tensors."""
-    values = value if isinstance(value, (tuple, list)) else [value]
-    return [torch.as_tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in values]
-
-
-def leaves_of(draw, task):
-    """Arguments, and name -> tensor of those that have a gradient."""
-    arguments = task.draw(draw)
-    leaves = {}
-    for number, x in enumerate(arguments):
-        name = f"argument {number + 1}"
-        for i, y in enumerate(x if isinstance(x, list) else [x]):
-            if isinstance(y, torch.nn.Module):
-                leaves |= {f"{name}.{part}": weight for part, weight in y.named_parameters()}
-            elif torch.is_tensor(y) and y.requires_grad:
-                leaves[name if y is x else f"{name}[{i}]"] = y
-    return arguments, leaves
-
-
-def outcome(function, task, case):
-    """What a function returns in a case: its parts, and name -> gradient of a sum of them."""
-    arguments, leaves = leaves_of(Draw(case, SEED), task)
+def parts(function, arguments):
+    """What a function returns for these arguments, as a list of tensors; None for nothing."""
     before = [x.detach().clone() if torch.is_tensor(x) else x for x in arguments]
     value = function(*arguments)
     for i, (x, old) in enumerate(zip(arguments, before)):
         if torch.is_tensor(x) and not torch.equal(x, old):
             raise ValueError(f"it changes its argument {i + 1} in place; others still need that")
     if value is None:
-        return None, {}
-    parts = parts_of(value)
+        return None
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [torch.as_tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in values]
+
+
+def arguments_of(task, case):
+    return task.draw(Draw(case, SEED))
+
+
+def slopes_of(function, arguments):
+    """name -> gradient of a weighted sum of what a function returns."""
+    leaves = {}
+    for number, x in enumerate(arguments):
+        for y in x if isinstance(x, list) else [x]:
+            name = f"argument {number + 1}"
+            if isinstance(y, torch.nn.Module):
+                leaves |= {f"{name}.{part}": weight for part, weight in y.named_parameters()}
+            elif torch.is_tensor(y) and y.requires_grad:
+                leaves[f"{name}{[len(leaves)] if isinstance(x, list) else ''}"] = y
     weighed = [(x * torch.linspace(0.5, 1.5, x.numel(), dtype=x.dtype).view(x.shape))
-               .masked_fill(~x.isfinite(), 0.0).sum() for x in parts if x.requires_grad]
-    if not weighed or not leaves:
-        return parts, {name: torch.zeros_like(x) for name, x in leaves.items()}
-    found = torch.autograd.grad(sum(weighed), list(leaves.values()), allow_unused=True)
-    return parts, {name: torch.zeros_like(x) if grad is None else grad
-                   for (name, x), grad in zip(leaves.items(), found)}
+               .masked_fill(~x.isfinite(), 0.0).sum()
+               for x in parts(function, arguments) if x.requires_grad]
+    found = [None] * len(leaves)
+    if weighed and leaves:
+        found = torch.autograd.grad(sum(weighed), list(leaves.values()), allow_unused=True)
+    return {name: torch.zeros_like(x) if grad is None else grad
+            for (name, x), grad in zip(leaves.items(), found)}
 
 
 def alike(x, y):
@@ -179,36 +176,52 @@ def alike(x, y):
     return x.shape == y.shape and torch.allclose(x.double(), y.double(), near, near, equal_nan=True)
 
 
+def same_parts(some, others):
+    """Are two lists of tensors the same but for rounding?"""
+    return len(some) == len(others) and all(map(alike, some, others))
+
+
 def where_it_failed(error, function):
     """An error, with the line of the function in which it arose."""
     file = function.__code__.co_filename
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if frame.filename == file]
     line = f" in `{frames[-1].line}`" if frames and frames[-1].line else ""
     return f"{type(error).__name__}{line}: {str(error) or 'no more is said'}"
 
 
 def judge(task, function):
     """What is wrong with a function, or ""."""
-    rights, found, slopes, library = {}, {}, {}, task.library(function.__name__)
+    rights, found, library = {}, {}, task.library(function.__name__)
     for case in CASES:
-        rights[case], right_slopes = outcome(library, task, case)
+        rights[case] = parts(library, arguments_of(task, case))
         try:
-            found[case], own_slopes = outcome(function, task, case)
+            found[case] = parts(function, arguments_of(task, case))
         except Exception as error:
             return f"{case}: {where_it_failed(error, function)}"
         if found[case] is None:
             return "not written yet: it returns nothing. Write it, with `return`."
         if said := misshaped(rights[case], found[case], Draw(case).letters):
             return f"{case}: {said}"
-        slopes |= {f"{case}: the values are right, the gradient of `{name}`": (x, own_slopes[name])
-                   for name, x in right_slopes.items()}
-    wrong = [case for case in CASES if not all(map(alike, rights[case], found[case]))]
+    wrong = [case for case in CASES if not same_parts(rights[case], found[case])]
     if not wrong:
-        cut = next((name for name, pair in slopes.items() if not alike(*pair)), "")
-        return cut and (f"{cut} is not. detach, item, .data, numpy and no_grad cut it off; an infinity "
-                        "on the way makes it nan.")
-    return known_mistake(task, found) or f"{wrong[0]}: {describe(rights[wrong[0]], found[wrong[0]])}" + (
-        "" if len(wrong) == len(CASES) else f" Right: {', '.join(x for x in CASES if x not in wrong)}.")
+        return wrong_slope(task, library, function)
+    if said := known_mistake(task, found):
+        return said
+    good = ", ".join(case for case in CASES if case not in wrong)
+    said = describe(rights[wrong[0]], found[wrong[0]])
+    return f"{wrong[0]}: {said}" + (f" Right: {good}." if good else "")
+
+
+def wrong_slope(task, library, function):
+    """What is wrong with the gradients of a function whose values are right, or ""."""
+    for case in CASES:
+        right, own = (slopes_of(f, arguments_of(task, case)) for f in (library, function))
+        for name, slope in right.items():
+            if not alike(slope, own[name]):
+                return (f"{case}: the values are right, the gradient of {name} is not. detach, item, "
+                        ".data, numpy and no_grad cut it off; an infinity on the way makes it nan.")
+    return ""
 
 
 def misshaped(rights, found, letters):
@@ -219,11 +232,12 @@ def misshaped(rights, found, letters):
         which = f"result {i + 1} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
             axes = ", ".join(letters.get(size, str(size)) for size in x.shape)
-            return (f"{which}has the shape {tuple(y.shape)}; {tuple(x.shape)} is needed, which is ({axes}).")
+            return (f"{which}has the shape {tuple(y.shape)}; {tuple(x.shape)} is needed, which is "
+                    f"({axes}).")
         if (x.dtype == torch.bool) != (y.dtype == torch.bool):
-            return f"{which}is {y.dtype}; {x.dtype} is needed.".replace("torch.", "")
+            return f"{which}is {y.dtype}; {x.dtype} is needed."
         if x.requires_grad and x.dtype != y.dtype:
-            return f"{which}is {y.dtype} where arguments are {x.dtype}: keep their dtype.".replace("torch.", "")
+            return f"{which}is {y.dtype} where arguments are {x.dtype}: keep their dtype."
     return ""
 
 
@@ -231,8 +245,7 @@ def known_mistake(task, found):
     """What is said of the listed mistake that returns just what was returned, or ""."""
     for name, mistaken in task.mistakes().items():
         with contextlib.suppress(Exception):      # a mistake need not run in each case
-            theirs = {case: outcome(mistaken, task, case)[0] for case in CASES}
-            if all(len(found[case]) == len(theirs[case]) and all(map(alike, found[case], theirs[case]))
+            if all(same_parts(found[case], parts(mistaken, arguments_of(task, case)))
                    for case in CASES):
                 return f"your numbers are those of the equation with: {name}."
     return ""
@@ -256,7 +269,8 @@ def describe(rights, found):
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape) if x.dim() else ()
     at = f" at [{', '.join(map(str, place))}]" if x.dim() else ""
-    return f"{said}{int(far.sum())} of {x.numel()} numbers are wrong;{at} yours is {y[place]:.5g}, {x[place]:.5g} is needed."
+    return (f"{said}{int(far.sum())} of {x.numel()} numbers are wrong;{at} yours is "
+            f"{y[place]:.5g}, {x[place]:.5g} is needed.")
 
 
 def judge_claim(task, claim):
@@ -296,8 +310,9 @@ def keep(name, part, file=None):
     """Writes a function or a class into my_semmatch.py, in the place of one of that name."""
     file = file or OWN
     head, *parts = (file.read_text("utf-8") if file.exists() else OWN_HEAD).split("\n\n# ---- ")
+    kept = {text.partition("\n")[0]: text for text in parts}
     try:
-        kept = {text.partition("\n")[0]: text for text in parts} | {name: f"{name}\n{source_of(part)}\n"}
+        kept[name] = f"{name}\n{source_of(part)}\n"
     except OSError:                     # typed where no source is kept
         return
     file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
@@ -311,18 +326,19 @@ def train_on(frames, model, start=None, **options):
     frames: dict name -> frames in the form of support.toy.FRAMES. model: a name of train.py's, or
     one of the classes of equations.py, which then computes with your functions. start: a Run of
     these frames whose encoder is the one to begin with, as if it were pre-trained. options: of
-    train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and "unseen",
-    the accuracy with words that it never saw)
+    train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and
+    "unseen", the accuracy with words that it never saw)
     """
     print(f"{model} is training ...", flush=True)
     begun, world = time.perf_counter(), mock.patch.dict(toy.FRAMES, frames, clear=True)
-    build = mock.patch.object(runs, "build_model", functools.partial(build_on, start, runs.build_model))
-    with world, build, tempfile.TemporaryDirectory() as folder:
+    build = functools.partial(build_on, start, runs.build_model)
+    with (world, mock.patch.object(runs, "build_model", build),
+          tempfile.TemporaryDirectory() as folder):
         run, metrics = train_run(folder, model, {"device": "cpu"} | options)
         found = run.influence(load_pairs(run.settings)[1]["dev"])
     found["unseen"] = metrics["dev_unseen"]["accuracy"]
-    print(f"    {100 * found['score']:.1f} % of dev are right, with words that it never saw {100 * found['unseen']:.1f}; "
-          f"50 is chance; {time.perf_counter() - begun:.0f} seconds")
+    print(f"    {100 * found['score']:.1f} % of dev are right, with words that it never saw "
+          f"{100 * found['unseen']:.1f}; 50 is chance; {time.perf_counter() - begun:.0f} seconds")
     for change, then in found["changes"].items():
         print(f"    with {change}: {100 * then['score']:.1f} %; "
               f"{100 * then['answers']:.0f} % of the answers change")
@@ -354,10 +370,12 @@ def train_run(folder, model, options):
 
 def train_on_real(model, bert):
     """The same model on 2,000 pairs of MRPC from pre-trained weights: F1 and accuracy on dev."""
-    options = {"task": "mrpc", "bert": bert, "limit": 2000, "data_dir": os.environ.get("LESSON_DATA", "data")}
+    options = {"task": "mrpc", "bert": bert, "limit": 2000,
+               "data_dir": os.environ.get("LESSON_DATA", "data")}
     with tempfile.TemporaryDirectory() as folder:
         _, metrics = train_run(folder, model, options)
-    print(f"    MRPC, 2,000 pairs, dev: {json.dumps(metrics['dev'])}; five seeds of the library: docs/results.md")
+    print(f"    MRPC, 2,000 pairs, dev: {json.dumps(metrics['dev'])}; the library's five seeds: "
+          "docs/results.md")
 
 
 def look(run, a, b):
@@ -387,12 +405,14 @@ def fixed(rows, bias=None):
 
 def table(rows, columns, values):
     """Prints a matrix with the names of its rows and columns."""
-    lines = [["", *columns], *([name, *(f"{float(x):.3g}" for x in line)] for name, line in zip(rows, values))]
+    lines = [["", *columns]]
+    lines += [[name, *(f"{float(x):.3g}" for x in line)] for name, line in zip(rows, values)]
     print(f"{summary.align_columns(lines)}\n")
 
 
 def slide(message, moved, places, series):
-    """A picture that moves: a slider, and a bar for each of `series` at its place; a table in a script.
+    """A picture that moves: a slider, and a bar for each of `series` at its place. A script prints
+    a table.
 
     moved: what the slider moves. places: where it can stand. series: what a bar stands for -> its
     numbers, one for each place, 0 or more.

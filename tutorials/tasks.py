@@ -3,7 +3,8 @@
     TASKS[name]     lesson, points, the library's function, draw(d) -> arguments
     CLAIMS[name]    lesson, points, functions of which the claim is True, those of which it is False
 
-The classic mistakes that `check` knows are those of tests/mistakes.py, which tests plant in the library.
+The classic mistakes that `check` knows are those of tests/mistakes.py, which tests plant in the
+library.
 """
 import math
 import sys
@@ -35,7 +36,7 @@ class Task(NamedTuple):
 
     lesson: int
     points: int
-    place: str          # of the library's function, "module.name"; "": equations.py has the only one
+    place: str          # of the library's function, "module.name"; "": only equations.py has it
     draw: object        # of a Draw: the reader's arguments
     adapt: object = None    # (library's function, *arguments) -> result, where its arguments differ
     more: dict = {}     # name -> mistaken function, beside those of tests/mistakes.py
@@ -114,7 +115,7 @@ class Draw:
         return self.normal(B, size or self.L, D)
 
     def tokens(self):
-        """word_index, segment (B, L): a word in two pieces, [CLS], [SEP], padding; no word at all."""
+        """word_index, segment (B, L): a word in two pieces, [CLS], [SEP], padding; no word."""
         word = torch.tensor([[-1, 0, 1, -1, 0, 2, -1], [-1, 4, 4, -1, 7, -1, -1], [-1] * 7])
         segment = torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0], [0] * 7])
         return [word[:, :self.L], segment[:, :self.L]]
@@ -163,7 +164,8 @@ def attend(function, q, k, v, mask):
     return bert_min.split_heads(function(layer, None, q, k, v, mask, None, None), H)
 
 
-def run_layer(function, hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):
+def run_layer(function, hidden, mixed, attention_output, attention_norm, intermediate, output,
+              output_norm):
     """Layer.forward, whose attention has been done."""
     layer = SimpleNamespace(
         attention=lambda *given: mixed, attention_output=attention_output, output=output,
@@ -185,16 +187,20 @@ TASKS = {
     "attention_weights": Task(1, 2, "bert_min.attention_weights",
                               lambda d: [d.normal(B, H, d.L, d.L, wide=1e5), d.mask()], more={
         "10,000 subtracted": lambda s, m: (s - 1e4 * ~m[:, None, None]).softmax(-1)}),
-    "attention": Task(1, 2, "bert_min.SelfAttention.attend", lambda d: [*d.heads(), d.mask()], attend, {
+    "attention": Task(1, 2, "bert_min.SelfAttention.attend",
+                      lambda d: [*d.heads(), d.mask()], attend, {
         "no mask": lambda q, k, v, m: scaled(q, k).softmax(-1) @ v}),
     "layer": Task(1, 2, "bert_min.Layer.forward", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], run_layer, {
-        "relu for gelu": lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
-        "no second residual": lambda h, x, W, n, W_1, W_2, n_2: n_2(W_2(F.gelu(W_1(n(h + W(x))))))}),
+        "relu for gelu":
+            lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
+        "no second residual":
+            lambda h, x, W, n, W_1, W_2, n_2: n_2(W_2(F.gelu(W_1(n(h + W(x))))))}),
     "embed": Task(1, 1, "bert_min.Embeddings.forward", lambda d: [
         d.integer(V, B, d.L), d.integer(2, B, d.L), d.fill(nn.Embedding(V, D)),
-        d.fill(nn.Embedding(N, D)), d.fill(nn.Embedding(2, D)), d.fill(nn.LayerNorm(D))], run_embeddings, {
+        d.fill(nn.Embedding(N, D)), d.fill(nn.Embedding(2, D)), d.fill(nn.LayerNorm(D))],
+        run_embeddings, {
         "no position": lambda i, s, word, p, t, norm: norm(word(i) + t(s)),
         "no norm": lambda i, s, word, p, t, norm: word(i) + p.weight[:i.shape[1]] + t(s)}),
 }
@@ -204,11 +210,13 @@ TASKS = {
 
 TASKS |= {
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2]),
-    "difference_attention": Task(2, 2, "semmatch.difference_attention", lambda d: [*d.heads(), d.mask()], more={
-        "-inf for the mask": lambda q, k, v, m: (ours.difference_scores(q, k) / K ** 0.5).masked_fill(
-            ~m[:, None, None], -math.inf).softmax(-1) @ v}),
+    "difference_attention": Task(2, 2, "semmatch.difference_attention",
+                                 lambda d: [*d.heads(), d.mask()], more={
+        "-inf for the mask": lambda q, k, v, m: (ours.difference_scores(q, k) / K ** 0.5)
+            .masked_fill(~m[:, None, None], -math.inf).softmax(-1) @ v}),
     "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
-        d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A), d.linear(A, 1, False)]),
+        d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
+        d.linear(A, 1, False)]),
     "gated_fusion": Task(2, 2, "semmatch.gated_fusion", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
     "filtration_gate": Task(2, 2, "semmatch.filtration_gate", lambda d: [
@@ -242,7 +250,8 @@ TASKS |= {
     "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses),
     "dependency_matrix": Task(3, 1, "priors.dependency_matrix", lambda d: [
         *d.parses(), d.positive(d.n).detach().numpy(), d.positive(d.m).detach().numpy()]),
-    "spread_prior": Task(3, 3, "semmatch.spread_prior", lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
+    "spread_prior": Task(3, 3, "semmatch.spread_prior",
+                         lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
         *d.heads(), d.normal(B, d.L, d.L), d.mask()], more={
         "no M": lambda q, k, v, M, m: ours.attention(q, k, v, m)}),
@@ -252,12 +261,17 @@ TASKS |= {
 
 # ---- 4. External knowledge ----------------------------------------------------------------------
 
+def ln_K_draw(d):
+    ln_K, _ = ours.co_attention(d.states(), d.scores())
+    return [ln_K.detach().requires_grad_()]
+
+
 TASKS |= {
-    "relation_indicator": Task(4, 1, "semmatch.relation_indicator", lambda d: [d.integer(6, B, N, M, R) == 0]),
+    "relation_indicator": Task(4, 1, "semmatch.relation_indicator",
+                               lambda d: [d.integer(6, B, N, M, R) == 0]),
     "knowledge_scores": Task(4, 1, "semmatch.knowledge_scores", lambda d: [d.states(), d.cross()]),
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
-    "mean_one": Task(
-        4, 2, "", lambda d: [ours.co_attention(d.states(), d.scores())[0].detach().requires_grad_()], more={
+    "mean_one": Task(4, 2, "", ln_K_draw, more={
         "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
         "-inf elsewhere": lambda ln_K: torch.where(ln_K == -math.inf, ln_K, ours.mean_one(ln_K)),
         "the mean of all cells": lambda ln_K: torch.where(
@@ -277,14 +291,15 @@ def choose_draw(d):
 
 TASKS |= {
     "highway": Task(5, 1, "reread.highway", lambda d: [d.states(), d.linear(D, D), d.linear(D, D)]),
-    "stacked_gru": Task(5, 2, "reread.stacked_gru", lambda d: [d.states(d.n), d.mask(d.n), nn.ModuleList(
-        d.fill(nn.GRU(D + l * K, K, batch_first=True)) for l in range(3))]),
+    "stacked_gru": Task(5, 2, "reread.stacked_gru", lambda d: [
+        d.states(d.n), d.mask(d.n),
+        nn.ModuleList(d.fill(nn.GRU(D + l * K, K, batch_first=True)) for l in range(3))]),
     "attentive_pooling": Task(5, 2, "reread.attentive_pooling", lambda d: [
         d.states(d.n), d.mask(d.n), d.linear(D, A), d.linear(A, 1, False)]),
     "choose": Task(5, 2, "reread.choose", choose_draw),
     "reread": Task(5, 3, "reread.reread", lambda d: [
-        d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M), d.fill(reread.Choice(D, K, A, M)),
-        d.fill(nn.GRUCell(D, K)), T, 3.0]),
+        d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
+        d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
     "matching": Task(5, 1, "reread.matching", lambda d: [d.normal(B, D), d.normal(B, D)]),
     "probability_fusion": Task(5, 1, "reread.probability_fusion", lambda d: [
         d.normal(B, D), d.normal(B, D), d.linear(D, 1), d.linear(D, 1), d.linear(D, D)]),
@@ -295,7 +310,8 @@ TASKS |= {
 
 def phrase_draw(d):
     size = 3 if d.case == "wide scores" else 2
-    return [d.states(d.n), d.mask(d.n), d.fill(nn.Conv1d(D, A, size)), d.fill(nn.Conv1d(A, D, size))]
+    first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
+    return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
 
 
 def choose_with_left(function, *arguments):
@@ -309,90 +325,117 @@ def coverage_draw(d):
     left[0], mask = 0.5, d.mask(d.n)
     if d.case == "padding":
         left[1] = left[1].masked_fill(mask[1], 0.5)
-    return [left.requires_grad_(), read.requires_grad_(), 2 * torch.ones(B, d.n, dtype=d.dtype), mask]
+    phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
+    return [left.requires_grad_(), read.requires_grad_(), phi, mask]
+
+
+def scores_of(chosen, W_f, w_f):
+    return w_f(W_f(chosen).tanh())[..., 0]
+
+
+def mixed(chosen, mixture):
+    return (mixture[:, None] @ chosen)[:, 0], mixture
 
 
 TASKS |= {
-    "layer_mix": Task(6, 1, "reread.layer_mix", lambda d: [[d.states() for _ in range(E)], d.normal(E)]),
+    "layer_mix": Task(6, 1, "reread.layer_mix",
+                      lambda d: [[d.states() for _ in range(E)], d.normal(E)]),
     "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw),
-    "read_limit": Task(6, 1, "reread.read_limit", lambda d: [d.states(d.n), d.linear(D, 1, False), T]),
+    "read_limit": Task(6, 1, "reread.read_limit",
+                       lambda d: [d.states(d.n), d.linear(D, 1, False), T]),
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
     "choose_left": Task(6, 2, "reread.choose", lambda d: [
         *choose_draw(d), (d.normal(B, d.n).detach() + 0.5).requires_grad_()], choose_with_left),
-    "mix_readers": Task(6, 1, "", lambda d: [d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)], more={
-        "no token in the sum": lambda a, W, w: (
-            (p := F.pad(w(W(a[:, 1:]).tanh())[..., 0].softmax(-1), (1, 0)))[:, None].matmul(a)[:, 0], p),
-        "no tanh": lambda a, W, w: ((p := w(W(a))[..., 0].softmax(-1))[:, None].matmul(a)[:, 0], p),
+    "mix_readers": Task(6, 1, "", lambda d: [
+        d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)], more={
+        "no token in the sum":
+            lambda a, W, w: mixed(a, F.pad(scores_of(a[:, 1:], W, w).softmax(-1), (1, 0))),
+        "no tanh": lambda a, W, w: mixed(a, w(W(a))[..., 0].softmax(-1)),
         "a plain mean over r": lambda a, W, w: (a.mean(1), ours.mix_readers(a, W, w)[1])}),
 }
 
 
 # ---- Claims -------------------------------------------------------------------------------------
 
-def uniform(scores):
-    return torch.full_like(scores, 1 / scores.shape[-1])
-
-
-def noise(x):
-    return torch.rand(x.shape)
-
-
 def rows(weights):
     """As weights of sum 1."""
     return weights / weights.sum(-1, keepdim=True)
 
 
-CLAIMS = {}
-CLAIMS["claim_mask"] = Claim(
-    1, 2, "Padding gets the weight 0, in a row without any real key too; real keys have the softmax.", {
-        "ours": ours.attention_weights,
-        "masked before and multiplied behind": lambda s, m: s.masked_fill(~m, -1e30).softmax(-1) * m}, {
-        "Google's line, 10,000 subtracted": lambda s, m: (s - 10_000.0 * ~m).softmax(-1),
-        "a softmax without a mask": lambda s, m: s.softmax(-1),
-        "a softmax, multiplied by the mask": lambda s, m: s.softmax(-1) * m,
-        "zeros": lambda s, m: torch.zeros_like(s), "ones": lambda s, m: torch.ones_like(s),
-        "weights that are all alike": lambda s, m: uniform(s), "noise": lambda s, m: noise(s)})
-CLAIMS["claim_difference"] = Claim(
-    2, 2, "A token differs more from each other token than from itself, and from it as much as it from the token.", {
-        "ours": ours.difference_scores, "squares": lambda q, k: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1),
-        "the largest difference": lambda q, k: (q[..., :, None, :] - k[..., None, :, :]).abs().amax(-1)}, {
-        "the page, without bars": lambda q, k: (q[..., :, None, :] - k[..., None, :, :]).sum(-1),
-        "plain attention's scores": scaled, "zeros": lambda q, k: 0 * scaled(q, k),
-        "ones": lambda q, k: 0 * scaled(q, k) + 1, "noise": lambda q, k: noise(scaled(q, k)),
-        "the difference of lengths": lambda q, k: q.norm(dim=-1)[..., :, None] - k.norm(dim=-1)[..., None, :]})
-CLAIMS["claim_calibration"] = Claim(
-    3, 2, "A larger entry M and a larger score each give a larger weight, whatever the other one is.", {
-        "ours": lambda s, M: (s + (1 + M).log()).softmax(-1),
-        "the entry added to the score": lambda s, M: (s + M).softmax(-1)}, {
-        "the page, a product of scores": lambda s, M: (s * M).softmax(-1),
-        "plain attention": lambda s, M: s.softmax(-1), "the entries alone": lambda s, M: rows(1 + M),
-        "an entry as the weight": lambda s, M: M + 0.0, "zeros": lambda s, M: 0 * s,
-        "weights that are all alike": lambda s, M: uniform(s), "noise": lambda s, M: rows(noise(s))})
-CLAIMS["claim_knowledge"] = Claim(
-    4, 2, "An entry above the mean gains weight, one that is below all others loses, whatever the scores are; a "
-    "larger score still means a larger weight.", {
-        "ours": lambda s, K: (s + (K / K.mean()).log()).softmax(-1),
-        "the entry's distance from the mean, added": lambda s, K: (s + 5 * (K - K.mean())).softmax(-1)}, {
-        "the page, a product of scores": lambda s, K: (s * K).softmax(-1),
-        "plain attention": lambda s, K: s.softmax(-1), "the entries alone": lambda s, K: rows(K),
-        "plain attention times the entry": lambda s, K: s.softmax(-1) * K,
-        "zeros": lambda s, K: 0 * s, "ones": lambda s, K: 0 * s + 1,
-        "weights that are all alike": lambda s, K: uniform(s), "noise": lambda s, K: rows(noise(s))})
-CLAIMS["claim_choice"] = Claim(
-    5, 2, "Of the scores 0.78, 0.80 and less, one word is chosen, and the choice can be learned: it has a gradient.", {
-        "ours, β = 200": lambda m: (200 * m).softmax(-1), "β = 300": lambda m: (300 * m).softmax(-1)}, {
-        "the page, β = 10⁸": lambda m: (1e8 * m).softmax(-1),
-        "an arg-max": lambda m: F.one_hot(m.argmax(-1), m.shape[-1]).to(m.dtype),
-        "plain attention, β = 1": lambda m: m.softmax(-1), "zeros": lambda m: 0 * m,
-        "ones": lambda m: 0 * m + 1, "the scores": lambda m: m * 1.0,
-        "weights that are all alike": lambda m: 0 * m + 1 / 3, "noise": lambda m: rows(noise(m))})
-CLAIMS["claim_coverage"] = Claim(
-    6, 2, "What is left falls by each reading, the more the larger its weight, whatever the score; not read, it stays; "
-    "read in full φ times, it is spent.", {
-        "ours": lambda c, m, weight, phi: c - weight / phi,
-        "never below 0": lambda c, m, weight, phi: max(0.0, c - weight / phi)}, {
-        "the page, c times the score": lambda c, m, weight, phi: c - c * m / phi,
-        "the score": lambda c, m, weight, phi: c - m / phi,
-        "a fixed part": lambda c, m, weight, phi: c - 0.5, "c as it was": lambda c, m, weight, phi: c,
-        "not divided by φ": lambda c, m, weight, phi: c - weight, "zeros": lambda c, m, weight, phi: 0.0,
-        "ones": lambda c, m, weight, phi: 1.0, "noise": lambda c, m, weight, phi: torch.rand(()).item()})
+def nonsense(like=lambda scores, *others: scores):
+    """What no claim may take: functions that return numbers shaped as `like` of their arguments."""
+    return {"zeros": lambda *x: 0 * like(*x), "ones": lambda *x: 0 * like(*x) + 1,
+            "a third everywhere": lambda *x: 0 * like(*x) + 1 / 3,
+            "noise": lambda *x: rows(torch.rand(like(*x).shape))}
+
+
+def differences(q, k):
+    return q[..., :, None, :] - k[..., None, :, :]
+
+
+def difference_of_lengths(q, k):
+    return q.norm(dim=-1)[..., :, None] - k.norm(dim=-1)[..., None, :]
+
+
+def arg_max(m):
+    return F.one_hot(m.argmax(-1), m.shape[-1]).to(m.dtype)
+
+
+CLAIMS = {
+    "claim_mask": Claim(
+        1, 2, "Padding gets the weight 0, in a row without any real key too; real keys have the "
+        "softmax of their scores.", right={
+            "ours": ours.attention_weights,
+            "masked before, multiplied behind":
+                lambda s, m: s.masked_fill(~m, -1e30).softmax(-1) * m}, wrong={
+            "Google's line, 10,000 subtracted": lambda s, m: (s - 10_000.0 * ~m).softmax(-1),
+            "a softmax without a mask": lambda s, m: s.softmax(-1),
+            "a softmax, multiplied by the mask": lambda s, m: s.softmax(-1) * m} | nonsense()),
+    "claim_difference": Claim(
+        2, 2, "A token differs more from each other token than from itself, and from it as much as "
+        "it from the token.", right={
+            "ours": ours.difference_scores,
+            "squares": lambda q, k: differences(q, k).square().sum(-1),
+            "the largest difference": lambda q, k: differences(q, k).abs().amax(-1)}, wrong={
+            "the page, without bars": lambda q, k: differences(q, k).sum(-1),
+            "plain attention's scores": scaled,
+            "the difference of lengths": difference_of_lengths} | nonsense(scaled)),
+    "claim_calibration": Claim(
+        3, 2, "A larger entry M and a larger score each give a larger weight, whatever the other "
+        "one is.", right={
+            "ours": lambda s, M: (s + (1 + M).log()).softmax(-1),
+            "the entry added to the score": lambda s, M: (s + M).softmax(-1)}, wrong={
+            "the page, a product of scores": lambda s, M: (s * M).softmax(-1),
+            "plain attention": lambda s, M: s.softmax(-1),
+            "the entries alone": lambda s, M: rows(1 + M),
+            "an entry as the weight": lambda s, M: M + 0.0} | nonsense()),
+    "claim_knowledge": Claim(
+        4, 2, "An entry above the mean gains weight, one that is below all others loses, whatever "
+        "the scores are; a larger score still means a larger weight.", right={
+            "ours": lambda s, K: (s + (K / K.mean()).log()).softmax(-1),
+            "the distance from the mean, added":
+                lambda s, K: (s + 5 * (K - K.mean())).softmax(-1)}, wrong={
+            "the page, a product of scores": lambda s, K: (s * K).softmax(-1),
+            "plain attention": lambda s, K: s.softmax(-1),
+            "the entries alone": lambda s, K: rows(K),
+            "plain attention times the entry": lambda s, K: s.softmax(-1) * K} | nonsense()),
+    "claim_choice": Claim(
+        5, 2, "Of the scores 0.78, 0.80 and less one word is chosen, and the choice can be "
+        "learned: it has a gradient.", right={
+            "ours, β = 200": lambda m: (200 * m).softmax(-1),
+            "β = 300": lambda m: (300 * m).softmax(-1)}, wrong={
+            "the page, β = 10⁸": lambda m: (1e8 * m).softmax(-1), "an arg-max": arg_max,
+            "plain attention, β = 1": lambda m: m.softmax(-1),
+            "the scores": lambda m: m * 1.0} | nonsense()),
+    "claim_coverage": Claim(
+        6, 2, "What is left falls by each reading, the more the larger its weight, whatever the "
+        "score; not read, it stays; read in full φ times, it is spent.", right={
+            "ours": lambda c, m, weight, phi: c - weight / phi,
+            "never below 0": lambda c, m, weight, phi: max(0.0, c - weight / phi)}, wrong={
+            "the page, c times the score": lambda c, m, weight, phi: c - c * m / phi,
+            "the score": lambda c, m, weight, phi: c - m / phi,
+            "not divided by φ": lambda c, m, weight, phi: c - weight,
+            "a fixed part": lambda c, *others: c - 0.5, "c as it was": lambda c, *others: c,
+            "zeros": lambda *x: 0.0, "ones": lambda *x: 1.0,
+            "noise": lambda *x: torch.rand(()).item()}),
+}
