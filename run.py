@@ -347,7 +347,7 @@ def predict_file(run, file, splits, columns=(), out=None):
     refuse(splits and file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
            f"{', '.join(splits)}")
     if file in splits:
-        pairs, rows, columns = splits[file], pair_rows(run.task, splits[file]), ()
+        pairs, rows = splits[file], pair_rows(run.task, splits[file])
     else:
         columns = columns or run.task.columns
         pairs = read_pairs(file, run.task.labels, need_label=False, columns=columns)
@@ -357,7 +357,7 @@ def predict_file(run, file, splits, columns=(), out=None):
     found = run.predict(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
     path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}", named=bool(out))
-    tables = {path: add_predictions(run.task, rows, found, columns[:2])}
+    tables = {path: add_predictions(run.task, rows, found)}
     if (run.task.name, file) in GLUE_FILES:
         name = GLUE_FILES[run.task.name, file]
         tables[new_file(path.parent / f"{name}.tsv")] = glue_rows(run.task, found)

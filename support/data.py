@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch.nn.functional as F
-from tqdm import tqdm
 
 from support.checkpoints import join_names, shorten
 from support.files import download, extract, write_whole
@@ -182,11 +181,6 @@ def read_lines(path):
                 raise ValueError(f"{path}:{line}: {error}; save the file as UTF-8") from None
 
 
-def text_lines(path):
-    """The texts of `read_lines` without their line ends, a list."""
-    return [text.removesuffix("\n").removesuffix("\r") for text in read_lines(path)]
-
-
 def is_csv(path):
     """Does the name end in .csv: commas and quotes? All else has tabs, and quotes are text."""
     return Path(path).suffix.lower() == ".csv"
@@ -260,18 +254,17 @@ def is_number(text):
         return False
 
 
-def parse_label(text, labels, where, own=False):
+def parse_label(text, labels, where):
     """What the text of a label means: the index of its class, a score, or the text.
 
-    labels: names of the classes, () for scores, None to keep the text. own: of a user's file?
+    labels: names of the classes, () for scores, None to keep the text.
     """
     if labels is None:
         refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")
         return text
     if labels:
-        scores = own and all(map(is_number, [text, *labels]))
         refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
-               f"{join_names(labels, 12)}{'; if labels are scores: --scores true' * scores}")
+               f"{join_names(labels, 12)}")
         return labels.index(text)
     refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
            f"task predicts scores")
@@ -346,7 +339,6 @@ class Source:
     The ending of a table's name is its form: .csv has commas and quotes, .jsonl one JSON object on
     each line, all else tabs and no quotes.
     """
-    pairs: dict[str, int]                # split -> how many there are
     splits: dict[str, str]               # split -> its table; `cut` may make more of train's
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
     columns: tuple = SENTENCES           # of a, b, label: names, or numbers where no header is
@@ -371,7 +363,6 @@ INFERENCE = ("entailment", "neutral", "contradiction")
 VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of six saw a paraphrase
 SOURCES = {
     "mrpc": Source(
-        pairs=dict(train=3668, dev=408, test=1725),
         files=((f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
                 "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
                (f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
@@ -383,18 +374,15 @@ SOURCES = {
         metrics=("accuracy", "f1"), cut=cut_by_ids, keys=("#1 ID", "#2 ID"),
         beside=("mrpc_dev_ids.tsv",)),
     "rte": Source(
-        pairs=dict(train=2490, dev=277, test=3000),
         files=((f"{GLUE}/RTE.zip", 697150,
                 "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
         splits=TABLES, labels=("not_entailment", "entailment"), unlabelled=("test",)),
     "qqp": Source(
-        pairs=dict(train=363846, dev=40430, test=390965),
         files=((f"{GLUE}/QQP-clean.zip", 41696084,
                 "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
         metrics=("accuracy", "f1"), unlabelled=("test",), mend=mend_qqp),
     "stsb": Source(
-        pairs=dict(train=5749, dev=1500, test=1379),
         files=((f"{STSB}/stsb-en-train.csv", 708863,
                 "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
                (f"{STSB}/stsb-en-dev.csv", 204675,
@@ -404,8 +392,6 @@ SOURCES = {
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
         columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
     "mnli": Source(
-        pairs=dict(train=392702, dev_matched=9815, dev_mismatched=9832, test_matched=9796,
-                   test_mismatched=9847),
         files=((f"{GLUE}/MNLI.zip", 312783507,
                 "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
         splits={split: f"{split}.tsv" for split in (
@@ -413,46 +399,39 @@ SOURCES = {
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
         selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
     "qnli": Source(
-        pairs=dict(train=104743, dev=5463, test=5463),
         files=((f"{GLUE}/QNLIv2.zip", 10627589,
                 "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
         splits=TABLES, columns=("question", "sentence", "label"),
         labels=("entailment", "not_entailment"), unlabelled=("test",)),
     "snli": Source(
-        pairs=dict(train=549367, dev=9842, test=9824),
         files=(("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
                 "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE,
         spelled={"-": None}),
     "sick": Source(
-        pairs=dict(train=4439, dev=495, test=4906),
         files=(("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
                 "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
         splits={"train": "SICK.txt"}, cut=cut_by_word, keys=("SemEval_set",),
         columns=("sentence_A", "sentence_B", "entailment_label"),
         labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION")),
     "scitail": Source(
-        pairs=dict(train=23596, dev=1304, test=2126),
         files=((f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
                 "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
         columns=(0, 1, 2), labels=("neutral", "entails")),
     "twitterurl": Source(
-        pairs=dict(train=40090, dev=2110, test=9334),
         on_request="its authors give them out on request (https://languagenet.github.io)",
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
         columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), mend=mend_tweets,
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
         cut=cut_by_draw),
     "paws": Source(
-        pairs=dict(train=7000, dev=1000, test=8000),
         on_request="they are PAWS-Wiki, labelled final, which its authors publish at "
                    "https://github.com/google-research-datasets/paws; its dev, cut in two, is our "
                    "train and dev",
         splits=TABLES, labels=("0", "1")),
     "med": Source(
-        pairs=dict(train=4299, dev=541, test=542),
         on_request="its authors publish it at https://github.com/verypluming/MED",
         splits={"train": "MED.tsv"}, cut=cut_by_sentence,
         columns=("sentence1", "sentence2", "gold_label"), labels=("entailment", "neutral")),
@@ -462,7 +441,7 @@ SOURCES = {
 def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dict]:
     """A task by name; a published one's files lie in `<data_dir>/<name>/`, or are downloaded to it.
 
-    progress: show downloads, and say where a split has not as many pairs as it should.
+    progress: show downloads.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
         for files that are not to be downloaded.
@@ -475,51 +454,36 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
            f"{nearest(name, known)}")
     folder, source = Path(data_dir) / name, SOURCES[name]
     fetch_tables(name, source, folder, progress)
-    splits = read_source(source, folder)
-    differ = [f"{len(splits[split])} of {split} ({wanted} expected)"
-              for split, wanted in source.pairs.items() if len(splits[split]) != wanted]
-    if differ and progress:
-        tqdm.write(f"{folder}: pairs: {', '.join(differ)}: another edition, or cut off")
-    return Task(name, source.labels, source.metrics, source.selection), splits
-
-
-def find_table(folder, name):
-    """The path of a table: in the folder, or once below it, where unzip puts it; or none yet."""
-    found = [folder / name] if (folder / name).exists() else sorted(folder.rglob(name))
-    refuse(len(found) > 1, f"{' and '.join(map(str, found))}: expected one {name} in {folder}; "
-           f"leave one there")
-    return found[0] if found else folder / name
+    return (Task(name, source.labels, source.metrics, source.selection),
+            read_source(source, folder))
 
 
 def fetch_tables(name, source, folder, progress):
     """Downloads and extracts the tables that the folder lacks; touches nothing if all are there."""
     tables = dict.fromkeys([*source.splits.values(), *source.beside])
-    lacking = [table for table in tables if not find_table(folder, table).exists()]
+    lacking = [table for table in tables if not (folder / table).exists()]
     if lacking and source.on_request:
         raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
                                 f"{source.on_request}: put them there, or take the task toy")
+    remedy = f"put {' and '.join(tables)} into {folder} by hand, or take the task toy"
     for url, size, sha256 in source.files if lacking else ():
         path = folder / PurePosixPath(url.partition("?")[0]).name
-        fetched = not path.exists() and (path.suffix == ".zip" or path.name in lacking)
-        if fetched:
-            download(url, path, size, sha256, progress,
-                     remedy=f"put the file at {path} by hand, or {' and '.join(tables)} into "
-                            f"{folder} or a folder in it, or take the task toy")
+        if path.suffix == ".zip" or path.name in lacking:
+            download(url, path, size, sha256, progress, remedy)
         if path.suffix == ".zip":
             extract(path, folder, lacking)
-            if fetched:                  # what the user put there stays
-                path.unlink()
+            path.unlink()
 
 
 def read_source(source, folder):
     """The splits of one data set from its files. -> dict split -> list of Pair"""
     splits = {}
     for split, table in source.splits.items():
-        rows = list(read_split(source, split, find_table(folder, table)))
+        rows = list(read_split(source, split, folder / table))
         splits[split] = [pair for pair, _ in rows]
         if source.cut and split == "train":
-            splits |= source.cut(rows, *(find_table(folder, name) for name in source.beside))
-    lacking = [split for split in source.pairs if not splits[split]]
+            splits |= source.cut(rows, *(folder / name for name in source.beside))
+    lacking = [split for split, pairs in splits.items() if not pairs]
     refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
            f"edition: get it again")
     return splits
@@ -559,29 +523,24 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     remedy = "rename its columns, or name them: --columns a,b,label"
     for where, row in read_table(path, columns[:2 + labelled], remedy=remedy):
         a, b, text = (*row.values(), "")[:3]
-        for sentence in () if is_csv(path) else (a, b):
-            refuse('""' in sentence[1:-1] and QUOTED.fullmatch(sentence), f"{where}: a file with "
-                   f"tabs has no quotes around cells, found {shorten(sentence)}; save it as .csv")
-        label = parse_label(text, labels, where, own=True) if text or need_label else None
+        label = parse_label(text, labels, where) if text or need_label else None
         pairs.append(Pair(a, b, label))
     refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
     return pairs
 
 
 def class_names(path, labels, scores=None):
-    """Names of the classes, sorted (numbers by value), or () for scores: more than 10 different
-    numbers, or any that is no integer, unless `scores` says. labels: their texts.
+    """Names of the classes, sorted, or () for scores: more than 10 different numbers, or any that
+    is no integer, unless `scores` says. labels: their texts.
     """
     names = sorted(set(labels))
-    numbers = all(map(is_number, names))
     if scores is None:
+        numbers = all(map(is_number, names))
         scores = numbers and (len(names) > 10 or any(float(name) % 1 for name in names))
-    if scores:
-        return ()
-    refuse(not 2 <= len(names) <= max(10, len(labels) / 2), f"{path}: expected two classes or "
-           f"more, and pairs of each, found {len(names)} different labels of {len(labels)} pairs, "
-           f"such as {shorten(names[0])}; name the columns by --columns")
-    return tuple(sorted(names, key=float) if numbers else names)
+    refuse(not scores and not 2 <= len(names) <= max(10, len(labels) / 2), f"{path}: expected two "
+           f"classes or more, and pairs of each, found {len(names)} different labels of "
+           f"{len(labels)} pairs, such as {shorten(names[0])}; name the columns by --columns")
+    return () if scores else tuple(names)
 
 
 def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
@@ -607,28 +566,21 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
 # ---- Pairs on their way in and out --------------------------------------------------------------
 
 def as_pairs(task, given):
-    """A list of Pair: of Pairs, and of tuples or lists of two texts, each perhaps with a label, the
-    name of a class or a score; one of these alone is one pair. Raises ValueError for anything else.
+    """A list of Pair: of Pairs, and of two texts each, perhaps with a label, the name of a class or
+    a score. A Pair or a tuple alone is one pair. Raises ValueError for anything else.
     """
-    first = given[0] if isinstance(given, (tuple, list)) and given else None
-    two_lists = isinstance(given, tuple) and isinstance(first, list)  # zip(a, b) has their pairs
-    if isinstance(given, Pair) or isinstance(first, str) or two_lists:
-        given = [given]
-    return [as_pair(task, one) for one in given]
-
-
-def as_pair(task, given):
-    """One Pair for `as_pairs`."""
-    if isinstance(given, Pair):
-        refuse(task.labels and given.label not in (None, *range(len(task.labels))),
-               f"label: a Pair has the number of its class, 0 to {len(task.labels) - 1}, found "
-               f"{shorten(given.label)}; a tuple has its name")
-        return given
-    fits = isinstance(given, (tuple, list)) and len(given) in (2, 3)
-    refuse(not fits or not all(isinstance(text, str) for text in given[:2]), f"expected pairs of "
-           f"two texts, such as (a, b), each perhaps with a label, found {shorten(given)}")
-    a, b, label = (*given, None)[:3]
-    return Pair(a, b, None if label is None else parse_label(str(label), task.labels, "label"))
+    pairs = []
+    for one in [given] if isinstance(given, (Pair, tuple)) else given:
+        if not isinstance(one, Pair):
+            texts = one[:2] if isinstance(one, (tuple, list)) and len(one) in (2, 3) else [None]
+            refuse(not all(isinstance(text, str) for text in texts), f"expected pairs of two "
+                   f"texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
+            label = one[2] if len(one) == 3 else None
+            if label is not None:
+                label = parse_label(str(label), task.labels, "label")
+            one = Pair(*texts, label)
+        pairs.append(one)
+    return pairs
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
@@ -655,32 +607,24 @@ def blocks_of(task, pairs):
 
 def hold_out(task, splits, share, seed):
     """A share of train, drawn by the seed in blocks of the task, stands where dev stood, so that
-    a recipe can be chosen and all of dev stays unread. Refuses to take all of train.
+    a recipe can be chosen and all of dev stays unread.
     """
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
-    held = max(1, round(share * len(blocks)))
-    refuse(held == len(blocks),
-           f"--held-out {share:g}: takes all {len(splits['train'])} training pairs")
+    held = min(max(1, round(share * len(blocks))), len(blocks) - 1)
     others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}
     return others | {"train": [*chain(*blocks[held:])], task.selection: [*chain(*blocks[:held])]}
 
 
 def limit_pairs(task, splits, limit, seed):
     """The first `limit` pairs of each split; below 1 that share of train, drawn by the seed in
-    blocks of the task. Refuses what leaves a class without a training pair.
+    blocks of the task.
     """
     if limit >= 1:
-        splits = {name: pairs[:int(limit)] for name, pairs in splits.items()}
-    else:
-        blocks = blocks_of(task, splits["train"])
-        blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
-        splits = splits | {"train": [*chain(*blocks)]}
-    seen = {pair.label for pair in splits["train"]}
-    unseen = [label for i, label in enumerate(task.labels) if i not in seen]
-    refuse(unseen, f"--limit {limit:g}: no training pair of class {join_names(unseen)}; take a "
-           f"larger limit, or a share of train, which is drawn: --limit 0.1")
-    return splits
+        return {name: pairs[:int(limit)] for name, pairs in splits.items()}
+    blocks = blocks_of(task, splits["train"])
+    blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
+    return splits | {"train": [*chain(*blocks)]}
 
 
 def load_test_splits(settings):
@@ -719,18 +663,14 @@ def pair_rows(task, pairs):
     return rows
 
 
-def add_predictions(task, rows, predictions, sentences=()):
-    """The rows, a header first, with the columns prediction and one for each class's probability,
-    in place of columns that have these names already, but for `sentences`, two names.
+def add_predictions(task, rows, predictions):
+    """The rows, a header first, with the columns prediction and one for each class's probability.
     """
-    names = ["prediction", *(f"p({label})" for label in task.labels)]
-    header = [name.strip() for name in rows[0]]
-    kept = [i for i, name in enumerate(header) if name in sentences or name not in names]
-    found = [names]
+    found = [["prediction", *(f"p({label})" for label in task.labels)]]
     for answer, probabilities in predictions:
         cell = f"{answer:.4f}" if task.regression else answer
         found.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
-    return [[row[i] for i in kept] + more for row, more in zip(rows, found, strict=True)]
+    return [row + more for row, more in zip(rows, found, strict=True)]
 
 
 # GLUE's name of the file that it takes for a test split

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from support.data import text_lines
+from support.data import read_lines
 from support.options import refuse
 
 # Axes: n words of a text
@@ -440,7 +440,8 @@ def read_conllu(path):
     tree with one root.
     """
     sentences, comments, rows = [], [], []
-    for number, line in enumerate([*text_lines(path), ""], 1):
+    for number, line in enumerate([*read_lines(path), ""], 1):
+        line = line.rstrip("\r\n")
         if line.startswith("#") and not rows:
             comments.append(line)
         elif line:

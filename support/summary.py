@@ -26,8 +26,7 @@ def has_test(result):
     """Is there a labelled test split for this run's task?"""
     if result["task"] not in SOURCES:
         return result["task"] == "toy" or bool(result["settings"].get("test_file"))
-    source = SOURCES[result["task"]]
-    return any(split.startswith("test") for split in set(source.pairs) - set(source.unlabelled))
+    return not SOURCES[result["task"]].unlabelled
 
 
 def metrics_table(metrics, positive=None):

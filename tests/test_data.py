@@ -155,21 +155,18 @@ PUBLISHED = {
 }
 
 
-def publish(folder, task, below="", start="", end="\n", **changed):
-    """Writes the files of PUBLISHED, some of them changed. -> their folder, the task's or below"""
+def publish(folder, task, start="", end="\n", **changed):
+    """Writes the files of PUBLISHED, some of them changed."""
     for name, text in (PUBLISHED[task][2][0] | changed).items():
-        write_file(folder / task / below, name, start + text.replace("\n", end))
-    return folder / task / below
+        write_file(folder / task, name, start + text.replace("\n", end))
 
 
-@pytest.mark.parametrize("below, start, end", [("", "", "\n"), ("X/y", "\ufeff", "\r\n")])
+@pytest.mark.parametrize("start, end", [("", "\n"), ("\ufeff", "\r\n")])
 @pytest.mark.parametrize("task", PUBLISHED)
-def test_rows_as_published(monkeypatch, tmp_path, task, below, start, end):
-    """Quotes in unquoted tables, - as a label, blank lines, tests without labels; no download.
-    Where unzip puts them, they are found.
-    """
+def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
+    """Quotes in unquoted tables, - as a label, blank lines, tests without labels; no download."""
     monkeypatch.setattr(data, "download", None)
-    publish(tmp_path, task, below, start, end)
+    publish(tmp_path, task, start, end)
     labels, metrics, (_, splits) = PUBLISHED[task]
     selection = "dev_matched" if task == "mnli" else "dev"
     assert load_task(task, tmp_path) == (Task(task, labels, metrics, selection), splits)
@@ -232,14 +229,6 @@ def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text
     fails(lambda: load_task(task, tmp_path), tmp_path / task, message)
 
 
-def test_another_number_of_pairs_is_said(tmp_path, capsys):
-    """One line, and the pairs are there."""
-    publish(tmp_path, "rte")
-    assert load_task("rte", tmp_path)[1] == PUBLISHED["rte"][2][1]
-    line, = capsys.readouterr().out.splitlines()
-    assert f"{tmp_path / 'rte'}: pairs: 2 of train (2490 expected), 2 of dev (277" in line
-
-
 def test_what_cannot_be_downloaded_says_where_it_is(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "download", None)
     for task, words in (("paws", "google-research-datasets"), ("med", "MED.tsv")):
@@ -255,8 +244,7 @@ def zipped(task, **more):
 
 
 def test_zips_are_extracted(monkeypatch, tmp_path):
-    """The tables alone, wherever they lie in the zip; what was put there by hand is used and stays.
-    """
+    """The tables alone, wherever they lie in the zip; what was put there by hand stays."""
     noise = {"X/README.txt": "x", "__MACOSX/X/._train.tsv": "\0", "X/original/raw.jsonl": "{}"}
     (files, splits), calls = PUBLISHED["snli"][2], []
 
@@ -269,26 +257,19 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
     for _ in range(2):
         assert load_task("snli", tmp_path)[1] == splits | {"dev": [Pair("mine", "mine", 1)]}
     assert len(calls) == 1 and {x.name for x in (tmp_path / "snli").iterdir()} == set(files)
-    by_hand = write_file(tmp_path / "rte", "RTE.zip", zipped("rte"))
-    assert load_task("rte", tmp_path)[1] == PUBLISHED["rte"][2][1]
-    assert len(calls) == 1 and by_hand.exists()
 
 
-def test_two_tables_of_one_name(tmp_path):
-    publish(tmp_path, "rte", "X/y")
-    write_file(tmp_path / "rte" / "old", "dev.tsv", "x")
-    fails(lambda: load_task("rte", tmp_path), "X/y/dev.tsv", "old/dev.tsv")
-
-
-@pytest.mark.parametrize("name, ones", [
-    ("mrpc", {"dev": 279, "test": 1147}), ("rte", {"dev": 146}), ("stsb", {}), ("sick", {}),
-    ("paws", {"test": 3536}), ("med", {})])
-def test_real_files_have_their_counts(name, ones, capsys):
+@pytest.mark.parametrize("name, counts, ones", [
+    ("mrpc", (3668, 408, 1725), {"dev": 279, "test": 1147}),
+    ("rte", (2490, 277, 3000), {"dev": 146}), ("stsb", (5749, 1500, 1379), {}),
+    ("sick", (4439, 495, 4906), {}), ("paws", (7000, 1000, 8000), {"test": 3536}),
+    ("med", (4299, 541, 542), {})])
+def test_real_files_have_their_counts(name, counts, ones):
     """GLUE's majority classes: 68.4 % of MRPC's dev, 66.5 % of its test, 52.7 % of RTE's dev."""
     if not (REAL / name).exists():
         pytest.skip(f"no {REAL / name}")
     task, splits = load_task(name, REAL)
-    assert not capsys.readouterr().out  # no other number than SOURCES has
+    assert tuple(len(splits[split]) for split in ("train", "dev", "test")) == counts
     assert all(p.a and p.b and "\t" not in p.a + p.b for pairs in splits.values() for p in pairs)
     assert all(sum(p.label == 1 for p in splits[split]) == ones[split] for split in ones)
 
@@ -318,7 +299,7 @@ def test_round_trips(tmp_path_factory, rows, end):
     assert read_pairs(path, ("0", "1")) == pairs
     write_table(path, pair_rows(TWO, pairs))
     assert read_pairs(path, TWO.labels) == pairs
-    rows = [[re.sub(r"[\t\n\r]", " ", text).replace('""', "'") for text in row] for row in rows]
+    rows = [[re.sub(r"[\t\n\r]", " ", text) for text in row] for row in rows]
     text = "".join(f"{a}\t{b}\t0.5{end}" for a, b in rows)
     pairs = [Pair(a.strip(), b.strip(), 0.5) for a, b in rows]
     path = write_file(folder, "round.tsv", GOOD + text)
@@ -335,7 +316,6 @@ def test_round_trips(tmp_path_factory, rows, end):
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
     ("a.tsv", GOOD + "a\tb\t1\na\tb\t1\tc\n", ":3: expected 3 .*found 4"),
-    ("a.tsv", GOOD + '"a" b\tc\t1\n"d ""e"""\tf\t1\n', ":3: .* no quotes .*csv"),
     ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.tsv", GOOD, ": .*no pair"),
     ("a.tsv", "", ": .*no pair"), ("a.tsv", GOOD + "a\rb\tc\t1\n", ":2: "),
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: .*0xef")])
@@ -370,7 +350,7 @@ def own(folder, labels, dev=None, **more):
 
 
 @pytest.mark.parametrize("labels, names", [
-    (["yes", "no", "no"], ("no", "yes")), (["10", "9", "-1"], ("-1", "9", "10")),     # by value
+    (["yes", "no", "no"], ("no", "yes")),
     (["1", "none", "0,5"], ("0,5", "1", "none")),
     ([str(i) for i in range(10)], tuple(str(i) for i in range(10))),
     ([str(i) for i in range(11)], ()), (["1e0", "2.5"], ())])
@@ -394,7 +374,7 @@ def test_whole_numbers_can_be_scores(tmp_path):
 
 @pytest.mark.parametrize("labels, dev, message", [
     (["0", ""], None, "train.tsv:3: the label is empty"), (["1", "1"], None, "train.tsv: .* 1 dif"),
-    (["0", "1"], ["0", "2.5"], "dev.tsv:3: unknown label '2.5'.*--scores true"),
+    (["0", "1"], ["0", "2.5"], "dev.tsv:3: unknown label '2.5'"),
     ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
     (["0.5", "1.5"], ["1e999"], "dev.tsv:2: label '1e999'"),
     (["0.5", "1.5"], ["nan"], "dev.tsv:2: label 'nan'")])
@@ -441,7 +421,7 @@ def assert_whole_blocks(part, whole, block):
 def test_a_pair_of_texts():
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
-    for alone in (("a", "b"), ["a", "b"], both[0]):
+    for alone in (("a", "b"), both[0]):
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
     for score in (2.5, "2.5", np.float32(2.5)):
@@ -450,10 +430,8 @@ def test_a_pair_of_texts():
 
 @pytest.mark.parametrize("task, wrong, said", [
     *((TWO, wrong, "expected pairs of two texts") for wrong in (
-        "ab", ["ab"], [("a", 2)], [("a", "b"), 1],
+        "ab", ["a", "b"], [("a", 2)], [("a", "b"), 1],
         (["a", "c"], ["b", "d"]))),                     # two lists of texts would be other pairs
-    *((TWO, Pair("a", "b", label), "number of its class, 0 to 1, found")
-      for label in ("same", 2, -1)),
     (TWO, ("a", "b", "other"), "label"), (SCORES, ("a", "b", "same"), "label")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, said):
     with pytest.raises(ValueError, match=said):
@@ -469,14 +447,6 @@ def test_part_of_the_pairs(block):
     assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
     assert_whole_blocks(half["train"], splits["train"], block)
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
-
-
-def test_a_limit_leaves_pairs_of_each_class():
-    """As a file sorted by its labels would not."""
-    splits = {"train": pairs_of(20, [0]) + pairs_of(20, [1]), "dev": pairs_of(4)}
-    for limit in (20, 1e-9):
-        fails(lambda limit=limit: limit_pairs(TWO, splits, limit, 0), "--limit", "class ")
-    assert len(limit_pairs(TWO, splits, 21, 0)["train"]) == 21
 
 
 def test_test_splits_have_labels(monkeypatch):
@@ -506,12 +476,12 @@ def test_training_pairs_stand_for_dev(block, monkeypatch):
                                seed=1)
     assert load_pairs(settings)[1] == other
     assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
-    fails(lambda: hold_out(task, splits, 0.99, 0), "--held-out 0.99", "all 40")
+    assert len(hold_out(task, splits, 0.99, 0)["train"]) == block  # never none
 
 
 def test_files_of_predictions(tmp_path):
-    """The label stands there if all have it. A file's columns stay, but for those of earlier
-    predictions that are no sentences. In a .tsv tabs and line ends of a sentence become spaces.
+    """The label stands there if all have it. A file's columns stay. In a .tsv tabs and line ends of
+    a sentence become spaces.
     """
     names, some = "prediction p(different) p(same)".split(), [Pair('"a"', "two\nlines", 1)]
     rows = add_predictions(TWO, pair_rows(TWO, some), [SAME])
@@ -521,10 +491,8 @@ def test_files_of_predictions(tmp_path):
         row, = rows_of(tmp_path / name)
         assert list(row.values()) == ['"a"', b, "same", "same", "0.2500", "0.7500"]
     assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
-    rows = add_predictions(TWO, [["p(same)", "p(x)"], ["1", "2"]], [SAME], ("p(same)", "p(x)"))
-    assert rows[1][:2] == ["1", "2"]  # the sentences
-    rows = add_predictions(TWO, [["x", "prediction", "y"], ["1", "2", "3"]], [SAME])
-    assert rows == [["x", "y", *names], ["1", "3", "same", "0.2500", "0.7500"]]
+    rows = add_predictions(TWO, [["x", "y"], ["1", "2"]], [SAME])
+    assert rows == [["x", "y", *names], ["1", "2", "same", "0.2500", "0.7500"]]
     write_table(tmp_path / "x.tsv", [["half of a pair \ud83d"]])
     assert (tmp_path / "x.tsv").read_text("utf-8") == "half of a pair ?\n"
 
