@@ -195,9 +195,6 @@ def begin(settings, recipe, folder, saved):
                 progress = runs.Progress(**saved["progress"])
         else:
             run, examples = new_run(settings, recipe, folder, task, splits)
-    if main_process() and not saved:
-        write_json(folder / "config.json", {name: run.contents[name] for name in (
-            "id", "settings", "recipe", "task", "new_parameters")})
     torch.manual_seed(settings.seed + machine.world()[0])
     run.model.to(recipe.device)
     describe_training(run, examples)

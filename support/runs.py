@@ -24,11 +24,11 @@ import torch
 
 from support import machine
 from support.checkpoints import load_torch, shorten
-from support.files import read_json, write_text, write_whole
+from support.files import read_json, write_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import refuse
 
-FILES = "best.pt", "last.pt", "config.json", "log.jsonl", "result.json"
+BEGUN = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one of them is taken
 
 
 # ---- The folder ---------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def new_folder(out, name, make=True):
     of runs/name, runs/name-2, ...; make: False only finds it. -> its Path
     """
     if out:
-        there = [file for file in FILES if Path(out, file).exists()]
+        there = [file for file in BEGUN if Path(out, file).exists()]
         refuse(there, f"{out}: holds {', '.join(there)}; resume the run, or name another folder")
         if make:
             Path(out).mkdir(parents=True, exist_ok=True)
@@ -199,13 +199,18 @@ def new_id():
 
 
 def save_last(run, log, optimizer, scaler, progress):
-    """Writes last.pt; called on all processes at once, since each has a random state of its own."""
+    """Writes last.pt, and once config.json; called on all processes at once, since each has a random
+    state of its own.
+    """
     states = machine.gather(machine.random_state(run.recipe.device))
     if main_process():
         save_state(run.contents | {
             "weights": run.model.state_dict(), "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(), "random": states, "progress": asdict(progress),
             "log": log.path.read_text("utf-8")}, run.folder / "last.pt")
+        if not (run.folder / "config.json").exists():
+            write_json(run.folder / "config.json", {name: run.contents[name] for name in (
+                "id", "settings", "recipe", "task", "new_parameters")})
     log.saved = time.monotonic()
 
 
