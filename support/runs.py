@@ -199,7 +199,7 @@ def new_id():
 
 
 def save_last(run, log, optimizer, scaler, progress):
-    """Writes last.pt, and once config.json; called on all processes at once, since each has a random
+    """Writes last.pt, and once config.json. All processes call it at once, since each has a random
     state of its own.
     """
     states = machine.gather(machine.random_state(run.recipe.device))
