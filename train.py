@@ -119,11 +119,11 @@ def train_model(settings: Settings, recipe: Recipe, folder: Path, saved: dict | 
     while not progress.finished(recipe.epochs, recipe.patience, steps):
         run.model.train()
         for inputs, labels, part in parts_of_epoch(run, train_set, progress, steps, log):
-            with machine.exchange_gradients(forward, last=part.last):
-                with machine.autocast(recipe.device, recipe.precision):
-                    logits = forward(**inputs)
-                loss = loss_sum(logits, labels, run.task, weights) * (rank < part.size) / part.size
-                scaler.scale(loss * processes).backward()  # processes average gradients
+            forward.require_backward_grad_sync = part.last  # of processes, in a batch's last part
+            with machine.autocast(recipe.device, recipe.precision):
+                logits = forward(**inputs)
+            loss = loss_sum(logits, labels, run.task, weights) * (rank < part.size) / part.size
+            scaler.scale(loss * processes).backward()  # processes average gradients
             log.add_loss(loss)
             if not part.last:  # of its batch
                 continue
@@ -356,7 +356,8 @@ def train_or_resume(given):
     if resume is None:
         name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
         with prefix_errors("--out "):
-            folder = machine.from_main_process(lambda: runs.new_folder(settings.out, name))
+            folder = runs.new_folder(settings.out, name) if main_process() else None
+            folder = machine.gather(folder)[0]
     with runs.lock_folder(folder):
         if saved and runs.ended(folder, saved):
             result = runs.read_result(folder)

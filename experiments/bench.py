@@ -129,7 +129,7 @@ def main(argv=None):
         runs = {model: make_run(model, task, pairs, options) for model in models}
         new = pairs[READ::4]    # of the four pairs of a square of toy, one
         refuse(len(new) <= repeats, f"--repeats: expected fewer than {len(new)}")
-        processor = machine.processor_says("model name") or platform.machine()
+        processor = platform.processor() or platform.machine()
         print(f"{options['device']}, {processor}, {torch.get_num_threads()} threads, torch "
               f"{torch.__version__}, {options['encoder']}, {options['precision']}, {task.name}, "
               f"layers {options['layers']}, medians of {repeats} (quartiles)\n")

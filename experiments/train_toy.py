@@ -12,8 +12,9 @@ import torch
 
 import train
 from support import runs
+from support.checkpoints import read_json
 from support.data import load_pairs
-from support.files import read_json, write_json
+from support.files import write_json
 from support.options import Arguments, run_command
 
 

@@ -1,6 +1,7 @@
 """Files: written whole or not at all, downloaded, unpacked; the folder of a published BERT."""
 
 import contextlib
+import functools
 import hashlib
 import http.client
 import json
@@ -18,7 +19,6 @@ from pathlib import Path, PurePosixPath
 from tqdm import tqdm
 
 from support.checkpoints import CONFIGS, WEIGHTS, find_file, join_names, read_config, shorten
-from support.checkpoints import read_json as read_json  # write_json's other half
 from support.options import prefix_errors, refuse
 
 GOOGLE = "https://storage.googleapis.com/bert_models/"
@@ -34,7 +34,8 @@ BERTS = {  # name -> a zip, or a name at Hugging Face
 PUBLISHED = re.compile(  # no way out of a folder; bert-base-uncased and such need no owner
     r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
 OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published model has these
-BROKEN = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)  # of a damaged zip
+OF_GOOGLE = ("bert_config.json", "vocab.txt", "bert_model.ckpt.index",
+             "bert_model.ckpt.data-00000-of-00001")
 
 
 # ---- Writing ------------------------------------------------------------------------------------
@@ -76,81 +77,49 @@ def write_json(path, content):
     write_text(path, json.dumps(content, indent=1) + "\n")  # half a surrogate pair stays one
 
 
-@contextlib.contextmanager
-def _made(folder):
-    """The folder and those around it, made; the new ones go again where something fails."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):  # what holds something stays
-            for path in new:
-                path.rmdir()
-        raise
-
-
 # ---- Downloads ----------------------------------------------------------------------------------
 
-def download(url, path, size=None, sha256=None, progress=True, remedy=None):
+def download(url, path, size=None, sha256=None, progress=True, remedy=""):
     """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
-    size, sha256: what the file must have; None: not checked. All announced bytes must come.
-    progress: show a bar, and a sha256 that is not checked. remedy: by hand; None: put it at path.
+    size, sha256: what the file must have; None: as many bytes as are announced, any sum.
+    progress: show a bar. remedy: what to do by hand.
     """
-    path, remedy = Path(path), remedy or f"put the file at {path} by hand"
+    path, digest = Path(path), hashlib.sha256()
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _made(path.parent):
-            _fetch(url, path, size, sha256, progress)
+        with urllib.request.urlopen(url, timeout=60) as answer, _whole(path) as file:
+            total = size or int(answer.headers.get("Content-Length", 0))
+            with tqdm(total=total or None, unit="B", unit_scale=True, desc=path.name,
+                      disable=None if progress else True) as bar:
+                while chunk := answer.read(1 << 20):
+                    file.write(chunk)
+                    digest.update(chunk)
+                    bar.update(len(chunk))
+            got, found = file.tell(), digest.hexdigest()
+            refuse(total not in (0, got), f"expected bytes {total}, got {got}")
+            refuse(sha256 not in (None, found), f"expected sha256 {sha256}, got {found}")
     except (OSError, ValueError, http.client.HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()  # it holds the connection
         raise ValueError(f"cannot download {url}: {shorten(error)}; {remedy}") from error
 
 
-def _fetch(url, path, size, sha256, progress):
-    digest, got = hashlib.sha256(), 0
-    with urllib.request.urlopen(url, timeout=60) as answer, _whole(path) as file:
-        announced = answer.headers.get("Content-Length")
-        total = int(announced) if announced else size
-        refuse(size not in (None, total), f"expected bytes {size}, got {total}")
-        with tqdm(total=total, unit="B", unit_scale=True, desc=path.name,
-                  disable=None if progress else True) as bar:
-            while chunk := answer.read(1 << 20):
-                file.write(chunk)
-                digest.update(chunk)
-                got += len(chunk)
-                bar.update(len(chunk))
-        for what, wanted, found in (("bytes", total, got), ("sha256", sha256, digest.hexdigest())):
-            refuse(wanted not in (None, found), f"expected {what} {wanted}, got {found}")
-        if progress and sha256 is None:  # nobody published one: it can be compared by hand
-            print(f"{url}: bytes {got}, sha256 {digest.hexdigest()}", file=sys.stderr)
-
-
-def extract(archive, folder, names=None):
-    """Put the files of a zip, without the folders in it, into a folder: all of them, or none.
-
-    names: of those that are wanted, each once in the zip; None: all but those of macOS.
-    Raises: ValueError naming the archive.
+def extract(archive, folder, names):
+    """Put the files of a zip that have these names, whatever folder they lie in there, into a
+    folder, each whole or not at all. Raises ValueError naming the archive.
     """
-    folder = Path(folder)
-    with _made(folder), tempfile.TemporaryDirectory(dir=folder) as temp:  # the disk of the rename
-        try:
-            with zipfile.ZipFile(archive) as source:
-                for member in source.infolist():
-                    name = PurePosixPath(member.filename).name
-                    skipped = member.filename.startswith("__MACOSX/") or (
-                        member.filename.endswith("/"))
-                    if name in names if names else not skipped:
-                        with source.open(member) as content, open(Path(temp, name), "xb") as file:
-                            shutil.copyfileobj(content, file)
-            lacking = set(names or ()) - {path.name for path in Path(temp).iterdir()}
-            refuse(lacking, f"no member named {join_names(lacking)}")
-        except (OSError, *BROKEN) as error:
-            raise ValueError(f"{archive}: cannot extract it into {folder}, found {shorten(error)}; "
-                             "make room, or download it again") from error
-        for path in Path(temp).iterdir():
-            os.replace(path, folder / path.name)
+    try:
+        with zipfile.ZipFile(archive) as source:
+            members = {PurePosixPath(name).name: name for name in source.namelist()}
+            lacking = set(names) - set(members)
+            refuse(lacking, f"no member named {join_names(sorted(lacking))}")
+            for name in names:
+                with source.open(members[name]) as content:
+                    write_whole(Path(folder, name), functools.partial(shutil.copyfileobj, content))
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{archive}: cannot extract it into {folder}, found {shorten(error)}; "
+                         "make room, or download it again") from error
 
 
 # ---- Published encoders -------------------------------------------------------------------------
@@ -200,18 +169,19 @@ def _cached(name):
 
 def _download_bert(source, folder, progress):
     """Fetch into a temporary folder; only a whole model gets its final name, which is returned."""
-    remedy = (f"put its configuration, weights and vocabulary into {folder} by hand, or into any "
-              f"folder and name it: --bert FOLDER")
-    with _made(folder.parent), tempfile.TemporaryDirectory(dir=folder.parent) as temp:
+    remedy = "put its configuration, weights and vocabulary into a folder: --bert FOLDER"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temp:
         new = Path(temp) / folder.name
+        new.mkdir()
         if source.endswith(".zip"):
             archive = Path(temp) / PurePosixPath(source).name
             download(source, archive, progress=progress, remedy=remedy)
-            extract(archive, new)
+            extract(archive, new, OF_GOOGLE)
         else:
             _download_published(source, new, progress, f"correct the name, or {remedy}")
-        with prefix_errors(f"{source}: "):
-            check_bert(new)
+            with prefix_errors(f"{source}: "):
+                check_bert(new)
         if not folder.exists():  # another process may have been faster
             os.replace(new, folder)
     return folder

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from support.options import prefix_errors, refuse, visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
+PROCESSOR = Path("/proc/cpuinfo")  # where Linux says these flags
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -57,11 +58,6 @@ def gather(value):
     return values
 
 
-def from_main_process(decide):
-    """What `decide` returns on the first process, on all of them."""
-    return gather(decide() if main_process() else None)[0]
-
-
 def sum_over_processes(*numbers):
     """The sums of numbers or tensors of one number over all processes, as floats; one transfer."""
     device = next((x.device for x in numbers if torch.is_tensor(x)), "cpu")
@@ -77,11 +73,6 @@ def share_gradients(model, device):
         return model
     places = [torch.device(device)] if device.startswith("cuda") else None
     return DistributedDataParallel(model, device_ids=places, find_unused_parameters=True)
-
-
-def exchange_gradients(model, last):
-    """Around a part's forward and backward pass: processes exchange gradients in the last alone."""
-    return contextlib.nullcontext() if last or world()[1] == 1 else model.no_sync()
 
 
 def cut_batch(batch, accumulate):
@@ -102,8 +93,7 @@ def join_processes(device):
     backend, place = "gloo", None
     if torch.cuda.is_available() and device.startswith("cuda"):
         number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        refuse(number >= there, f"torchrun: more processes on this machine than its {there} GPUs; "
-               f"start {there} of them")
+        refuse(number >= there, f"torchrun: start as many processes as GPUs, {there}")
         backend, place = "nccl", torch.device("cuda", number)
         torch.cuda.set_device(place)
     dist.init_process_group(backend, timeout=timedelta(days=1), device_id=place)  # one parses
@@ -166,19 +156,9 @@ def fast_precision(device):
     kind, fast = device.split(":")[0], False
     if kind == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif kind == "cpu":
-        fast = not BF16.isdisjoint(processor_says("flags", "Features").split())  # of x86, of ARM
+    elif kind == "cpu" and PROCESSOR.exists():
+        fast = not BF16.isdisjoint(PROCESSOR.read_text("utf-8", "replace").split())
     return "bf16" if fast else "fp32"
-
-
-def processor_says(*names, path="/proc/cpuinfo"):
-    """What the processor says under the first of these names; "" where the system does not tell."""
-    with contextlib.suppress(OSError):
-        for line in Path(path).read_text("utf-8", "replace").splitlines():
-            name, _, text = line.partition(":")
-            if name.strip() in names:
-                return text.strip()
-    return ""
 
 
 def autocast(device, precision):

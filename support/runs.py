@@ -23,8 +23,8 @@ from pathlib import Path
 import torch
 
 from support import machine
-from support.checkpoints import load_torch, shorten
-from support.files import read_json, write_json, write_text, write_whole
+from support.checkpoints import load_torch, read_json, shorten
+from support.files import write_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import refuse
 

@@ -176,13 +176,3 @@ def test_a_command_takes_numbers_below_1e_38_for_0():
     if not torch.set_flush_denormal(False):
         pytest.skip("this processor cannot")
     assert not any(inside) and after[0], (inside, after)
-
-
-def test_what_the_processor_says(tmp_path):
-    """x86's line, ARM's, none; a system without such a file."""
-    path = tmp_path / "cpuinfo"
-    for text, flags in (("processor : 0\nflags\t\t: fma avx512_bf16\n\n", "fma avx512_bf16"),
-                        ("Features : asimd bf16\n", "asimd bf16"), ("model: x\n", "")):
-        path.write_text(text)
-        assert machine.processor_says("flags", "Features", path=path) == flags
-    assert machine.processor_says("flags", path=tmp_path / "nowhere") == ""

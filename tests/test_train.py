@@ -78,10 +78,13 @@ def test_a_value_of_another_type_is_named(given):
     fails(lambda: read_options(given), f"--{next(iter(given))}")
 
 
-def test_precision_is_what_the_processor_computes_in(monkeypatch):
+def test_precision_is_what_the_processor_computes_in(monkeypatch, tmp_path):
     """A trained encoder has bfloat16 where the processor has it; toy is the same everywhere."""
-    for flags, fast in (("fma avx512_bf16", "bf16"), ("bf16", "bf16"), ("fma", "fp32")):
-        monkeypatch.setattr(machine, "processor_says", lambda *names, flags=flags: flags)
+    monkeypatch.setattr(machine, "PROCESSOR", tmp_path / "cpuinfo")
+    assert complete("dafa").precision == "fp32"  # a system that does not tell
+    for flags, fast in (("flags : fma avx512_bf16\n", "bf16"), ("Features : bf16\n", "bf16"),
+                        ("flags : fma\n", "fp32")):
+        (tmp_path / "cpuinfo").write_text(flags)
         assert complete("dafa").precision == complete("ladranet").precision == fast
         assert complete("dafa", "toy").precision == complete("drrnet").precision == "fp32"
         assert complete("bert", bert="scratch").precision == "fp32"
