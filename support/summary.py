@@ -18,8 +18,8 @@ def show_result(folder, result):
     if has_test(result):
         print_once(f"\n# score the test split, once\npython train.py --from {folder} --test{own}")
     print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv{own}")
-    print_once("# what it sees in a pair\n"
-               f'python -m experiments.explain {folder} "A cat ran." "A dog ran."{own}')
+    print_once("# what it sees in a pair of yours: a page with two text fields\n"
+               f"python -m experiments.explain {folder} --serve{own}")
 
 
 def has_test(result):
