@@ -37,6 +37,7 @@ TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_mi
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
         for path in sorted(ROOT.glob(pattern))}
+PAGES = ["README.md", *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
 PAPERS = {"DABERT": (1, 7), "DAFA": (1, 9), "Knowledge": (1, 9), "DRr-Net": (1, 8),
           "LadRa-Net": (9, 15)}
 each_file = pytest.mark.parametrize("file", CODE)
@@ -259,13 +260,14 @@ def test_equation_table_is_complete():
 # ---- README -------------------------------------------------------------------------------------
 
 def test_python_of_readme_runs(tmp_path, monkeypatch):
-    """With >>> as doctests."""
+    """And that of docs/equations.md; with >>> as doctests."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     (tmp_path / "runs").mkdir()                            # a run of one's own: any will do
     (tmp_path / "runs/own-dafa").symlink_to(ROOT / "assets/toy-dafa")
-    blocks = re.findall(r"^```python\n(.*?)^```", source("README.md"), re.M | re.S)
-    assert blocks
+    pages = source("README.md") + source("docs/equations.md")
+    blocks = re.findall(r"^```python\n(.*?)^```", pages, re.M | re.S)
+    assert len(blocks) == 2
     for text in blocks:
         if ">>>" in text:
             test = doctest.DocTestParser().get_doctest(text, {}, "README.md", None, 0)
@@ -278,7 +280,7 @@ class Parsed(Exception):
     """A command line was understood."""
 
 
-def test_commands_of_readme_are_understood(monkeypatch):
+def test_commands_of_the_pages_are_understood(monkeypatch):
     """Programs and options exist, and values are of their kind."""
     parse, commands = options.Arguments.parse, 0
 
@@ -288,12 +290,13 @@ def test_commands_of_readme_are_understood(monkeypatch):
 
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(options.Arguments, "parse", stop)
-    for line in source("README.md").replace("\\\n", " ").splitlines():
+    pages = "\n".join(source(page) for page in PAGES).replace("\\\n", " ").replace("`", "\n")
+    for line in pages.splitlines():
         command = re.match(r"(?:torchrun .*?\d|python) (?:-m (experiments\.\w+)|(train)\.py) ?(.*)",
                            line)
-        if command:
+        if command and command[3] != "--help":
             with pytest.raises(Parsed):
                 given = shlex.split(command[3], comments=True)
                 importlib.import_module(command[1] or command[2]).main(given)
             commands += 1
-    assert commands > 5
+    assert commands > 40
