@@ -62,7 +62,7 @@ def test_every_dtype_is_read(tmp_path):
 
 @pytest.mark.parametrize("shape, place, behind", [
     ([2], [4, 12], b"more"), ([1], [8, 12], b""), ([3], [0, 12], b""), ([2], [-8, 12], b""),
-    ([1], [4, 12], b""), ([2.0], [4, 12], b""), ([2], [4, 16], b"")])
+    ([1], [4, 12], b""), ([2], [4, 16], b"")])
 def test_every_byte_of_safetensors_belongs_to_one_tensor(tmp_path, shape, place, behind):
     """No holes, no overlaps, nothing behind, no place outside of the file."""
     path, second = tmp_path / "x", {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}
@@ -84,10 +84,9 @@ class MakesAFolder:
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_pickle_runs_no_code(tmp_path, monkeypatch, zipped):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "pytorch_model.bin"
-    for content in ({"x": MakesAFolder()}, {"x": torch.zeros(3).to_sparse()}, {"x": 5}, [1]):
-        torch.save(content, path, _use_new_zipfile_serialization=zipped)
-        fails(lambda: read_pickle(path), path)
+    for content in ({"x": MakesAFolder()}, {"x": torch.zeros(3).to_sparse()}, [1]):
+        torch.save(content, tmp_path / "x.bin", _use_new_zipfile_serialization=zipped)
+        fails(lambda: read_pickle(tmp_path / "x.bin"), "x.bin")
     assert not (tmp_path / "made").exists()
 
 

@@ -64,18 +64,13 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
         assert done["metrics"] == (result(f"whole/{name}")["metrics"]
                                    | result(f"whole/{name}", "test.json")["metrics"])
     scores = [found["done"][name]["metrics"]["test"]["accuracy"] for name in names]
-    assert compare.percent(scores[2:]) in printed
     change = compare.change_of([scores[2] - scores[0], scores[3] - scores[1]])
-    assert compare.points(change) in printed and change.low < change.mean < change.high
+    assert compare.percent(scores[2:]) in printed and compare.points(change) in printed
     assert run(*"--model dafa --limit 0.5 --seed 1 --epochs 1".split(), out="alone") == 0
     assert_same_run("alone", "whole/dafa-seed1")
 
     monkeypatch.setattr(train, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(train, "LOG_EVERY", 1)
-    with monkeypatch.context() as patch:
-        at_call(patch, compare, "check_data", 1, interrupt)
-        assert command(*GRID, *test, "--out", "none") == 130
-    assert "--resume" not in capsys.readouterr().err, "there is no group yet"
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 6, interrupt)
         assert command(*GRID, *test, "--out", "cut") == 130
@@ -159,9 +154,7 @@ def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch)
     monkeypatch.setattr(train, "train_or_resume", train_or_resume)
     assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
     assert of(faked, "model") == [("bert",), ("knowledge",), ("dabert",), ("dafa",)]
-    group = group_of("group")
-    assert group["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
-    assert [*compare.find_panels(group)[0].rows] == group["vary"][0][1:]
+    assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
@@ -203,14 +196,15 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys):
 
 # ---- Numbers ------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("freedom, expected", [
-    (1, 12.7062), (4, 2.7764), (9, 2.2622), (30, 2.0423)])
-def test_t_quantile_is_the_printed_table(freedom, expected):
-    assert compare.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
+def test_t_quantile_is_the_printed_table():
+    for freedom, expected in ((1, 12.7062), (4, 2.7764), (9, 2.2622), (30, 2.0423)):
+        assert compare.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
 
 
 def test_a_difference_its_interval_and_p():
-    """One task is Student's t: 4.302653 with two degrees of freedom, where p has a closed form."""
+    """One task is Student's t: 4.302653 with two degrees of freedom, where p has a closed form.
+    Several: variances 2 / 2 and 4 / 3 of the means, Welch and Satterthwaite's freedom, by hand; the
+    order of a task's seeds says nothing."""
     steps = [0.25, -0.25, 0.5]
     error = statistics.stdev(steps) / math.sqrt(3)
     found, t = compare.change_of(steps), 1 / 6 / error
@@ -221,13 +215,8 @@ def test_a_difference_its_interval_and_p():
     assert compare.change_of([0.1]) == (0.1, None, None, None)
     assert compare.change_of([0.5, 0.5]).p == 0 and compare.change_of([0.0, 0.0]).p == 1
 
-
-def test_tasks_have_seeds_of_their_own():
-    """By hand: variances 2 / 2 and 4 / 3 of the means; Welch and Satterthwaite's freedom. The order
-    of a task's seeds says nothing."""
     first, second = [0.0, 2.0], [1.0, 3.0, 5.0]
-    found = compare.change_of(first, second)
-    freedom = (1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2)
+    found, freedom = compare.change_of(first, second), (1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2)
     assert found.mean == 2.0
     assert found.high - 2.0 == pytest.approx(compare.t_quantile(freedom) * (7 / 3) ** 0.5 / 2)
     assert compare.change_of(first[::-1], second[::-1]) == pytest.approx(found)

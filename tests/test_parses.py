@@ -150,8 +150,15 @@ def test_joined_trees_are_one_tree(sizes, rng):
         start += len(own)
 
 
-def test_the_longest_text_that_is_parsed():
-    """MAX_WORDS holds over all sentences of a text, and the parser gets no empty one."""
+def test_parse_texts():
+    """The parser gets no empty sentence. MAX_WORDS holds over all sentences of a text."""
+    parser = Fake()
+    found = parse_texts(iter(TEXTS), parser, progress=False)
+    assert set(found) == set(TEXTS) and len(parser.seen) == 5      # none of those without words
+    cat = found["A cat sat."]
+    assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("T1", "T3", "T3", "T1")
+    assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
+    assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
     parser = Fake()
     (parse,) = parse_texts(["Go on. " * 200], parser, progress=False).values()
     assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
@@ -160,9 +167,8 @@ def test_the_longest_text_that_is_parsed():
 
 def test_what_a_parse_says():
     tree = Parse("A ß", np.array([[0, 1], [2, 3]]), ("X", "Y"), np.array([2, 0]), ("x", "root"))
-    assert tree.words == ["A", "ß"] and tree.words is tree.words
-    assert tree.symbols.tolist() == [None, "a", "ss"] and tree.depths.tolist() == [0, 2, 1]
-    assert tree.types.tolist() == [None, "x", "root"]
+    assert tree.words == ["A", "ß"] and tree.depths.tolist() == [0, 2, 1]
+    assert tree.symbols.tolist() == [None, "a", "ss"] and tree.types.tolist() == [None, "x", "root"]
 
 
 @settings(max_examples=80)
@@ -195,16 +201,6 @@ def asked_for(parser=None, texts=TEXTS):
         patch.setattr(parses, "FEW", 99)
         assert_same(found, parse_texts(texts, Fake(), progress=False))
     return parser.seen
-
-
-def test_parse_texts():
-    parser = Fake()
-    found = parse_texts(iter(TEXTS), parser, progress=False)
-    assert set(found) == set(TEXTS) and len(parser.seen) == 5      # none of those without words
-    cat = found["A cat sat."]
-    assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("T1", "T3", "T3", "T1")
-    assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
-    assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
 
 
 def test_a_text_is_parsed_once(cache, monkeypatch):
@@ -270,15 +266,9 @@ def test_a_file_that_is_of_no_use_for_now(connect, cache, monkeypatch, capsys):
     the_line(capsys, str(cache))
     assert not asked_for() and asked_for(texts=new[-1:]), "which was not kept"
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", connects(error=MemoryError()))
-        pytest.raises(MemoryError, asked_for)
-    assert not asked_for()
-
-
-def test_no_folder_to_write_in(cache, capsys):
-    cache.parent.write_text("a file\n")
-    assert asked_for()
-    the_line(capsys, str(cache))
+        patch.setattr(parses, "CACHE", cache / "below a file" / "x")
+        assert asked_for()
+    the_line(capsys, "below a file")
 
 
 def test_a_damaged_file_is_named_and_stays(cache, capsys):
@@ -300,30 +290,21 @@ def test_a_damaged_file_is_named_and_stays(cache, capsys):
     assert named > 2
 
 
-@pytest.mark.parametrize("change, said", [
-    ({}, ""), ({"text": "a  b"}, "Parse of 'a b'"), ({"spans": [(2, 3), (0, 1)]}, "spans"),
-    ({"heads": [2, 1]}, "heads"), ({"tags": ["X"]}, "as many")])
-def test_a_function_is_a_parser(cache, change, said):
+def test_a_function_is_a_parser(cache):
     """Two roots become one tree; what it gives is looked at, and not kept."""
-    calls = []
-
-    def own(texts):
-        calls.extend(texts)
-        for text in texts:
-            yield Parse(**{"text": text, "spans": [(0, 1), (2, 3)], "tags": ["X", "Y"],
-                           "heads": [0, 0], "relations": ["root", "root"]} | change)
-
-    if said:
-        with pytest.raises(ValueError, match=said):
-            parse_texts(["a b"], own)
-        return
+    calls, good = [], {"text": "a b", "spans": [(0, 1), (2, 3)], "tags": ["X", "Y"],
+                       "heads": [0, 0], "relations": ["root", "root"]}
     for _ in range(2):
-        (found,) = parse_texts(["a b"], own, progress=False).values()
+        (found,) = parse_texts(["a b"], lambda texts: [calls.extend(texts) or Parse(**good)],
+                               progress=False).values()
         assert (found.words, found.heads.tolist()) == (["a", "b"], [0, 1])
         assert found.relations == ("root", "parataxis") and found.tags == ("X", "Y")
     assert calls == ["a b"] * 2 and not cache.exists()
-    with pytest.raises(ValueError, match="of 1 texts, got 0"):
-        parse_texts(["a b"], lambda texts: [])
+    for change, said in (({"text": "a  b"}, "'a b'"), ({"spans": [(2, 3), (0, 1)]}, "spans"),
+                         ({"heads": [2, 1]}, "heads"), ({"tags": ["X"]}, "tags")):
+        with pytest.raises(ValueError, match=said):
+            parse_texts(["a b"], lambda texts: [Parse(**good | change)])
+    fails(lambda: parse_texts(["a b"], lambda texts: []), "of 1 texts, got 0")
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
@@ -361,8 +342,7 @@ def test_all_of_a_file_is_read(write):
     for text in (EXAMPLE, windows, blank_first):
         first, second, third = read_conllu(write(text))
         assert first.comments[:2] == ["# newdoc id = d", "# sent_id = 1"]
-        assert [part.text for part in (first, second, third)] == ["I don't see (it)", "Hi!",
-                                                                  "du 10 000"]
+        assert [x.text for x in (first, second, third)] == ["I don't see (it)", "Hi!", "du 10 000"]
         assert first.forms == ["I", "do", "n't", "see", "(", "it", ")"]
         assert first.tree[1:] == ([4, 4, 4, 0, 6, 4, 6],
                                   ["nsubj", "aux", "advmod", "root", "punct", "obj", "punct"])
@@ -371,18 +351,16 @@ def test_all_of_a_file_is_read(write):
     assert only.text == "a\u2028b\x85c"
 
 
-@pytest.mark.parametrize("lines, where, what", [
-    ([TWO[0], "2\tb\t_"], 2, "10 columns.*found 3"), ([row(1, " ", 0, "root")], 1, "form"),
-    ([*TWO, row(4, "c", 1, "x")], 3, "4 cannot follow word 2"),
-    ([row("1-1", "a"), *TWO], 1, "1-1 cannot follow word 0"),
-    ([row("1-3", "ab"), *TWO], 1, "ends before word 3"),
-    ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4, "one word with head 0"),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1, "0 3 2"),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1, "0 3")])
-def test_conllu_errors_name_file_and_line(write, lines, where, what):
+@pytest.mark.parametrize("lines, where", [
+    ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
+    ([row("1-1", "a"), *TWO], 1), ([row("1-3", "ab"), *TWO], 1),
+    ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
+def test_conllu_errors_name_file_and_line(write, lines, where):
+    """Columns, form, numbers that do not follow; no root, two, a cycle, a head that is not there."""
     path = write("\n".join(lines) + "\n\n")
-    with pytest.raises(ValueError, match=f"^{path}, line {where}: [^\n]*{what}[^\n]*$"):
-        read_conllu(path)
+    fails(lambda: read_conllu(path), f"{path}, line {where}: ")
 
 
 @many
@@ -405,12 +383,10 @@ def test_own_parses_are_aligned_by_characters(write):
     assert found[text].heads.tolist() == [4, 4, 4, 0, 6, 4, 6]
     assert found["du 10 000"].words == ["du", "du", "10 000"]
     assert found["du 10 000"].relations[0] == "case" and found[""].spans.shape == (0, 2)
-    assert found["Hi!"].relations == ("root", "punct")
     two = "Hi!  I don't\nsee (it) Hi!"
     joined = parse_texts([two], path)[two]
     assert joined.words == ["Hi", "!", "I", "do", "n't", "see", "(", "it", ")", "Hi", "!"]
     assert joined.heads.tolist() == [0, 1, 6, 6, 6, 1, 8, 6, 8, 1, 10]
-    assert joined.relations[5] == joined.relations[9] == "parataxis"
 
 
 def test_a_text_is_found_in_every_way(write):

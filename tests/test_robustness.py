@@ -76,8 +76,8 @@ def test_sentences(name, text, tags, expected):
 
 
 @pytest.mark.parametrize("labels, kind, denial", [
-    (("0", "1"), "paraphrase", "0"), (("different", "same"), "paraphrase", "different"),
-    (("entailment", "not_entailment"), "inference", "not_entailment"),
+    (("0", "1"), "paraphrase", "0"), (("entailment", "not_entailment"), "inference",
+                                      "not_entailment"),
     (("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), "inference", "CONTRADICTION"),
     ((), "other", None), (("a", "b"), "other", None)])
 def test_labels(labels, kind, denial):
