@@ -16,9 +16,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import small_runs
 from fuzz import damage, damaged, many, read_or_refuse
-from small_runs import ROOT, fails, rows_of, write_file
+from small_runs import ROOT, fails, rows_of, write_file, zipped
 from support import data
 from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
                           cut_by_sentence, evaluate, glue_rows, hold_out, limit_pairs, load_pairs,
@@ -226,20 +225,15 @@ def test_what_cannot_be_downloaded_says_where_it_is(monkeypatch, tmp_path):
     fails(lambda: load_task("mprc", tmp_path), "mprc", "mrpc")
 
 
-def zipped(task, **more):
-    """Bytes of a zip with the files of PUBLISHED in a folder, and more, path -> text."""
-    files = {f"X/y/{name}": text for name, text in PUBLISHED[task][2][0].items()}
-    return small_runs.zipped(files | more)
-
-
 def test_zips_are_extracted(monkeypatch, tmp_path):
     """The tables alone, wherever they lie in the zip; what was put there by hand stays."""
     noise = {"X/README.txt": "x", "__MACOSX/X/._train.tsv": "\0", "X/original/raw.jsonl": "{}"}
     (files, splits), calls = PUBLISHED["snli"][2], []
+    content = zipped({f"X/y/{name}": text for name, text in files.items()} | noise)
 
     def deliver(url, path, size, sha256, progress, remedy):
         calls.append(url)
-        write_file(path.parent, path.name, zipped("snli", **noise))
+        write_file(path.parent, path.name, content)
 
     monkeypatch.setattr(data, "download", deliver)
     write_file(tmp_path / "snli", "snli_1.0_dev.jsonl", snli("neutral", "mine", "mine"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments import train_parser
 from fuzz import damage, damaged, damaged_zip, many, read_or_refuse
-from small_runs import fails, the_line
+from small_runs import the_line
 from support.options import run_command
 from support.parser import Parser, load_parser, maximum_spanning_tree, save_parser
 from support.parses import read_conllu

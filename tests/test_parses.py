@@ -358,7 +358,7 @@ def test_all_of_a_file_is_read(write):
     ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
     ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
 def test_conllu_errors_name_file_and_line(write, lines, where):
-    """Columns, form, numbers that do not follow; no root, two, a cycle, a head that is not there."""
+    """Columns, form, numbers that do not follow; two roots, a cycle, a head that is not there."""
     path = write("\n".join(lines) + "\n\n")
     fails(lambda: read_conllu(path), f"{path}, line {where}: ")
 
