@@ -27,7 +27,7 @@ import batches
 from run import (Run, new_run, open_run, predict_file, print_limit, read_run, saved_run,
                  score_test)
 from settings import METHODS, Recipe, Settings, add_options, check_same, decide, read_options
-from support import curves, machine, runs, summary
+from support import machine, runs, summary
 from support.data import (describe_labels, load_pairs, load_test_splits, loss_sum, metric_title,
                           seen_in_training)
 from support.files import write_json, write_text
@@ -273,7 +273,7 @@ def finish_training(run, examples, progress):
     if main_process():
         write_json(run.folder / "result.json", result)
         lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
-        picture = curves.draw_run([json.loads(line) for line in lines], run.task.metrics[0],
+        picture = summary.draw_run([json.loads(line) for line in lines], run.task.metrics[0],
                                    progress.best_epoch)
         write_text(run.folder / "curves.svg", picture)
         for name in ("best.pt", "last.pt"):  # what a process that was killed has left

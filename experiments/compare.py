@@ -38,11 +38,11 @@ import train
 from settings import Settings, add_options, read_options
 from support import machine, runs
 from support.checkpoints import read_json
-from support.curves import draw_line, draw_text, svg_page
 from support.data import load_pairs, load_test_splits, metric_title
 from support.files import write_text
 from support.machine import print_once
 from support.options import Arguments, prefix_errors, refuse, run_command
+from support.summary import draw_line, draw_text, svg_page
 
 FILE = "comparison.json"
 HERE = "device", "workers", "data_dir"  # of a process, not of a run

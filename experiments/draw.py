@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from support.curves import draw_text
+from support.summary import draw_text
 
 # Axes: H heads, n rows, m columns
 
