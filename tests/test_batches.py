@@ -12,7 +12,7 @@ import batches
 import priors
 import train
 from bert_min import PairTokenizer, SelfAttention
-from small_runs import ChainParser, beginning, command, losses, of, run, the_line
+from small_runs import ChainParser, beginning, command, of, run, the_line
 from support.data import Pair, read_pairs
 from support.options import load_own
 from support.words import TAGS
@@ -41,12 +41,6 @@ def test_batches_hold_every_place_once(count, size, block):
             assert [i for i in batch if i in whole] == whole
 
 
-def reader_of(*args):
-    """The reader of a run with these arguments, and its training pairs."""
-    data = beginning(*args)[1]["train"]
-    return data.reader, data.pairs
-
-
 def test_each_row_is_padded_by_itself():
     data, places = beginning(*of("dafa"))[1]["train"], [3, 0, 7]
     reader, (batch, labels) = data.reader, data.collate(places)
@@ -72,8 +66,7 @@ def test_each_row_is_padded_by_itself():
 def test_what_goes_in_is_what_the_method_asks_for():
     pairs = [Pair("the dog", "a good cat"), Pair("", "not bad")]
     for model in ("bert", "ladranet", "dafa", "knowledge"):
-        reader, _ = reader_of(*of(model))
-        data = reader.examples(pairs)
+        data = beginning(*of(model))[0].reader.examples(pairs)
         assert bool(data.known["the dog"].parse) == (model in ("dafa", "knowledge"))
         assert bool(data.known["the dog"].facts) == (model == "knowledge")
         batch, labels = data.collate([0, 1])
@@ -89,13 +82,11 @@ def test_what_goes_in_is_what_the_method_asks_for():
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
 
 
-def test_word_weights_come_from_the_training_sentences():
-    _, pairs = reader_of(*of("dafa"), "--limit", "9")
-    seen = priors.TfIdf(text.split() for pair in pairs for text in (pair.a, pair.b))
+def test_word_weights_come_from_the_training_sentences(trained):
+    texts = [text.split() for pair in read_pairs("train.tsv") for text in (pair.a, pair.b)]
+    found = train.open_run(trained(*of("dafa"))).reader.tfidf
     words = ["the", "unseen", "dog"]
-    assert run(*of("dafa"), "--epochs", "1", "--limit", "9") == 0
-    again = train.open_run("run").reader.tfidf
-    np.testing.assert_array_equal(again.weights(words), seen.weights(words))
+    np.testing.assert_array_equal(found.weights(words), priors.TfIdf(texts).weights(words))
 
 
 def test_printed_and_without_reach_the_prior():
@@ -130,25 +121,24 @@ def test_a_prior_is_given_what_its_class_needs(needs):
 
 def test_own_parses_are_used(capsys):
     """Stars, not the chains that the tests' parser makes; predicting needs the texts' parses."""
-    texts, lines = {text for name in ("train", "dev") for pair in read_pairs(f"{name}.tsv")
-                    for text in (pair.a, pair.b)}, []
+    texts = {text for name in ("train", "dev") for pair in read_pairs(f"{name}.tsv")
+             for text in (pair.a, pair.b)}
+    lines = []
     for text in sorted(texts):
-        lines.append(f"# text = {text}")
-        lines += [f"{k}\t{word}\t_\tX\t_\t_\t{min(k - 1, 1)}\tdep\t_\t_"
-                  for k, word in enumerate(text.split(), 1)]
-        lines.append("")
+        lines += [f"# text = {text}", *(f"{k}\t{word}\t_\tX\t_\t_\t{min(k - 1, 1)}\tdep\t_\t_"
+                                       for k, word in enumerate(text.split(), 1)), ""]
     Path("star.conllu").write_text("\n".join([*lines, ""]), "utf-8")
-    for out, args in (("star", ["--parses", "star.conllu"]), ("chain", [])):
-        assert run(*of("dafa"), *args, "--epochs", "1", out=out) == 0
-    assert losses("chain") != losses("star")
-    capsys.readouterr()
-    assert command("--from", "star", "--predict", "test.tsv") == 2
-    the_line(capsys, "star.conllu")
     Path("mine.py").write_text(STARS, "utf-8")
-    assert run(*of("dafa"), "--parser", "mine.py:stars", "--epochs", "1", out="own") == 0
-    assert losses("own") == losses("star")
-    assert command("--from", "star", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
-    opened = train.open_run("star", parser=load_own("mine.py:stars", "function"))
+    file, own, chain = (
+        beginning(*of("dafa"), *args)[1]["train"].collate(range(22))[0]["prior"]
+        for args in (["--parses", "star.conllu"], ["--parser", "mine.py:stars"], []))
+    assert torch.equal(file, own) and not torch.equal(file, chain)
+    assert run(*of("dafa"), "--parses", "star.conllu", "--epochs", "1") == 0
+    capsys.readouterr()
+    assert command("--from", "run", "--predict", "test.tsv") == 2
+    the_line(capsys, "star.conllu")
+    assert command("--from", "run", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
+    opened = train.open_run("run", parser=load_own("mine.py:stars", "function"))
     data = opened.examples([("the new dog", "texts of no file")])
     assert data.known["texts of no file"].parse.heads.tolist() == [0, 1, 1, 1]
 
@@ -186,7 +176,7 @@ COLLATED = [  # of the first two of them: words, match, antonym; six words of a 
 
 def test_words_are_collated(monkeypatch):
     monkeypatch.setattr(batches, "load_parser", TagParser)
-    reader, _ = reader_of(*of("drrnet"), "--max-length", "6")
+    reader = beginning(*of("drrnet"), "--max-length", "6")[0].reader
     data = reader.examples(ODD_PAIRS)
     batch, labels = data.collate([0, 1])
     assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]
@@ -203,16 +193,23 @@ def test_words_are_collated(monkeypatch):
             assert x[len(words):].count_nonzero() == 0, (text, name)
 
 
-@pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
-def test_neighbours_change_no_logits(model, trained):
-    """A pair's row is the same beside a longer one, and among more pairs than a batch has."""
+@pytest.mark.parametrize("model", ["dafa", "drrnet"])
+def test_a_pairs_logits_are_its_own(model, trained):
+    """A pair's row is the same alone, beside a longer one, among more pairs than a batch has, and
+    in eight threads. Two sets of Examples live side by side, whatever is asked between.
+    """
     found = train.open_run(trained(*of(model)))
-    data, many = found.examples(ODD_PAIRS), ODD_PAIRS * 20
-    with torch.inference_mode():
-        whole = found.model.eval()(**data.collate(range(len(ODD_PAIRS)))[0])
-        alone = torch.cat([found.model(**data.collate([i])[0]) for i in range(len(ODD_PAIRS))])
-    torch.testing.assert_close(alone, whole, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(found.logits(many), whole.repeat(20, 1), rtol=1e-4, atol=1e-5)
+    dev = read_pairs("dev.tsv", ("0", "1"))
+    first, second = found.examples(dev), found.examples(ODD_PAIRS)
+    expected, whole = found.logits(dev), found.logits(ODD_PAIRS)
+    found.predict([("not good", "not bad")])
+    for data, logits in ((first, expected), (second, whole)):
+        torch.testing.assert_close(found.logits(data), logits)
+    with ThreadPool(8) as pool:
+        alone = pool.map(lambda pair: found.logits([pair]), ODD_PAIRS * 4)
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    torch.testing.assert_close(torch.cat(alone), whole.repeat(4, 1), **close)
+    torch.testing.assert_close(found.logits(ODD_PAIRS * 20), whole.repeat(20, 1), **close)
 
 
 @pytest.mark.parametrize("model", ["dafa", "knowledge"])
@@ -228,18 +225,3 @@ def test_a_text_that_comes_again_is_not_parsed_again(model, monkeypatch, trained
     assert asked[:3] == [["a cat", "the dog"], ["not good"], ["book", "from"]]
     assert len(asked[3]) == 1, "the oldest is forgotten"
     assert len(found.reader.seen) <= 4
-
-
-@pytest.mark.parametrize("model", ["dafa", "drrnet"])
-def test_examples_own_what_they_need(model, trained):
-    """Two sets of Examples live side by side, whatever is asked between, in eight threads too."""
-    found = train.open_run(trained(*of(model)))
-    dev = read_pairs("dev.tsv", ("0", "1"))
-    first, second = found.examples(dev), found.examples(ODD_PAIRS)
-    expected = found.logits(dev), found.logits(ODD_PAIRS)
-    found.predict([("not good", "not bad")])
-    for data, logits in zip((first, second), expected):
-        torch.testing.assert_close(found.logits(data), logits)
-    with ThreadPool(8) as pool:
-        answers = pool.map(lambda pair: found.logits([pair]), ODD_PAIRS * 4)
-    torch.testing.assert_close(torch.cat(answers), expected[1].repeat(4, 1), rtol=1e-4, atol=1e-5)

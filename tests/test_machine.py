@@ -1,6 +1,5 @@
 """support/machine.py: shares of a batch, errors of torch; one run in two processes."""
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from bert_min import PairTokenizer
 from small_runs import (OWN, ROOT, assert_like_weights, assert_same_run, command, events, gentle,
                         loaded, losses, of, result, write_pairs)
 from support import machine
@@ -143,22 +141,6 @@ def test_two_processes_are_one(by, workplace, monkeypatch):
     assert loaded("killed/last.pt")["progress"]["step"] == 4
     assert command("--resume", "killed") == 0
     np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)
-
-
-def tokenize():
-    tokenizer = PairTokenizer.train(["a b c"] * 9, 50)
-    assert len(tokenizer.encode_batch([(f"a{i}", None, "b", None) for i in range(999)], 20)) == 999
-
-
-def test_a_fork_tokenizes_after_its_parent_did():
-    """As a web server's workers do. tokenizers cares for that where nobody tells it otherwise."""
-    tokenize()
-    process = multiprocessing.get_context("fork").Process(target=tokenize)
-    process.start()
-    process.join(60)
-    process.kill()
-    process.join()
-    assert process.exitcode == 0
 
 
 def test_a_command_takes_numbers_below_1e_38_for_0():

@@ -9,7 +9,7 @@ import train
 from bert_min import SelfAttention
 from experiments import influence
 from semmatch import Matcher
-from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result, run
+from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result
 from support import meter
 from support.data import Pair
 
@@ -178,15 +178,15 @@ def test_every_run_says_what_hangs_on_its_method(trained_once):
     assert "score" not in found.influence([("the dog", "the cat")])
 
 
-def test_the_command(trained_once, capsys):
+def test_the_command(trained, capsys):
     """The split that chose the epoch has what training measured; plain BERT has nothing."""
-    assert run(*of("drrnet"), "--test-file", "test.tsv") == 0
-    for args in (["run"], ["run", "--split", "test"]):
+    trained(*of("drrnet"))
+    for args in (["run"], ["run", "--split", "train"]):
         influence.main(args)
     said, found = capsys.readouterr().out, result(name="influence-dev.json")
-    assert found == result()["influence"] and result(name="influence-test.json")["pairs"] == 9
+    assert found == result()["influence"] and result(name="influence-train.json")["pairs"] == 22
     for name, change in found["changes"].items():
         assert name in said and f"{100 * change['answers']:.1f} %" in said
-    influence.main([str(trained_once(*of("bert")))])
+    fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev")
+    influence.main([str(trained(*of("bert")))])
     assert "nothing to take out" in capsys.readouterr().out
-    fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev, test")

@@ -1,4 +1,4 @@
-"""support/runs.py: a run's folder, and a trained model in use, from Python and by --from."""
+"""run.py, support/runs.py: a trained model in use, from Python and by --from; a run's folder."""
 import functools
 import json
 import math
@@ -6,6 +6,7 @@ import operator
 import shutil
 import signal
 import statistics
+from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -26,10 +27,12 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 def put(content, place, value):
     """The content with this value at a place such as "task metrics"."""
-    *path, name = [int(key) if key.isdecimal() else key for key in place.split()]
+    *path, name = place.split()
     functools.reduce(operator.getitem, path, content)[name] = value
     return content
 
+
+# ---- A model in use -----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
 def test_a_run_in_use(model, trained):
@@ -50,6 +53,15 @@ def test_a_run_in_use(model, trained):
     shown = found.settings.method.TRACE
     assert trace and trace.keys() <= shown.keys()
     assert all(x.ndim == len(shown[name].axes.split()) for name, x in trace.items())
+
+
+def test_groups_have_scores_of_their_own(trained):
+    """Each phenomenon's score is that of its pairs alone."""
+    found = train.open_run(trained())
+    dev = read_pairs("dev.tsv", ("0", "1"))
+    some = [replace(pair, group="negation") for pair in dev[:3]]
+    assert found.evaluate([*some, *dev[3:]]) == found.evaluate(dev) | {
+        "negation": found.evaluate(dev[:3])["accuracy"]}
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch):
@@ -76,10 +88,19 @@ def test_a_run_says_once_that_the_parser_is_another(trained, monkeypatch, capsys
         assert capsys.readouterr().out.count("trained with another parser") == times
 
 
-@pytest.mark.parametrize("model", ["bert", "drrnet"])
-def test_scores(model):
+def test_a_run_in_use_is_as_it_was_trained(trained):
+    assert train.open_run(trained(), data_dir=Path("x")).settings.data_dir == "x"
+    for given, words in (({"epochs": 3}, ["--epochs"]), ({"precision": "fp8"}, ["--precision"]),
+                         ({"model": "dabert"}, ["model", "bert"])):
+        fails(lambda given=given: train.open_run("run", **given), *words)
+    fails(lambda: train.open_run(None), "None")
+
+
+# ---- Tables -------------------------------------------------------------------------------------
+
+def test_scores():
     write_pairs(lambda rng, same: f"{rng.uniform(0, 5):.2f}", train=12, dev=12)
-    assert run(*of(model)) == 0
+    assert run(*of("drrnet")) == 0
     assert command("--from", "run", "--predict", "dev.tsv") == 0
     rows, pairs = rows_of("run/predictions-dev.tsv"), read_pairs("dev.tsv", ())
     scores = [x.answer for x in train.open_run("run").predict(pairs)]
@@ -89,26 +110,31 @@ def test_scores(model):
 
 
 def test_three_classes_test_and_predict(capsys):
-    """Files with labels and without, .tsv and .csv; test is read once, and all of it, whatever
-    --limit was.
+    """Own columns, files with labels and without, .tsv and .csv; test is read once, and all of it,
+    whatever --limit was.
     """
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
-    assert run("--test-file", "test.tsv", "--test", "--limit", "8") == 0
+    for name in ("train.tsv", "dev.tsv", "test.tsv"):
+        Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
+    own = "q1,q2,label"
+    assert run("--columns", own, "--test-file", "test.tsv", "--test", "--limit", "8") == 0
     tested = result(name="test.json")
     assert result()["pairs"] == {"train": 8, "dev": 8}
     assert result()["metrics"].keys() == {"dev"} and tested["selection_split"] == "dev"
     assert command("--from", "run", "--test", "--predict", "test.tsv") == 0
     assert result(name="test.json") == tested and "test was read before" in capsys.readouterr().out
-    pairs = read_pairs("test.tsv")
+    pairs = read_pairs("test.tsv", columns=own.split(","))
     lines = [f'{n},"{pair.a}",{pair.b},"m, n"' for n, pair in enumerate(pairs)]
-    Path("blind.csv").write_text("\n".join(["id,sentence1,sentence2,note", *lines]))
-    assert command("--from", "run", "--predict", "blind.csv") == 0
+    Path("blind.csv").write_text("\n".join(["id,left,right,note", *lines]))
+    columns = "--columns", "left,right,label"
+    assert command("--from", "run", "--predict", "blind.csv", *columns) == 0
     rows, blind = (rows_of(f"run/predictions-{name}") for name in ("test.tsv", "blind.csv"))
     right = statistics.fmean(row["prediction"] == row["label"] for row in rows)
     assert right == pytest.approx(tested["metrics"]["test"]["accuracy"])
     assert [row.pop("label") for row in rows] == [pair.label for pair in pairs]
     assert [int(row.pop("id")) for row in blind] == list(range(len(pairs)))  # other columns stay
-    assert {row.pop("note") for row in blind} == {"m, n"} and blind == rows
+    assert {row.pop("note") for row in blind} == {"m, n"}
+    assert [list(row.values()) for row in blind] == [list(row.values()) for row in rows]
 
 
 def test_a_split_is_predicted_by_its_name(monkeypatch):
@@ -128,6 +154,26 @@ def test_a_split_is_predicted_by_its_name(monkeypatch):
     assert [(row["sentence1"], row["sentence2"]) for row in rows] == [(p.a, p.b) for p in blind]
 
 
+def test_what_is_written_lies_over_nothing(trained, capsys):
+    """Tables of one name, a file that is there, an encoder's folder."""
+    trained()
+    for name in ("a", "b"):
+        Path(name).mkdir()
+        shutil.copy("test.tsv", f"{name}/pairs.tsv")
+        assert command("--from", "run", "--predict", f"{name}/pairs.tsv") == 0
+    assert rows_of("run/predictions-pairs.tsv") == rows_of("run/predictions-pairs-2.tsv")
+    before = Path("train.tsv").read_text()
+    for out, status in (("train.tsv", 2), ("b/new.csv", 0)):
+        assert command("--from", "run", "--predict", "test.tsv", "--out", out) == status
+    assert Path("train.tsv").read_text() == before and len(rows_of("b/new.csv")) == 9
+    shutil.copytree(TINY, "encoder")
+    capsys.readouterr()
+    assert run("--bert", "encoder", out="encoder") == 2
+    the_line(capsys, "encoder config.json")
+
+
+# ---- The folder ---------------------------------------------------------------------------------
+
 def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
     """Each damage to a run, and the file that the line names. Nothing in a checkpoint is run."""
     best = trained(*of("dafa")) / "best.pt"
@@ -139,8 +185,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
                                      for name, x in weights.items()}}]
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None)]]
-    for content in (*contents, sound.replace(b"the", b"thy"), sound[:9999], b"text",
-                    b"version https://git-lfs.github.com/spec/v1"):
+    for content in (*contents, sound.replace(b"the", b"thy"), sound[:9999], b"text"):
         if isinstance(content, bytes):
             best.write_bytes(content)  # another CRC, half a copy, no run at all
         else:
@@ -156,12 +201,13 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
+    """The pairs and last.pt must be those; the log and config.json are for people."""
     run_cut(monkeypatch, [])
     capsys.readouterr()
     text = Path("train.tsv").read_text()
     Path("train.tsv").write_text(text + "a\tb\t1\n")
     assert command("--resume", "cut") == 2
-    the_line(capsys, "cut pairs begun")
+    the_line(capsys, "cut pairs")
     Path("train.tsv").write_text(text)
     last = Path("cut/last.pt")
     sound = last.read_bytes()
@@ -171,16 +217,11 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
         assert command("--resume", "cut") == 2, place
         the_line(capsys, "cut/last.pt")
         last.write_bytes(sound)
+    Path("cut/config.json").unlink()
     log = Path("cut/log.jsonl").read_text()
     Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
     assert command("--resume", "cut") == 0
     assert_same_run(trained_once(), "cut")
-    Path("cut").rename("whole")
-    run_cut(monkeypatch, [])
-    for name in ("log.jsonl", "config.json"):
-        Path("cut", name).unlink()  # those are for people
-    assert command("--resume", "cut") == 0
-    assert_same_run("whole", "cut")
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
@@ -193,7 +234,8 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
     with runs.lock_folder(Path("run")):
         assert command("--resume", "run") == 2
         the_line(capsys, "run another process")
-    assert command("--resume", "run") == 0
+    with runs.lock_folder(Path("run")):
+        pass
     assert run("--train-file", "none.tsv", out="new") == 2 and not Path("new").exists()
     with ThreadPool(8) as pool:
         made = pool.map(lambda i: runs.new_folder(None, "x"), range(8))
@@ -220,23 +262,23 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
         assert command(*use) == 2
         the_line(capsys, "mine.py:Mine no code")
     assert not Path("ran").exists()
-    (Path("elsewhere")).mkdir()
+    Path("elsewhere").mkdir()
     Path("mine.py").rename("elsewhere/mine.py")
     assert train.open_run("run", **{kind: "elsewhere/mine.py:Mine"}).predict([("dog", "cat")])
     assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine", "--test") == 0
     capsys.readouterr()
     assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Other") == 2
-    the_line(capsys, "run's is")
+    the_line(capsys, f"{kind} mine.py:Mine")
 
 
 def test_a_result_belongs_to_its_model(trained, monkeypatch, capsys):
     """Of another training's best.pt no result is shown, and a folder with a file of a run is taken.
     """
-    folder = trained("--epochs", "1")
+    folder = trained()
     (folder / "best.pt").unlink()
     assert run() == 2
     the_line(capsys, "run holds result.json")
-    run_cut(monkeypatch, [], (torch.nn.utils, "clip_grad_norm_", 5))
+    run_cut(monkeypatch, [])
     shutil.copy(folder / "result.json", "cut/result.json")
     assert command("--resume", "cut") == 0, "the result is not of this training"
     assert result("cut")["id"] == loaded("cut/best.pt")["id"] != result(folder)["id"]
@@ -246,40 +288,9 @@ def test_a_result_belongs_to_its_model(trained, monkeypatch, capsys):
     the_line(capsys, "cut/result.json another training")
 
 
-def test_what_is_written_lies_over_nothing(trained, monkeypatch, capsys):
-    """Tables of one name, a file that is there, somebody's .tmp, an encoder's folder."""
-    trained()
-    for name in ("a", "b"):
-        Path(name).mkdir()
-        shutil.copy("test.tsv", f"{name}/pairs.tsv")
-        assert command("--from", "run", "--predict", f"{name}/pairs.tsv") == 0
-    assert rows_of("run/predictions-pairs.tsv") == rows_of("run/predictions-pairs-2.tsv")
-    before = Path("train.tsv").read_text()
-    for out, status in (("train.tsv", 2), ("b/new.csv", 0)):
-        assert command("--from", "run", "--predict", "test.tsv", "--out", out) == status
-    assert Path("train.tsv").read_text() == before and len(rows_of("b/new.csv")) == 9
-    Path("other").mkdir()
-    Path("other/thesis.tmp").write_text("years")
-    assert run("--epochs", "1", out="other") == 0 and Path("other/thesis.tmp").exists()
-    shutil.copytree(TINY, "encoder")
-    capsys.readouterr()
-    assert run("--bert", "encoder", out="encoder") == 2
-    the_line(capsys, "encoder config.json")
-
-
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):
     run_cut(monkeypatch, ["--max-length", "8"])
     assert "of 22 pairs have 8 tokens or more" in capsys.readouterr().out
     assert command("--from", "cut", "--predict", "test.tsv") == 0
     out = capsys.readouterr().out
     assert "stopped before its end" in out and "--resume" in out and "pairs have 8" in out
-
-
-@pytest.mark.parametrize("given, words", [
-    ({"epochs": 3}, "--epochs training"), ({"model": "dabert"}, "model run's is bert"),
-    ({"precision": "fp8"}, "--precision fp8")])
-def test_a_run_in_use_is_as_it_was_trained(trained, given, words):
-    assert train.open_run(trained(*of("bert")), data_dir=Path("x")).settings.data_dir == "x"
-    fails(lambda: train.open_run("run", **given), *words.split())
-    for folder in (None, 5):
-        fails(lambda: train.open_run(folder), "open_run", folder)
