@@ -18,7 +18,6 @@ from support.options import run_command
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = str(ROOT / "tests/fixtures/tiny_bert_hf")  # 2 layers, 32 columns, 97 pieces, 48 positions
-ROBERTA = ROOT / "tests/fixtures/tiny_roberta_hf"  # 36 columns, 64 positions, one segment
 WORDS = ("the dog cat new york to from is not good bad seattle book flight apple company of and in "
          "on").split()
 OWN = ("--train-file train.tsv --dev-file dev.tsv --max-length 48 --device cpu --batch-size 8 "

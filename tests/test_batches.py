@@ -21,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 @pytest.mark.parametrize("count, size, block", [
-    (1, 8, 1), (1000, 7, 1), (1000, 8, 4), (998, 8, 4), (1000, 6, 4), (1000, 3, 4), (103, 200, 4)])
+    (1, 8, 1), (100, 8, 1), (1000, 7, 1), (1000, 8, 4), (998, 8, 4), (1000, 6, 4), (1000, 3, 4),
+    (103, 200, 4)])
 def test_batches_hold_every_place_once(count, size, block):
     lengths = [random.Random(i).randint(3, 90) for i in range(count)]
     found = batches.training_batches(lengths, size, "0 0", block)
@@ -166,12 +167,12 @@ class TagParser(ChainParser):
 
 
 ODD_PAIRS = [Pair(*texts, label) for texts, label in [
-    (("The GOOD dog is in New York", "the bad cat is not the dog"), 1), (("", "good"), 0),
+    (("The GOOD dog is in New York", "bad the cat is not the dog"), 1), (("", "good"), 0),
     (("a BAD zebra", "Good bad good apples are good"), 0), (("", ""), 1),
     (("STRASSE \U0001f600 x" + "y" * 30, "Straße"), 0), (("dog " * 8 + "dog", "cat"), 1)]]
 COLLATED = [  # of the first two of them: words, match, antonym; six words of a sentence are read
     ("The GOOD dog is in New", [1, 0, 1, 1, 0, 0], [0, 1, 0, 0, 0, 0]), ("", [0], [0]),
-    ("the bad cat is not the", [1, 0, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0]), ("good", [0], [0])]
+    ("bad the cat is not the", [0, 1, 0, 1, 0, 1], [1, 0, 0, 0, 0, 0]), ("good", [0], [0])]
 
 
 def test_words_are_collated(monkeypatch):

@@ -56,9 +56,8 @@ def test_a_change_has_an_end(model):
 
 
 @pytest.mark.parametrize("model", ["dabert", "dafa", "knowledge"])
-@pytest.mark.parametrize("layers", ["first", "all"])
-def test_without_its_method_it_is_plain_bert(model, layers):
-    network, batch = part_of(model, "--layers", layers)
+def test_without_its_method_it_is_plain_bert(model):
+    network, batch = part_of(model, "--layers", "all")
     plain = Matcher(SelfAttention, network.bert.config, 2).eval()
     weights = network.state_dict()
     plain.load_state_dict({name: weights[name] for name in plain.state_dict()})

@@ -45,9 +45,8 @@ def test_recipes():
         assert (s.optimizer, s.lr_new, s.schedule, s.warmup, s.patience) == expected, model
         if model != "drrnet":
             assert 8e-6 <= s.lr <= 3e-5 and 3 <= s.epochs <= 5 and 7.5 <= s.clip <= 15, model
-            scratch = complete(model, bert="scratch")
-            assert s.batch_size in (16, 32, 64) and (scratch.dropout, scratch.patience) == (0.0, 0)
-            assert (scratch.lr, scratch.lr_new) == (1e-3, 1e-3), model
+            s = complete(model, bert="scratch")
+            assert (s.lr, s.lr_new, s.dropout, s.patience) == (1e-3, 1e-3, 0.0, 0), model
     assert (complete("drrnet").lr, complete("drrnet").bert) == (3e-4, "none")
     assert (complete("drrnet", "toy").lr, complete("drrnet", "toy").optimizer) == (1e-3, "adam")
     assert (complete("dafa").bert, complete("dafa").weight_decay) == ("base", 1e-8)
@@ -65,7 +64,7 @@ def test_what_was_given_decides_nothing_for_another_model():
         assert decide(other, device="cpu") == complete("bert")
     listed = [name for names in GROUPS.values() for name in names.split()]
     assert sorted(listed) == sorted(f.name for x in (Settings, Recipe) for f in fields(x))
-    fails(lambda: replace(toy, layers=0), "--layers")  # from Python, too
+    fails(lambda: replace(toy, seed=1.5), "--seed")  # from Python, too
 
 
 def test_precision_is_what_the_processor_computes_in(monkeypatch, tmp_path):
@@ -251,6 +250,8 @@ def test_how_a_batch_is_computed_changes_nothing_but_rounding(model, args, withi
     one = trained_once(*loop_of(model))
     assert run(*loop_of(model), *args.split()) == 0
     np.testing.assert_allclose(losses(), losses(one), rtol=0, atol=within)
+    found, norms = ([e["norm"] for e in events(out) if "norm" in e] for out in ("run", one))
+    np.testing.assert_allclose(found, norms, rtol=10 * within)  # of no scaled gradient
     weights, expected = (loaded(out / "best.pt")["weights"] for out in (Path("run"), one))
     assert_like_weights(weights, expected, within)
     assert {x.dtype for x in weights.values()} == {torch.float32}
