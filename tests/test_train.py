@@ -93,7 +93,8 @@ WRONG = [
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--from --resume"),
     ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "--out train.tsv"),
-    ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"), ("--parser x.py:f --parses x", "--parser --parses"),
+    ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
+    ("--parser x.py:f --parses x", "--parser --parses"),
     ("--device cuda:99", "--device cuda:99")]
 WRONG_DATA = [
     ("--model dafa --layers 7", "--layers 7 1"), ("--max-length 64", "--max-length 64 48"),
