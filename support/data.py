@@ -200,26 +200,26 @@ def split_rows(path):
 
 
 def read_table(path, columns, mend=list, remedy="get the file again"):
-    """The given columns of a table: iterator of (where = "file:line", dict column -> its text).
+    """The rows of a table: iterator of (where = "file:line", dict column -> its text).
 
-    columns: names in the header line, in any order, or numbers from 0 where there is none.
+    columns: those that must be there, names in the header line, or numbers from 0 where there is
+        none.
     mend: what is done first to the fields of each row. remedy: for a header without the columns.
     """
-    mark, start, places = "commas" if is_csv(path) else "tabs", 0, {}
+    mark, start, names = "commas" if is_csv(path) else "tabs", 0, []
     for line, fields in split_rows(path):
         fields = mend(fields)
         if not start:
-            start, size, headed = line, len(fields), isinstance(columns[0], str)
-            names = [name.strip() for name in fields] if headed else [*range(size)]
+            start, headed = line, isinstance(columns[0], str)
+            names = [name.strip() for name in fields] if headed else [*range(len(fields))]
             refuse(any(names.count(name) != 1 for name in columns),
                    f"{path}:{line}: expected the columns {join_names(columns)}, parted by {mark}, "
                    f"each once, found {join_names(names)}; {remedy}")
-            places = {name: names.index(name) for name in columns}
             if headed:
                 continue
-        refuse(len(fields) != size, f"{path}:{line}: expected {size} fields parted by {mark}, like "
-               f"line {start}, found {len(fields)}")
-        yield f"{path}:{line}", {name: fields[i].strip() for name, i in places.items()}
+        refuse(len(fields) != len(names), f"{path}:{line}: expected {len(names)} fields parted by "
+               f"{mark}, like line {start}, found {len(fields)}")
+        yield f"{path}:{line}", {name: text.strip() for name, text in zip(names, fields)}
 
 
 def read_objects(path, columns):
@@ -283,20 +283,21 @@ def mend_tweets(fields):
     return fields[:3] + fields[4:] if len(fields) == 5 and not fields[3] else fields
 
 
-# A cut is a function of the rows of train's table, each (Pair, texts of its keys), and of the paths
-# of the files beside it. -> dict split -> list of Pair
+# A cut is a function of the rows of train's table, each (Pair, dict column -> text), and of the
+# paths of the files beside it. -> dict split -> list of Pair
 
 def cut_by_ids(rows, beside):
     """GLUE's dev split of MRPC: the rows whose two ids stand in a file."""
-    ids = {tuple(fields) for _, fields in split_rows(beside)}
-    return {"train": [pair for pair, key in rows if key not in ids],
-            "dev": [pair for pair, key in rows if key in ids]}
+    ids, splits = {tuple(fields) for _, fields in split_rows(beside)}, {"train": [], "dev": []}
+    for pair, row in rows:
+        splits["dev" if (row["#1 ID"], row["#2 ID"]) in ids else "train"].append(pair)
+    return splits
 
 
 def cut_by_word(rows):
     """A row of SICK says its split."""
     words = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
-    return {split: [pair for pair, (said,) in rows if said == word]
+    return {split: [pair for pair, row in rows if row["SemEval_set"] == word]
             for split, word in words.items()}
 
 
@@ -350,7 +351,6 @@ class Source:
     spelled: dict[str, str | None] = field(default_factory=dict)    # -> label, or None: no pair
     mend: Callable = list                # fields of a row -> its fields
     cut: Callable | None = None          # see above
-    keys: tuple[str, ...] = ()           # columns that it reads
     beside: tuple[str, ...] = ()         # files that it reads
 
 
@@ -371,8 +371,7 @@ SOURCES = {
                 "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
         splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), cut=cut_by_ids, keys=("#1 ID", "#2 ID"),
-        beside=("mrpc_dev_ids.tsv",)),
+        metrics=("accuracy", "f1"), cut=cut_by_ids, beside=("mrpc_dev_ids.tsv",)),
     "rte": Source(
         files=((f"{GLUE}/RTE.zip", 697150,
                 "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
@@ -412,7 +411,7 @@ SOURCES = {
     "sick": Source(
         files=(("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
                 "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
-        splits={"train": "SICK.txt"}, cut=cut_by_word, keys=("SemEval_set",),
+        splits={"train": "SICK.txt"}, cut=cut_by_word,
         columns=("sentence_A", "sentence_B", "entailment_label"),
         labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION")),
     "scitail": Source(
@@ -490,21 +489,18 @@ def read_source(source, folder):
 
 
 def read_split(source, split, path):
-    """(Pair, tuple of the texts of the keys) of each row of a split's table."""
-    labelled, keys = split not in source.unlabelled, source.keys if split == "train" else ()
-    columns, (a, b, label) = (*source.columns[:2 + labelled], *keys), source.columns
+    """(Pair, dict column -> text) of each row of a split's table."""
+    labelled, (a, b, label) = split not in source.unlabelled, source.columns
+    columns = source.columns[:2 + labelled]
     if path.suffix == ".jsonl":
         table = read_objects(path, columns)
     else:
         table = read_table(path, columns, source.mend)
     for where, row in table:
-        value = None
-        if labelled:
-            text = source.spelled.get(row[label], row[label])
-            if text is None:
-                continue
-            value = parse_label(text, source.labels, where)
-        yield Pair(row[a], row[b], value), tuple(row[key] for key in keys)
+        text = source.spelled.get(row[label], row[label]) if labelled else ""
+        if text is not None:
+            value = parse_label(text, source.labels, where) if labelled else None
+            yield Pair(row[a], row[b], value), row
 
 
 # ---- The user's own pairs -----------------------------------------------------------------------
@@ -522,7 +518,7 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     labelled, pairs = need_label or columns[2] in map(str.strip, header), []
     remedy = "rename its columns, or name them: --columns a,b,label"
     for where, row in read_table(path, columns[:2 + labelled], remedy=remedy):
-        a, b, text = (*row.values(), "")[:3]
+        a, b, text = (row.get(name, "") for name in columns)
         label = parse_label(text, labels, where) if text or need_label else None
         pairs.append(Pair(a, b, label))
     refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")

@@ -322,12 +322,11 @@ def _ask_own(texts, function):
         spans, heads = np.array(parse.spans, np.int32).reshape(-1, 2), list(map(int, parse.heads))
         within = spans.min(initial=0) >= 0 and spans.max(initial=0) <= len(text)
         ordered = (spans[:, 0] < spans[:, 1]).all() and (np.diff(spans, axis=0) >= 0).all()
-        refuse(not within or not ordered, f"parser: expected spans in order, within the text, none "
-               f"empty, got {spans.tolist()}: {text!r}")
-        sizes = len(spans), len(parse.tags), len(heads), len(parse.relations)
-        refuse(len(set(sizes)) > 1 or tree_depths(heads).max(initial=0) > len(heads),
-               f"parser: expected as many spans, tags, heads, relations, and heads that lead to 0, "
-               f"got {sizes}, {heads}: {text!r}")
+        many = {len(spans), len(parse.tags), len(heads), len(parse.relations)}
+        tree = tree_depths(heads).max(initial=0) <= len(heads)
+        refuse(not (within and ordered and len(many) == 1 and tree), f"parser: expected spans in "
+               f"order, within the text, none empty, as many tags, heads and relations, and heads "
+               f"that lead to 0, got {parse!r}")
         parses.append(_make_parse(text, spans, [(list(parse.tags), heads, list(parse.relations))]))
     return parses
 
