@@ -175,10 +175,8 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 
 
 @pytest.mark.parametrize("args, words", [
-    ("--vary modle bert dafa", "--modle --model?"),
-    ("--vary model bert bert", "model once"),
+    ("--vary modle bert dafa", "--modle --model?"), ("--vary model bert bert", "model once"),
     ("--vary layers first all --model bert", "layers bert"),
-    ("--vary seed 1 2", "seed group"),
     ("--vary test-file dev.tsv blind.tsv --train-file train.tsv --dev-file dev.tsv --bert scratch "
      "--test", "blind.tsv"),
     ("--resume done --lr 1", "lr"), ("--resume done --vary lr 1", "varies model"),
