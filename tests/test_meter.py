@@ -151,12 +151,14 @@ def test_size_of_what_is_added():
 
 
 def test_what_a_change_did():
-    """By hand: one of two answers is another one; probabilities of the first answers, .75 and .5,
-    become .25 and .75; of three scores two move by more than a tenth of 2, their deviation.
+    """By hand: one of three answers is another one; probabilities of the first answers, .75, .5 and
+    .5, become .25, .75 and .5; of three scores two move by more than a tenth of 2, their deviation.
     """
     ln3 = float(np.log(3))
-    before, after = torch.tensor([[ln3, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, ln3], [ln3, 0.0]])
-    assert meter.compare(before, after, False) == {"answers": 0.5, "moved": pytest.approx(0.375)}
+    before = torch.tensor([[ln3, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    after = torch.tensor([[0.0, ln3], [ln3, 0.0], [0.0, 0.0]])
+    assert meter.compare(before, after, False) == {
+        "answers": pytest.approx(1 / 3), "moved": pytest.approx(0.25)}
     scores = torch.tensor([[0.0], [2.0], [4.0]])
     assert meter.compare(scores, scores + torch.tensor([[0.25], [0.125], [-0.75]]), True) == {
         "answers": pytest.approx(2 / 3), "moved": pytest.approx(0.375)}
