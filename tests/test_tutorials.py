@@ -6,6 +6,7 @@ import ast
 import csv
 import importlib.util
 import itertools
+import json
 import math
 import re
 import subprocess
@@ -49,16 +50,6 @@ def named(function, name):
 
 def said_of(name, function):
     return lesson.judge(TASKS[name], named(function, name))
-
-
-def solved(text):
-    """A lesson's text with the functions of equations.py in the place of the blank ones."""
-    lines = text.splitlines()
-    for node in reversed(ast.parse(text).body):
-        if isinstance(node, ast.FunctionDef) and node.name in TASKS | CLAIMS:
-            right = lesson.source_of(getattr(equations, node.name))
-            lines[node.lineno - 1:node.end_lineno] = right.splitlines()
-    return "\n".join(["from equations import *", *lines]) + "\n"
 
 
 # ---- check --------------------------------------------------------------------------------------
@@ -264,6 +255,17 @@ def test_the_built_notebook_is_this_lesson(number):
     assert path.read_text("utf-8") == built, "python tutorials/build.py makes it anew"
 
 
+def test_the_solved_notebook_is_this_lesson():
+    """But for what its cells have printed."""
+    book = json.loads(build.SOLVED.read_text("utf-8"))
+    printed = [cell.pop("outputs") for cell in book["cells"] if cell["cell_type"] == "code"]
+    text = build.solved(LESSONS[3])
+    assert not re.search(r"^ *(guess = )?\.\.\.$", text, re.M) and sum(map(bool, printed)) > 5
+    for (markdown, source), cell in zip(build.cells_of(text), book["cells"], strict=True):
+        assert "".join(cell["source"]) == source, "python tutorials/build.py makes it anew"
+        assert markdown == (cell["cell_type"] == "markdown")
+
+
 def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
     """And their layer is computed with them."""
     monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
@@ -273,6 +275,7 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     spec = importlib.util.spec_from_file_location("written", source)
     written = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(written)
+    monkeypatch.setattr(sys, "argv", ["lesson"])
     lesson.begin(1)
     assert lesson.check(written.merge_heads) is written.merge_heads
     assert lesson.check(written.merge_heads) is written.merge_heads     # again: in the same place
@@ -285,12 +288,29 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     assert lesson.mine("attention") is not None
 
 
+def test_real_pairs_are_asked_for_on_the_command_line(monkeypatch, capsys):
+    """And what the library has on them is found in docs/results.md."""
+    for arguments, number, found in (
+            ([], 3, {}), (["--bert", "x"], 5, {}),
+            (["--bert", "x", "--limit", "9"], 3, {"bert": "x", "data_dir": "data", "limit": 9})):
+        monkeypatch.setattr(sys, "argv", ["lesson", *arguments])
+        lesson.begin(number)
+        assert lesson.real_pairs == found
+    for model in ("bert", "MyBert", "MyDabert", "MyDafa", "MyKnowledge"):
+        mean, deviation = map(float, re.findall(r"[\d.]+", lesson.reference(model)))
+        assert 70 < mean < 90 and 0 < deviation < 3
+    lesson.real_pairs.clear()
+
+
 # ---- Hand-ins -----------------------------------------------------------------------------------
 
 def test_points_of_hand_ins(tmp_path):
-    """A blank one has none, one mistake costs its own points alone; two of one name are two."""
-    squares = solved(LESSONS[2]).replace(".abs().sum(-1)", ".square().sum(-1)")
-    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": build.notebook_of(squares)}
+    """A blank one has none, one mistake costs its own points alone, a right one has all of them;
+    hand-ins of one name are told apart."""
+    right = build.solved("from equations import *\n" + LESSONS[2])
+    squares = right.replace(".abs().sum(-1)", ".square().sum(-1)")
+    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": build.notebook_of("# %%\n" + squares),
+             "cleo/mine.py": right}
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
@@ -300,8 +320,9 @@ def test_points_of_hand_ins(tmp_path):
     assert grade.main(command) == 0
     rows = list(csv.DictReader((tmp_path / "points.csv").read_text("utf-8").splitlines()))
     most = sum(task.points for task in (TASKS | CLAIMS).values() if task.lesson == 2)
-    assert [int(row["points"]) for row in rows] == [0, most - TASKS["difference_scores"].points]
-    assert len({row["hand-in"] for row in rows}) == len(list((tmp_path / "pages").iterdir())) == 2
+    lost = TASKS["difference_scores"].points
+    assert [int(row["points"]) for row in rows] == [0, most - lost, most]
+    assert len({row["hand-in"] for row in rows}) == len(list((tmp_path / "pages").iterdir())) == 3
     pages = [path.read_text("utf-8") for path in sorted((tmp_path / "pages").iterdir())]
     assert "with: squares." in pages[1] and str(tmp_path / "ben") in pages[1]
 
