@@ -288,14 +288,19 @@ def load_torch(path):
 
     The sums of its zip are compared here, which torch does not.
     """
-    try:
-        if zipfile.is_zipfile(path):  # torch before 1.6 wrote none
-            with zipfile.ZipFile(path) as file:
-                damaged = file.testzip()
-            refuse(damaged, f"another CRC of {damaged}")
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file raises almost anything
-        raise ValueError(shorten(error).partition(". ")[0]) from error  # then come pages
+    with open(path, "rb") as file:
+        start = file.read(2)
+        refuse(start not in (b"PK", b"\x80\x02"), "no file of torch.save, whose begins otherwise")
+        try:
+            if start == b"PK":  # torch before 1.6 wrote no zip
+                archive = zipfile.ZipFile(file)
+                damaged = archive.testzip()
+                refuse(damaged, f"another CRC of {damaged}")
+                refuse(any(member.external_attr & 16 for member in archive.infolist()),
+                       "a folder in it, for which torch gives what is in memory")
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file raises almost anything
+            raise ValueError(shorten(error).partition(". ")[0]) from error  # then come pages
 
 
 def read_pickle(path):
