@@ -153,7 +153,7 @@ def test_sums_find_a_changed_value_or_name(tmp_path, name, old, new):
 
 @many
 @given(st.sampled_from(["pytorch_model.bin", INDEX, DATA]), damage)
-@example("pytorch_model.bin", [("flip", 3542, 16)])  # a file marked as a folder: torch reads nothing
+@example("pytorch_model.bin", [("flip", 3542, 16)])  # a tensor marked as a folder
 def test_damaged_weights(tmp_path_factory, name, changes):
     """One line that names the file, or what was in it."""
     folder = tmp_path_factory.getbasetemp() / "damaged"
