@@ -20,3 +20,13 @@ def test_the_table(monkeypatch, capsys):
     assert all(float(row[-1]) > 0 for row in rows)
     assert rows[0][-1] == rows[3][-1] == "1.00"
     fails(lambda: bench.main(["--encoder", "large"]), "--encoder", "6-layer")
+
+
+def test_a_ratio_by_hand(monkeypatch):
+    """By a clock that the work moves."""
+    seconds = []
+    monkeypatch.setattr(bench, "synchronized_time", lambda device: sum(seconds))
+    works = {"bert": lambda: seconds.append(2), "dafa": lambda: seconds.append(3)}
+    rows = bench.compare("x", works, {"repeats": 2, "device": "cpu"})
+    assert [row[2:] for row in rows] == [["2000.0 (2000.0 to 2000.0)", "1.00"],
+                                         ["3000.0 (3000.0 to 3000.0)", "1.50"]]

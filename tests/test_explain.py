@@ -109,6 +109,7 @@ def test_every_model_explains_itself(model, trained, capsys):
     assert titles(root) == KNOWN.get(model, []) + list(promised)
     for title, (name, place) in promised.items():
         shown, x = values(found[title][2]), np.asarray(trace[name])[place]
+        assert shown.shape[::-1] == tuple(map(len, found[title][:2]))
         x = x.reshape(1, -1) if x.ndim == 1 or x.shape[1:] == (1,) else x
         x = x.mean(0) if x.ndim == 3 else x
         shown = shown.T if x.shape[0] == 1 != shown.shape[0] else shown

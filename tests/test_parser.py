@@ -89,6 +89,10 @@ def test_a_word_that_the_treebank_lacks_has_its_vector(parser):
     torch.testing.assert_close(*parser([["R", "p"], ["s", "p"]])[1])
 
 
+def test_the_last_letters_of_a_long_word_are_read(parser):
+    assert not torch.equal(*parser.spell(["p" * 30, "p" * 29 + "é"])[1:])
+
+
 def test_no_word_has_two_subjects(parser):
     """Each answer is a tree. The best one stays where it has no rivals: outer subjects are none."""
     sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
