@@ -2,7 +2,7 @@
 
     text a, text b  ->  words, parses   each text once; parses are kept on disk
                     ->  prior (n, m)    of a pair, when its batch is collated
-                    ->  token ids       each text once
+                    ->  token ids       of each pair
                     ->  a batch         input_ids, segment, word_index, mask, prior; labels
 
 A `Reader` belongs to a model: its method says what it needs of a pair. DRr-Net reads words and no
@@ -162,8 +162,6 @@ class Reader:
                        or array.shape[1] < m, f"expected numbers (n, m, ...) over words, here "
                        f"({n}, {m}), got {array.shape} of {array.dtype}")
             return found
-        if kind != "dependency":
-            return None
         parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf", "root"}
         return priors.dependency_matrix(
             a.parse, b.parse, self.tfidf.weights(a.words), self.tfidf.weights(b.words),

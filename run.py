@@ -138,9 +138,9 @@ def saved_run(settings, recipe, path, saved):
             config = BertConfig(**saved["encoder"])
             reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
         model, _ = build_model(settings, recipe, task, reader, config)
-    contents = {name: saved[name] for name in (
-        "id", "settings", "recipe", "task", "new_parameters", "encoder", "parser", "pairs",
-        "tokenizer", "tfidf")}
+        contents = {name: saved[name] for name in (
+            "id", "settings", "recipe", "task", "new_parameters", "encoder", "parser", "pairs",
+            "tokenizer", "tfidf")}
     return Run(settings, recipe, path.parent, task, model, reader, contents)
 
 
@@ -166,7 +166,9 @@ def read_run(path, model=None, parser=None):
                and own.rpartition(":")[2] != had[name].rpartition(":")[2],
                f"{name} {own}: the run's is {had[name]}")
         given[name] = own or given[name]
-    find_class(given["model"], METHODS), given["parser"] and load_own(given["parser"], "function")
+    find_class(given["model"], METHODS)  # what it says of a user's own file is said as it is
+    if given["parser"]:
+        load_own(given["parser"], "function")
     with runs.made_here(path):
         return saved, Settings(**given), Recipe(**saved["recipe"])
 
@@ -216,7 +218,7 @@ class Run:
         """contents: what its files hold beside weights."""
         self.settings, self.recipe, self.folder = settings, recipe, folder
         self.task, self.model, self.reader, self.contents = task, model, reader, contents
-        self.parser = contents.get("parser")  # it was trained with
+        self.parser = contents["parser"]  # it was trained with
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
         """(C,) by which each class counts alike in these training pairs; None: not asked for."""

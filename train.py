@@ -192,7 +192,7 @@ def begin(settings, recipe, folder, saved):
             refuse(sums != saved["pairs"], f"{folder}: the pairs are not those that the run was "
                    f"begun with; restore the data set, or start another run")
             with runs.made_here(path):
-                progress = runs.Progress(**saved["progress"])
+                progress, _ = runs.Progress(**saved["progress"]), saved["log"]
         else:
             run, examples = new_run(settings, recipe, folder, task, splits)
     torch.manual_seed(settings.seed + machine.world()[0])
@@ -211,6 +211,8 @@ def describe_training(run, examples):
                f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
                f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
     print_limit(run, examples)
+    if not new and recipe.lr_new != recipe.lr:
+        print_once(f"--lr-new {recipe.lr_new:g} is not used: nothing is added to a trained encoder")
     if new:
         print_once(f"{len(new)} tensors are new, at a rate of {recipe.lr_new:g}; config.json "
                    f"lists them")

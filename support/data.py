@@ -212,6 +212,9 @@ def read_table(path, columns, mend=list, remedy="get the file again"):
         if not start:
             start, headed = line, isinstance(columns[0], str)
             names = [name.strip() for name in fields] if headed else [*range(len(fields))]
+            quoted = headed and not is_csv(path) and any(map(QUOTED.fullmatch, names))
+            refuse(quoted, f"{path}:{line}: tabs and the quotes of csv, {join_names(names)}; save "
+                   f"it as .csv, with commas")
             refuse(any(names.count(name) != 1 for name in columns),
                    f"{path}:{line}: expected the columns {join_names(columns)}, parted by {mark}, "
                    f"each once, found {join_names(names)}; {remedy}")
@@ -263,8 +266,9 @@ def parse_label(text, labels, where):
         refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")
         return text
     if labels:
+        numbers = is_number(text) and all(map(is_number, labels))
         refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
-               f"{join_names(labels, 12)}")
+               f"{join_names(labels, 12)}{', or --scores, if they are scores' if numbers else ''}")
         return labels.index(text)
     refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
            f"task predicts scores")
@@ -617,7 +621,12 @@ def limit_pairs(task, splits, limit, seed):
     blocks of the task.
     """
     if limit >= 1:
-        return {name: pairs[:int(limit)] for name, pairs in splits.items()}
+        splits = {name: pairs[:int(limit)] for name, pairs in splits.items()}
+        seen = {pair.label for pair in splits["train"]}
+        for i, label in enumerate(task.labels):  # such as those of a file sorted by label
+            refuse(i not in seen, f"--limit {limit:g}: leaves no training pair of class {label}; "
+                   f"raise it, or give a share, such as 0.1, which is drawn")
+        return splits
     blocks = blocks_of(task, splits["train"])
     blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
     return splits | {"train": [*chain(*blocks)]}

@@ -86,9 +86,11 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=""):
     progress: show a bar. remedy: what to do by hand.
     """
     path, digest = Path(path), hashlib.sha256()
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer, _whole(path) as file:
+        with contextlib.ExitStack() as stack:
+            answer = stack.enter_context(urllib.request.urlopen(url, timeout=60))
+            path.parent.mkdir(parents=True, exist_ok=True)  # not before there is an answer
+            file = stack.enter_context(_whole(path))
             total = size or int(answer.headers.get("Content-Length", 0))
             with tqdm(total=total or None, unit="B", unit_scale=True, desc=path.name,
                       disable=None if progress else True) as bar:

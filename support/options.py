@@ -189,7 +189,7 @@ def find_class(name, known):
     lacking = [x for x in DECLARED if not hasattr(method, x)]
     refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
            f"of itself what it does, {', '.join(lacking)} too")
-    kinds = (None, "dependency", "relations", "words")
+    kinds = (None, "dependency", "relations", *["words"] * (method.READS == "words"))
     refuse(not callable(method.PRIOR) and method.PRIOR not in kinds,
            f"--model {name}: PRIOR is {method.PRIOR!r}, expected a function, None, dependency, "
            f"relations or words")

@@ -295,6 +295,9 @@ def test_round_trips(tmp_path_factory, rows, end):
     ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1; .*--columns"),
     ("a.tsv", "sentence1,sentence2,label\na,b,1\n", ":1: .*tabs"),
     ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: "),
+    ("a.tsv", '"sentence1"\t"sentence2"\t"label"\n"a"\t"b"\t"1"\n', ":1: .*quotes of csv"),
+    ("a.tsv", GOOD + 'he said "hi\tb\t1\nthere" she\t1\n', ":3: expected 3 .*found 2"),
+    ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*--scores"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
     ("a.tsv", GOOD + "a\tb\t1\na\tb\t1\tc\n", ":3: expected 3 .*found 4"),
@@ -415,6 +418,7 @@ def test_part_of_the_pairs(block, monkeypatch):
     splits = {"train": pairs_of(40), "dev": pairs_of(9), "dev_unseen": pairs_of(9),
               "test": pairs_of(3)}
     assert limit_pairs(task, splits, 5, 0) == {name: some[:5] for name, some in splits.items()}
+    fails(lambda: limit_pairs(task, splits, 1, 0), "--limit 1", "class 1")  # 0, 1, 0, 1, ...
     half, again, other = (limit_pairs(task, splits, 0.5, seed) for seed in (0, 0, 1))
     assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none

@@ -93,6 +93,9 @@ def test_download(server, tmp_path):
         fails(lambda: download(url + name, path, size, digest, False, "do it"),
               f"{url}{name}", "do it", word)
         assert listing(path.parent) == []
+    nowhere = "http://127.0.0.1:9/x"
+    fails(lambda: download(nowhere, tmp_path / "new/x", progress=False), nowhere)
+    assert listing(tmp_path) == ["very"], "no folder before there is an answer"
     for name in ("whole", "open"):
         download(url + name, path, len(body), hashlib.sha256(body).hexdigest(), progress=False)
         assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
