@@ -161,7 +161,9 @@ class Reader:
                 refuse(array.dtype.kind not in "biuf" or array.ndim < 2 or array.shape[0] < n
                        or array.shape[1] < m, f"expected numbers (n, m, ...) over words, here "
                        f"({n}, {m}), got {array.shape} of {array.dtype}")
-            return found
+            return array
+        if kind != "dependency":  # DRr-Net's words, or nothing
+            return None
         parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf", "root"}
         return priors.dependency_matrix(
             a.parse, b.parse, self.tfidf.weights(a.words), self.tfidf.weights(b.words),
@@ -225,8 +227,8 @@ class Examples:
         n, m = (len(self.known[text].words) for text in (pair.a, pair.b))
         if self.others:
             pair = self.pairs[(i + count // 2) % count]
-        found = np.asarray(self.reader.prior(self.known[pair.a], self.known[pair.b]))
-        if not self.others:
+        found = self.reader.prior(self.known[pair.a], self.known[pair.b])
+        if found is None or not self.others:
             return found
         prior = np.zeros((n, m, *found.shape[2:]), found.dtype)
         prior[:found.shape[0], :found.shape[1]] = found[:n, :m]
