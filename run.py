@@ -218,7 +218,7 @@ class Run:
         """contents: what its files hold beside weights."""
         self.settings, self.recipe, self.folder = settings, recipe, folder
         self.task, self.model, self.reader, self.contents = task, model, reader, contents
-        self.parser = contents["parser"]  # it was trained with
+        self.parser = contents.get("parser")  # it was trained with
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
         """(C,) by which each class counts alike in these training pairs; None: not asked for."""
