@@ -108,12 +108,13 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False) -> np.ndarray:
         S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over children x of i, y of j,
                   if t_i = t_j and r_i = r_j;   0, else
 
-    The heads must be trees, which is not looked at here: support.parses.Parse looks at its own.
+    The heads must be trees; support.parses looks at them where parses come in.
     Assumes: α = 1, ν = 0.5; equality as in Eq. (1). The page has a set in braces: we read its sum.
     Departs: on the page α counts once for each *pair* of children, whatever these are, and a leaf
     gets none. The text calls it "a fixed score to the child nodes of matching trigram pair". We
     give it once to the matching pair itself, S(i, j) = α + ν · Σ S(x, y); that of matching children
-    reaches their heads as ν α.
+    reaches their heads as ν α. A third reading of the text, Σ (α + ν · S) over matching children,
+    gives a matching leaf 0, where we give it α.
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = float(alpha) * match  # (n+1, m+1)
