@@ -242,9 +242,13 @@ class Examples:
         found.others = not self.others
         return found
 
-    def reach_limit(self):
-        """How many pairs have max_length tokens, or had more before they were cut."""
-        return sum(length == self.reader.max_length for length in self.lengths)
+    def cut_pairs(self):
+        """(how many pairs are cut at max_length, how many tokens the longest had)"""
+        limit = self.reader.max_length
+        some = [pair for pair, length in zip(self.pairs, self.lengths) if length == limit]
+        rows = [(pair.a, None, pair.b, None) for pair in some]
+        whole = [len(ids) for ids, *_ in self.reader.tokenizer.encode_batch(rows, 2 ** 31)]
+        return sum(length > limit for length in whole), max(whole, default=0)
 
     def labels(self, indices):
         """(B,), or None where one is not known."""
@@ -265,6 +269,12 @@ class WordExamples(Examples):
         self.pairs, self.reader, self.known, self.others = pairs, reader, known, False
         longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
+
+    def cut_pairs(self):
+        """(how many pairs have a sentence that is cut at max_length, the most words of a sentence)
+        """
+        whole = [max(len(self.known[text].words) for text in (p.a, p.b)) for p in self.pairs]
+        return sum(words > self.reader.max_length for words in whole), max(whole, default=0)
 
     def features(self, text, other):
         """A row for each word: number, characters, tag, has `other` it, has `other` an antonym?"""

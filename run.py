@@ -386,9 +386,10 @@ def new_file(path, named=False):
 
 
 def print_limit(run, examples):
-    """Says how many pairs are cut at --max-length, or have just as many tokens."""
-    unit = "words of a sentence" if run.settings.reads_words else "tokens"
+    """Says how many pairs are cut at --max-length."""
+    unit = "words in a sentence" if run.settings.reads_words else "tokens"
     for name, some in examples.items():
-        if long := some.reach_limit():
-            print_once(f"{name}: {long} of {len(some.pairs)} pairs have {run.settings.max_length} "
-                       f"{unit} or more; what is beyond is cut (--max-length)")
+        cut, longest = some.cut_pairs()
+        if cut:
+            print_once(f"{name}: {cut} of {len(some.pairs)} pairs are cut at --max-length "
+                       f"{run.settings.max_length}; the longest has {longest} {unit}")

@@ -196,7 +196,8 @@ def split_rows(path):
                 yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{line}: {error}") from None
+        raise ValueError(f"{path}:{line}: {error}; save the file anew, with the line ends of Unix "
+                         f"or Windows") from None
 
 
 def read_table(path, columns, mend=list, remedy="get the file again"):

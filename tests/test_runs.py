@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import train
-from small_runs import (OWN, TINY, ChainParser, assert_same_run, at_call, command, fails,
+from small_runs import (OWN, TINY, ChainParser, assert_same_run, at_call, beginning, command, fails,
                         loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import runs
 from support.data import Pair, Task, pearson, read_pairs
@@ -291,7 +291,9 @@ def test_a_result_belongs_to_its_model(trained, monkeypatch, capsys):
 
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):
     run_cut(monkeypatch, ["--max-length", "8"])
-    assert "of 22 pairs have 8 tokens or more" in capsys.readouterr().out
+    texts = beginning()[1]["train"].lengths  # none of which is cut
+    said = f"train: {sum(n > 8 for n in texts)} of 22 pairs are cut at --max-length 8; the longest "
+    assert f"{said}has {max(texts)} tokens" in capsys.readouterr().out
     assert command("--from", "cut", "--predict", "test.tsv") == 0
     out = capsys.readouterr().out
-    assert "stopped before its end" in out and "--resume" in out and "pairs have 8" in out
+    assert "stopped before its end" in out and "--resume" in out and "pairs are cut" in out
