@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import torch
 
+import semmatch
 import train
 from bert_min import SelfAttention
 from experiments import influence
+from priors import RELATIONS
 from semmatch import Matcher
 from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result
 from support import meter
@@ -94,6 +96,44 @@ def test_another_pairs_prior(model):
             assert not found[n:].any() and not found[:, m:].any()
             control.append(found)
     assert any(x.any() for x in control)
+
+
+def test_one_attention():
+    """No weight is new, and each attention weight is plain attention's times M̃, over their sum."""
+    network, batch = part_of(str(ROOT / "experiments/controls.py:OneAttentionDafa"))
+    plain, trace, seen = Matcher(SelfAttention, network.bert.config, 2).eval(), {}, {}
+    plain.load_state_dict(network.state_dict())
+    answer(network, batch, None, trace)
+    answer(plain, {name: x for name, x in batch.items() if name != "prior"}, None, seen)
+    prior, index, segment = (batch[name] for name in ("prior", "word_index", "segment"))
+    for b, (calibrated, weights) in enumerate(zip(trace["layer0"]["calibrated"],
+                                                  seen["layer0"]["attention"])):
+        scale = torch.ones(weights.shape[1:])
+        for i, j in np.argwhere(segment[b, :, None].numpy() < segment[b].numpy()):
+            if min(index[b, i], index[b, j]) >= 0:
+                scale[i, j] = scale[j, i] = 1 + prior[b, index[b, i], index[b, j]]
+        expected = weights * scale
+        torch.testing.assert_close(calibrated, expected / expected.sum(-1, keepdim=True))
+    assert prior.any()
+
+
+def test_less_in_the_prior():
+    """The word of b is wider than that of a, and no other way; equal words, whatever their case."""
+    wider, batch = part_of(str(ROOT / "experiments/controls.py:WiderKnowledge"))
+    whole = semmatch.KnowledgeAttention(wider.bert.config)
+    relations = torch.zeros(5, 1, 1, 5, dtype=torch.bool)
+    relations[range(5), 0, 0, range(5)] = True
+    index, segment = torch.tensor([[0, 0]]).expand(5, 2), torch.tensor([[0, 1]]).expand(5, 2)
+    one = {RELATIONS.index("hypernym")}
+    for attention, there in ((wider.bert.layers[0].attention, one), (whole, set(range(5)))):
+        found = attention.spread(relations, index, segment)[:, 0, 1]
+        assert {i for i in range(5) if found[i]} == there
+    examples = beginning(*gentle("dafa"), "--model",
+                         str(ROOT / "experiments/controls.py:EqualWordsDafa"))[0].reader.examples(
+                             [Pair("The dog saw the cat", "the cats saw THE dog", None)])
+    np.testing.assert_array_equal(examples.prior(0), [[1, 0, 0, 1, 0], [0, 0, 0, 0, 1],
+                                                      [0, 0, 1, 0, 0], [1, 0, 0, 1, 0],
+                                                      [0, 0, 0, 0, 0]])
 
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
