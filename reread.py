@@ -134,17 +134,6 @@ class Choice(nn.Module):
         self.w_d = linear(attention_size, 1, bias=False)
 
 
-def changes_of_choices(choices):
-    """dict name -> bert_min.Change: what re-reading does, seen by other choices of what is read."""
-    def of_others(part, inputs, output):
-        return output.roll(len(output) // 2, 0)
-
-    maps = [part for choice in choices for part in (choice.W_d, choice.U_d, choice.M_d, choice.V_d)]
-    others = dict.fromkeys((part for part in maps if part is not None), of_others)
-    return {"uniform choice": Change(attributes={"beta": 0.0}),
-            "another pair's choices": Change(outputs=others)}
-
-
 def perceptron(n_in, hidden, n_out, layers):
     """An MLP with hidden ReLU layers; what stands behind it, a softmax or nothing, is not here."""
     parts = []
@@ -339,7 +328,7 @@ class DrrNet(nn.Module):
 
         found = {"no prior": Change(neutral)}
         if self.mlp_v is not None:
-            found |= changes_of_choices([self.choice])
+            found["uniform choice"] = Change(attributes={"beta": 0.0})
         if None not in (self.mlp_h, self.mlp_v):
             found["no re-reading"] = Change(attributes={"mlp_v": None})
         return found
@@ -580,7 +569,7 @@ class LadraNet(nn.Module):
         """dict name -> Change: other choices, and no re-reading, h_ab alone in Eq. (15)."""
         if "dsa" in self.without:
             return {}
-        found = changes_of_choices(self.choices)
+        found = {"uniform choice": Change(attributes={"beta": 0.0})}
         if "global" not in self.without:
             found["no re-reading"] = Change(attributes={"without": self.without | {"dsa"}})
         return found

@@ -231,7 +231,7 @@ class Run:
 
     def examples(self, pairs: Iterable) -> batches.Examples:
         """batches.Examples of pairs."""
-        if hasattr(pairs, "collate"):
+        if isinstance(pairs, batches.Examples):
             return pairs
         found = self.reader.examples(as_pairs(self.task, pairs))
         now = getattr(self.reader.parser, "fingerprint", None)

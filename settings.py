@@ -20,6 +20,7 @@ from support.options import (ABOVE_0, check_values, find_class, keywords_of, loa
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
            "dafa": "semmatch:DafaAttention", "knowledge": "semmatch:KnowledgeAttention",
            "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet"}
+PROCESS = {"device", "workers", "data_dir"}  # of where a run is trained; another place may differ
 POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 # Of --help: the title above some options -> their names
 GROUPS = {
@@ -87,7 +88,9 @@ class Settings:
                f"--limit {self.limit}: expected a whole number, or a share below 1")
         refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
                f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
-        self.parts(), self.sizes(), self.own_parser()
+        self.parts()  # these three say what is wrong with their own
+        self.sizes()
+        self.own_parser()
 
     @property
     def method(self):
@@ -247,11 +250,11 @@ def read_options(given: dict) -> tuple[Settings, Recipe]:
     return settings, decide(settings, **{name: x for name, x in given.items() if name in decided})
 
 
-def check_same(begun, given: dict, free=("device", "workers", "data_dir")):
-    """Raises ValueError where an option given, but for those that are free to change, is not what
-    the two values `begun`, (Settings, Recipe), have.
+def check_same(begun, given: dict):
+    """Raises ValueError where an option given, but for those of PROCESS, is not what the two values
+    `begun`, (Settings, Recipe), have.
     """
-    for f in (f for value in begun for f in fields(value) if f.name in given.keys() - set(free)):
+    for f in (f for value in begun for f in fields(value) if f.name in given.keys() - PROCESS):
         had = next(getattr(value, f.name) for value in begun if hasattr(value, f.name))
         refuse(given[f.name] != had, f"{option_name(f)} {given[f.name]}: the run has {had}; leave "
                f"it out, or start another run")

@@ -26,7 +26,8 @@ from tqdm import tqdm
 import batches
 from run import (Run, new_run, open_run, predict_file, print_limit, read_run, saved_run,
                  score_test)
-from settings import METHODS, Recipe, Settings, add_options, check_same, decide, read_options
+from settings import (METHODS, PROCESS, Recipe, Settings, add_options, check_same, decide,
+                      read_options)
 from support import machine, runs, summary
 from support.data import (describe_labels, load_pairs, load_test_splits, loss_sum, metric_title,
                           seen_in_training)
@@ -54,8 +55,8 @@ def make_optimizer(kind, model, new, recipe):
             peak = SGD_RATE if kind == "sgd" else peak
             decay = recipe.weight_decay if p.dim() > 1 else 0.0
             groups.setdefault((peak, decay), []).append(p)
-    known = kind.startswith("adam") and recipe.device.split(":")[0] in ("cpu", "cuda")
-    fused = {"fused": True} if known else {}  # one pass over the weights: a fifth of the time
+    can_fuse = kind.startswith("adam") and recipe.device.split(":")[0] in ("cpu", "cuda")
+    fused = {"fused": True} if can_fuse else {}  # one pass over the weights: a fifth of the time
     return classes[kind]([{"params": p, "lr": peak, "peak": peak, "weight_decay": decay}
                           for (peak, decay), p in groups.items()], **fused)
 
@@ -339,7 +340,7 @@ def read_to_resume(folder, given):
     if saved is None or not runs.ended(folder, saved):
         saved, settings, recipe = read_run(folder / "last.pt", *own)
     check_same((settings, recipe), given)
-    given = {name: given[name] for name in given.keys() & {"device", "workers", "data_dir"}}
+    given = {name: given[name] for name in given.keys() & PROCESS}
     device = given.pop("device", recipe.device)
     return saved, replace(settings, **given), replace(recipe, device=device)
 

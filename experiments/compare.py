@@ -35,7 +35,7 @@ import numpy as np
 import batches
 import priors
 import train
-from settings import Settings, add_options, read_options
+from settings import PROCESS, Settings, add_options, read_options
 from support import machine, runs
 from support.checkpoints import read_json
 from support.data import load_pairs, load_test_splits, metric_title
@@ -45,7 +45,6 @@ from support.options import Arguments, prefix_errors, refuse, run_command
 from support.summary import draw_line, draw_text, svg_page
 
 FILE = "comparison.json"
-HERE = "device", "workers", "data_dir"  # of a process, not of a run
 
 
 # ---- What is to be run --------------------------------------------------------------------------
@@ -92,14 +91,14 @@ def new_group(given):
 
 
 def saved_group(folder, given):
-    """(the folder, its group), to go on with. Takes out of `given` all but HERE: test, values that
-    the group gets, and the code that the caller knows, as a file may not name any."""
+    """(the folder, its group), to go on with. Takes out of `given` all but PROCESS: test, values
+    that the group gets, and the code that the caller knows, as a file may not name any."""
     refuse(not Path(folder, FILE).exists(), f"--resume {folder}: no group of runs is there; "
            "train.py --resume goes on with a single run")
     group, own, more = read_group(folder), given.pop("own", ()), read_vary(given.pop("vary", []))
     group["test"] = given.pop("test", group["test"])
-    refuse(given.keys() - set(HERE), f"--resume {folder}: the group has its own "
-           f"{', '.join(given.keys() - set(HERE))}; leave that out")
+    refuse(given.keys() - PROCESS, f"--resume {folder}: the group has its own "
+           f"{', '.join(given.keys() - PROCESS)}; leave that out")
     said = [read_value(option, x) for option, *texts in group["vary"] for x in texts]
     codes = {str(one.get(x)) for one in [*said, group["shared"]] for x in ("model", "parser")}
     refuse(unsaid := {code for code in codes if ":" in code} - set(own),
@@ -194,7 +193,7 @@ def run_group(folder, group, here):
 def run_one(folder, given, test):
     """What train.py does: one run is trained, or goes on, and test is scored where asked for."""
     if (folder / "last.pt").exists() or (folder / "best.pt").exists():
-        free = "model", "parser", *HERE
+        free = "model", "parser", *PROCESS
         given = {name: given[name] for name in free if name in given} | {"resume": str(folder)}
     else:
         given = given | {"out": str(folder)}
@@ -372,14 +371,14 @@ def points(change):
 
 def score_table(panel, split, against):
     """Rows of cells: scores on a split, those of each seed, the difference from the row `against`,
-    other metrics, and the share of answers that hang on the method."""
+    other metrics, and the share of answers that change without the method."""
     first = next(iter(panel.rows.values()))[0]
     more = [name for name in first["metrics"][split] if name != panel.metric]
     title = f"{panel.task} {split}{panel.others and f', {panel.others}'}"
     main, *titles = (metric_title(name, first["positive"]) for name in (panel.metric, *more))
     lines = [[f"{title}, seeds {', '.join(map(str, panel.seeds))}", main, "each seed",
               f"minus {against}, 95 % interval", *titles,
-              f"answers that hang on the method, {first['selection_split']}, %"]]
+              f"answers that change without the method, {first['selection_split']}, %"]]
     changes = differences(panel, split, against)
     for value, results in panel.rows.items():
         scores = scores_of(results, split, panel.metric)

@@ -240,7 +240,7 @@ def answers_of(run, pair, prediction):
     """
     return [("as it is", prediction)] + [
         (describe_change(run, name), run.predict([pair], change)[0])
-        for name, change in run.changes().items() if not name.startswith("another")]
+        for name, change in run.changes().items() if not change.others]
 
 
 def describe_change(run, change):

@@ -253,7 +253,7 @@ def test_tables_by_hand(capsys):
     write_group("x.json", bert=(0.5, 0.75), dafa=(0.75, 1.0), dabert=(0.5, 1.0))
     assert shown(capsys, "x.json") == [
         ["own dev, seeds 0, 1", "accuracy", "each seed", "minus bert, 95 % interval", "f1",
-         "answers that hang on the method, dev, %"],
+         "answers that change without the method, dev, %"],
         ["bert", "62.5 (17.7)", "50.0, 75.0", "", "50.0 (0.0)", ""],  # 17.7 = 25 / √2
         ["dafa", "87.5 (17.7)", "75.0, 100.0", "+25.0 (+25.0 to +25.0)", "50.0 (0.0)",
          "50.0 (35.4)"],
