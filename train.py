@@ -346,7 +346,7 @@ def read_to_resume(folder, given):
 
 
 def train_or_resume(given):
-    """Trains, or goes on with --resume, and shows the result; --test reads test at the end."""
+    """Trains, or goes on with --resume; --test reads test at the end. -> (folder, its result)"""
     resume, test, saved = given.pop("resume", None), given.pop("test", False), None
     if resume is None:
         settings, recipe = read_options(given)
@@ -369,7 +369,7 @@ def train_or_resume(given):
         if test:
             run = open_run(folder, settings.parser, settings.model, device=recipe.device)
             result["metrics"] |= score_test(run, load_test_splits(settings))
-    summary.show_result(folder, result)
+    return folder, result
 
 
 def main(argv=None):
@@ -381,7 +381,7 @@ def main(argv=None):
         if "run" in given:
             use_run(given.pop("run"), given)
         else:
-            train_or_resume(given)
+            summary.show_result(*train_or_resume(given))
 
 
 if __name__ == "__main__":
