@@ -18,6 +18,7 @@ from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_c
 from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, method_options
 from support import machine, meter, runs, summary
+from support.checkpoints import join_names
 from support.data import (GLUE_FILES, Prediction, Task, add_predictions, answers, as_pairs,
                           check_logits, evaluate, glue_rows, is_csv, loss_sum, pair_rows,
                           predictions_of, read_pairs, seen_in_training, split_rows,
@@ -162,6 +163,8 @@ def read_run(path, model=None, parser=None):
         named = ":" in had[name] and given[name] is not None
         refuse(named and own is None, f"{path}: the {name} is somebody's own, {had[name]}, and "
                f"opening a run runs no code; if you know that file, say {name} {had[name]} as well")
+        refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected the place of your "
+               f"own, such as mine.py:Name")
         refuse(own and (named or name == "model")
                and own.rpartition(":")[2] != had[name].rpartition(":")[2],
                f"{name} {own}: the run's is {had[name]}")
@@ -186,15 +189,19 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     refuse(not isinstance(folder, (str, Path)), f"open_run: expected a folder, got {folder!r}")
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
-    for name in changes.keys() - {"device", "precision", "workers", "data_dir", "parses"}:
-        raise ValueError(f"--{name.replace('_', '-')} belongs to training; the run's own counts")
+    free = "device", "precision", "workers", "data_dir", "parses"
+    for name in changes.keys() - {*free}:
+        raise ValueError(f"--{name.replace('_', '-')}: belongs to training, or is no option; a run "
+                         f"takes {', '.join(free)}")
+    changes = {name: x for name, x in changes.items() if x is not None}
     saved, settings, recipe = read_run(path, model, parser)
     settings = replace(settings, **{name: str(x) if isinstance(x, Path) else x for name, x in
                                     changes.items() if name in ("workers", "data_dir", "parses")})
-    device = changes.get("device") or machine.best_device()  # here, not where it was made
+    device = changes.get("device", machine.best_device())  # here, not where it was made
     recipe = replace(recipe, device=device, precision=changes.get("precision", recipe.precision))
     machine.prepare_device(recipe.device)
-    run = saved_run(settings, recipe, path, saved)
+    with torch.random.fork_rng([]):  # a caller's random numbers stay the caller's
+        run = saved_run(settings, recipe, path, saved)
     if callable(parser):
         run.reader.parser = parser
     runs.load_weights(run.model, saved["weights"], path)
@@ -253,7 +260,7 @@ class Run:
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)]
-        logits, found = torch.zeros(len(order), len(self.task.labels) or 1), []
+        logits, found = torch.zeros(len(order), len(self.task.labels) or 1).float(), []
         self.model.eval()
         with meter.changed(self.model, change) as altered:
             examples = examples.of_others() if change and change.others else examples
@@ -268,6 +275,8 @@ class Run:
             for part, part_logits in zip(done, rows, strict=True):
                 check_logits(part_logits, len(part), self.task)
                 logits[part] = part_logits
+        refuse(not logits.isfinite().all(), f"{self.settings.model}: what it computes of these pairs"
+               f" is no finite number (precision {self.recipe.precision}); try --precision fp32")
         return logits
 
     def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
@@ -354,6 +363,8 @@ def predict_file(run, file, splits, columns=(), out=None):
         columns = columns or run.task.columns
         pairs = read_pairs(file, run.task.labels, need_label=False, columns=columns)
         rows = [fields for _, fields in split_rows(file)]
+    there = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
+    refuse(there, f"{file}: has a column {join_names(sorted(there))} already; rename it")
     examples = run.examples(pairs)
     print_limit(run, {Path(file).name: examples})
     found = run.predict(examples)

@@ -195,6 +195,8 @@ def begin(settings, recipe, folder, saved):
             with runs.made_here(path):
                 progress, _ = runs.Progress(**saved["progress"]), saved["log"]
         else:
+            if main_process():
+                runs.new_folder(folder, None)  # another run's files are not overwritten
             run, examples = new_run(settings, recipe, folder, task, splits)
     torch.manual_seed(settings.seed + machine.world()[0])
     run.model.to(recipe.device)

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from support import machine
-from support.checkpoints import load_torch, read_json, shorten
+from support.checkpoints import join_names, load_torch, read_json, shorten
 from support.files import write_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import refuse
@@ -126,7 +126,11 @@ def read_saved(path):
 
 def load_weights(model, weights, path):
     """Takes a model's weights, of the file `path`. Raises ValueError where they are another's."""
+    own = model.state_dict()
     with made_here(path):
+        odd = [name for name in {**own, **weights}
+               if name not in own or name not in weights or own[name].shape != weights[name].shape]
+        refuse(odd, f"other weights than the model's: {join_names(odd, 2)}")
         model.load_state_dict(weights)
 
 

@@ -55,6 +55,15 @@ def test_a_run_in_use(model, trained):
     assert all(x.ndim == len(shown[name].axes.split()) for name, x in trace.items())
 
 
+def test_what_is_no_number_is_no_answer(trained):
+    saved = loaded(trained() / "best.pt")
+    saved["weights"]["classifier.weight"][:] = 3e38
+    torch.save(saved, "run/best.pt")
+    found = train.open_run("run")
+    for use in (found.predict, found.evaluate):
+        fails(lambda use=use: use([("the dog", "new york", "1")]), "bert", "fp32")
+
+
 def test_groups_have_scores_of_their_own(trained):
     """Each phenomenon's score is that of its pairs alone."""
     found = train.open_run(trained())
@@ -90,9 +99,19 @@ def test_a_run_says_once_that_the_parser_is_another(trained, monkeypatch, capsys
 
 
 def test_a_run_in_use_is_as_it_was_trained(trained):
-    assert train.open_run(trained(), data_dir=Path("x")).settings.data_dir == "x"
+    trained()
+    torch.manual_seed(5)
+    before, usual = torch.get_rng_state(), torch.get_default_dtype()
+    found = train.open_run("run", data_dir=Path("x"), precision=None)
+    assert found.settings.data_dir == "x" and torch.equal(before, torch.get_rng_state())
+    try:
+        torch.set_default_dtype(torch.float64)  # a caller's, not the run's
+        assert found.logits([("the dog", "new york")]).dtype == torch.float32
+    finally:
+        torch.set_default_dtype(usual)
     for given, words in (({"epochs": 3}, ["--epochs"]), ({"precision": "fp8"}, ["--precision"]),
-                         ({"model": "dabert"}, ["model", "bert"])):
+                         ({"model": "dabert"}, ["model", "bert"]), ({"device": 0}, ["--device", 0]),
+                         ({"model": Task}, ["model", "Task"]), ({"parser": 5}, ["parser", 5])):
         fails(lambda given=given: train.open_run("run", **given), *words)
     fails(lambda: train.open_run(None), "None")
 
@@ -166,6 +185,9 @@ def test_what_is_written_lies_over_nothing(trained, capsys):
     before = Path("train.tsv").read_text()
     for out, status in (("train.tsv", 2), ("b/new.csv", 0)):
         assert command("--from", "run", "--predict", "test.tsv", "--out", out) == status
+    assert command("--from", "run", "--predict", "b/new.csv") == 2  # two columns of one name
+    made = train.open_run("run")
+    fails(lambda: train.train_model(made.settings, made.recipe, made.folder), "run", "best.pt")
     assert Path("train.tsv").read_text() == before and len(rows_of("b/new.csv")) == 9
     shutil.copytree(TINY, "encoder")
     capsys.readouterr()
@@ -194,6 +216,8 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
         assert command("--from", "run", "--predict", "test.tsv") == 2
         the_line(capsys, "run/best.pt")
     assert not Path("made").exists()
+    layer, gate = torch.nn.Linear(2, 2), "bert.layers.0.attention.W_gate.weight"  # behind torch's words
+    fails(lambda: runs.load_weights(layer, layer.state_dict() | {gate: torch.ones(1)}, best), gate)
     best.write_bytes(sound)
     path = Path("run/result.json")
     path.write_text(json.dumps(put(json.loads(path.read_text()), "metrics", {})))
