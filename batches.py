@@ -157,11 +157,11 @@ class Reader:
             field = {"parses": "parse", "facts": "facts", "words": "words"}
             found = kind(*(getattr(x, field[need]) for need in self.needs for x in (a, b)))
             with prefix_errors(f"{self.method.__name__}.PRIOR: "):
-                array, (n, m) = np.asarray(found), (len(a.words), len(b.words))
+                array, (n, m) = np.array(found, order="C"), (len(a.words), len(b.words))
                 refuse(array.dtype.kind not in "biuf" or array.ndim < 2 or array.shape[0] < n
                        or array.shape[1] < m, f"expected numbers (n, m, ...) over words, here "
                        f"({n}, {m}), got {array.shape} of {array.dtype}")
-            return array
+            return array.astype(np.float32) if array.dtype.kind == "f" else array
         if kind != "dependency":  # DRr-Net's words, or nothing
             return None
         parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf", "root"}

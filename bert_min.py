@@ -111,7 +111,7 @@ def check_options(method, printed, without):
     """Raise ValueError unless these are among the PRINTED and ABLATIONS of the method, a class."""
     for argument, given, known in (("printed", printed, method.PRINTED),
                                    ("without", without, method.ABLATIONS)):
-        if unknown := set(given) - known:
+        if unknown := set(given).difference(known):
             raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: "
                              f"{method.__name__} knows {join_names(sorted(known))}; leave that out")
 
@@ -178,12 +178,15 @@ class SelfAttention(nn.Module):
     def forward(self, hidden, mask, spread=None, trace=None):
         """hidden (B, L, d), mask bool (B, L), what `spread` made or None -> (B, L, d), unprojected.
         """
-        mixed = self.attend(hidden, *self.project(hidden), mask, spread, trace)  # (B, L, d)
-        if not torch.is_tensor(mixed) or mixed.shape != hidden.shape:  # others would be broadcast
-            found = tuple(mixed.shape) if torch.is_tensor(mixed) else type(mixed).__name__
-            raise ValueError(f"{type(self).__name__}.attend: expected {tuple(hidden.shape)}, (B, L,"
-                             f" d), got {found}")
-        return mixed
+        q, k, v = self.project(hidden)
+        mixed = self.attend(hidden, q, k, v, mask, spread, trace)  # (B, L, d)
+        found = type(mixed).__name__
+        if torch.is_tensor(mixed):
+            if mixed.shape == hidden.shape and mixed.dtype in (hidden.dtype, v.dtype):
+                return mixed
+            found = f"{tuple(mixed.shape)} of {mixed.dtype}"  # another shape would be broadcast
+        raise ValueError(f"{type(self).__name__}.attend: expected {tuple(hidden.shape)}, (B, L, d),"
+                         f" of {hidden.dtype}, got {found}")
 
     def project(self, hidden):
         """hidden (B, L, d) -> q, k, v (B, H, L, k)."""

@@ -92,7 +92,7 @@ def read_json(path):
 def read_config(path):
     """Google's bert_config.json or Hugging Face's config.json -> dict, the fields of a BertConfig.
 
-    Case: `do_lower_case` here or in tokenizer_config.json beside it; else lower-case unless the
+    Case: `do_lower_case` of tokenizer_config.json beside it, else here; else lower-case unless the
     folder's vocab.txt holds capitals (Google's cased models say it nowhere).
     Raises ValueError that names the file and the setting.
     """
@@ -100,8 +100,10 @@ def read_config(path):
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
                 "pad_token_id": 1, "position_embedding_type": "absolute"} | read_json(path)
     kind = settings["model_type"]
-    if "do_lower_case" not in settings:
-        settings["do_lower_case"] = kind == "bert" and _folder_lowers(path.parent)
+    lower = tokenizer_setting(path.parent, "do_lower_case")
+    if lower is None:
+        lower = settings.get("do_lower_case", kind == "bert" and _vocabulary_lowers(path.parent))
+    settings["do_lower_case"] = lower
     _check_settings(path, settings)
     # RoBERTa counts positions from pad_token_id + 1, BERT from 0
     offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
@@ -124,6 +126,13 @@ def _check_settings(path, settings):
         value = settings.get(key)
         refuse(type(value) is not int or value < 0,
                f"{path}: {key} must be a whole number, got {shorten(value)}")
+    size, heads = settings["hidden_size"], settings["num_attention_heads"]
+    refuse(not heads or size % heads, f"{path}: num_attention_heads must divide hidden_size, {size}"
+           f", got {heads}")
+    for key in RATES.values():
+        value = settings.get(key, 0)
+        refuse(type(value) not in (int, float) or not 0 <= value < 1,
+               f"{path}: {key} must be a number from 0, below 1, got {shorten(value)}")
 
 
 def write_config(path, fields):
@@ -145,13 +154,11 @@ def tokenizer_setting(folder, key):
     return value
 
 
-def _folder_lowers(folder):
-    """Is a BERT folder lower-case? By tokenizer_config.json, or if vocab.txt holds no capitals."""
-    stated, vocabulary = tokenizer_setting(folder, "do_lower_case"), folder / "vocab.txt"
-    if stated is None and vocabulary.exists():
-        return all(piece == piece.lower() or piece.startswith("[")
-                   for piece in read_vocabulary(vocabulary))
-    return stated is not False
+def _vocabulary_lowers(folder):
+    """Is a BERT folder lower-case? Unless its vocab.txt holds capitals."""
+    path = folder / "vocab.txt"
+    return not path.exists() or all(piece == piece.lower() or piece.startswith("[")
+                                    for piece in read_vocabulary(path))
 
 
 def _lines(path):

@@ -13,7 +13,7 @@ from dataclasses import field, fields
 from importlib import import_module
 from pathlib import Path
 
-from support.checkpoints import refuse
+from support.checkpoints import join_names, refuse
 
 OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -100,7 +100,7 @@ def check_values(given):
         if value is None and type(None) in getattr(f.type, "__args__", ()):
             continue
         refuse(type(value) is not kind and not (kind is float and type(value) is int),
-               f"{said} {KINDS[kind]}")
+               f"{option_name(f)} {value!r}: expected {KINDS[kind]}")
         refuse(value == "" != f.default, f"{said} a value, got an empty one")  # "$OUT", not set
         refuse(choices and value not in choices,
                f"{said} {', '.join(choices or ())}{nearest(value, choices or ())}")
@@ -152,7 +152,7 @@ def read_values(text, known):
         name = name.lower()
         if name not in known:
             listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
-            raise ValueError(f"{part}: expected some of {listed}{nearest(name, known)}")
+            raise ValueError(f"{part}: expected some of {listed or 'none'}{nearest(name, known)}")
         refuse(name in found, f"{part}: {name.upper()} stands there twice")
         kind = type(known[name])
         try:
@@ -219,9 +219,12 @@ def load_own(place, kind="class"):
         spec = importlib.util.spec_from_file_location(file.stem, file)
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(file.stem, module)
-        if str(file.parent) not in sys.path:  # it may import its neighbours
-            sys.path.append(str(file.parent))
-        spec.loader.exec_module(module)
+        find_neighbours(file.parent)
+        try:
+            spec.loader.exec_module(module)
+        except SystemExit:
+            raise ValueError(f"{place}: ends Python where it is imported; put that behind "
+                             f"`if __name__ == '__main__'`") from None
     else:
         module = import_module(source)
 
@@ -229,6 +232,20 @@ def load_own(place, kind="class"):
              if (isinstance(found, type) if kind == "class" else callable(found))}
     refuse(name not in known, f"{place}: {source} has no {kind} {name}{nearest(name, known)}")
     return known[name]
+
+
+def find_neighbours(folder):
+    """Lets the file of one's own that is loaded now import the files beside it, and not those of
+    the same name beside another one.
+    """
+    others = {os.path.dirname(file) for file in OWN} - {str(folder)}
+    for path in folder.glob("*.py"):
+        module = sys.modules.get(path.stem)
+        if os.path.dirname(getattr(module, "__file__", None) or "") in others:
+            del sys.modules[path.stem]
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    sys.path.sort(key=others.__contains__)  # stable: theirs are searched last
 
 
 def run_command(main, name, argv=None):
@@ -248,8 +265,10 @@ def run_command(main, name, argv=None):
         return 0  # who reads our output has enough, as `head` has
     except Exception as error:
         place = last_own_line(error)
-        if not place and not isinstance(error, (ValueError, OSError)):
-            raise
+        if not isinstance(error, (ValueError, OSError)) and not place:
+            if not OWN:
+                raise
+            place = f"with {join_names(OWN.values())}: "  # what it returned, or how it is called
         print(f"{name}: {place}{one_line(error_message(error))}", file=sys.stderr)
         return 2
     finally:

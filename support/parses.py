@@ -278,7 +278,7 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     texts = sorted(set(texts), key=lambda text: (len(text), text))    # of like lengths, for batches
     if isinstance(parser, (str, Path)):
         return _read_own(texts, parser)
-    ours, found = hasattr(parser, "parse"), {}
+    ours, found = hasattr(parser, "fingerprint"), {}
     fingerprint = parser.fingerprint if ours and len(texts) > FEW else None
     with contextlib.closing(_Kept(fingerprint)) as kept:
         for some in _batches(texts):
@@ -313,16 +313,19 @@ def _parse(texts, parser):
 
 def _ask_own(texts, function):
     """The Parse of each text, by a function of the user's, whose answers are checked here."""
-    found, parses = list(function(texts)), []
+    found, parses = list(function([*texts]) or ()), []  # it may return nothing, or empty its list
     refuse(len(found) != len(texts),
            f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
     for text, parse in zip(texts, found):
         refuse(not isinstance(parse, Parse) or parse.text != text,
                f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
-        spans, heads = np.array(parse.spans, np.int32).reshape(-1, 2), list(map(int, parse.heads))
+        try:
+            spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
+            many = {len(spans), len(parse.tags), len(heads), len(parse.relations)}
+        except (TypeError, ValueError):  # what is no number, or no list
+            spans, heads, many = np.zeros((0, 2)), [], ()
         within = spans.min(initial=0) >= 0 and spans.max(initial=0) <= len(text)
         ordered = (spans[:, 0] < spans[:, 1]).all() and (np.diff(spans, axis=0) >= 0).all()
-        many = {len(spans), len(parse.tags), len(heads), len(parse.relations)}
         tree = tree_depths(heads).max(initial=0) <= len(heads)
         refuse(not (within and ordered and len(many) == 1 and tree), f"parser: expected spans in "
                f"order, within the text, none empty, as many tags, heads and relations, and heads "

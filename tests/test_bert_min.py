@@ -67,7 +67,9 @@ def test_configurations(tmp_path):
         assert BertConfig.from_json(config_with(tmp_path, hidden_act=name)).activation == ours
     for key, value in (("model_type", "distilbert"), ("vocab_size", "97"),
                        ("position_embedding_type", "relative_key"), ("num_attention_heads", None),
-                       ("do_lower_case", None)):
+                       ("do_lower_case", None), ("num_attention_heads", 3),
+                       ("num_attention_heads", 0), ("hidden_dropout_prob", None),
+                       ("layer_norm_eps", "1e-12")):
         path = config_with(tmp_path, **{key: value})
         fails(lambda: BertConfig.from_json(path), path, key)
 
@@ -80,7 +82,10 @@ def test_lower_case_is_found_out(tmp_path):
     assert not BertConfig.from_json(path).lower_case
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     assert BertConfig.from_json(path).lower_case
-    path.write_text(path.read_text().replace("{", '{"do_lower_case": false,', 1))
+    sound = path.read_text()
+    path.write_text(sound.replace("{", '{"do_lower_case": false,', 1))
+    assert BertConfig.from_json(path).lower_case  # Hugging Face reads it there alone
+    (folder / "tokenizer_config.json").unlink()
     assert not BertConfig.from_json(path).lower_case
 
 

@@ -115,8 +115,24 @@ def test_mistakes_in_own_code(text, shown, workplace, monkeypatch, capsys):
     assert run_command(main, "x") == 2
     error = capsys.readouterr().err
     assert error.startswith(f"x: {shown}") and error.count("\n") == 1, error
+    Path("own.py").write_text("class A:\n    f = staticmethod(lambda x: x)")
+    load_own.cache_clear()
+    assert run_command(lambda argv: load_own("own.py:A").f(), "x") == 2  # not on a line of its own
+    assert "with own.py: TypeError: " in capsys.readouterr().err
+    monkeypatch.setattr("support.options.OWN", {})
     with pytest.raises(ZeroDivisionError):  # a mistake of ours is a traceback
         run_command(lambda argv: 1 / 0, "x")
+
+
+def test_neighbours_of_two_files_of_one_name(workplace):
+    for folder in ("one", "two"):
+        Path(folder).mkdir()
+        Path(folder, "own_helper.py").write_text(f"folder = {folder!r}\n")
+        Path(folder, "own_file.py").write_text("import own_helper\nclass A:\n    h = own_helper\n")
+    for folder in ("one", "two"):
+        assert load_own(f"{folder}/own_file.py:A").h.folder == folder
+    Path("own_end.py").write_text("raise SystemExit(3)\n")  # as an own command line does
+    fails(lambda: load_own("own_end.py:A"), "own_end.py:A", "__main__")
 
 
 def test_classes_by_name(workplace):

@@ -296,10 +296,14 @@ def test_a_function_is_a_parser(cache):
         assert found.relations == ("root", "parataxis") and found.tags == ("X", "Y")
     assert calls == ["a b"] * 2 and not cache.exists()
     for change, said in (({"text": "a  b"}, "'a b'"), ({"spans": [(2, 3), (0, 1)]}, "spans"),
-                         ({"heads": [2, 1]}, "heads"), ({"tags": ["X"]}, "tags")):
+                         ({"heads": [2, 1]}, "heads"), ({"tags": ["X"]}, "tags"),
+                         ({"heads": [None, 0]}, "heads"), ({"spans": ["a", "b"]}, "spans"),
+                         ({"spans": [(0, 1), (2, 2 ** 40)]}, "spans"), ({"tags": None}, "tags")):
         with pytest.raises(ValueError, match=said):
             parse_texts(["a b"], lambda texts: [Parse(**good | change)])
-    fails(lambda: parse_texts(["a b"], lambda texts: []), "of 1 texts, got 0")
+    for wrong in ([], None):
+        fails(lambda wrong=wrong: parse_texts(["a b"], lambda texts: wrong), "of 1 texts, got 0")
+    assert parse_texts(["a b"], lambda texts: [texts.pop() and Parse(**good)])
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
