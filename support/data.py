@@ -16,7 +16,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -112,9 +112,8 @@ def evaluate(task, labels, predictions):
     refuse(labels.ndim != 1 or labels.shape != predictions.shape or not labels.size,
            f"evaluate: expected one pair or more, a label and a prediction of each, got shapes "
            f"{labels.shape} and {predictions.shape}")
-    for name, values in (("labels", labels), ("predictions", predictions)):
-        refuse(not np.isfinite(values).all(), f"evaluate: {name} must be finite numbers; a split "
-               f"without labels cannot be scored")
+    refuse(not np.isfinite([labels, predictions]).all(), "evaluate: labels and predictions must be "
+           "finite numbers; a split without labels cannot be scored")
     positive = task.labels.index(task.positive) if task.positive else 1
     given = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
@@ -196,8 +195,8 @@ def split_rows(path):
                 yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{line}: {error}; save the file anew, with the line ends of Unix "
-                         f"or Windows") from None
+        raise ValueError(f"{path}:{line}: {error}; expected line ends of Unix or Windows, quotes in "
+                         f"pairs, cells of {csv.field_size_limit()} letters at most") from None
 
 
 def read_table(path, columns, mend=list, remedy="get the file again"):
@@ -264,7 +263,8 @@ def parse_label(text, labels, where):
     labels: names of the classes, () for scores, None to keep the text.
     """
     if labels is None:
-        refuse(not text, f"{where}: the label is empty; expected the name of a class or a score")
+        refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected the "
+               f"name of a class or a score")
         return text
     if labels:
         numbers = is_number(text) and all(map(is_number, labels))
@@ -531,13 +531,13 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
 
 
 def class_names(path, labels, scores=None):
-    """Names of the classes, sorted, or () for scores: more than 10 different numbers, or any that
-    is no integer, unless `scores` says. labels: their texts.
+    """Names of the classes, sorted, or () for scores: any that is a number and no integer, or more
+    than 10 different numbers alone, unless `scores` says. labels: their texts.
     """
     names = sorted(set(labels))
     if scores is None:
-        numbers = all(map(is_number, names))
-        scores = numbers and (len(names) > 10 or any(float(name) % 1 for name in names))
+        numbers = [float(name) for name in names if is_number(name)]
+        scores = len(names) == len(numbers) > 10 or any(number % 1 for number in numbers)
     refuse(not scores and not 2 <= len(names) <= max(10, len(labels) / 2), f"{path}: expected two "
            f"classes or more, and pairs of each, found {len(names)} different labels of "
            f"{len(labels)} pairs, such as {shorten(names[0])}; name the columns by --columns")
@@ -570,17 +570,20 @@ def as_pairs(task, given):
     """A list of Pair: of Pairs, and of two texts each, perhaps with a label, the name of a class or
     a score. A Pair or a tuple alone is one pair. Raises ValueError for anything else.
     """
-    pairs = []
-    for one in [given] if isinstance(given, (Pair, tuple)) else given:
-        if not isinstance(one, Pair):
-            texts = one[:2] if isinstance(one, (tuple, list)) and len(one) in (2, 3) else [None]
-            refuse(not all(isinstance(text, str) for text in texts), f"expected pairs of two "
-                   f"texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
-            label = one[2] if len(one) == 3 else None
-            if label is not None:
-                label = parse_label(str(label), task.labels, "label")
-            one = Pair(*texts, label)
-        pairs.append(one)
+    pairs, many = [], isinstance(given, Iterable) and not isinstance(given, (Pair, tuple))
+    for one in given if many else [given]:
+        made = isinstance(one, Pair)
+        parts = (one.a, one.b, one.label) if made else one
+        sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
+        refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "
+               f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
+        label = parts[2] if len(parts) == 3 else None
+        if made:
+            refuse(task.labels and label not in (None, *range(len(task.labels))), f"label of a Pair: "
+                   f"expected a number below {len(task.labels)}, or none, found {shorten(label)}")
+        elif label is not None:
+            label = parse_label(str(label), task.labels, "label")
+        pairs.append(one if made else Pair(*parts[:2], label))
     return pairs
 
 
@@ -650,11 +653,15 @@ def seen_in_training(splits):
 def describe_labels(task, splits):
     """One line on what is told apart: a wrong column shows, and a constant answer's accuracy."""
     train, chosen = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
+    seen = {(pair.a, pair.b) for pair in splits["train"]}
+    twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])
+    known = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
     if task.regression:
-        return f"scores from {min(train):g} to {max(train):g}"
+        return f"scores from {min(train):g} to {max(train):g}{known}"
     counts, share = Counter(train), 100 * max(Counter(chosen).values()) / len(chosen)
     classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
-    return f"classes {classes}; {task.selection}: {len(chosen)} pairs, {share:.1f} % of one class"
+    return (f"classes {classes}; {task.selection}: {len(chosen)} pairs, {share:.1f} % of one class"
+            f"{known}")
 
 
 def pair_rows(task, pairs):

@@ -20,9 +20,9 @@ from fuzz import damage, damaged, many, read_or_refuse
 from small_runs import ROOT, fails, rows_of, write_file, zipped
 from support import data
 from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
-                          cut_by_sentence, evaluate, glue_rows, hold_out, limit_pairs, load_pairs,
-                          load_task, load_test_splits, loss_sum, metric_title, own_task, pair_rows,
-                          read_pairs, write_table)
+                          cut_by_sentence, describe_labels, evaluate, glue_rows, hold_out,
+                          limit_pairs, load_pairs, load_task, load_test_splits, loss_sum,
+                          metric_title, own_task, pair_rows, read_pairs, write_table)
 
 REAL = ROOT.parent / "shared" / "data"
 quick = settings(derandomize=True, deadline=None, max_examples=30)
@@ -362,6 +362,7 @@ def test_what_labels_are_can_be_said(tmp_path):
 
 @pytest.mark.parametrize("labels, dev, message", [
     (["0", ""], None, "train.tsv:3: "), (["1", "1"], None, "train.tsv: .* 1 dif"),
+    (["0", "1", "NaN"], None, "train.tsv:4: "), (["0.5", "NA"], None, "train.tsv:3: "),
     (["0", "1"], ["0", "2.5"], "dev.tsv:3: "),
     ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
     (["0.5", "1.5"], ["1e999"], "dev.tsv:2: "), (["0.5", "1.5"], ["nan"], "dev.tsv:2: ")])
@@ -403,11 +404,19 @@ def test_a_pair_of_texts():
 
 @pytest.mark.parametrize("task, wrong, said", [
     *((TWO, wrong, "pairs of two texts") for wrong in (
-        "ab", ["a", "b"], [("a", 2)], [("a", "b"), 1],
+        None, 5, "ab", ["a", "b"], [("a", 2)], [("a", "b"), 1], Pair("a", None),
         (["a", "c"], ["b", "d"]))),                     # two lists of texts would be other pairs
+    *((TWO, Pair("a", "b", label), "label") for label in (2, -1, 0.5, "same")),
     (TWO, ("a", "b", "other"), "label"), (SCORES, ("a", "b", "same"), "label")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, said):
     fails(lambda: as_pairs(task, wrong), said)
+
+
+def test_pairs_of_dev_that_are_in_train_are_counted():
+    for task, labels in ((TWO, (0, 1)), (SCORES, (0.5, 1.5))):
+        splits = {"train": pairs_of(5, labels), "dev": pairs_of(8, labels)}
+        assert "; 5 pairs" in describe_labels(task, splits)
+        assert "pairs of dev" not in describe_labels(task, splits | {"dev": pairs_of(8, labels)[5:]})
 
 
 @pytest.mark.parametrize("block", [1, 4])
