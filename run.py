@@ -5,6 +5,7 @@ training scores each epoch with the same ones.
 
 Left out: what is computed (semmatch, reread, bert_min), the form of the files (support.runs).
 """
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
@@ -25,7 +26,7 @@ from support.data import (GLUE_FILES, Prediction, Task, add_predictions, answers
                           write_table)
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
-from support.options import find_class, load_own, prefix_errors, read_places, refuse
+from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
 from support.words import Vocabulary
 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
@@ -112,6 +113,13 @@ def start_at_mean(model, pairs):
         layer.bias.fill_(sum(pair.label for pair in pairs) / len(pairs))
 
 
+def own_sums(settings):
+    """dict of "model" and "parser", if they are somebody's own -> sha256 of the file."""
+    places = {"model": settings.model, "parser": settings.parser or ""}
+    return {name: hashlib.sha256(source_of(place).read_bytes()).hexdigest()
+            for name, place in places.items() if ":" in place}
+
+
 def new_run(settings, recipe, folder, task, splits):
     """(Run, dict split -> batches.Examples) as training begins with them."""
     reader, examples, config, arrays = read_training(settings, recipe, splits)
@@ -122,7 +130,8 @@ def new_run(settings, recipe, folder, task, splits):
     contents = reader.state() | {
         "id": runs.new_id(), "settings": asdict(settings), "recipe": asdict(recipe),
         "task": asdict(task), "new_parameters": new, "encoder": config and asdict(config),
-        "parser": getattr(reader.parser, "fingerprint", None), "pairs": runs.sha256_of_pairs(seen)}
+        "own": own_sums(settings), "parser": getattr(reader.parser, "fingerprint", None),
+        "pairs": runs.sha256_of_pairs(seen)}
     return Run(settings, recipe, folder, task, model, reader, contents), examples
 
 
@@ -141,7 +150,11 @@ def saved_run(settings, recipe, path, saved):
         model, _ = build_model(settings, recipe, task, reader, config)
         contents = {name: saved[name] for name in (
             "id", "settings", "recipe", "task", "new_parameters", "encoder", "parser", "pairs",
-            "tokenizer", "tfidf")}
+            "tokenizer", "tfidf")} | {"own": saved.get("own", {})}
+    for name, found in own_sums(settings).items():
+        if contents["own"].get(name, found) != found:
+            print_once(f"{path}: the file of the {name} has changed since training began; the "
+                       f"answers may be others")
     return Run(settings, recipe, path.parent, task, model, reader, contents)
 
 

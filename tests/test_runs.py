@@ -289,7 +289,10 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
     assert not Path("ran").exists()
     Path("elsewhere").mkdir()
     Path("mine.py").rename("elsewhere/mine.py")
-    assert train.open_run("run", **{kind: "elsewhere/mine.py:Mine"}).predict([("dog", "cat")])
+    for code in (text, text + "x = 1\n"):
+        Path("elsewhere/mine.py").write_text(code)
+        assert train.open_run("run", **{kind: "elsewhere/mine.py:Mine"}).predict([("dog", "cat")])
+        assert ("has changed" in capsys.readouterr().out) == (code != text)
     assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine", "--test") == 0
     capsys.readouterr()
     assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Other") == 2
