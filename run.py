@@ -176,8 +176,8 @@ def read_run(path, model=None, parser=None):
         named = ":" in had[name] and given[name] is not None
         refuse(named and own is None, f"{path}: the {name} is somebody's own, {had[name]}, and "
                f"opening a run runs no code; if you know that file, say {name} {had[name]} as well")
-        refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected the place of your "
-               f"own, such as mine.py:Name")
+        refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected its place, such as "
+               f"mine.py:Name")
         refuse(own and (named or name == "model")
                and own.rpartition(":")[2] != had[name].rpartition(":")[2],
                f"{name} {own}: the run's is {had[name]}")
@@ -288,8 +288,8 @@ class Run:
             for part, part_logits in zip(done, rows, strict=True):
                 check_logits(part_logits, len(part), self.task)
                 logits[part] = part_logits
-        refuse(not logits.isfinite().all(), f"{self.settings.model}: what it computes of these pairs"
-               f" is no finite number (precision {self.recipe.precision}); try --precision fp32")
+        refuse(not logits.isfinite().all(), f"{self.settings.model}: its answers are no finite "
+               f"numbers, at --precision {self.recipe.precision}; try fp32")
         return logits
 
     def predict(self, pairs: Iterable, change=None) -> list[Prediction]:

@@ -195,8 +195,8 @@ def split_rows(path):
                 yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{line}: {error}; expected line ends of Unix or Windows, quotes in "
-                         f"pairs, cells of {csv.field_size_limit()} letters at most") from None
+        raise ValueError(f"{path}:{line}: {error}; expected line ends of Unix or Windows, quotes "
+                         f"in pairs, {csv.field_size_limit()} letters in a cell at most") from None
 
 
 def read_table(path, columns, mend=list, remedy="get the file again"):
@@ -263,8 +263,8 @@ def parse_label(text, labels, where):
     labels: names of the classes, () for scores, None to keep the text.
     """
     if labels is None:
-        refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected the "
-               f"name of a class or a score")
+        refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected "
+               f"the name of a class or a score")
         return text
     if labels:
         numbers = is_number(text) and all(map(is_number, labels))
@@ -579,8 +579,8 @@ def as_pairs(task, given):
                f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
         label = parts[2] if len(parts) == 3 else None
         if made:
-            refuse(task.labels and label not in (None, *range(len(task.labels))), f"label of a Pair: "
-                   f"expected a number below {len(task.labels)}, or none, found {shorten(label)}")
+            refuse(task.labels and label not in (None, *range(len(task.labels))), f"label of a "
+                   f"Pair: expected a number below {len(task.labels)}, found {shorten(label)}")
         elif label is not None:
             label = parse_label(str(label), task.labels, "label")
         pairs.append(one if made else Pair(*parts[:2], label))

@@ -216,7 +216,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
         assert command("--from", "run", "--predict", "test.tsv") == 2
         the_line(capsys, "run/best.pt")
     assert not Path("made").exists()
-    layer, gate = torch.nn.Linear(2, 2), "bert.layers.0.attention.W_gate.weight"  # behind torch's words
+    layer, gate = torch.nn.Linear(2, 2), "bert.layers.0.attention.W_gate.weight"
     fails(lambda: runs.load_weights(layer, layer.state_dict() | {gate: torch.ones(1)}, best), gate)
     best.write_bytes(sound)
     path = Path("run/result.json")
