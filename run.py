@@ -176,8 +176,8 @@ def read_run(path, model=None, parser=None):
         named = ":" in had[name] and given[name] is not None
         refuse(named and own is None, f"{path}: the {name} is somebody's own, {had[name]}, and "
                f"opening a run runs no code; if you know that file, say {name} {had[name]} as well")
-        refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected its place, such as "
-               f"mine.py:Name")
+        refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected its place, such "
+               f"as mine.py:Name")
         refuse(own and (named or name == "model")
                and own.rpartition(":")[2] != had[name].rpartition(":")[2],
                f"{name} {own}: the run's is {had[name]}")
