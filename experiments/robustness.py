@@ -1,6 +1,6 @@
 """How well a trained run stands the robustness tests of the papers.
 
-    python -m experiments.robustness RUN [--translations FILE]
+    python -m experiments.robustness RUN
 
 prints the task's first metric on the pairs of a labelled split before and after each
 transformation, on exactly those pairs that it changed.
@@ -16,13 +16,13 @@ and code are ours: do not compare numbers with the papers'. NumWord changes a nu
     InsertAdv     "indeed" or its like before a verb
     AppendIrr     one irrelevant sentence behind a and b
     AddPunc       punctuation around a and b
-    BackTrans     a and b as they came back from another language
     TwitterType   a and b spelled as on Twitter
     SwapNamedEnt  a name of a and b turned into another in both
     SwapSyn       b with a word turned into a synonym
 
-Left out: transformations that need a language model, or a label that nobody can know afterwards;
-inflected words and words with a capital, where a word is swapped; that "a" becomes "an" then.
+Left out: BackTrans and others that need a translator or a language model, or a label that nobody
+can know afterwards; inflected words and words with a capital, where a word is swapped; that "a"
+becomes "an" then.
 """
 import functools
 import itertools
@@ -36,8 +36,8 @@ import train
 from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, load_wordnet
 from support import machine
-from support.data import answers, evaluate, load_pairs, read_table
-from support.options import Arguments, prefix_errors, run_command
+from support.data import answers, evaluate, load_pairs
+from support.options import Arguments, run_command
 from support.parser import load_parser
 from support.parses import parse_texts
 from support.summary import align_columns
@@ -59,12 +59,11 @@ class Word(NamedTuple):
 class Known:
     """What a transformation may look at besides the texts of a pair.
 
-    parses: dict text -> Parse, of the whole data set. wordnet: nltk's. translations: dict text ->
-    text.
+    parses: dict text -> Parse, of the whole data set. wordnet: nltk's.
     """
 
-    def __init__(self, parses=None, wordnet=None, translations=None):
-        self.parses, self.wordnet, self.translations = parses, wordnet, translations or {}
+    def __init__(self, parses=None, wordnet=None):
+        self.parses, self.wordnet = parses, wordnet
 
     def words(self, text):
         """The Words of a text; one that does not stand there as it is (du = de + le) has no tag."""
@@ -312,13 +311,6 @@ def spell_as_on_twitter(text, rng, known):
                   lambda found: TWITTER.get(found[0], found[0]), text)
 
 
-@of_both
-def translate_back(text, rng, known):
-    """What came back from another language, where that is more than other capitals and spaces."""
-    new = known.translations.get(text, text)
-    return text if new.casefold().split() in ([], text.casefold().split()) else new
-
-
 # ---- The labels ---------------------------------------------------------------------------------
 
 # Name -> the transformation, and the kinds of task (see task_kind) of which the new label is known.
@@ -327,8 +319,8 @@ TRANSFORMATIONS = {
     "SwapAnt": (swap_antonym, CLASSES), "NumWord": (change_number, CLASSES),
     "AddSent": (append_truism, ("inference",)), "InsertAdv": (insert_adverb, EVERY),
     "AppendIrr": (append_irrelevant, CLASSES), "AddPunc": (add_punctuation, EVERY),
-    "BackTrans": (translate_back, EVERY), "TwitterType": (spell_as_on_twitter, EVERY),
-    "SwapNamedEnt": (swap_name, EVERY), "SwapSyn": (swap_synonym, EVERY)}
+    "TwitterType": (spell_as_on_twitter, EVERY), "SwapNamedEnt": (swap_name, EVERY),
+    "SwapSyn": (swap_synonym, EVERY)}
 # Of these the second sentence denies the first, whatever the pair was. Assumes: an antonym denies.
 # Not always: old antibiotics may fail as the new ones did. The two are no paraphrases and neither
 # entails the other, so this is a doubt of tasks with the class contradiction.
@@ -371,26 +363,23 @@ def transform(name, task, pairs, known, seed=0):
 
 # ---- The command --------------------------------------------------------------------------------
 
-def measure_robustness(run, pairs, translations=None):
+def measure_robustness(run, pairs):
     """The main metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
     Args:
         run: what train.open_run gives. Its own parses are forgotten: changed sentences have none.
-        translations: dict text -> text; without it BackTrans is left out.
     Returns: rows of (name, what becomes of the label, number of pairs, metric before, after); of a
     transformation that is left out (name, why).
     """
     task, metric, own = run.task, run.task.metrics[0], run.settings.parses
     parser = None if own else run.reader.parser or load_parser()
     parses = parse_texts({text for pair in pairs for text in (pair.a, pair.b)}, own or parser)
-    known = Known(parses, load_wordnet(), translations)
+    known = Known(parses, load_wordnet())
     guesses, rows = answers(run.logits(pairs), task), []
     run.reader.parser = parser
     for name, (_, kinds) in TRANSFORMATIONS.items():
         if task_kind(task) not in kinds:
             rows.append((name, "its label would not be known"))
-        elif name == "BackTrans" and not translations:
-            rows.append((name, "needs --translations"))
         else:
             says = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
             changed, scores = transform(name, task, pairs, known), ()
@@ -409,22 +398,16 @@ def main(argv=None):
                           "transformations, on the pairs they change:\n"
                           f"{', '.join(TRANSFORMATIONS)}.\nNeeds WordNet.", "RUN")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
-    arguments.add_argument("--translations", metavar="FILE",
-                           help="for BackTrans: .tsv or .csv with the header sentence, translation")
     add_run_options(arguments)
     given = arguments.parse(argv)
-    folder, path, translations = given.pop("run"), given.pop("translations", None), None
-    if path:
-        with prefix_errors("--translations "):
-            rows = read_table(path, ("sentence", "translation"))
-            translations = {row["sentence"]: row["translation"] for _, row in rows}
+    folder = given.pop("run")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         splits = load_pairs(run.settings, limited=False)[1]
         labelled = (name for name in splits
                     if name.startswith("test") and splits[name][0].label is not None)
         split = next(labelled, run.task.selection)
-        rows = measure_robustness(run, splits[split], translations)
+        rows = measure_robustness(run, splits[split])
     table = [["transformation", "label", "pairs", "before", "after"]]
     for name, says, *found in rows:
         cells = [*map(str, found[:1]), *(f"{100 * score:.1f}" for score in found[1:])]

@@ -2,7 +2,6 @@
 import random
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,8 +107,7 @@ def test_any_pairs(any_pairs, name):
     shuffled = dict(random.Random(0).sample(sorted(parses.items()), len(parses)))
 
     def run(pairs, parses=parses, seed=1):
-        translations = {text: text[::-1] for text in sorted(parses)[::2]}
-        return transform(name, MRPC, pairs, FewWords(parses, None, translations), seed)
+        return transform(name, MRPC, pairs, FewWords(parses), seed)
     found = run(pairs)
     for i, new in found:
         assert new.label == (0 if name in DENYING else pairs[i].label) is not None
@@ -140,11 +138,9 @@ def answer_by_length(run, pairs, *_, **given):
 
 
 def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
-    """AddPunc changes every pair, BackTrans two, NumWord none, AddSent is left out."""
+    """AddPunc changes every pair, NumWord none, AddSent is left out."""
     run = train.open_run(trained(*of("bert"), "--epochs", "1"))
-    pairs = [Pair(f"the dog {'x' * i}.", "A cat.", i % 3 % 2) for i in range(5)]
-    Path("t.tsv").write_text("sentence\ttranslation\nthe dog x.\tHound.\n"
-                             "the dog xxx.\tOld hound.\nthe dog .\tThe  Dog .\n")
+    pairs = [Pair(f"the dog {'x' * i}.", "A cat.", int(i > 2)) for i in range(5)]
     splits = {"dev": pairs, "test": [Pair("a", "b")]}
     monkeypatch.setattr(robustness, "load_pairs", lambda settings, limited: (run.task, splits))
     monkeypatch.setattr(robustness, "load_wordnet", lambda: None)
@@ -154,13 +150,8 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     capsys.readouterr()
     robustness.main(["run", "--device", "cpu"])
     shown = capsys.readouterr().out
-    assert "needs --translations" in shown and re.search("AddSent +its label", shown)
-    robustness.main(["run", "--translations", "t.tsv"])
-    shown = capsys.readouterr().out
     marked = [new for _, new in transform("AddPunc", run.task, pairs, Known())]
-    back = [replace(pairs[1], a="Hound."), replace(pairs[3], a="Old hound.")]
-    for name, before, after in (("AddPunc", pairs, marked), ("BackTrans", pairs[1:4:2], back)):
-        scores = [f"{100 * run.evaluate(some)['accuracy']:.1f}" for some in (before, after)]
-        assert name == "AddPunc" or scores == ["0.0", "50.0"]
-        assert re.search(rf"{name} +keeps +{len(after)} +" + " +".join(scores), shown), name
+    before, after = (f"{100 * run.evaluate(some)['accuracy']:.1f}" for some in (pairs, marked))
+    assert before != after and re.search(rf"AddPunc +keeps +5 +{before} +{after}", shown)
+    assert re.search("AddSent +its label", shown)
     assert re.search(r"NumWord +makes it 0 +0 *\n", shown)
