@@ -20,10 +20,9 @@ from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, method_options
 from support import machine, meter, runs, summary
 from support.checkpoints import join_names
-from support.data import (GLUE_FILES, Prediction, Task, add_predictions, answers, as_pairs,
-                          check_logits, evaluate, glue_rows, is_csv, loss_sum, pair_rows,
-                          predictions_of, read_pairs, seen_in_training, split_rows,
-                          write_table)
+from support.data import (Prediction, Task, add_predictions, answers, as_pairs, check_logits,
+                          evaluate, is_csv, loss_sum, pair_rows, predictions_of, read_pairs,
+                          seen_in_training, split_rows, write_table)
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
 from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
@@ -383,13 +382,9 @@ def predict_file(run, file, splits, columns=(), out=None):
     found = run.predict(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
     path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}", named=bool(out))
-    tables = {path: add_predictions(run.task, rows, found)}
-    if (run.task.name, file) in GLUE_FILES:
-        name = GLUE_FILES[run.task.name, file]
-        tables[new_file(path.parent / f"{name}.tsv")] = glue_rows(run.task, found)
-    for path, rows in tables.items() if main_process() else ():
-        write_table(path, rows)
-    print_once(f"{len(pairs)} pairs labelled in {' and '.join(map(str, tables))}")
+    if main_process():
+        write_table(path, add_predictions(run.task, rows, found))
+    print_once(f"{len(pairs)} pairs labelled in {path}")
     if all(pair.label is not None for pair in pairs):
         guesses = [x.answer for x in found]
         if not run.task.regression:

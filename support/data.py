@@ -684,18 +684,3 @@ def add_predictions(task, rows, predictions):
         cell = f"{answer:.4f}" if task.regression else answer
         found.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
     return [row + more for row, more in zip(rows, found, strict=True)]
-
-
-# GLUE's name of the file that it takes for a test split
-GLUE_FILES = {
-    ("mrpc", "test"): "MRPC", ("rte", "test"): "RTE", ("qqp", "test"): "QQP",
-    ("qnli", "test"): "QNLI", ("stsb", "test"): "STS-B", ("mnli", "test_matched"): "MNLI-m",
-    ("mnli", "test_mismatched"): "MNLI-mm"}
-
-
-def glue_rows(task, predictions):
-    """GLUE's submission: a number and a label a line."""
-    rows = [["index", "prediction"]]
-    for i, found in enumerate(predictions):
-        rows.append([str(i), f"{found.answer:.3f}" if task.regression else found.answer])
-    return rows

@@ -20,9 +20,9 @@ from fuzz import damage, damaged, many, read_or_refuse
 from small_runs import ROOT, fails, rows_of, write_file, zipped
 from support import data
 from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
-                          cut_by_sentence, describe_labels, evaluate, glue_rows, hold_out,
-                          limit_pairs, load_pairs, load_task, load_test_splits, loss_sum,
-                          metric_title, own_task, pair_rows, read_pairs, write_table)
+                          cut_by_sentence, describe_labels, evaluate, hold_out, limit_pairs,
+                          load_pairs, load_task, load_test_splits, loss_sum, metric_title,
+                          own_task, pair_rows, read_pairs, write_table)
 
 REAL = ROOT.parent / "shared" / "data"
 quick = settings(derandomize=True, deadline=None, max_examples=30)
@@ -479,10 +479,8 @@ def test_files_of_predictions(tmp_path):
     assert (tmp_path / "x.tsv").read_text("utf-8") == "half of a pair ?\n"
 
 
-def test_predictions_of_scores_and_for_glue():
+def test_predictions_of_scores():
     scores = [Prediction(0.12345, None), Prediction(-2.0, None)]
     rows = pair_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)])
     rows = add_predictions(SCORES, rows, scores)
     assert rows[1:] == [["a", "b", "1.5000", "0.1235"], ["c", "d", "2.0000", "-2.0000"]]
-    assert glue_rows(SCORES, scores) == [["index", "prediction"], ["0", "0.123"], ["1", "-2.000"]]
-    assert glue_rows(TWO, [SAME])[1] == ["0", "same"]
