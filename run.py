@@ -7,6 +7,7 @@ Left out: what is computed (semmatch, reread, bert_min), the form of the files (
 """
 import hashlib
 import itertools
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,8 +22,8 @@ from settings import METHODS, Recipe, Settings, method_options
 from support import machine, meter, runs, summary
 from support.checkpoints import join_names
 from support.data import (Prediction, Task, add_predictions, answers, as_pairs, check_logits,
-                          evaluate, is_csv, loss_sum, pair_rows, predictions_of, read_pairs,
-                          seen_in_training, split_rows, write_table)
+                          evaluate, is_csv, load_pairs, loss_sum, pair_rows, predictions_of,
+                          read_pairs, seen_in_training, split_rows, write_table)
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
 from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
@@ -351,16 +352,36 @@ class Run:
 
 # ---- What the command line does with it ---------------------------------------------------------
 
+def check_pairs(run, task, splits):
+    """ValueError unless these, of `load_pairs`, are what the run was begun with: files that it
+    names may have changed since then, and from another folder they are other files.
+    """
+    sums = runs.sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
+    refuse(task != run.task or sums != run.contents["pairs"], f"{run.folder}: the pairs of train "
+           f"and dev are not those that the run was begun with; restore the data set, start where "
+           f"the run was started, or --predict a file")
+
+
 def score_test(run, splits):
     """Scores labelled test splits and writes test.json. -> dict split -> metric -> float"""
+    check_pairs(run, *load_pairs(run.settings))
+    check_place(run.folder, "copy the run")
     if (run.folder / "test.json").exists():
         print_once(f"{run.folder}: test was read before, see its test.json; what was chosen since "
                    f"then was chosen on test")
-    metrics = {name: run.evaluate(pairs) for name, pairs in splits.items()}
+    examples = {name: run.examples(pairs) for name, pairs in splits.items()}
+    print_limit(run, examples)
+    metrics = {name: run.evaluate(some) for name, some in examples.items()}
     if main_process():
         write_json(run.folder / "test.json", {"selection_split": run.task.selection,
                                               "seed": run.settings.seed, "metrics": metrics})
     return metrics
+
+
+def whole_splits(run):
+    """dict split -> list of Pair, whatever --limit was, of a run's task, see `check_pairs`."""
+    check_pairs(run, *load_pairs(run.settings))
+    return load_pairs(run.settings, limited=False)[1]
 
 
 def predict_file(run, file, splits, columns=(), out=None):
@@ -377,11 +398,13 @@ def predict_file(run, file, splits, columns=(), out=None):
         rows = [fields for _, fields in split_rows(file)]
     there = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
     refuse(there, f"{file}: has a column {join_names(sorted(there))} already; rename it")
+    refuse(out and Path(out).exists(), f"--out {out}: is there already; name another file")
+    check_place(Path(out).parent if out else run.folder, "name a file elsewhere by --out")
     examples = run.examples(pairs)
     print_limit(run, {Path(file).name: examples})
     found = run.predict(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
-    path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}", named=bool(out))
+    path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}")
     if main_process():
         write_table(path, add_predictions(run.task, rows, found))
     print_once(f"{len(pairs)} pairs labelled in {path}")
@@ -393,11 +416,14 @@ def predict_file(run, file, splits, columns=(), out=None):
         print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
 
 
-def new_file(path, named=False):
-    """This path, or the next free one of NAME-2, NAME-3, ...; one that was named must be free."""
-    path = Path(path)
-    refuse(named and path.exists(), f"--out {path}: is there already; name another file")
-    numbers = itertools.count(2)
+def check_place(folder, remedy):
+    """ValueError where no file can be written into a folder, before hours of work for it."""
+    refuse(not os.access(folder, os.W_OK), f"{folder}: no folder that can be written; {remedy}")
+
+
+def new_file(path):
+    """This path, or the next free one of NAME-2, NAME-3, ..."""
+    path, numbers = Path(path), itertools.count(2)
     free = path
     while free.exists():
         free = path.with_stem(f"{path.stem}-{next(numbers)}")

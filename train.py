@@ -24,8 +24,8 @@ import torch
 from tqdm import tqdm
 
 import batches
-from run import (Run, new_run, open_run, predict_file, print_limit, read_run, saved_run,
-                 score_test)
+from run import (Run, check_pairs, new_run, open_run, predict_file, print_limit, read_run,
+                 saved_run, score_test, whole_splits)
 from settings import (METHODS, PROCESS, Recipe, Settings, add_options, check_same, decide,
                       read_options)
 from support import machine, runs, summary
@@ -188,10 +188,8 @@ def begin(settings, recipe, folder, saved):
         if saved:
             path = folder / "last.pt"
             run = saved_run(settings, recipe, path, saved)
+            check_pairs(run, task, splits)
             examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
-            sums = runs.sha256_of_pairs({name: x.pairs for name, x in examples.items()})
-            refuse(sums != saved["pairs"], f"{folder}: the pairs are not those that the run was "
-                   f"begun with; restore the data set, or start another run")
             with runs.made_here(path):
                 progress, _ = runs.Progress(**saved["progress"]), saved["log"]
         else:
@@ -318,7 +316,7 @@ def use_run(folder, given):
     run = open_run(folder, **given)
     if file is not None:
         is_split = not Path(file).suffix and not Path(file).is_file()
-        splits = load_pairs(run.settings, limited=False)[1] if is_split else {}
+        splits = whole_splits(run) if is_split else {}
         with prefix_errors("--predict "):
             predict_file(run, file, splits, columns and columns.split(","), out)
     if test:

@@ -84,6 +84,8 @@ def new_group(given):
     if not vary or vary[0][0] == "task":
         model = given.pop("model", Settings.model)
         vary.insert(0, ["model", *dict.fromkeys([model] if vary else ["bert", model])])
+    refuse(both := given.keys() & {option.replace("-", "_") for option, *_ in vary},
+           f"--vary {', '.join(both)}: is also given for all runs; leave one of them out")
     name = "-".join(["compare", *(option for option, *_ in vary)])
     folder = runs.new_folder(out, name, make=False)
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
@@ -233,7 +235,10 @@ def read_group(place):
     path = Path(place, FILE) if Path(place).is_dir() else Path(place)
     group = read_json(path)
     try:
-        if {"seeds", "shared", "test", "done"} <= group.keys():
+        tables = [x for done in group["done"].values() for x in done["metrics"].values()]
+        sound = {"shared", "test"} <= group.keys() and min(map(len, group["vary"])) > 1
+        numbers = all(math.isfinite(x) for scores in tables for x in scores.values())
+        if sound and numbers and len({*group["seeds"]}) == len(group["seeds"]):
             for panel in find_panels(group):
                 score_table(panel, panel.split, group["vary"][0][1])
             return group
@@ -436,9 +441,11 @@ def print_table(lines):
 
 def show_groups(places, against=None, chosen=(), picture=None):
     """Prints the tables of groups, with one test over all of them, and draws the differences."""
-    panels, known, blocks = [], {}, {}
+    groups, panels, known, blocks = [], [], {}, {}
     for place in places:
         group, path = read_group(place), Path(place)
+        refuse(group in groups, f"{place}: is a group that is shown already; leave it out")
+        groups.append(group)
         known |= dict.fromkeys(group["vary"][0][1:])
         name = path.parent.name if path.name == FILE else path.resolve().stem
         panels += find_panels(group, name if len(places) > 1 else "")
@@ -447,8 +454,8 @@ def show_groups(places, against=None, chosen=(), picture=None):
             print_once(f"{place}: {lacking} runs are not finished; --resume goes on with those "
                        "that no process trains")
     against = against or next(iter(known))
-    refuse({against, *chosen} - known.keys(), f"--show: {against}, {', '.join(chosen)}: expected "
-           f"some of {', '.join(known)}")
+    refuse(unknown := {against, *chosen} - known.keys(), f"--show: {', '.join(sorted(unknown))}: "
+           f"expected some of {', '.join(known)}")
     for panel in panels:
         blocks.setdefault(panel.others, []).append(panel)
         for split in next(iter(panel.rows.values()))[0]["metrics"]:
@@ -544,6 +551,7 @@ def main(argv=None):
     if given.keys() & of_show:
         refuse("show" not in given or given.keys() - of_show,
                "--show goes with --against, --rows and --picture, and these with --show")
+        refuse(not given.get("picture", ".svg").endswith(".svg"), "--picture: expected FILE.svg")
         return show_groups(given["show"], given.get("against"), given.get("rows", ()),
                            given.get("picture"))
     refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun, "

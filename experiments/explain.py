@@ -168,9 +168,13 @@ def unknown_words(run, pair):
 
 
 def warnings_of(run, pair):
-    """Sentences on what makes an answer worthless: no words, or none that the model knows."""
+    """Sentences on what makes an answer worthless: no words, or some that it did not read or does
+    not know.
+    """
     said = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
             if not len(split_words(text))]
+    if run.examples([pair]).cut_pairs()[0]:
+        said.append(f"The pair is cut at --max-length {run.settings.max_length}.")
     if unknown := unknown_words(run, pair):
         named = ", ".join(f"“{draw.cut_label(word)}”" for word in unknown[:4])
         more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""

@@ -12,6 +12,7 @@ train without it, `--without ...`. Left out: how a part is taken out (support.me
 import sys
 
 import train
+from run import check_pairs
 from support import machine, summary
 from support.data import load_pairs
 from support.files import write_json
@@ -24,6 +25,7 @@ def measure(run, split):
     had; None: the one that chose the epoch. Raises ValueError where there is no such split.
     """
     split = split or run.task.selection
+    check_pairs(run, *load_pairs(run.settings))
     splits = load_pairs(run.settings, limited=not split.startswith("test"))[1]
     refuse(split not in splits, f"--split {split}: expected one of {', '.join(splits)}")
     if any(pair.label is None for pair in splits[split]):

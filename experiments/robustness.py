@@ -35,8 +35,9 @@ from typing import NamedTuple
 import train
 from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, load_wordnet
+from run import whole_splits
 from support import machine
-from support.data import answers, evaluate, load_pairs
+from support.data import answers, evaluate
 from support.options import Arguments, run_command
 from support.parser import load_parser
 from support.parses import parse_texts
@@ -403,7 +404,7 @@ def main(argv=None):
     folder = given.pop("run")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
-        splits = load_pairs(run.settings, limited=False)[1]
+        splits = whole_splits(run)
         labelled = (name for name in splits
                     if name.startswith("test") and splits[name][0].label is not None)
         split = next(labelled, run.task.selection)

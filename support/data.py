@@ -177,7 +177,8 @@ def read_lines(path):
             try:
                 yield data.decode("utf-8-sig" if line == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{line}: {error}; save the file as UTF-8") from None
+                raise ValueError(f"{path}:{line}: {error}; expected plain text: unpack the "
+                                 f"file, or save it as UTF-8") from None
 
 
 def is_csv(path):
@@ -597,10 +598,16 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
         task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
     else:
         task, splits = load_task(settings.task, settings.data_dir, main_process())
-    if settings.held_out and limited:
+    if not limited or not (settings.held_out or settings.limit):
+        return task, splits
+    if settings.held_out:
         splits = hold_out(task, splits, settings.held_out, settings.seed)
-    if settings.limit and limited:
+    if settings.limit:
         splits = limit_pairs(task, splits, settings.limit, settings.seed)
+    seen = {pair.label for pair in splits["train"]}
+    for i, label in enumerate(task.labels):  # such as those of a file sorted by label
+        refuse(i not in seen, f"--limit, --held-out: no training pair of class {label} is left; "
+               f"take more, or a share as --limit, such as 0.1, which is drawn")
     return task, splits
 
 
@@ -625,12 +632,7 @@ def limit_pairs(task, splits, limit, seed):
     blocks of the task.
     """
     if limit >= 1:
-        splits = {name: pairs[:int(limit)] for name, pairs in splits.items()}
-        seen = {pair.label for pair in splits["train"]}
-        for i, label in enumerate(task.labels):  # such as those of a file sorted by label
-            refuse(i not in seen, f"--limit {limit:g}: leaves no training pair of class {label}; "
-                   f"raise it, or give a share, such as 0.1, which is drawn")
-        return splits
+        return {name: pairs[:int(limit)] for name, pairs in splits.items()}
     blocks = blocks_of(task, splits["train"])
     blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
     return splits | {"train": [*chain(*blocks)]}

@@ -59,6 +59,9 @@ class Arguments(argparse.ArgumentParser):
 
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
+        for word in sys.argv[1:] if argv is None else argv:
+            refuse(re.match("--[a-z-]+=~", word), f"{word}: the shell leaves a ~ behind = as it is;"
+                   f" put a space in the place of =")
         given, unknown = self.parse_known_args(argv)
         known = [name for action in self._actions for name in action.option_strings]
         for word in (x.partition("=")[0] for x in unknown if x != "--"):
@@ -148,7 +151,7 @@ def read_values(text, known):
     """
     found = {}
     for part in (part.strip() for part in text.split(",") if part.strip()):
-        name, _, value = part.partition("=")
+        name, value = (word.strip() for word in part.partition("=")[::2])
         name = name.lower()
         if name not in known:
             listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
@@ -250,6 +253,8 @@ def find_neighbours(folder):
 
 def run_command(main, name, argv=None):
     """Runs main(argv). -> exit status: a user's mistake is a line and 2, a signal of STOPS 130."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # `>&-` closes it
+    sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that is not UTF-8
     before = {number: signal.getsignal(number) for number in STOPS}
     for number in STOPS:
         if before[number] != signal.SIG_IGN:  # as nohup has it

@@ -103,6 +103,8 @@ def made_here(path):
     """Around what is done with the contents of a file of a run: one message for all that fails."""
     try:
         yield
+    except OSError:  # which says it all
+        raise
     except Exception as error:  # torch, pickle and dicts raise many kinds
         raise ValueError(f"{path}: made by other code, cut off or damaged ({shorten(error)}); copy "
                          f"it again, or train anew") from None

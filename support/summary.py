@@ -1,5 +1,6 @@
 """What a run ends with: its result and tables of metrics in a terminal, and curves as SVG."""
 import html
+import shlex
 
 from support.data import SOURCES, metric_title
 from support.machine import print_once
@@ -32,6 +33,7 @@ def show_result(folder, result):
         print_once(f"\n{influence_table(result['influence'], split)}")
     if result["task"] == "toy":
         print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
+    folder = shlex.quote(str(folder))
     named = {kind: result["settings"].get(kind) for kind in ("model", "parser")}
     own = "".join(f" --{kind} {name}" for kind, name in named.items() if ":" in (name or ""))
     if result["task"] in SOURCES:

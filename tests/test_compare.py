@@ -174,19 +174,27 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     assert compare.saved_group("there", {"test": True})[1]["done"] == {}
 
 
+EMPTY = {"vary": [["model", "bert", "dafa"]], "seeds": [0], "shared": {}, "test": False, "done": {}}
+DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"seeds": [0, 0]},
+           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}}}
+
+
 @pytest.mark.parametrize("args, words", [
     ("--vary modle bert dafa", "--modle --model?"), ("--vary model bert bert", "model once"),
     ("--vary layers first all --model bert", "layers bert"),
     ("--vary test-file dev.tsv blind.tsv --train-file train.tsv --dev-file dev.tsv --bert scratch "
      "--test", "blind.tsv"),
     ("--resume done --lr 1", "lr"), ("--resume done --vary lr 1", "varies model"),
-    ("--show damaged.json", "damaged.json"), ("--show done --rows dabert", "dabert bert, dafa")])
+    ("--vary lr 1 2 --lr 3", "--vary lr"),
+    *((f"--show {name}.json", f"{name}.json") for name in DAMAGED),
+    ("--show done done/comparison.json", "done/comparison.json"),
+    ("--show done --picture x.png", "--picture"), ("--show done --rows dabert", "dabert bert, dafa")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys):
     Path("blind.tsv").write_text("sentence1\tsentence2\na\tb\n")
-    Path("damaged.json").write_text('{"vary": 3, "seeds": [], "shared": {}, "test": 0, "done": 1}')
+    for name, change in DAMAGED.items():
+        write_json(f"{name}.json", EMPTY | change)
     Path("done").mkdir()
-    write_json("done/comparison.json", {"vary": [["model", "bert", "dafa"]], "seeds": [0],
-                                        "shared": {}, "test": False, "done": {}})
+    write_json("done/comparison.json", EMPTY)
     assert command(*args.split()) == 2
     the_line(capsys, words)
     assert not faked and not Path("runs").exists()

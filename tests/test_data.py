@@ -428,7 +428,6 @@ def test_part_of_the_pairs(block, monkeypatch):
     splits = {"train": pairs_of(40), "dev": pairs_of(9), "dev_unseen": pairs_of(9),
               "test": pairs_of(3)}
     assert limit_pairs(task, splits, 5, 0) == {name: some[:5] for name, some in splits.items()}
-    fails(lambda: limit_pairs(task, splits, 1, 0), "--limit 1", "class 1")  # 0, 1, 0, 1, ...
     half, again, other = (limit_pairs(task, splits, 0.5, seed) for seed in (0, 0, 1))
     assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
@@ -448,6 +447,10 @@ def test_part_of_the_pairs(block, monkeypatch):
                                seed=1)
     assert load_pairs(settings)[1] == other
     assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
+    for limit in (1, 1e-9):  # of 0, 1, 0, 1, ... the first, or any one block
+        settings.limit = limit
+        if limit == 1 or block == 1:
+            fails(lambda: load_pairs(settings), "--limit", "class")
 
 
 def test_test_splits_have_labels(monkeypatch):

@@ -1,4 +1,6 @@
 """support/options.py: options out of a dataclass, values with limits, classes by name, errors."""
+import io
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -38,6 +40,7 @@ def test_options_are_the_fields(capsys):
 
 @pytest.mark.parametrize("args, words", [
     ("--wide-step 3", "--wide-step --wide-steps?"), ("-- x", "x:"), ("-- --share", "argument"),
+    ("--names=~/x", "--names=~/x space"),
     ({"wide_steps": 0}, "--wide-steps 0"), ({"share": 1.0}, "--share 1.0"),
     ({"share": float("nan")}, "--share nan"), ({"colour": "green"}, "--colour green"),
     ({"wide_steps": True}, "--wide-steps True"), ({"colour": None}, "--colour None"),
@@ -72,7 +75,7 @@ class Again(Derived):
 def test_values_names_and_places():
     known = keywords_of(Again)
     assert known == {"wide": (2, 3), "name": "hidden", "rate": 0.5}
-    found = read_values(" WIDE=1+22, rate=2e-1,Name=Head,", known)
+    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,", known)
     assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head"} and read_values("", known) == {}
     assert read_values("ON=False", {"on": True}) == {"on": False}
     fails(lambda: read_values("ON=0", {"on": True}), "ON=0", "true")
@@ -133,6 +136,16 @@ def test_neighbours_of_two_files_of_one_name(workplace):
         assert load_own(f"{folder}/own_file.py:A").h.folder == folder
     Path("own_end.py").write_text("raise SystemExit(3)\n")  # as an own command line does
     fails(lambda: load_own("own_end.py:A"), "own_end.py:A", "__main__")
+
+
+def test_any_standard_output(monkeypatch):
+    """One that has no such letter, or is closed."""
+    ascii_alone = io.TextIOWrapper(io.BytesIO(), "ascii")
+    for output in (ascii_alone, None):
+        monkeypatch.setattr("sys.stdout", output)
+        assert run_command(lambda argv: print("“same”"), "x") == 0
+    sys.stdout.close()
+    assert ascii_alone.buffer.getvalue() == b"\\u201csame\\u201d\n"
 
 
 def test_classes_by_name(workplace):

@@ -142,7 +142,7 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     run = train.open_run(trained(*of("bert"), "--epochs", "1"))
     pairs = [Pair(f"the dog {'x' * i}.", "A cat.", int(i > 2)) for i in range(5)]
     splits = {"dev": pairs, "test": [Pair("a", "b")]}
-    monkeypatch.setattr(robustness, "load_pairs", lambda settings, limited: (run.task, splits))
+    monkeypatch.setattr(robustness, "whole_splits", lambda run: splits)
     monkeypatch.setattr(robustness, "load_wordnet", lambda: None)
     monkeypatch.setattr(robustness, "load_parser", ChainParser)
     monkeypatch.setattr(train.Run, "logits", answer_by_length)

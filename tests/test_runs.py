@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import train
+from experiments import influence, robustness
 from small_runs import (OWN, TINY, ChainParser, assert_same_run, at_call, beginning, command, fails,
                         loaded, of, result, rows_of, run, run_cut, the_line, write_pairs)
 from support import runs
@@ -172,20 +173,28 @@ def test_a_split_is_predicted_by_its_name(monkeypatch):
     assert [(row["sentence1"], row["sentence2"]) for row in rows] == [(p.a, p.b) for p in blind]
 
 
-def test_what_is_written_lies_over_nothing(trained, capsys):
-    """Tables of one name, a file that is there, an encoder's folder."""
-    trained()
+def test_what_is_written_lies_over_nothing(trained, monkeypatch, capsys):
+    """Tables of one name, columns, a file that is there, an encoder's folder."""
+    trained("--test-file", "test.tsv")
     for name in ("a", "b"):
         Path(name).mkdir()
         shutil.copy("test.tsv", f"{name}/pairs.tsv")
         assert command("--from", "run", "--predict", f"{name}/pairs.tsv") == 0
     assert rows_of("run/predictions-pairs.tsv") == rows_of("run/predictions-pairs-2.tsv")
-    before = Path("train.tsv").read_text()
-    for out, status in (("train.tsv", 2), ("b/new.csv", 0)):
-        assert command("--from", "run", "--predict", "test.tsv", "--out", out) == status
-    assert command("--from", "run", "--predict", "b/new.csv") == 2  # two columns of one name
+    before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "predict", 0)
+    for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
+                              ("run/predictions-pairs.tsv", "b/again.tsv", 2),  # two columns of one name
+                              ("test.tsv", "b/new.csv", 0)):
+        assert command("--from", "run", "--predict", file, "--out", out) == status
+    assert len(asked) == 1  # a mistake is found before the work
     made = train.open_run("run")
     fails(lambda: train.train_model(made.settings, made.recipe, made.folder), "run", "best.pt")
+    monkeypatch.setattr("os.access", lambda *args: False)  # such as a folder of somebody else's
+    for use in (["--test"], ["--predict", "test.tsv"]):
+        capsys.readouterr()
+        assert command("--from", "run", *use) == 2
+        the_line(capsys, "run:")
+    assert not Path("run/test.json").exists()
     assert Path("train.tsv").read_text() == before and len(rows_of("b/new.csv")) == 9
     shutil.copytree(TINY, "encoder")
     capsys.readouterr()
@@ -216,6 +225,10 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
     assert not Path("made").exists()
     layer, gate = torch.nn.Linear(2, 2), "bert.layers.0.attention.W_gate.weight"
     fails(lambda: runs.load_weights(layer, layer.state_dict() | {gate: torch.ones(1)}, best), gate)
+    best.unlink()
+    best.mkdir()
+    assert command("--from", "run") == 2 and "damaged" not in capsys.readouterr().err
+    best.rmdir()
     best.write_bytes(sound)
     path = Path("run/result.json")
     path.write_text(json.dumps(put(json.loads(path.read_text()), "metrics", {})))
@@ -225,12 +238,17 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
     """The pairs and last.pt must be those; the log and config.json are for people."""
-    run_cut(monkeypatch, [])
+    run_cut(monkeypatch, ["--test-file", "test.tsv"])
     capsys.readouterr()
     text = Path("train.tsv").read_text()
-    Path("train.tsv").write_text(f"{text[:-2]}{1 - int(text[-2])}\n")  # one label is another
-    assert command("--resume", "cut") == 2
-    the_line(capsys, "cut pairs")
+    for label in (1 - int(text[-2]), "a new class"):
+        Path("train.tsv").write_text(f"{text[:-2]}{label}\n")
+        for use in (["--resume", "cut"], ["--from", "cut", "--test"],
+                    ["--from", "cut", "--predict", "dev"]):
+            assert command(*use) == 2
+            the_line(capsys, "cut pairs")
+        for main in (influence.main, robustness.main):
+            fails(lambda main=main: main(["cut"]), "cut", "pairs")
     Path("train.tsv").write_text(text)
     last = Path("cut/last.pt")
     sound = last.read_bytes()

@@ -129,10 +129,12 @@ def test_a_finished_run_is_not_written_over(trained, capsys):
                         (["--from", "run", "--predict", "tset"], "--predict tset train, dev")]:
         assert command(*args) == 2
         the_line(capsys, words)
-    for args in (["--from", "run"], ["--from", "run/best.pt"],
+    Path("my run").symlink_to("run")
+    for args in (["--from", "run"], ["--from", "run/best.pt"], ["--from", "my run"],
                  ["--resume", "run", "--epochs", "2"]):
         assert command(*args) == 0
         out = capsys.readouterr().out
+        assert ("--from 'my run' --predict" in out) == ("my run" in args)
         assert f"{100 * result()['metrics']['dev']['accuracy']:.1f}" in out
         assert f"epoch {result()['best_epoch']} of 2" in out
     assert {path: path.read_bytes() for path in Path("run").iterdir()} == files

@@ -339,6 +339,11 @@ def test_a_folder_without_a_lesson_is_one_line(tmp_path, capsys):
     (tmp_path / "notes.py").write_text("print(1)\n", "utf-8")
     assert grade.main([str(tmp_path)]) == 2
     assert "expected a lesson" in capsys.readouterr().err
+    (tmp_path / "notes.py").write_text("begin(2)\n")
+    assert grade.main([str(tmp_path), "--csv", str(tmp_path / "none/points.csv")]) == 2
+    (tmp_path / "._notes.py").write_bytes(b"\0\xff")  # of a Mac's zip
+    capsys.readouterr()
+    assert grade.main([str(tmp_path)]) == 2 and "._notes.py" in capsys.readouterr().err
 
 
 def test_a_script_stops_at_the_first_function_that_is_not_written():

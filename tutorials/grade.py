@@ -53,14 +53,14 @@ def tasks_of(lesson):
 
 def read_code(path):
     """The code of a .py or .ipynb. Raises ValueError where it is neither."""
-    text = path.read_text("utf-8")
-    if path.suffix != ".ipynb":
-        return text
     try:
+        text = path.read_text("utf-8")
+        if path.suffix != ".ipynb":
+            return text
         cells = json.loads(text)["cells"]
         return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path}: expected a notebook, found no cells") from None
+        raise ValueError(f"{path}: expected a notebook with cells, or code in UTF-8") from None
 
 
 def find_hand_ins(given):
@@ -124,6 +124,10 @@ def main(argv=None):
     given = parser.parse_args(argv)
     try:
         files = list(find_hand_ins(given.hand_ins))
+        if given.csv:
+            open(given.csv, "a").close()  # before the work
+        if given.pages:
+            Path(given.pages).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as problem:
         print(f"grade.py: {problem}", file=sys.stderr)
         return 2
@@ -132,7 +136,6 @@ def main(argv=None):
         grades.append(grade(path, given.seed, given.limit))
         print(page_of(grades[-1]), flush=True)
         if given.pages:                         # two hand-ins may have one name
-            Path(given.pages).mkdir(parents=True, exist_ok=True)
             page = Path(given.pages, f"{number:03}-{path.stem}.txt")
             page.write_text(page_of(grades[-1]), "utf-8")
     if given.csv:

@@ -241,10 +241,6 @@ def run_fuse(function, s, d, mask, W):
     return function(layer, s, d, mask, None)
 
 
-def in_float64(function, *arguments):
-    return function(*arguments).astype(float)
-
-
 TASKS |= {
     "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses),
     "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses),
