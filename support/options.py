@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import functools
 import importlib.util
+import io
 import os
 import re
 import signal
@@ -254,7 +255,8 @@ def find_neighbours(folder):
 def run_command(main, name, argv=None):
     """Runs main(argv). -> exit status: a user's mistake is a line and 2, a signal of STOPS 130."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # `>&-` closes it
-    sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that is not UTF-8
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook's is none
+        sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that is not UTF-8
     before = {number: signal.getsignal(number) for number in STOPS}
     for number in STOPS:
         if before[number] != signal.SIG_IGN:  # as nohup has it

@@ -139,9 +139,9 @@ def test_neighbours_of_two_files_of_one_name(workplace):
 
 
 def test_any_standard_output(monkeypatch):
-    """One that has no such letter, or is closed."""
+    """One that has no such letter, a notebook's, or one that is closed."""
     ascii_alone = io.TextIOWrapper(io.BytesIO(), "ascii")
-    for output in (ascii_alone, None):
+    for output in (ascii_alone, io.StringIO(), None):
         monkeypatch.setattr("sys.stdout", output)
         assert run_command(lambda argv: print("“same”"), "x") == 0
     sys.stdout.close()
