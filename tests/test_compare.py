@@ -188,7 +188,8 @@ DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"
     ("--vary lr 1 2 --lr 3", "--vary lr"),
     *((f"--show {name}.json", f"{name}.json") for name in DAMAGED),
     ("--show done done/comparison.json", "done/comparison.json"),
-    ("--show done --picture x.png", "--picture"), ("--show done --rows dabert", "dabert bert, dafa")])
+    ("--show done --picture x.png", "--picture"),
+    ("--show done --rows dabert", "dabert bert, dafa")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys):
     Path("blind.tsv").write_text("sentence1\tsentence2\na\tb\n")
     for name, change in DAMAGED.items():

@@ -183,7 +183,7 @@ def test_what_is_written_lies_over_nothing(trained, monkeypatch, capsys):
     assert rows_of("run/predictions-pairs.tsv") == rows_of("run/predictions-pairs-2.tsv")
     before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "predict", 0)
     for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
-                              ("run/predictions-pairs.tsv", "b/again.tsv", 2),  # two columns of one name
+                              ("run/predictions-pairs.tsv", "b/again.tsv", 2),  # predicted already
                               ("test.tsv", "b/new.csv", 0)):
         assert command("--from", "run", "--predict", file, "--out", out) == status
     assert len(asked) == 1  # a mistake is found before the work
