@@ -571,21 +571,22 @@ def as_pairs(task, given):
     """A list of Pair: of Pairs, and of two texts each, perhaps with a label, the name of a class or
     a score. A Pair or a tuple alone is one pair. Raises ValueError for anything else.
     """
-    pairs, many = [], isinstance(given, Iterable) and not isinstance(given, (Pair, tuple))
-    for one in given if many else [given]:
-        made = isinstance(one, Pair)
-        parts = (one.a, one.b, one.label) if made else one
-        sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
-        refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "
-               f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
-        label = parts[2] if len(parts) == 3 else None
-        if made:
-            refuse(task.labels and label not in (None, *range(len(task.labels))), f"label of a "
-                   f"Pair: expected a number below {len(task.labels)}, found {shorten(label)}")
-        elif label is not None:
-            label = parse_label(str(label), task.labels, "label")
-        pairs.append(one if made else Pair(*parts[:2], label))
-    return pairs
+    many = isinstance(given, Iterable) and not isinstance(given, (Pair, tuple))
+    return [as_pair(task, one) for one in (given if many else [given])]
+
+
+def as_pair(task, one):
+    """The Pair of one of these."""
+    if isinstance(one, Pair):
+        as_pair(task, (one.a, one.b))
+        refuse(task.labels and one.label not in (None, *range(len(task.labels))), f"label of a "
+               f"Pair: expected a number below {len(task.labels)}, found {shorten(one.label)}")
+        return one
+    sound = isinstance(one, (tuple, list)) and len(one) in (2, 3)
+    refuse(not sound or not all(isinstance(text, str) for text in one[:2]), f"expected pairs of "
+           f"two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
+    known = len(one) == 3 and one[2] is not None
+    return Pair(*one[:2], parse_label(str(one[2]), task.labels, "label") if known else None)
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
