@@ -515,9 +515,11 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     """The pairs of a user's .csv or .tsv file with a header. An empty sentence is a sentence.
 
     columns: names of those of a, b and label; (): SENTENCES. labels: as for `parse_label`.
-    need_label: if False, a pair may have no label, and a file no column of labels.
+    need_label: if False, a pair may have no label, a file no column of labels, and `columns` no
+        name of it.
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
+    columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
     refuse(len({*columns} - {""}) != 3 or len(columns) != 3, f"--columns: expected three names, of "
            f"both sentences and the label, found {','.join(columns)}")
     _, header = next(split_rows(path), (0, []))

@@ -64,7 +64,7 @@ def influence_table(found, split):
     """Text: what Run.influence found on a split, a row for each change."""
     metric, changes = found["metric"], found["changes"]
     moved = "score moved by" if metric == "pearson" else "probability moved by"
-    rows = [[f"what hangs on it, {split}", metric, "answers changed", moved]]
+    rows = [[f"without a part, {split}", metric, "answers changed", moved]]
     rows.append(["as it is", f"{100 * found['score']:.1f}", "", ""])
     for name, change in changes.items():
         rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",
@@ -74,7 +74,7 @@ def influence_table(found, split):
         lines.append("a score is changed where it moves by more than a tenth of their deviation")
     if found["added"]:
         sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in found["added"].items())
-        lines.append(f"size of what the method adds, of plain attention: {sizes}")
+        lines.append(f"what the method adds is as large as: {sizes} of plain attention")
     return "\n".join(lines)
 
 

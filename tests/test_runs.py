@@ -147,7 +147,7 @@ def test_three_classes_test_and_predict(capsys):
     pairs = read_pairs("test.tsv", columns=own.split(","))
     lines = [f'{n},"{pair.a}",{pair.b},"m, n"' for n, pair in enumerate(pairs)]
     Path("blind.csv").write_text("\n".join(["id,left,right,note", *lines]))
-    columns = "--columns", "left,right,label"
+    columns = "--columns", "left,right"
     assert command("--from", "run", "--predict", "blind.csv", *columns) == 0
     rows, blind = (rows_of(f"run/predictions-{name}") for name in ("test.tsv", "blind.csv"))
     right = statistics.fmean(row["prediction"] == row["label"] for row in rows)
