@@ -106,7 +106,8 @@ WRONG["bert_min.merge_heads"] = {
 WRONG["bert_min.attention_weights"] = {
     "the softmax over the wrong axis": over_queries,
     "the mask upside down": lambda scores, mask: attention_weights(scores, ~mask),
-    "-inf for the mask": lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
+    "-inf for the mask, so that a row without a key is nan; it must be 0":
+        lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
     "a row without a key that is uniform": masked_softmax}
 WRONG["bert_min.SelfAttention.attend"] = {
     "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest),

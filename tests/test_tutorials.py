@@ -28,7 +28,7 @@ import equations  # noqa: E402
 import grade  # noqa: E402
 import lesson  # noqa: E402
 from guesses import GUESSES  # noqa: E402
-from tasks import CLAIMS, TASKS  # noqa: E402
+from tasks import CLAIMS, TASKS, Draw  # noqa: E402
 
 each_lesson = pytest.mark.parametrize("number", LESSONS)
 # Mistakes of the library's function that a lesson's part of it cannot make: it is asked without
@@ -115,10 +115,28 @@ def test_mistakes_that_nobody_listed():
             (half, "difference_scores", "float16"), (some_factor, "difference_scores", "times 3.7"),
             (rounds, "difference_scores", "needed"), (two, "difference_scores", "2 results"),
             (truth, "relation_indicator", "bool"),
-            (padding, "attentive_pooling", "padding: Only row 1"),
-            (first_only, "co_attention", "Only row 1"), (turned, "tree_similarity", "(n, m)"),
+            (padding, "attentive_pooling", "wrong: 1."),
+            (first_only, "co_attention", "wrong: 1."), (turned, "tree_similarity", "(n, m)"),
             (lambda q, k: None, "difference_scores", "not written yet")):
         assert words in said_of(name, function)
+
+
+def test_the_pair_by_hand_is_told_first_and_its_words_are_named():
+    nothing = named(lambda a, b: 0 * equations.tree_similarity(a, b), "tree_similarity")
+    pair = Draw("one relation").parses()
+    said = lesson.judge(TASKS["tree_similarity"], nothing, pair)
+    assert said.startswith("the pair by hand: ") and re.search(r"\('\w' x '\w'\) yours", said)
+    assert "the pair by hand" not in lesson.judge(TASKS["tree_similarity"], nothing)
+
+
+def test_what_is_right_but_for_a_row_without_a_key_is_no_multiple():
+    def uniform(scores, mask):
+        return scores.masked_fill(~mask[:, None, None], -1e30).softmax(-1)
+
+    def attention(q, k, v, mask):
+        return uniform(equations.difference_scores(q, k) / q.shape[-1] ** 0.5, mask) @ v
+
+    assert "times" not in said_of("difference_attention", attention)
 
 
 def test_unusual_right_answers():
@@ -233,7 +251,7 @@ def test_a_lesson_asks_for_its_functions_and_shows_none(number):
     names = {name for name, task in (TASKS | CLAIMS).items() if task.lesson == number}
     blank = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     for name in names:
-        assert f"{name} = check({name})" in text
+        assert re.search(rf"{name} = check\({name}[,)]", text)
         assert ast.unparse(blank[name].body[-1]) == "..." and ast.get_docstring(blank[name])
         body = ast.parse(lesson.source_of(getattr(equations, name))).body[0].body[-1]
         assert ast.unparse(body) not in text

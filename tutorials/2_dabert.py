@@ -75,7 +75,7 @@ def difference_scores(q, k):
 
 
 # %%
-difference_scores = check(difference_scores)
+difference_scores = check(difference_scores, tokens, tokens)
 assert_close(difference_scores(tokens, tokens)[0, 0], torch.tensor([[0.0, 2, 3], [2, 0, 3], [3, 3, 0]]))
 
 # %% [markdown]
@@ -124,8 +124,9 @@ claim_difference = check(claim_difference)
 # $$D = \mathrm{softmax}\left(\frac{\beta}{\sqrt{k}}\right) V \tag{2}$$
 # $$\beta = \|Q-K\| + M \tag{3}$$
 #
-# M is the mask; compute it as in lesson 1, when the score is complete. By hand: row "12" of β / 2 is (0, 1, 1½), its
-# weights (0.122, 0.331, 0.547).
+# M is the mask. `attention_weights(scores, mask)` of lesson 1 applies it to complete scores (B, H, L, L), and returns
+# weights of this shape: a query without any real key finds 0. By hand: row "12" of β / 2 is (0, 1, 1½), its weights
+# (0.122, 0.331, 0.547).
 
 # %%
 def difference_attention(q, k, v, mask):
@@ -134,7 +135,7 @@ def difference_attention(q, k, v, mask):
 
 
 # %%
-difference_attention = check(difference_attention)
+difference_attention = check(difference_attention, tokens, tokens, values, mask)
 difference = difference_attention(tokens, tokens, values, mask)[0, 0, :, :3]
 assert_close(difference[0], torch.tensor([0.1220, 0.3315, 0.5465]), atol=1e-4, rtol=0)
 table(words, words, difference)
@@ -177,12 +178,13 @@ def guided_attention(values, guide, mask, W_values, W_guide, w):
 
 
 # %%
-guided_attention = check(guided_attention)
 ln2, ln3 = math.log(2), math.log(3)
 d = a = torch.tensor([[[0.0], [ln2]]])                  # one pair, two tokens, one number each
 both = torch.ones(1, 2, dtype=torch.bool)
 one, five = fixed([[1.0]], [0.0]), fixed([[5.0]])
-_, weights = guided_attention(d, a, both, fixed([[1.0]]), one, five)
+by_hand = d, a, both, fixed([[1.0]]), one, five
+guided_attention = check(guided_attention, *by_hand)
+_, weights = guided_attention(*by_hand)
 assert_close(weights[0, :, 1], torch.tensor([0.9526, 0.8041]), atol=1e-4, rtol=0)
 
 # %% [markdown]
@@ -210,8 +212,8 @@ def gated_fusion(sem, other, W_sem, W_other, W_g):
 
 
 # %%
-gated_fusion = check(gated_fusion)
 a_star, d_star = torch.tensor([[[ln2]]]), torch.tensor([[[ln3]]])
+gated_fusion = check(gated_fusion, a_star, d_star, one, one, fixed([[1.25 * ln3, 0.0]]))
 for W_g, gate, fused in (([[0.0, 0.0]], 0.5, 0.7), ([[1.25 * ln3, 0.0]], 0.75, 0.65)):
     v, g = gated_fusion(a_star, d_star, one, one, fixed(W_g))
     assert_close((g.item(), v.item()), (gate, fused))

@@ -24,7 +24,7 @@
 import math
 
 import torch
-from lesson import begin, check, look, mine, reveal, slide, table, train_on
+from lesson import begin, check, guessed, look, mine, reveal, slide, table, train_on
 from torch.testing import assert_close
 
 from priors import RELATIONS, Table, relation_matrix
@@ -253,13 +253,14 @@ assert_close([l2_ratio(t, 100_000, 1.0) for t in (0, 50_000, 100_000)], [0.0003,
 guess = ...
 
 # %%
-reveal("unseen", guess)
+guessed("unseen", guess)
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
 settings = {"epochs": 9, "batch_size": 32, "lr": 2e-3}
 run, told = train_on(frames, "MyKnowledge", set="ATTENTION_SIZE=16", **settings)
 _, plain = train_on(frames, "bert", **settings)
 assert told["score"] > 0.8 and told["unseen"] < 0.65
+reveal("unseen", guess)
 
 # %%
 first = "The doctor thanked Anna last week."

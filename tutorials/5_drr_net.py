@@ -33,7 +33,7 @@ import math
 from unittest import mock
 
 import torch
-from lesson import begin, check, fixed, look, mine, reveal, slide, train_on
+from lesson import begin, check, fixed, guessed, look, mine, reveal, slide, train_on
 from torch.testing import assert_close
 
 import reread as library
@@ -293,7 +293,7 @@ for apart in (1.0, 10.0, 40.0):
 guess = ...
 
 # %%
-reveal("what decides", guess)
+guessed("what decides", guess)
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
 yours = {"highway": highway, "stacked_gru": stacked_gru, "attentive_pooling": attentive_pooling, "choose": choose,
@@ -302,6 +302,7 @@ with mock.patch.multiple(library, **yours):
     run, found = train_on(frames, "drrnet", epochs=2, batch_size=32, lr=1e-3)
 _, plain = train_on(frames, "bert", epochs=2, batch_size=32, lr=2e-3)
 assert found["score"] > 0.8 and found["changes"]["no prior"]["score"] < 0.65 < found["changes"]["no re-reading"]["score"]
+reveal("what decides", guess)
 
 # %%
 first = "Last week, the nurse and Anna walked hand in hand near the park."

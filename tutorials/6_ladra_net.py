@@ -27,7 +27,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
-from lesson import begin, check, fixed, look, mine, reveal, slide, train_on
+from lesson import begin, check, fixed, guessed, look, mine, reveal, slide, train_on
 from torch.testing import assert_close
 
 import reread as library
@@ -273,7 +273,7 @@ slide("As printed, what is left grows with reading; yours is spent", "readings",
 guess = ...
 
 # %%
-reveal("by heart", guess)
+guessed("by heart", guess)
 frames = {"hand in hand": (("focus", "{x} the {person} and {name} walked hand in hand {time}",
                             "{claim}, {x} the {person} and {name} walked hand in hand {time}"),)}
 plain, before = train_on(frames, "bert", epochs=3, batch_size=32, lr=2e-3)
@@ -282,6 +282,7 @@ yours = {"layer_mix": layer_mix, "phrase_cnn": phrase_cnn, "read_limit": lambda 
 with mock.patch.multiple(library, **yours):
     run, found = train_on(frames, "ladranet", plain, epochs=3, batch_size=32, lr=1e-3, set="ATTENTION_SIZE=16")
 assert found["score"] > before["score"] - 0.05
+reveal("by heart", guess)
 
 # %%
 first = "Only the nurse and Anna walked hand in hand last week."

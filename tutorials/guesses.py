@@ -48,8 +48,8 @@ GUESSES = {
         "smaller": "As the text intends it is. But on the page α stands under `for all children x "
                    "and y`, and counts once for each pair of children, whatever they are.",
         "larger": "Nothing grows where children change places.",
-        "the same": "On the page α counts once for each pair of children: two by two are four, "
-                    "both times, and the leaves, which have no children, have nothing to add. "
+        "the same": "Each 'exceeded' has two children: 2 × 2 = 4 pairs, so 4 times α on the page, "
+                    "whether they match or not. The leaves have no children and nothing to add. "
                     "Ours are 1 and 2."}),
     "sign": ("falls", {
         "rises": "That is what the paper wants. But the page multiplies the score, and -1 times 3 "

@@ -2,7 +2,9 @@
 
     begin(3)                       first: which lesson this is
     reveal("sign", guess)          goes on only when a guess stands; says what came, and why
-    f = check(f)                   goes on only when your function is right; shows the library's
+    guessed("sign", guess)         only that it stands: what came is said behind a training
+    f = check(f, a, b)             goes on only when your function is right; shows the library's
+                                   lines. a, b: arguments by hand, of which it speaks first
     train_on(frames, "MyDafa")     trains a layer made of your functions on a toy world
 
 The environment says how a lesson runs. LESSON=solved: the library's functions stand in the place of
@@ -42,10 +44,12 @@ import train  # noqa: E402
 from guesses import GUESSES  # noqa: E402
 from support import summary, toy  # noqa: E402
 from support.data import load_pairs  # noqa: E402
-from tasks import CASES, CLAIMS, TASKS, Draw  # noqa: E402
+from support.parses import Parse  # noqa: E402
+from tasks import CLAIMS, TASKS, Draw  # noqa: E402
 
 MODE = os.environ.get("LESSON", "")
 SEED = int(os.environ.get("LESSON_SEED", 0))
+BY_HAND = "the pair by hand"
 OWN = HERE / "my_semmatch.py"
 OWN_HEAD = '''"""Your functions, as the lessons found them right, and the layers made of them.
 
@@ -112,14 +116,20 @@ def mine(name):
 
 # ---- Guesses ------------------------------------------------------------------------------------
 
-def reveal(name, guess):
-    """Says what is right, and why a wrong guess is not it. Stops without a guess."""
-    right, reasons = GUESSES[name]
+def guessed(name, guess):
+    """Stops without a guess."""
+    reasons = GUESSES[name][1]
     choices = ", ".join(map(repr, reasons))
     if guess is ... and not MODE:
         stop(f"First guess: put one of {choices} where `guess = ...` stands, then run on.")
     if guess is not ... and guess not in reasons and not MODE:
         stop(f"{guess!r} is no choice; there are {choices}.")
+
+
+def reveal(name, guess):
+    """Says what is right, and why a wrong guess is not it. Stops without a guess."""
+    guessed(name, guess)
+    right, reasons = GUESSES[name]
     if guess in reasons and guess != right:
         print(textwrap.fill(f"You guessed {guess!r}. {reasons[guess]}", 100))
     print(textwrap.fill(f"It is {right!r}. {reasons[right]}", 100))
@@ -127,8 +137,11 @@ def reveal(name, guess):
 
 # ---- check --------------------------------------------------------------------------------------
 
-def check(function):
-    """Your function if it is right; else it stops and says the first thing that helps."""
+def check(function, *by_hand):
+    """Your function if it is right; else it stops and says the first thing that helps.
+
+    by_hand: arguments small enough to compute by hand. Points do not hang on them.
+    """
     name = function.__name__
     task = TASKS.get(name) or CLAIMS.get(name)
     if task is None:
@@ -137,7 +150,8 @@ def check(function):
     if MODE == "solved":
         show(name)
         return right
-    said = judge_claim(task, function) if name in CLAIMS else judge(task, function)
+    by_hand = () if MODE else by_hand
+    said = judge_claim(task, function) if name in CLAIMS else judge(task, function, by_hand)
     won = 0 if said else task.points
     if name in open_tasks:
         open_tasks.remove(name)
@@ -168,8 +182,8 @@ def parts(function, arguments):
     return [torch.as_tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in values]
 
 
-def arguments_of(task, case):
-    return task.draw(Draw(case, SEED))
+def arguments_of(task, case, by_hand=()):
+    return by_hand if case == BY_HAND else task.draw(Draw(case, SEED))
 
 
 def slopes_of(function, arguments):
@@ -192,10 +206,14 @@ def slopes_of(function, arguments):
             for (name, x), grad in zip(leaves.items(), found)}
 
 
+def nearness(x, y):
+    """What rounding may make of the difference of two tensors."""
+    return 1e-6 if x.dtype == y.dtype == torch.float64 else 2e-4
+
+
 def alike(x, y):
     """Are two tensors the same but for rounding?"""
-    x, y = x.detach(), y.detach()
-    near = 1e-6 if x.dtype == y.dtype == torch.float64 else 2e-4
+    x, y, near = x.detach(), y.detach(), nearness(x, y)
     return x.shape == y.shape and torch.allclose(x.double(), y.double(), near, near, equal_nan=True)
 
 
@@ -213,32 +231,35 @@ def where_it_failed(error, function):
     return f"{type(error).__name__}{line}: {str(error) or 'no more is said'}"
 
 
-def judge(task, function):
+def judge(task, function, by_hand=()):
     """What is wrong with a function, or ""."""
+    cases = [*task.cases, BY_HAND] if by_hand else task.cases
     rights, found, library = {}, {}, task.library(function.__name__)
-    for case in CASES:
-        rights[case] = parts(library, arguments_of(task, case))
+    for case in cases:
+        rights[case] = parts(library, arguments_of(task, case, by_hand))
         try:
-            found[case] = parts(function, arguments_of(task, case))
+            found[case] = parts(function, arguments_of(task, case, by_hand))
         except Exception as error:
             return f"{case}: {where_it_failed(error, function)}"
         if found[case] is None:
             return "not written yet: it returns nothing. Write it, with `return`."
-        if said := misshaped(rights[case], found[case], Draw(case).letters):
+        letters = {} if case == BY_HAND else Draw(case).letters
+        if said := misshaped(rights[case], found[case], letters):
             return f"{case}: {said}"
-    wrong = [case for case in CASES if not same_parts(rights[case], found[case])]
+    wrong = [case for case in cases if not same_parts(rights[case], found[case])]
     if not wrong:
         return wrong_slope(task, library, function)
     if said := known_mistake(task, found):
         return said
-    good = ", ".join(case for case in CASES if case not in wrong)
-    said = describe(rights[wrong[0]], found[wrong[0]])
-    return f"{wrong[0]}: {said}" + (f" Right: {good}." if good else "")
+    good = ", ".join(case for case in cases if case not in wrong)
+    case = BY_HAND if BY_HAND in wrong else wrong[0]
+    said = describe(rights[case], found[case], arguments_of(task, case, by_hand))
+    return f"{case}: {said}" + (f" Right: {good}." if good else "")
 
 
 def wrong_slope(task, library, function):
     """What is wrong with the gradients of a function whose values are right, or ""."""
-    for case in CASES:
+    for case in task.cases:
         right, own = (slopes_of(f, arguments_of(task, case)) for f in (library, function))
         for name, slope in right.items():
             if not alike(slope, own[name]):
@@ -250,7 +271,7 @@ def wrong_slope(task, library, function):
 def misshaped(rights, found, letters):
     """What is wrong with number, shape or dtype of what was returned, or ""."""
     if len(rights) != len(found):
-        return f"it returns {len(found)} result{'s' * (len(found) > 1)}, {len(rights)} are needed."
+        return f"it returns {len(found)} result{'s' * (len(found) != 1)} instead of {len(rights)}."
     for i, (x, y) in enumerate(zip(rights, found)):
         which = f"result {i + 1} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
@@ -269,29 +290,32 @@ def known_mistake(task, found):
     for name, mistaken in task.mistakes().items():
         with contextlib.suppress(Exception):      # a mistake need not run in each case
             if all(same_parts(found[case], parts(mistaken, arguments_of(task, case)))
-                   for case in CASES):
+                   for case in task.cases):
                 return f"your numbers are those of the equation with: {name}."
     return ""
 
 
-def describe(rights, found):
+def describe(rights, found, arguments):
     """How numbers of one shape differ: what they have in common, and the largest difference."""
     x, y = next((x, y) for x, y in zip(rights, found) if not alike(x, y))
+    near = nearness(x, y)
     x, y, said = x.detach().double(), y.detach().double(), ""
-    far = ~torch.isclose(x, y, 1e-6, 1e-6, equal_nan=True)
+    far = ~torch.isclose(x, y, near, near, equal_nan=True)
     ratio = (y / x)[(x != 0) & x.isfinite()]
     if lost := int((~y.isfinite() & x.isfinite()).sum()):
         said = f"{lost} numbers are nan or infinite. "
-    elif ratio.numel() > 1 and alike(ratio, ratio[:1].expand_as(ratio)):
+    elif ratio.numel() > 1 and torch.allclose(y, ratio[0] * x, near, near):
         said = f"Yours is the right result times {ratio[0]:.4g}. "
     elif x.dim() > 1 and alike(x.mT, y):
         said = "The last two axes are exchanged. "
-    elif x.dim() > 1 and not far.flatten(1).any(1).all():
-        bad = far.flatten(1).any(1).nonzero().flatten().tolist()
-        said = f"Only row {', '.join(map(str, bad))} of the first axis is wrong. "
+    elif x.dim() > 1 and (bad := far.flatten(1).any(1)).sum() <= min(3, len(x) - 1):
+        said = (f"Only these rows of the first axis are wrong: "
+                f"{', '.join(map(str, bad.nonzero().flatten().tolist()))}. ")
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape) if x.dim() else ()
     at = f" at [{', '.join(map(str, place))}]" if x.dim() else ""
+    if isinstance(arguments[0], Parse):                 # of two parses: a matrix over their words
+        at += " ({!r} x {!r})".format(*(p.words[i] for p, i in zip(arguments, place)))
     return (f"{said}{int(far.sum())} of {x.numel()} numbers are wrong;{at} yours is "
             f"{y[place]:.5g}, {x[place]:.5g} is needed.")
 
@@ -350,7 +374,7 @@ def train_on(frames, model, start=None, **options):
     one of the classes of equations.py, which then computes with your functions. start: a Run of
     these frames whose encoder is the one to begin with, as if it were pre-trained. options: of
     train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and
-    "unseen", the accuracy with words that it never saw)
+    "unseen", the accuracy with words that it never saw; "dev", its pairs)
     """
     print(f"{model} is training ...", flush=True)
     begun, world = time.perf_counter(), mock.patch.dict(toy.FRAMES, frames, clear=True)
@@ -358,7 +382,8 @@ def train_on(frames, model, start=None, **options):
     with (world, mock.patch.object(runs, "build_model", build),
           tempfile.TemporaryDirectory() as folder):
         run, metrics = train_run(folder, model, {"device": "cpu"} | options)
-        found = run.influence(load_pairs(run.settings)[1]["dev"])
+        dev = load_pairs(run.settings)[1]["dev"]
+        found = run.influence(dev) | {"dev": dev}
     found["unseen"] = metrics["dev_unseen"]["accuracy"]
     print(f"    {100 * found['score']:.1f} % of dev are right, with words that it never saw "
           f"{100 * found['unseen']:.1f}; 50 is chance; {time.perf_counter() - begun:.0f} seconds")

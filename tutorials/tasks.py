@@ -29,6 +29,7 @@ from mistakes import MISTAKES, find  # noqa: E402
 B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
 D = H * K
 CASES = "some pairs", "one token", "padding", "wide scores", "float32"
+TREES = "some pairs", "one word", "one relation"
 
 
 class Task(NamedTuple):
@@ -40,6 +41,7 @@ class Task(NamedTuple):
     draw: object        # of a Draw: the reader's arguments
     adapt: object = None    # (library's function, *arguments) -> result, where its arguments differ
     more: dict = {}     # name -> mistaken function, beside those of tests/mistakes.py
+    cases: tuple = CASES
 
     def library(self, name):
         """What is right, with the reader's arguments."""
@@ -73,7 +75,7 @@ class Draw:
 
     def __init__(self, case, seed=0):
         self.case, self.generator = case, torch.Generator().manual_seed(seed)
-        self.L, self.n, self.m = (1, 1, 1) if case == "one token" else (7, N, M)
+        self.L, self.n, self.m = (1, 1, 1) if case in ("one token", "one word") else (7, N, M)
         self.dtype = torch.float32 if case == "float32" else torch.float64
         self.letters = {B: "B", H: "H", K: "k", A: "A", E: "E", T: "T", D: "d", 2 * A: "f",
                         self.L: "L", self.n: "n", self.m: "m"} | {1: "1"}
@@ -140,7 +142,7 @@ class Draw:
 
     def parses(self):
         """Two sentences of few words; in one case all have one relation, so that subtrees match."""
-        if self.case == "wide scores":
+        if self.case == "one relation":
             return [self.parse("ab", self.n, ["x"]), self.parse("ab", self.m, ["x"])]
         return [self.parse("aAbBcC", self.n), self.parse("aAbBcC", self.m)]
 
@@ -212,7 +214,8 @@ TASKS |= {
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2]),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
                                  lambda d: [*d.heads(), d.mask()], more={
-        "-inf for the mask": lambda q, k, v, m: (ours.difference_scores(q, k) / K ** 0.5)
+        "-inf for the mask, so that a row without a key is nan; it must be 0":
+            lambda q, k, v, m: (ours.difference_scores(q, k) / K ** 0.5)
             .masked_fill(~m[:, None, None], -math.inf).softmax(-1) @ v}),
     "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
@@ -242,10 +245,11 @@ def run_fuse(function, s, d, mask, W):
 
 
 TASKS |= {
-    "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses),
-    "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses),
+    "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses, cases=TREES),
+    "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses, cases=TREES),
     "dependency_matrix": Task(3, 1, "priors.dependency_matrix", lambda d: [
-        *d.parses(), d.positive(d.n).detach().numpy(), d.positive(d.m).detach().numpy()]),
+        *d.parses(), d.positive(d.n).detach().numpy(), d.positive(d.m).detach().numpy()],
+        cases=TREES),
     "spread_prior": Task(3, 3, "semmatch.spread_prior",
                          lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
