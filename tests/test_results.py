@@ -8,7 +8,8 @@ from experiments import compare
 from small_runs import ROOT
 
 TASKS = {"mrpc": "MRPC", "qqp": "QQP", "sick": "SICK", "stsb": "STS-B"}
-GROUPS = {name: compare.read_group(ROOT / f"tests/results/{name}-planned.json") for name in TASKS}
+GROUPS = {name: compare.read_group(ROOT / f"tests/results/{name}-planned.json")
+          for name in (*TASKS, "med")}
 PANELS = {name: compare.find_panels(group)[0] for name, group in GROUPS.items()}
 AVERAGE, CONTROLS = " --layers all --without fusion", "experiments/controls.py:Shuffled"
 LADRANET = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
@@ -45,7 +46,7 @@ def said(row, against="bert", tasks=TASKS, split="test"):
     return compare.points(over_tasks(row, against, tasks, split))
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", GROUPS)
 def test_a_group_has_all_its_runs_and_no_other(name):
     """No finished run that no table shows, none lost."""
     group = GROUPS[name]
@@ -55,7 +56,7 @@ def test_a_group_has_all_its_runs_and_no_other(name):
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", GROUPS)
 def test_tables_of_each_run(name, split):
     """A row for each run: scores, those of each seed, the difference from plain BERT, the meter."""
     (_, *titles), *expected = compare.score_table(PANELS[name], split, "bert")
@@ -68,9 +69,9 @@ def test_tables_of_each_run(name, split):
 def test_table_of_the_six_questions():
     """Differences, p corrected for six, the verdict, and the mean over the dev sets."""
     _, plain, *rows = table("docs/results.md", "| minus plain BERT | MRPC |")
-    assert plain[1:5] == [compare.score_table(panel, "test", "bert")[1][1]
-                          for panel in PANELS.values()]
-    found = compare.difference_table([*PANELS.values()], "bert", [*ROWS.values()])
+    panels = [PANELS[name] for name in TASKS]
+    assert plain[1:5] == [compare.score_table(panel, "test", "bert")[1][1] for panel in panels]
+    found = compare.difference_table(panels, "bert", [*ROWS.values()])
     expected = {row[0]: [*row[1:6], row[7]] for row in found}
     for (name, *cells, verdict, dev), (title, row) in zip(rows, ROWS.items(), strict=True):
         assert name == title and cells == expected[row] and dev == said(row, split="dev")
@@ -126,8 +127,26 @@ def test_what_a_trained_model_uses():
     for title, *cells in rows:
         name, change = title.split(": ")
         assert cells == [compare.percent([result["answers"][changes[change]]
-                                          for result in panel.rows[ROWS[name]]])
-                         for panel in PANELS.values()]
+                                          for result in PANELS[task].rows[ROWS[name]]])
+                         for task in TASKS]
+
+
+def test_med():
+    """Own relations minus plain BERT, others' and none, on test and dev; p corrected for three."""
+    own = ROWS["knowledge averaged"]
+    against = ["bert", OTHERS["knowledge"], f"{own},prior"]
+    header, *rows = table("docs/results.md", "| MED: own relations minus |")
+    assert [row[0] for row in rows] == ["plain BERT", "other pairs' relations", "no relations"]
+    corrected = compare.holm([over_tasks(own, x, ["med"]).p for x in against])
+    for row, other, p in zip(rows, against, corrected, strict=True):
+        assert row[1:] == [said(own, other, ["med"]), compare.as_p(p),
+                           said(own, other, ["med"], "dev")]
+    text = text_of("docs/results.md").replace(" points (", " (")
+    scores = [compare.score_table(PANELS["med"], "test", "bert")[k][1].split()[0]
+              for k in (2, 3, 4, 1)]
+    assert ("has {} on test, with another pair's {}, with none {}, plain BERT {}").format(
+        *scores) in text
+    assert f"nothing either, {said(own, against[2], ['med'])}" in text
 
 
 def test_p_by_task():
