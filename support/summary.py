@@ -74,7 +74,7 @@ def influence_table(found, split):
         lines.append("a score is changed where it moves by more than a tenth of their deviation")
     if found["added"]:
         sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in found["added"].items())
-        lines.append(f"what the method adds is as large as: {sizes} of plain attention")
+        lines.append(f"size of the method's part, plain attention's being 100 %: {sizes}")
     return "\n".join(lines)
 
 
