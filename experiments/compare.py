@@ -78,7 +78,7 @@ def new_group(given):
     """(a folder that is not made yet, the group that these options ask for)"""
     out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
     test, vary = given.pop("test", False), read_vary(given.pop("vary", []))
-    refuse(count < 1, f"--seeds {count}: expected a number above 0")
+    refuse(not 0 < count < 1000, f"--seeds {count}: expected a number from 1 to 999")
     refuse(out and any(Path(out).rglob("log.jsonl")), f"--out {out}: holds runs; --resume {out} "
            "goes on with a group, or name another folder")
     if not vary or vary[0][0] == "task":

@@ -185,7 +185,7 @@ DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"
     ("--vary test-file dev.tsv blind.tsv --train-file train.tsv --dev-file dev.tsv --bert scratch "
      "--test", "blind.tsv"),
     ("--resume done --lr 1", "lr"), ("--resume done --vary lr 1", "varies model"),
-    ("--vary lr 1 2 --lr 3", "--vary lr"),
+    ("--vary lr 1 2 --lr 3", "--vary lr"), ("--seeds 99999999999", "--seeds 999"),
     *((f"--show {name}.json", f"{name}.json") for name in DAMAGED),
     ("--show done done/comparison.json", "done/comparison.json"),
     ("--show done --picture x.png", "--picture"),
