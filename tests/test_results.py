@@ -55,17 +55,6 @@ def test_a_group_has_all_its_runs_and_no_other(name):
                                 for seed in group["seeds"]]
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
-@pytest.mark.parametrize("name", GROUPS)
-def test_tables_of_each_run(name, split):
-    """A row for each run: scores, those of each seed, the difference from plain BERT, the meter."""
-    (_, *titles), *expected = compare.score_table(PANELS[name], split, "bert")
-    header, *rows = table("docs/results.md", f"| {name}-planned {split}, seeds 0, 1, 2, 3, 4 |")
-    assert len(header) == len(titles) + 1
-    for row, (value, *cells) in zip(rows, expected, strict=True):
-        assert row[0].endswith(f"(`--model {value}`)") and row[1:] == cells
-
-
 def test_table_of_the_six_questions():
     """Differences, p corrected for six, the verdict, and the mean over the dev sets."""
     _, plain, *rows = table("docs/results.md", "| minus plain BERT | MRPC |")
