@@ -225,9 +225,12 @@ def read_done(folder, test):
     if test:
         result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
     changes = (result.get("influence") or {}).get("changes", {})
+    log, metric = folder / "log.jsonl", next(iter(result["metrics"][result["selection_split"]]))
+    events = map(json.loads, log.read_text("utf-8").splitlines() if log.exists() else ())
     kept = "task", "positive", "best_epoch", "selection_split", "metrics"
     return {name: result.get(name) for name in kept} | {
-        "answers": {name: x["answers"] for name, x in changes.items()}}
+        "answers": {name: x["answers"] for name, x in changes.items()},
+        "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
 
 
 def read_group(place):
@@ -396,6 +399,20 @@ def score_table(panel, split, against):
     return lines
 
 
+def curve_table(panel):
+    """Rows of cells: the first metric after each epoch, on the split that chose the best one; the
+    mean of the seeds that came so far.
+    """
+    curves = {value: [result.get("curve", []) for result in results]
+              for value, results in panel.rows.items()}
+    epochs = range(max(len(curve) for some in curves.values() for curve in some))
+    split = next(iter(panel.rows.values()))[0]["selection_split"]
+    title = f"{panel.task} {split} {panel.metric}{panel.others and f', {panel.others}'}, epoch"
+    return [[title, *(str(i + 1) for i in epochs)]] + [
+        [value, *(percent([curve[i] for curve in some if i < len(curve)]) for i in epochs)]
+        for value, some in curves.items()]
+
+
 def difference_table(panels, against, chosen=()):
     """Rows of cells: the differences from the row `against`, a column for each task, their mean
     over the tasks, p, and p corrected for the number of rows.
@@ -460,6 +477,7 @@ def show_groups(places, against=None, chosen=(), picture=None):
         blocks.setdefault(panel.others, []).append(panel)
         for split in next(iter(panel.rows.values()))[0]["metrics"]:
             print_table(score_table(panel, split, against))
+        print_table(curve_table(panel))
     for block in blocks.values():
         print_table(difference_table(block, against, chosen))
     if any(panel.task.startswith("toy") for panel in panels):

@@ -63,6 +63,7 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     for name, done in found["done"].items():
         assert done["metrics"] == (result(f"whole/{name}")["metrics"]
                                    | result(f"whole/{name}", "test.json")["metrics"])
+        assert done["curve"] == [done["metrics"]["dev"]["accuracy"]]  # of one epoch
     scores = [found["done"][name]["metrics"]["test"]["accuracy"] for name in names]
     change = compare.change_of([scores[2] - scores[0], scores[3] - scores[1]])
     assert compare.percent(scores[2:]) in printed and compare.points(change) in printed
@@ -241,7 +242,8 @@ def write_group(file, task="own", split="dev", **rows):
     done = {f"{model}-seed{seed}": {
         "task": task, "positive": "", "selection_split": "dev", "best_epoch": 3, "code": "",
         "metrics": {"dev": {"accuracy": score, "f1": 0.5}}, "answers": {} if model == "bert" else
-        {"no prior": 0.0, "no method": [0.25, 0.75][seed % 2]}}
+        {"no prior": 0.0, "no method": [0.25, 0.75][seed % 2]},
+        "curve": [] if model == "dabert" else [0.5, score][:2 - seed]}  # seed 1 ended early
         for model, scores in rows.items() for seed, score in enumerate(scores)}
     seeds = [*range(max(map(len, rows.values())))]
     write_json(file, {"vary": [["model", *rows]], "seeds": seeds, "shared": {}, "test": False,
@@ -268,6 +270,8 @@ def test_tables_by_hand(capsys):
          "50.0 (35.4)"],
         ["dabert", "75.0 (35.4)", "50.0, 100.0", "+12.5 (-146.3 to +171.3)", "50.0 (0.0)",
          "50.0 (35.4)"],
+        ["own dev accuracy, epoch", "1", "2"], ["bert", "50.0 (0.0)", "50.0"],
+        ["dafa", "50.0 (0.0)", "75.0"], ["dabert", "", ""],
         ["minus bert", "own", "p", "p corrected (Holm)"],
         ["dafa", "+25.0 (+25.0 to +25.0)", "below 0.001", "below 0.001"],
         ["dabert", "+12.5 (-146.3 to +171.3)", "0.5", "0.5"]]
