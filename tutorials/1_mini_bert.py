@@ -27,7 +27,7 @@
 # | norm | takes the mean of a token's numbers away, divides by their standard deviation |
 
 # %%
-from lesson import begin, check, fixed, look, reveal, slide, table, train_on
+from lesson import begin, check, fixed, reveal, table, train_on
 
 import torch
 import torch.nn.functional as F
@@ -72,8 +72,10 @@ def split_heads(x, heads):
 
 
 # %%
-split_heads = check(split_heads)
-assert split_heads(torch.arange(12.0).view(1, 2, 6), 3)[0, 1].tolist() == [[2, 3], [8, 9]]
+tokens = torch.arange(12.0).view(1, 2, 6)
+heads = torch.tensor([[[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]])
+split_heads = check(split_heads, tokens, 3)
+assert split_heads(tokens, 3).tolist() == heads.tolist()
 
 # %% [markdown]
 # And back: a token's heads stand side by side again.
@@ -85,8 +87,8 @@ def merge_heads(x):
 
 
 # %%
-merge_heads = check(merge_heads)
-assert_close(merge_heads(split_heads(torch.arange(12.0).view(1, 2, 6), 3)), torch.arange(12.0).view(1, 2, 6))
+merge_heads = check(merge_heads, heads)
+assert merge_heads(heads).tolist() == tokens.tolist()
 
 # %% [markdown]
 # ## Weights under a mask
@@ -126,15 +128,16 @@ def attention_weights(scores, mask):
 
 
 # %%
-attention_weights = check(attention_weights)
-found = attention_weights(torch.tensor([[2.0, 1.0, 9.0]]), torch.tensor([[True, True, False]]))
-assert_close(found, torch.tensor([[0.7311, 0.2689, 0.0]]), atol=1e-4, rtol=0)
+by_hand = torch.tensor([[2.0, 1.0, 9.0]]), torch.tensor([[True, True, False]])
+attention_weights = check(attention_weights, *by_hand)
+assert_close(attention_weights(*by_hand), torch.tensor([[0.7311, 0.2689, 0.0]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
 # **A claim.** Say in code what a mask is for, so that Google's line fails: `weigh` is a function of scores (rows,
 # keys) and a mask of the same shape, which returns weights. Your claim calls it with numbers of your choice and says
 # True if *padding gets the weight 0, in a row without any real key too, and real keys have the softmax of their scores*.
-# `check` gives it two functions that do this, and seven that do not: zeros, noise and Google's line among them.
+# `check` gives it two functions that do this, and seven that do not: zeros, noise and Google's line among them. By
+# hand: of the scores 3 and 1, both padding, Google's line makes the weights 0.881 and 0.119; your claim is False.
 
 # %%
 def claim_mask(weigh):
@@ -143,7 +146,13 @@ def claim_mask(weigh):
 
 
 # %%
-claim_mask = check(claim_mask)
+def google(scores, mask):
+    return (scores - 10_000.0 * ~mask).softmax(-1)
+
+
+claim_mask = check(claim_mask, google)
+found = google(torch.tensor([[3.0, 1]]), torch.tensor([[False, False]]))
+assert_close(found, torch.tensor([[0.881, 0.119]]), atol=1e-3, rtol=0)
 
 # %% [markdown]
 # ## Attention: Vaswani et al. (2017), Eq. (1)
@@ -176,11 +185,11 @@ def attention(q, k, v, mask):
 
 
 # %%
-attention = check(attention)
 q = torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 0]])[None, None]                # one pair, one head, two tokens
 k = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0]])[None, None]
 v = torch.tensor([[4.0, 0, 0, 0], [0, 4, 0, 0]])[None, None]
 both = torch.tensor([[True, True]])
+attention = check(attention, q, k, v, both)
 assert_close(attention(q, k, v, both)[0, 0], torch.tensor([[2.9242, 1.0758, 0, 0], [2, 2, 0, 0]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
@@ -194,7 +203,7 @@ for size in sizes:
     for name, scores in (("without √k", queries @ keys.T), ("with √k", queries @ keys.T / size ** 0.5)):
         largest[name].append(scores.softmax(-1).amax(-1).mean())
 assert largest["without √k"][-1] > 0.9 and max(largest["with √k"]) < 0.5
-slide("Without √k, a softmax of ten keys picks one", "k, numbers in a key", sizes, largest)
+table(largest, sizes, largest.values(), "k, numbers in a key; without √k, a softmax of ten keys picks one")
 
 # %% [markdown]
 # ## A layer
@@ -217,18 +226,19 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
 
 
 # %%
-layer = check(layer)
 nothing, norm = fixed([[0.0] * 4] * 4), torch.nn.LayerNorm(4)
 h = torch.tensor([[[1.0, 3, 1, 3], [0, 0, 2, 2]]])
-found = layer(h, h, nothing, norm, nothing, nothing, norm)
-assert_close(found, torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]]), atol=1e-4, rtol=0)
+by_hand = h, h, nothing, norm, nothing, nothing, norm
+layer = check(layer, *by_hand)
+assert_close(layer(*by_hand), torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## What enters the first layer
 #
 # $$h_t = \mathrm{norm}(E^{word}_{x_t} + E^{position}_t + E^{segment}_{s_t})$$
 #
-# A token is the sum of three rows of tables: of its piece, of its place 0, 1, 2, ..., of its segment.
+# A token is the sum of three rows of tables: of its piece, of its place 0, 1, 2, ..., of its segment. By hand, piece 1 at
+# place 0 in segment 0: (1, 0, 1, 0) + (0, 2, 0, 2) + (0, 1, 0, 1) = (1, 3, 1, 3), whose norm is (-1, 1, -1, 1).
 #
 # **Guess**: "book a flight from New York to Seattle" and "book a flight from Seattle to New York" (DAFA's Table 7 has
 # them) go through BERT whose table of positions is 0. Are their two `[CLS]` "far apart", "a little apart" or "the same"?
@@ -248,7 +258,11 @@ def embed(input_ids, segment, word, position, segments, norm):
 
 
 # %%
-embed = check(embed)
+pieces, places, sides = (torch.nn.Embedding.from_pretrained(torch.tensor(rows)) for rows in (
+    [[0.0, 0, 1, 0], [1, 0, 1, 0]], [[0.0, 2, 0, 2], [0, 0, 0, 1]], [[0.0, 1, 0, 1], [0, 0, 1, 1]]))
+by_hand = torch.tensor([[1, 0]]), torch.tensor([[0, 1]]), pieces, places, sides, norm
+embed = check(embed, *by_hand)
+assert_close(embed(*by_hand), torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## All of it
@@ -318,7 +332,7 @@ for name, second in (("synonym", "In April, the physician praised Anna."),
                      ("other person", "In April, the lawyer praised Anna."),
                      ("roles exchanged", "In April, Anna praised the physician."),
                      ("the same word", "In April, the doctor praised Anna.")):
-    said[name] = look(run, first, second)[0]
+    said[name] = run.predict([(first, second)])[0].probabilities["same"]
     print(f"p(same) {said[name]:.2f}   {name:16} {second}")
 assert said["synonym"] > said["other person"]
 

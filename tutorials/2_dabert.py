@@ -24,7 +24,7 @@
 import math
 
 import torch
-from lesson import begin, check, fixed, look, mine, reveal, slide, table, train_on
+from lesson import begin, check, fixed, mine, reveal, table, train_on
 from torch.testing import assert_close
 
 begin(2)
@@ -102,7 +102,7 @@ for x in moved:                                         # the query of "12" beco
         lines[name].append((scores(query, tokens) / 2).softmax(-1)[0, 0, 0, 2].item())
 assert lines["with bars"][0] > 0.5 > 0.2 > lines["with bars"][-1]
 assert_close(lines["as printed"], [lines["as printed"][0]] * 5)
-slide("As printed it does not matter what a query asks: what it reads of digits", "from 12 to digits", moved, lines)
+table(lines, moved, lines.values(), "from 12 to digits; as printed it does not matter what a query asks")
 
 # %% [markdown]
 # **A claim.** The paper wants scores of difference. `scores` is a function of q and k, (B, H, L, k), as yours is. Say
@@ -116,7 +116,7 @@ def claim_difference(scores):
 
 
 # %%
-claim_difference = check(claim_difference)
+claim_difference = check(claim_difference, printed)
 
 # %% [markdown]
 # ## Attention to it: Eqs. (2) and (3)
@@ -244,7 +244,8 @@ def filtration_gate(sem, v, W_v, W_l, W_f):
 
 
 # %%
-filtration_gate = check(filtration_gate)
+by_hand = torch.tensor([[[2.0]]]), torch.tensor([[[ln2]]]), one, one, fixed([[0.0, 0.0]])
+filtration_gate = check(filtration_gate, *by_hand)
 lines, gates = {"a + l, as the text says": [], "l, as printed": []}, []
 for openness in (-4.0, -1.0, 0.0, 1.0, 4.0):            # W_f (a ⊕ v) = openness · 2 + 0 · v
     out, f = filtration_gate(torch.tensor([[[2.0]]]), torch.tensor([[[ln2]]]), one, one, fixed([[openness, 0.0]]))
@@ -272,7 +273,7 @@ _, plain = train_on(frames, "bert", **settings)
 first = "Anna bought 12 chairs on Monday."
 for number in (12, 13, 43, 42):
     second = f"On Monday, Anna bought {number} chairs."
-    print(f"p(same) {look(run, first, second)[0]:.2f}   {second}")
+    print(f"p(same) {run.predict([(first, second)])[0].probabilities['same']:.2f}   {second}")
 
 # %% [markdown]
 # **Does difference attention help?** One run with one seed cannot say. With a pre-trained encoder and five seeds the

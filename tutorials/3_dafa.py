@@ -27,7 +27,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from lesson import begin, check, fixed, guessed, mine, reveal, slide, table, train_on
+from lesson import begin, check, fixed, guessed, mine, reveal, table, train_on
 from torch.testing import assert_close
 
 from priors import TfIdf
@@ -174,6 +174,8 @@ table(x.words, y.words, tree_similarity(x, y))
 #         [SEP]     ·   ·  ·    ·   ·  ·    ·
 #         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
 #
+# By hand: Apple of a looks at company of b with 1 + 2 = 3, and at its own "exceeded" with 1.
+#
 # The training at the end calls this function for each batch. Use tensors: Python loops over pairs or tokens make the
 # training take minutes.
 
@@ -185,12 +187,13 @@ def spread_prior(prior, word_index, segment, elsewhere):
 
 
 # %%
-spread_prior = check(spread_prior)
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, -1]])         # [CLS] a a a [SEP] b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1]])
-M_tilde = spread_prior(1 + torch.tensor(M_F)[None], word_index, segment, 1.0)[0]
+by_hand = 1 + torch.tensor(M_F)[None], word_index, segment, 1.0
+spread_prior = check(spread_prior, *by_hand)
+M_tilde = spread_prior(*by_hand)[0]
 assert_close(M_tilde, M_tilde.T)
-assert M_tilde[1, 5] == 3 and M_tilde[1, 2] == 1                    # Apple with company of b; with a's own "exceeded"
+assert M_tilde[1, 5] == 3 and M_tilde[1, 2] == 1
 
 # %% [markdown]
 # ## Calibration: Eq. (6)
@@ -238,12 +241,13 @@ lines = {"plain attention": [sigmoid(s) for s in scores], "M_F = 3 as printed": 
          "M̃ = 4, yours": [sigmoid(s + math.log(4)) for s in scores]}
 for s, plain, printed, yours in zip(scores, *lines.values()):
     assert yours > plain and (printed < plain) == (s < 0)
-slide("A large entry should strengthen a word, whatever its score", "score before calibration", scores, lines)
+table(lines, scores, lines.values(), "score before calibration; a large entry should strengthen a word, whatever its score")
 
 # %% [markdown]
 # **A claim.** `weigh(scores, M)` makes weights of scores (m,) and entries M_F (m,), which are 0 or more. Say True if *a
 # larger entry and a larger score each give a larger weight, whatever the other one is*. `check` has two functions that
-# do this, and seven that do not: plain attention, the entries alone, zeros and the page among them.
+# do this, and seven that do not: plain attention, the entries alone, zeros and the page among them. By hand: of scores -1,
+# 0 and entries 3, 1 the page makes -3 and 0, and 1 / (1 + e³) = 0.047 for the larger entry; your claim is False.
 
 # %%
 def claim_calibration(weigh):
@@ -252,7 +256,12 @@ def claim_calibration(weigh):
 
 
 # %%
-claim_calibration = check(claim_calibration)
+def page(scores, M):
+    return (scores * M).softmax(-1)
+
+
+claim_calibration = check(claim_calibration, page)
+assert_close(page(torch.tensor([-1.0, 0]), torch.tensor([3.0, 1]))[0].item(), 0.0474, atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## The fusion: Eqs. (7), (8), (9)

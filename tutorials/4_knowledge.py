@@ -24,7 +24,7 @@
 import math
 
 import torch
-from lesson import begin, check, guessed, look, mine, reveal, slide, table, train_on
+from lesson import begin, check, guessed, mine, reveal, table, train_on
 from torch.testing import assert_close
 
 from priors import RELATIONS, Table, relation_matrix
@@ -60,7 +60,7 @@ def relation_indicator(relations):
 
 
 # %%
-relation_indicator = check(relation_indicator)
+relation_indicator = check(relation_indicator, k)
 assert relation_indicator(k)[0].tolist() == [[True, False], [False, False]]
 assert not relation_indicator(k[..., :4]).any()                     # the page: nothing is known
 
@@ -85,10 +85,10 @@ def knowledge_scores(hidden, G):
 
 
 # %%
-knowledge_scores = check(knowledge_scores)
 hidden = torch.tensor([[[2.0, 0, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]]])
 word_index, segment = torch.tensor([[0, 1, 0, 1]]), torch.tensor([[0, 0, 1, 1]])
 G = spread_prior(relation_indicator(k).float(), word_index, segment, -math.inf)
+knowledge_scores = check(knowledge_scores, hidden, G)
 s = knowledge_scores(hidden, G)
 assert s[0, :2, 2:].tolist() == [[2, 0], [0, 1]]
 
@@ -118,7 +118,7 @@ def co_attention(hidden, scores):
 
 
 # %%
-co_attention = check(co_attention)
+co_attention = check(co_attention, hidden, s)
 ln_K, context = co_attention(hidden, s)
 K_prior = ln_K.exp()[0, :2, 2:]
 assert_close(K_prior, torch.tensor([[0.8808, 0.1941], [0.1941, 0.7311]]), atol=1e-4, rtol=0)
@@ -152,7 +152,7 @@ def heard(size, printed):
 sizes = [4, 16, 64, 256, 1024]
 lines = {"divided by √d, yours": [heard(d, False) for d in sizes], "as printed": [heard(d, True) for d in sizes]}
 assert lines["as printed"][-1] < 0.2 * lines["as printed"][0] < lines["divided by √d, yours"][-1]
-slide("Without √d a relation is not heard in wide hidden states", "d, numbers in a hidden state", sizes, lines)
+table(lines, sizes, lines.values(), "d, numbers in a hidden state; without √d a relation is not heard in wide ones")
 
 # %% [markdown]
 # ## Calibration: Eq. (5)
@@ -185,7 +185,7 @@ def mean_one(ln_K):
 
 
 # %%
-mean_one = check(mean_one)
+mean_one = check(mean_one, ln_K)
 K_tilde = mean_one(ln_K)[0, :2, 2:].exp()
 assert_close(K_tilde, torch.tensor([[1.7616, 0.3881], [0.3881, 1.4621]]), atol=1e-4, rtol=0)
 scores = torch.tensor([1.0, 0.0])
@@ -197,7 +197,8 @@ table(weights, ["corn", "rotted"], weights.values())
 # %% [markdown]
 # **A claim.** `weigh(scores, K)` makes weights of scores (m,) and a row of K_prior (m,), which are 0 to 1. Say True if
 # *an entry above the mean gains weight beside plain attention, one that is below all others loses, whatever the scores
-# are, and a larger score still means a larger weight*. False of the page, the entries alone, zeros, ones, noise.
+# are, and a larger score still means a larger weight*. False of the page, the entries alone, zeros, ones, noise. By hand:
+# above the page gave corn 0.707, where plain attention has 0.731, though its entry is above the mean.
 
 # %%
 def claim_knowledge(weigh):
@@ -206,7 +207,11 @@ def claim_knowledge(weigh):
 
 
 # %%
-claim_knowledge = check(claim_knowledge)
+def page(scores, K):
+    return (scores * K).softmax(-1)
+
+
+claim_knowledge = check(claim_knowledge, page)
 
 # %% [markdown]
 # ## The fusion: Eqs. (6), (7), (8)
@@ -236,15 +241,15 @@ def l2_ratio(step, full_step, full_ratio):
 
 
 # %%
-l2_ratio = check(l2_ratio)
+l2_ratio = check(l2_ratio, 50_000, 100_000, 1.0)
 assert_close([l2_ratio(t, 100_000, 1.0) for t in (0, 50_000, 100_000)], [0.0003, 0.5, 0.9997], atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## A trained model: a world that a lexicon decides
 #
 # "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"
-# they do not. 800 pairs, random weights, nine epochs. Beside products of up to √d = 8 a relation's γ = 1 is little:
-# `MyKnowledge`, Eqs. (1) to (8) of your functions, has γ = 5. Beside it plain BERT.
+# they do not. 800 pairs, random weights, nine epochs: `MyKnowledge`, Eqs. (1) to (8) of your functions, with γ = 5, for
+# beside products of up to √d = 8 a relation's γ = 1 is little; and plain BERT.
 #
 # **Guess**: "woman" and "lady" are synonyms in the lexicon, but no pair of training has them. How many of 100 pairs with
 # such words does your trained model get right: about 50, 75 or 100?
@@ -257,7 +262,7 @@ guessed("unseen", guess)
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
 settings = {"epochs": 9, "batch_size": 32, "lr": 2e-3}
-run, told = train_on(frames, "MyKnowledge", set="ATTENTION_SIZE=16", **settings)
+run, told = train_on(frames, "MyKnowledge", set="ATTENTION_SIZE=16,GAMMA=5", **settings)
 _, plain = train_on(frames, "bert", **settings)
 assert told["score"] > 0.8 and told["unseen"] < 0.65
 reveal("unseen", guess)
@@ -265,7 +270,7 @@ reveal("unseen", guess)
 # %%
 first = "The doctor thanked Anna last week."
 for second in ("Last week, the physician thanked Anna.", "Last week, the lawyer thanked Anna."):
-    print(f"p(same) {look(run, first, second)[0]:.2f}   {second}")
+    print(f"p(same) {run.predict([(first, second)])[0].probabilities['same']:.2f}   {second}")
 
 # %% [markdown]
 # What the model knows here hangs on the relations: without them ("no prior") it falls to chance. So a lexicon *can* carry

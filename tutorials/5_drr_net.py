@@ -33,7 +33,7 @@ import math
 from unittest import mock
 
 import torch
-from lesson import begin, check, fixed, guessed, look, mine, reveal, slide, train_on
+from lesson import begin, check, fixed, guessed, mine, reveal, table, train_on
 from torch.testing import assert_close
 
 import reread as library
@@ -56,8 +56,9 @@ def highway(x, W_t, W_h):
 
 
 # %%
-highway = check(highway)
-assert_close(highway(torch.tensor([2.0]), fixed([[0.0]], [0.0]), fixed([[3.0]], [0.0])), torch.tensor([4.0]))
+by_hand = torch.tensor([2.0]), fixed([[0.0]], [0.0]), fixed([[3.0]], [0.0])
+highway = check(highway, *by_hand)
+assert_close(highway(*by_hand), torch.tensor([4.0]))
 
 # %% [markdown]
 # ## The first reading: Eqs. (1) and (2)
@@ -81,9 +82,6 @@ def stacked_gru(x, mask, grus):
 
 
 # %%
-stacked_gru = check(stacked_gru)
-
-
 def plain_gru(n_in, reads):
     """torch's GRU with one unit, weights 0, but for 1 from input number `reads` to the new state."""
     gru = torch.nn.GRU(n_in, 1, batch_first=True).requires_grad_(False)
@@ -93,8 +91,9 @@ def plain_gru(n_in, reads):
     return gru
 
 
-states = stacked_gru(torch.tensor([[[ln2], [ln3]]]), both, [plain_gru(1, 0), plain_gru(2, 1)])
-assert_close(states, torch.tensor([[[0.3, 0.3, ln2], [0.55, 0.55, ln3]]]))
+by_hand = torch.tensor([[[ln2], [ln3]]]), both, [plain_gru(1, 0), plain_gru(2, 1)]
+stacked_gru = check(stacked_gru, *by_hand)
+assert_close(stacked_gru(*by_hand), torch.tensor([[[0.3, 0.3, ln2], [0.55, 0.55, ln3]]]))
 
 # %% [markdown]
 # ## A sentence as one vector: Eq. (3)
@@ -112,8 +111,9 @@ def attentive_pooling(states, mask, W, w):
 
 
 # %%
-attentive_pooling = check(attentive_pooling)
-pooled, weights = attentive_pooling(torch.tensor([[[0.0], [ln2]]]), both, fixed([[1.0]], [0.0]), fixed([[5.0]]))
+by_hand = torch.tensor([[[0.0], [ln2]]]), both, fixed([[1.0]], [0.0]), fixed([[5.0]])
+attentive_pooling = check(attentive_pooling, *by_hand)
+pooled, weights = attentive_pooling(*by_hand)
 assert_close(weights, torch.tensor([[0.0474, 0.9526]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
@@ -148,8 +148,8 @@ def choose(states, keys, mask, clue, w_d, beta):
 
 
 # %%
-choose = check(choose)
 words, keys = ["couple", "street"], torch.tensor([[[3.0, -3], [-3, 3]]])
+choose = check(choose, keys, keys, both, torch.tensor([[3.0, 0]]), fixed([[1.0, 1]]), 200.0)
 for clue, chosen in (([[3.0, 0.0]], "street"), ([[0.0, 3.0]], "couple")):
     _, weights, m = choose(keys, keys, both, torch.tensor(clue), fixed([[1.0, 1.0]]), 200.0)
     assert words[weights.argmax()] == chosen and weights.max() > 0.999
@@ -178,13 +178,14 @@ betas = [1, 10, 50, 100, 200, 500, 1000, 100_000_000]
 largest, slopes = zip(*map(sure_and_slope, betas))
 assert largest[0] < 0.51 and slopes[-1] == 0                     # a mean; an arg-max, from which nothing is learned
 assert largest[betas.index(200)] > 0.95 and slopes[betas.index(200)] > 0.5      # σ(200 · 0.02) = 0.982
-slide("β must be large enough to choose one word, and small enough to learn", "β", betas,
-      {"largest weight": largest, "gradient of the choice": slopes})
+table(["largest weight", "gradient of the choice"], betas, [largest, slopes],
+      "β must be large enough to choose one word, and small enough to learn")
 
 # %% [markdown]
 # Ours is β = 200. **A claim.** `weigh(m)` makes weights of scores m (n,). Say True if *of the scores 0.78, 0.80 and
 # less, one word is chosen, and the choice can be learned: it has a gradient*. `torch.autograd.grad(weights[1], m)` of an m
-# with `requires_grad=True` gives one. False of the page (β = 10⁸), an arg-max, β = 1, zeros, ones, noise.
+# with `requires_grad=True` gives one. False of the page (β = 10⁸; by hand: 0.02 · 10⁸ apart, the weights are 0 and 1, the
+# slope is 0), an arg-max, β = 1, zeros, ones, noise.
 
 # %%
 def claim_choice(weigh):
@@ -193,7 +194,11 @@ def claim_choice(weigh):
 
 
 # %%
-claim_choice = check(claim_choice)
+def page(m):
+    return (1e8 * m).softmax(-1)
+
+
+claim_choice = check(claim_choice, page)
 
 # %% [markdown]
 # ## Reading again: Eq. (4)
@@ -218,7 +223,6 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
 
 
 # %%
-reread = check(reread)
 states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
 for weight in cell.parameters():
     weight.zero_()
@@ -226,7 +230,9 @@ cell.weight_ih[2, 0] = 1.0
 choice = library.Choice(d=3, hidden=1, attention_size=2, guide=1).requires_grad_(False)
 choice.W_d, choice.U_d, choice.w_d = fixed([[0.0, 1, 0], [0, 0, 1]]), fixed([[-2.0], [2]]), fixed([[1.0, 1]])
 choice.M_d = fixed([[0.0], [0]])
-v, read = reread(states, both, torch.tensor([[-0.1]]), torch.zeros(1, 1), choice, cell, 2, 200.0)
+by_hand = states, both, torch.tensor([[-0.1]]), torch.zeros(1, 1), choice, cell, 2, 200.0
+reread = check(reread, *by_hand)
+v, read = reread(*by_hand)
 assert read[0].argmax(-1).tolist() == [0, 1]                        # couple, street
 assert_close(v.item(), -0.275, atol=1e-3, rtol=0)
 
@@ -248,8 +254,9 @@ def matching(a, b):
 
 
 # %%
-matching = check(matching)
-assert matching(torch.tensor([[1.0, 2]]), torch.tensor([[3.0, 4]])).tolist() == [[1, 2, 3, 4, 3, 8, 2, 2]]
+by_hand = torch.tensor([[1.0, 2]]), torch.tensor([[3.0, 4]])
+matching = check(matching, *by_hand)
+assert matching(*by_hand).tolist() == [[1, 2, 3, 4, 3, 8, 2, 2]]
 
 
 # %%
@@ -259,9 +266,10 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
 
 
 # %%
-probability_fusion = check(probability_fusion)
-P, gates = probability_fusion(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.75]]), fixed([[0.0, 0]], [ln3]),
-                              fixed([[0.0, 0]], [-ln3]), torch.nn.Identity())
+by_hand = (torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.75]]), fixed([[0.0, 0]], [ln3]),
+           fixed([[0.0, 0]], [-ln3]), torch.nn.Identity())
+probability_fusion = check(probability_fusion, *by_hand)
+P, gates = probability_fusion(*by_hand)
 assert_close(P, torch.tensor([[0.625, 0.375]]))
 
 # %% [markdown]
@@ -308,9 +316,10 @@ reveal("what decides", guess)
 first = "Last week, the nurse and Anna walked hand in hand near the park."
 for second in ("The nurse and Anna walked hand in hand near the park last week.",
                "The waiter and Anna walked hand in hand near the park last week."):
-    probability, tokens, trace = look(run, first, second)
-    print(f"p(same) {probability:.2f}")
-    for words, weights, steps in zip(tokens, trace["pooling"][:, 0], trace["reading"][:, 0]):
+    prediction, trace = run.explain(first, second)
+    print(f"p(same) {prediction.probabilities['same']:.2f}")
+    for text, weights, steps in zip((first, second), trace["pooling"][:, 0], trace["reading"][:, 0]):
+        words = run.examples([(first, second)]).known[text].words
         order = [words[place] for place in steps.argmax(-1)]
         print(f"    {' '.join(words)}\n        first look: {words[weights.argmax()]}; then", " → ".join(order))
 

@@ -27,7 +27,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
-from lesson import begin, check, fixed, guessed, look, mine, reveal, slide, train_on
+from lesson import begin, check, fixed, guessed, mine, reveal, table, train_on
 from torch.testing import assert_close
 
 import reread as library
@@ -51,9 +51,9 @@ def layer_mix(hidden_states, alpha):
 
 
 # %%
-layer_mix = check(layer_mix)
-layers = [torch.tensor([[[1.0, 0]]]), torch.tensor([[[3.0, 4]]])]
-assert layer_mix(layers, torch.tensor([0.5, 0.5])).tolist() == [[[2, 2]]]
+by_hand = [torch.tensor([[[1.0, 0]]]), torch.tensor([[[3.0, 4]]])], torch.tensor([0.5, 0.5])
+layer_mix = check(layer_mix, *by_hand)
+assert layer_mix(*by_hand).tolist() == [[[2, 2]]]
 
 # %% [markdown]
 # ## Phrases: Eq. (10)
@@ -88,9 +88,6 @@ def phrase_cnn(hidden, mask, first, second):
 
 
 # %%
-phrase_cnn = check(phrase_cnn)
-
-
 def summing(kernel):
     """A convolution that adds up `kernel` neighbours."""
     layer = torch.nn.Conv1d(1, 1, kernel).requires_grad_(False)
@@ -99,7 +96,9 @@ def summing(kernel):
     return layer
 
 
-assert phrase_cnn(torch.tensor([[[1.0], [2], [3]]]), three, summing(2), summing(2))[0, :, 0].tolist() == [3, 8, 8]
+by_hand = torch.tensor([[[1.0], [2], [3]]]), three, summing(2), summing(2)
+phrase_cnn = check(phrase_cnn, *by_hand)
+assert phrase_cnn(*by_hand)[0, :, 0].tolist() == [3, 8, 8]
 single, seven = torch.zeros(1, 7, 1), torch.ones(1, 7, dtype=torch.bool)
 single[0, 3] = 1                                        # what does a phrase see of one token of seven?
 for kernel, seen in ((2, [0, 0, 1, 2, 1, 0, 0]), (3, [0, 1, 2, 3, 2, 1, 0])):
@@ -130,8 +129,9 @@ def mix_readers(chosen, W_f, w_f):
 
 
 # %%
-mix_readers = check(mix_readers)
-_, mixture = mix_readers(torch.tensor([[[0.0], [math.log(2)], [math.log(2)]]]), fixed([[1.0]]), fixed([[5.0]]))
+by_hand = torch.tensor([[[0.0], [math.log(2)], [math.log(2)]]]), fixed([[1.0]]), fixed([[5.0]])
+mix_readers = check(mix_readers, *by_hand)
+_, mixture = mix_readers(*by_hand)
 assert_close(mixture, torch.tensor([[0.0243, 0.4879, 0.4879]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
@@ -152,8 +152,9 @@ def read_limit(states, W_phi, steps):
 
 
 # %%
-read_limit = check(read_limit)
-assert_close(read_limit(torch.zeros(1, 1, 4), fixed([[1.0, 1, 1, 1]]), 5), torch.tensor([[2.5]]))
+by_hand = torch.zeros(1, 1, 4), fixed([[1.0, 1, 1, 1]]), 5
+read_limit = check(read_limit, *by_hand)
+assert_close(read_limit(*by_hand), torch.tensor([[2.5]]))
 
 # %% [markdown]
 # **Guess**: "couple" has the score -1, φ = 2. By the page, does what is left of it grow, fall or stay with each step:
@@ -169,7 +170,8 @@ reveal("grows", guess)
 # m̄ is c times a *score*, of either sign and any size. If it is negative, c grows, whether the word is read or not. And
 # each step multiplies c by 1 - m/φ: for m = 3 φ that is -2, and c runs 1, -2, 4, -8. The text updates c "based on the
 # calculated attention weights". So take the *weight* away, which lies in 0 to 1: c_t = c_(t-1) - weight / φ. A token that
-# is read in full φ times is spent. Where all real tokens of a row are spent (c ≤ 10⁻⁶), c is 1 again for the whole row.
+# is read in full φ times is spent. Where all real tokens of a row are spent (c ≤ 10⁻⁶), c is 1 again for the whole row. By
+# hand: the first of three tokens is read in full once, φ = 2: c is 1 - 1 / 2 = ½ for it, 1 for the others.
 
 # %%
 def coverage(left, weights, phi, mask):
@@ -178,14 +180,15 @@ def coverage(left, weights, phi, mask):
 
 
 # %%
-coverage = check(coverage)
-assert_close(coverage(torch.ones(1, 3), torch.tensor([[1.0, 0, 0]]), torch.full((1, 3), 2.0), three),
-             torch.tensor([[0.5, 1, 1]]))
+by_hand = torch.ones(1, 3), torch.tensor([[1.0, 0, 0]]), torch.full((1, 3), 2.0), three
+coverage = check(coverage, *by_hand)
+assert_close(coverage(*by_hand), torch.tensor([[0.5, 1, 1]]))
 
 # %% [markdown]
 # **A claim.** `take(c, m, weight, phi)` makes what is left, all of them plain numbers; m is the score. Say True if *what
 # is left falls by each reading, the more the larger its weight, whatever the score; not read (weight 0), it stays; read in
-# full φ times, it is spent*. False of the page, of `c - 0.5`, of c itself, zeros, ones and noise.
+# full φ times, it is spent*. False of the page (by hand: c = 1, m = -1, φ = 2 make 1 + ½, though it was read), of
+# `c - 0.5`, of c itself, zeros, ones and noise.
 
 # %%
 def claim_coverage(take):
@@ -194,7 +197,12 @@ def claim_coverage(take):
 
 
 # %%
-claim_coverage = check(claim_coverage)
+def page(c, m, weight, phi):
+    return c - c * m / phi
+
+
+claim_coverage = check(claim_coverage, page)
+assert page(1.0, -1.0, 1.0, 2.0) == 1.5
 
 # %% [markdown]
 # ## A choice that knows the ones before: Eq. (13)
@@ -215,9 +223,10 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
 
 
 # %%
-choose_left = check(choose_left)
 zeros = torch.zeros(1, 2, 1)
-_, weights = choose_left(zeros, zeros, three[:, :2], zeros[:, 0], fixed([[1.0]]), 200.0, torch.tensor([[1.0, 0.5]]))
+by_hand = zeros, zeros, three[:, :2], zeros[:, 0], fixed([[1.0]]), 200.0, torch.tensor([[1.0, 0.5]])
+choose_left = check(choose_left, *by_hand)
+_, weights = choose_left(*by_hand)
 assert_close(weights, torch.tensor([[2 / 3, 1 / 3]]))
 
 # %% [markdown]
@@ -248,9 +257,8 @@ def readings(printed):
 print("as printed:", " → ".join(printed), "\nyours:     ", " → ".join(yours))
 assert printed == ["couple"] * 5                                    # read for ever, and more and more of it is left
 assert yours == ["couple", "couple", "walk", "walk", "street"]
-slide("As printed, what is left grows with reading; yours is spent", "readings", range(6),
-      {f"{word}, {name}": row for name, rows in (("as printed", printed_left), ("yours", your_left))
-       for word, row in zip(words, rows.T)})
+table([f"{word}, {name}" for name in ("as printed", "yours") for word in words], range(6),
+      torch.cat([printed_left, your_left], 1).T, "readings; as printed, what is left grows, yours is spent")
 
 # %% [markdown]
 # ## The answer: Eq. (15)
@@ -287,9 +295,11 @@ reveal("by heart", guess)
 # %%
 first = "Only the nurse and Anna walked hand in hand last week."
 for deciding in ("only", "even"):
-    probability, tokens, trace = look(run, first, f"In fact, {deciding} the nurse and Anna walked hand in hand last week.")
+    second = f"In fact, {deciding} the nurse and Anna walked hand in hand last week."
+    prediction, trace = run.explain(first, second)
+    tokens = run.reader.tokenizer.pieces(run.examples([(first, second)]).tokens(0)[0])
     reading, left = trace["reading"][0], trace["coverage"][0]                    # each (steps, readers, tokens)
-    print(f"p(same) {probability:.2f}   only, {deciding}")
+    print(f"p(same) {prediction.probabilities['same']:.2f}   only, {deciding}")
     for r, name in enumerate(("token", "phrase of 2 around", "phrase of 3 around")):
         print(f"    {name:19}", " → ".join(tokens[place] for place in reading[:, r].argmax(-1)))
 assert (left <= 1).all()                                                         # nobody gains by being read

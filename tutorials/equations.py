@@ -2,7 +2,7 @@
 
 A lesson shows a function of this file only when yours is right. `python tutorials/grade.py` and
 `LESSON=solved` put these functions in the place of those that are missing. tests/test_tutorials.py
-compares each with the library's. Shapes and masks are as in the library; a lesson's docstring has
+compares them with the library's. Shapes and masks are as in the library; a lesson's docstring has
 them. The classes at the end are the layers that `my_semmatch.py`, your own file, gets.
 """
 import math
@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bert_min import SelfAttention, linear
-from semmatch import FusionAttention
+from bert_min import SelfAttention
+from semmatch import DabertAttention, DafaAttention, KnowledgeAttention
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
@@ -298,27 +298,22 @@ def claim_coverage(take):
 
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------
 
-def guide_weights(d, A):
-    """W_values, W_guide and w of one guided attention."""
-    return linear(d, A, bias=False), linear(d, A), linear(A, 1, bias=False)
+class Yours:
+    """The layers below have one form of each equation, leave none out, and record no part of it."""
+
+    PRINTED = ABLATIONS = frozenset()
+    TRACE = SelfAttention.TRACE
 
 
-class MyBert(SelfAttention):
+class MyBert(Yours, SelfAttention):
     """BERT whose attention is yours: lesson 1."""
 
     def attend(self, hidden, q, k, v, mask, *others):
         return merge_heads(attention(q, k, v, mask))  # (B, L, d)
 
 
-class MyDabert(FusionAttention):
-    """DABERT's layer of your functions, Eqs. (1)-(7): lesson 2."""
-
-    def add_weights(self, d, A):
-        self.W_D, self.W_a, self.w_d = guide_weights(d, A)
-        self.W_A, self.W_dbar, self.w_abar = guide_weights(d, A)
-        self.W_dstar, self.W_astar = linear(2 * d, d), linear(2 * d, d)
-        self.W_dhat, self.W_ahat, self.W_v, self.W_l = (linear(d, d) for _ in range(4))
-        self.W_g, self.W_f = (linear(2 * d, 1, bias=False) for _ in range(2))
+class MyDabert(Yours, DabertAttention):
+    """DABERT's weights under your functions, Eqs. (1)-(7): lesson 2."""
 
     def second(self, hidden, q, k, v, mask, *others):
         return difference_attention(q, k, v, mask)  # (B, H, L, k)
@@ -332,16 +327,8 @@ class MyDabert(FusionAttention):
         return filtration_gate(a, v, self.W_v, self.W_l, self.W_f)[0]  # (B, L, d)
 
 
-class MyDafa(FusionAttention):
-    """DAFA's layer of your functions, Eqs. (6)-(9): lesson 3."""
-
-    PRIOR = "dependency"                                # M_F, which the library makes of the parses
-
-    def add_weights(self, d, A):
-        self.W_D, self.W_s, self.w_d = guide_weights(d, A)
-        self.W_S, self.W_dstar, self.w_sstar = guide_weights(d, A)
-        self.W_dhat, self.W_shat, self.W_v, self.W_l = (linear(d, d) for _ in range(4))
-        self.W_g, self.W_f = (linear(2 * d, 1, bias=False) for _ in range(2))
+class MyDafa(Yours, DafaAttention):
+    """DAFA's weights under your functions, Eqs. (6)-(9); the library makes M_F: lesson 3."""
 
     def spread(self, prior, word_index, segment):
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # ln M̃ (B, L, L)
@@ -353,19 +340,11 @@ class MyDafa(FusionAttention):
         return dafa_fuse(s, d, mask, self)  # (B, L, d)
 
 
-class MyKnowledge(FusionAttention):
-    """Knowledge's layer of your functions, Eqs. (1)-(8), γ = 5: lesson 4."""
-
-    PRIOR = "relations"
-
-    def add_weights(self, d, A):
-        self.W_Oknw, self.W_osem, self.w_zknw = guide_weights(d, A)
-        self.W_Osem, self.W_oknw, self.w_zsem = guide_weights(d, A)
-        self.W_knw, self.W_sem, self.W_y = (linear(d, d) for _ in range(3))
-        self.W_gfuse, self.W_gfilter = linear(2 * d, 1), linear(2 * d, 1)
+class MyKnowledge(Yours, KnowledgeAttention):
+    """Knowledge's weights under your functions, Eqs. (1)-(8): lesson 4."""
 
     def spread(self, prior, word_index, segment):
-        G = 5.0 * relation_indicator(prior).float()  # (B, n, m)
+        G = self.gamma * relation_indicator(prior).float()  # (B, n, m)
         return spread_prior(G, word_index, segment, -math.inf)  # (B, L, L)
 
     def second(self, hidden, q, k, v, mask, G, *others):
@@ -374,6 +353,7 @@ class MyKnowledge(FusionAttention):
 
     def fuse(self, o_sem, o_knw, mask, trace):
         hat_knw, _ = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem, self.w_zknw)
-        hat_sem, _ = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_oknw, self.w_zsem)
-        u, _ = gated_fusion(hat_sem, hat_knw, self.W_sem, self.W_knw, self.W_gfuse)
+        hat_sem, _ = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_ohatknw,
+                                      self.w_zsem)
+        u, _ = gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
         return filtration_gate(o_sem, u, nn.Identity(), self.W_y, self.W_gfilter)[0]  # (B, L, d)

@@ -9,31 +9,24 @@
 
 The environment says how a lesson runs. LESSON=solved: the library's functions stand in the place of
 yours. LESSON=grade: nothing stops, and points go to the file LESSON_POINTS (grade.py). LESSON_SEED:
-the seed of weights and of what `check` draws. LESSON_BERT and LESSON_DATA, or a script's options
---bert and --data-dir: folders of a pre-trained encoder and of data sets; what lessons 1 to 4 train
-is then trained on 2,000 pairs of MRPC as well.
+the seed of weights and of what `check` draws.
 """
-import argparse
 import builtins
 import contextlib
-import functools
-import html
-import importlib.util
 import inspect
 import io
 import json
 import os
-import re
+import runpy
 import sys
 import tempfile
 import textwrap
-import time
 import traceback
 from pathlib import Path
 from unittest import mock
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]        # the modules stand one folder above the lessons
+sys.path.insert(0, str(HERE.parent))        # the modules stand one folder above the lessons
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -42,13 +35,14 @@ import equations  # noqa: E402
 import run as runs  # noqa: E402
 import train  # noqa: E402
 from guesses import GUESSES  # noqa: E402
-from support import summary, toy  # noqa: E402
+from support import options, summary, toy  # noqa: E402
 from support.data import load_pairs  # noqa: E402
+from support.options import refuse  # noqa: E402
 from support.parses import Parse  # noqa: E402
-from tasks import CLAIMS, TASKS, Draw  # noqa: E402
+from tasks import TASKS, Draw  # noqa: E402
 
 MODE = os.environ.get("LESSON", "")
-SEED = int(os.environ.get("LESSON_SEED", 0))
+SEED = os.environ.get("LESSON_SEED", "0")
 BY_HAND = "the pair by hand"
 OWN = HERE / "my_semmatch.py"
 OWN_HEAD = '''"""Your functions, as the lessons found them right, and the layers made of them.
@@ -62,8 +56,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from equations import *  # the library's, where yours do not stand below
 '''
 open_tasks = []         # what is still to be checked in this lesson
-real_pairs = {}         # options of train.py for real pairs; empty where there is no encoder
-trained = {}            # model -> its accuracy on this lesson's toy world
 
 
 def in_notebook():
@@ -72,67 +64,54 @@ def in_notebook():
 
 def stop(message):
     """Ends a script, or a notebook's cell, with these words and no traceback."""
-    if in_notebook():
-        problem = RuntimeError(message)
-        problem._render_traceback_ = lambda: message.splitlines()
-        raise problem
-    raise SystemExit(message)
+    problem = ValueError(message)
+    problem._render_traceback_ = lambda: textwrap.wrap(message, 100)
+    raise problem
 
 
 def begin(number):
-    """Opens lesson `number`, and reads a script's options."""
-    given = read_options([] if in_notebook() else sys.argv[1:])
-    open_tasks[:] = [name for name, task in (TASKS | CLAIMS).items() if task.lesson == number]
-    trained.clear()
-    real_pairs.clear()
-    if given["bert"] and number <= 4:
-        real_pairs.update(given)
+    """Opens lesson `number`. A script starts once more from here, inside `run_command`, so that it
+    ends as every other program of this project does."""
+    first = not open_tasks
+    open_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
+    if first and not in_notebook():
+        sys.exit(options.run_command(run_script, f"lesson {number}"))
+    refuse(not SEED.isdecimal(), f"LESSON_SEED={SEED}: expected a whole number")
     torch.set_num_threads(1)
     print(f"Lesson {number}, seed {SEED}.")
 
 
-def read_options(arguments):
-    """The options of a lesson's command line: name in train.py -> value"""
-    parser = argparse.ArgumentParser(description="A lesson. Lessons 1 to 4 train on real pairs as "
-                                                 "well, where --bert is given.")
-    parser.add_argument("--bert", metavar="FOLDER", default=os.environ.get("LESSON_BERT"),
-                        help="a pre-trained encoder")
-    parser.add_argument("--data-dir", metavar="FOLDER", default=os.environ.get("LESSON_DATA", "data"),
-                        help="the folder of data sets, to which MRPC goes (default: data)")
-    parser.add_argument("--limit", type=int, default=2000, metavar="N",
-                        help="pairs of MRPC (default: 2000)")
-    return vars(parser.parse_args(arguments))
+def run_script(_):
+    """Runs the lesson that the command line names, which takes no options."""
+    file = os.path.abspath(sys.argv[0])
+    refuse(sys.argv[1:], f"{' '.join(sys.argv[1:])}: a lesson has no options; how to train on real "
+           f"pairs is in tutorials/README.md")
+    options.OWN[file] = sys.argv[0]         # an error names its line
+    runpy.run_path(file, run_name="__main__")
 
 
 def mine(name):
     """Your function of an earlier lesson, out of my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
         return getattr(equations, name)
-    spec = importlib.util.spec_from_file_location("my_semmatch", OWN)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
+    return options.load_own(f"{OWN}:{name}", "function")
 
 
 # ---- Guesses ------------------------------------------------------------------------------------
 
 def guessed(name, guess):
     """Stops without a guess."""
-    reasons = GUESSES[name][1]
-    choices = ", ".join(map(repr, reasons))
-    if guess is ... and not MODE:
+    right, others, _ = GUESSES[name]
+    if guess not in (right, *others) and not MODE:
+        choices = ", ".join(sorted(map(repr, (right, *others))))
         stop(f"First guess: put one of {choices} where `guess = ...` stands, then run on.")
-    if guess is not ... and guess not in reasons and not MODE:
-        stop(f"{guess!r} is no choice; there are {choices}.")
 
 
 def reveal(name, guess):
-    """Says what is right, and why a wrong guess is not it. Stops without a guess."""
+    """Says what is right, and why. Stops without a guess."""
     guessed(name, guess)
-    right, reasons = GUESSES[name]
-    if guess in reasons and guess != right:
-        print(textwrap.fill(f"You guessed {guess!r}. {reasons[guess]}", 100))
-    print(textwrap.fill(f"It is {right!r}. {reasons[right]}", 100))
+    right, _, why = GUESSES[name]
+    print(textwrap.fill(f"It is {right!r}. {why}", 100))
 
 
 # ---- check --------------------------------------------------------------------------------------
@@ -143,16 +122,13 @@ def check(function, *by_hand):
     by_hand: arguments small enough to compute by hand. Points do not hang on them.
     """
     name = function.__name__
-    task = TASKS.get(name) or CLAIMS.get(name)
-    if task is None:
+    if name not in TASKS:
         stop(f"There is no {name} to check; in this lesson there are {', '.join(open_tasks)}.")
-    right = getattr(equations, name)
     if MODE == "solved":
         show(name)
-        return right
-    by_hand = () if MODE else by_hand
-    said = judge_claim(task, function) if name in CLAIMS else judge(task, function, by_hand)
-    won = 0 if said else task.points
+        return getattr(equations, name)
+    said = judge(name, function, () if MODE else by_hand)
+    won = 0 if said else TASKS[name].points
     if name in open_tasks:
         open_tasks.remove(name)
     if MODE == "grade":
@@ -160,16 +136,47 @@ def check(function, *by_hand):
             file.write(json.dumps({"name": name, "won": won, "said": said}) + "\n")
         if not open_tasks:
             raise SystemExit            # what follows trains
-        return right if said else function
+        return getattr(equations, name) if said else function
     if said:
-        stop(textwrap.fill(f"{name}: {said}", 100))
+        stop(f"{name}: {said}")
     keep(name, function)
     print(f"{name} is right: {won} point{'s' if won > 1 else ''}. The library's lines:\n")
     show(name)
     return function
 
 
-def parts(function, arguments):
+def judge(name, function, by_hand=()):
+    """What is wrong with a function, beside that of equations.py, or ""."""
+    task, library, rights, found = TASKS[name], getattr(equations, name), {}, {}
+
+    def arguments(case):
+        return by_hand if case == BY_HAND else task.draw(Draw(case, int(SEED)))
+
+    for case in [*task.cases, BY_HAND] if by_hand else task.cases:
+        rights[case] = results(library, arguments(case))
+        try:
+            found[case] = results(function, arguments(case))
+        except Exception as error:
+            return f"{case}: {where_it_failed(error, function)}"
+        if found[case] is None:
+            return "not written yet: it returns nothing. Write it, with `return`."
+        letters = {} if case == BY_HAND else Draw(case).letters
+        if said := misshaped(rights[case], found[case], letters):
+            return f"{case}: {said}"
+    good = [case for case in rights if same_parts(rights[case], found[case])]
+    if wrong := [case for case in rights if case not in good]:
+        case = BY_HAND if BY_HAND in wrong else wrong[0]
+        said = describe(rights[case], found[case], arguments(case))
+        right = f" Right: {'; '.join(good)}." if good else ""
+        return known_mistake(task, found, arguments) or f"{case}: {said}{right}"
+    for case in task.cases:
+        if not same_parts(*(gradients(f, arguments(case)) for f in (library, function))):
+            return (f"{case}: the values are right, their gradients are not. detach, item, .data, "
+                    "numpy and no_grad cut them off; an infinity on the way makes them nan.")
+    return ""
+
+
+def results(function, arguments):
     """What a function returns for these arguments, as a list of tensors; None for nothing."""
     before = [x.detach().clone() if torch.is_tensor(x) else x for x in arguments]
     value = function(*arguments)
@@ -182,28 +189,19 @@ def parts(function, arguments):
     return [torch.as_tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in values]
 
 
-def arguments_of(task, case, by_hand=()):
-    return by_hand if case == BY_HAND else task.draw(Draw(case, SEED))
-
-
-def slopes_of(function, arguments):
-    """name -> gradient of a weighted sum of what a function returns."""
-    leaves = {}
-    for number, x in enumerate(arguments):
-        for y in x if isinstance(x, list) else [x]:
-            name = f"argument {number + 1}"
-            if isinstance(y, torch.nn.Module):
-                leaves |= {f"{name}.{part}": weight for part, weight in y.named_parameters()}
-            elif torch.is_tensor(y) and y.requires_grad:
-                leaves[f"{name}{[len(leaves)] if isinstance(x, list) else ''}"] = y
-    weighed = [(x * torch.linspace(0.5, 1.5, x.numel(), dtype=x.dtype).view(x.shape))
-               .masked_fill(~x.isfinite(), 0.0).sum()
-               for x in parts(function, arguments) if x.requires_grad]
-    found = [None] * len(leaves)
-    if weighed and leaves:
-        found = torch.autograd.grad(sum(weighed), list(leaves.values()), allow_unused=True)
-    return {name: torch.zeros_like(x) if grad is None else grad
-            for (name, x), grad in zip(leaves.items(), found)}
+def gradients(function, arguments):
+    """The gradient of a weighted sum of what a function returns, for each tensor that it is given.
+    """
+    given = [y for x in arguments for y in (x if isinstance(x, list) else [x])]
+    leaves = [weight for x in given if isinstance(x, torch.nn.Module) for weight in x.parameters()]
+    leaves += [x for x in given if torch.is_tensor(x) and x.requires_grad]
+    if not leaves:
+        return []
+    total = torch.zeros((), requires_grad=True)
+    for x in results(function, arguments):
+        weights = torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64).view(x.shape)
+        total = total + (weights * x).masked_fill(~x.isfinite(), 0.0).sum()
+    return torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
 
 
 def nearness(x, y):
@@ -224,54 +222,16 @@ def same_parts(some, others):
 
 def where_it_failed(error, function):
     """An error, with the line of the function in which it arose."""
-    file = function.__code__.co_filename
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if frame.filename == file]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if frame.filename == function.__code__.co_filename]
     line = f" in `{frames[-1].line}`" if frames and frames[-1].line else ""
     return f"{type(error).__name__}{line}: {str(error) or 'no more is said'}"
-
-
-def judge(task, function, by_hand=()):
-    """What is wrong with a function, or ""."""
-    cases = [*task.cases, BY_HAND] if by_hand else task.cases
-    rights, found, library = {}, {}, task.library(function.__name__)
-    for case in cases:
-        rights[case] = parts(library, arguments_of(task, case, by_hand))
-        try:
-            found[case] = parts(function, arguments_of(task, case, by_hand))
-        except Exception as error:
-            return f"{case}: {where_it_failed(error, function)}"
-        if found[case] is None:
-            return "not written yet: it returns nothing. Write it, with `return`."
-        letters = {} if case == BY_HAND else Draw(case).letters
-        if said := misshaped(rights[case], found[case], letters):
-            return f"{case}: {said}"
-    wrong = [case for case in cases if not same_parts(rights[case], found[case])]
-    if not wrong:
-        return wrong_slope(task, library, function)
-    if said := known_mistake(task, found):
-        return said
-    good = ", ".join(case for case in cases if case not in wrong)
-    case = BY_HAND if BY_HAND in wrong else wrong[0]
-    said = describe(rights[case], found[case], arguments_of(task, case, by_hand))
-    return f"{case}: {said}" + (f" Right: {good}." if good else "")
-
-
-def wrong_slope(task, library, function):
-    """What is wrong with the gradients of a function whose values are right, or ""."""
-    for case in task.cases:
-        right, own = (slopes_of(f, arguments_of(task, case)) for f in (library, function))
-        for name, slope in right.items():
-            if not alike(slope, own[name]):
-                return (f"{case}: the values are right, the gradient of {name} is not. detach, item, "
-                        ".data, numpy and no_grad cut it off; an infinity on the way makes it nan.")
-    return ""
 
 
 def misshaped(rights, found, letters):
     """What is wrong with number, shape or dtype of what was returned, or ""."""
     if len(rights) != len(found):
-        return f"it returns {len(found)} result{'s' * (len(found) != 1)} instead of {len(rights)}."
+        return f"it returns {len(found)} results; {len(rights)} are needed."
     for i, (x, y) in enumerate(zip(rights, found)):
         which = f"result {i + 1} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
@@ -285,56 +245,33 @@ def misshaped(rights, found, letters):
     return ""
 
 
-def known_mistake(task, found):
+def known_mistake(task, found, arguments):
     """What is said of the listed mistake that returns just what was returned, or ""."""
     for name, mistaken in task.mistakes().items():
         with contextlib.suppress(Exception):      # a mistake need not run in each case
-            if all(same_parts(found[case], parts(mistaken, arguments_of(task, case)))
+            if all(same_parts(found[case], results(mistaken, arguments(case)))
                    for case in task.cases):
                 return f"your numbers are those of the equation with: {name}."
     return ""
 
 
 def describe(rights, found, arguments):
-    """How numbers of one shape differ: what they have in common, and the largest difference."""
+    """How numbers of one shape differ: by a factor; where most."""
     x, y = next((x, y) for x, y in zip(rights, found) if not alike(x, y))
-    near = nearness(x, y)
-    x, y, said = x.detach().double(), y.detach().double(), ""
+    if not x.dim():
+        return f"yours is {y.item()}, {x.item()} is needed."
+    near, x, y = nearness(x, y), x.detach().double(), y.detach().double()
     far = ~torch.isclose(x, y, near, near, equal_nan=True)
-    ratio = (y / x)[(x != 0) & x.isfinite()]
-    if lost := int((~y.isfinite() & x.isfinite()).sum()):
-        said = f"{lost} numbers are nan or infinite. "
-    elif ratio.numel() > 1 and torch.allclose(y, ratio[0] * x, near, near):
-        said = f"Yours is the right result times {ratio[0]:.4g}. "
-    elif x.dim() > 1 and alike(x.mT, y):
-        said = "The last two axes are exchanged. "
-    elif x.dim() > 1 and (bad := far.flatten(1).any(1)).sum() <= min(3, len(x) - 1):
-        said = (f"Only these rows of the first axis are wrong: "
-                f"{', '.join(map(str, bad.nonzero().flatten().tolist()))}. ")
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
-    place = np.unravel_index(int(gap.argmax()), x.shape) if x.dim() else ()
-    at = f" at [{', '.join(map(str, place))}]" if x.dim() else ""
+    place = np.unravel_index(int(gap.argmax()), x.shape)
+    at = ", ".join(map(str, place))
     if isinstance(arguments[0], Parse):                 # of two parses: a matrix over their words
-        at += " ({!r} x {!r})".format(*(p.words[i] for p, i in zip(arguments, place)))
-    return (f"{said}{int(far.sum())} of {x.numel()} numbers are wrong;{at} yours is "
+        at += ": {!r} x {!r}".format(*(p.words[i] for p, i in zip(arguments, place)))
+    factor, said = y[place] / x[place], ""
+    if x.numel() > 1 and torch.allclose(y, factor * x, near, near):
+        said = f"Yours is the right result times {factor:.4g}. "
+    return (f"{said}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
             f"{y[place]:.5g}, {x[place]:.5g} is needed.")
-
-
-def judge_claim(task, claim):
-    """What is wrong with a claim, or ""."""
-    for truth, functions in ((True, task.right), (False, task.wrong)):
-        for name, function in functions.items():
-            try:
-                torch.manual_seed(SEED)
-                answers = [claim(function) for _ in range(3)]           # noise differs each time
-                if None in answers:
-                    return "not written yet: it returns nothing. Return True or False."
-                answers = [bool(answer) for answer in answers]
-            except Exception as error:
-                return f"of {name}: {where_it_failed(error, claim)}"
-            if answers != [truth] * 3:
-                return f"it says {not truth} of {name}. The claim: {task.sentence}"
-    return ""
 
 
 # ---- The library's lines, and your file ---------------------------------------------------------
@@ -343,9 +280,9 @@ def source_of(part):
     return textwrap.dedent(inspect.getsource(part)).rstrip()
 
 
-def show(*names):
-    """The lines of functions of equations.py."""
-    code = "\n\n".join(source_of(getattr(equations, name)) for name in names)
+def show(name):
+    """The lines of a function of equations.py."""
+    code = source_of(getattr(equations, name))
     if in_notebook():
         from IPython.display import Markdown, display
         display(Markdown(f"```python\n{code}\n```"))
@@ -358,99 +295,50 @@ def keep(name, part, file=None):
     file = file or OWN
     head, *parts = (file.read_text("utf-8") if file.exists() else OWN_HEAD).split("\n\n# ---- ")
     kept = {text.partition("\n")[0]: text for text in parts}
-    try:
+    with contextlib.suppress(OSError):                  # typed where no source is kept
         kept[name] = f"{name}\n{source_of(part)}\n"
-    except OSError:                     # typed where no source is kept
-        return
-    file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
+        file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
 
 
 # ---- Training -----------------------------------------------------------------------------------
 
-def train_on(frames, model, start=None, **options):
+def train_on(frames, model, start=None, **given):
     """Trains a model on a toy world of these frames only: seconds, where all frames take minutes.
 
     frames: dict name -> frames in the form of support.toy.FRAMES. model: a name of train.py's, or
     one of the classes of equations.py, which then computes with your functions. start: a Run of
-    these frames whose encoder is the one to begin with, as if it were pre-trained. options: of
-    train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and
+    these frames whose encoder is the one to begin with, as if it were pre-trained. given: options
+    of train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and
     "unseen", the accuracy with words that it never saw; "dev", its pairs)
     """
     print(f"{model} is training ...", flush=True)
-    begun, world = time.perf_counter(), mock.patch.dict(toy.FRAMES, frames, clear=True)
-    build = functools.partial(build_on, start, runs.build_model)
-    with (world, mock.patch.object(runs, "build_model", build),
+    build, own = runs.build_model, None
+
+    def build_on_start(*arguments):
+        built, new = build(*arguments)
+        if start is not None:                           # what the method adds keeps random weights
+            built.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
+        return built, new
+
+    with (mock.patch.dict(toy.FRAMES, frames, clear=True),
+          mock.patch.object(runs, "build_model", build_on_start),
           tempfile.TemporaryDirectory() as folder):
-        run, metrics = train_run(folder, model, {"device": "cpu"} | options)
+        if model.startswith("My"):
+            file = Path(folder, OWN.name) if MODE else OWN
+            keep(model, getattr(equations, model), file)
+            own = f"{file}:{model}"
+        settings, recipe = train.read_options(
+            {"model": own or model, "seed": int(SEED), "device": "cpu"} | given)
+        with contextlib.redirect_stdout(io.StringIO()):
+            metrics = train.train_model(settings, recipe, Path(folder))["metrics"]
+            run = runs.open_run(folder, model=own, device="cpu")
         dev = load_pairs(run.settings)[1]["dev"]
-        found = run.influence(dev) | {"dev": dev}
-    found["unseen"] = metrics["dev_unseen"]["accuracy"]
-    print(f"    {100 * found['score']:.1f} % of dev are right, with words that it never saw "
-          f"{100 * found['unseen']:.1f}; 50 is chance; {time.perf_counter() - begun:.0f} seconds")
-    for change, then in found["changes"].items():
-        print(f"    with {change}: {100 * then['score']:.1f} %; "
-              f"{100 * then['answers']:.0f} % of the answers change")
-    trained[model] = found["score"]
-    if len(trained) > 1:
-        print("    side by side:", ", ".join(f"{name} {100 * score:.1f} %"
-                                             for name, score in trained.items()))
-    if real_pairs:
-        train_on_real(model)
+        found = run.influence(dev) | {"dev": dev, "unseen": metrics["dev_unseen"]["accuracy"]}
+    print(f"{100 * found['score']:.1f} % of dev are right, with words that it never saw "
+          f"{100 * found['unseen']:.1f}; 50 is chance")
+    if found["changes"]:
+        print(f"{summary.influence_table(found, 'dev')}\n")
     return run, found
-
-
-def build_on(start, build, *given):
-    """The new model of `build`, with the encoder of the Run `start` in its place."""
-    model, new = build(*given)
-    if start is not None:                              # what the method adds keeps random weights
-        model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
-    return model, new
-
-
-def train_run(folder, model, options):
-    """Trains with these options. -> the best epoch's Run, the scores of each split"""
-    own = None
-    if model.startswith("My"):
-        file = Path(folder, OWN.name) if MODE else OWN
-        keep(model, getattr(equations, model), file)
-        own = model = f"{file}:{model}"
-    settings, recipe = train.read_options({"model": model, "seed": SEED} | options)
-    with contextlib.redirect_stdout(io.StringIO()):
-        metrics = train.train_model(settings, recipe, Path(folder))["metrics"]
-        return runs.open_run(folder, model=own, device="cpu"), metrics
-
-
-def train_on_real(model):
-    """The same model from pre-trained weights on real pairs, by the recipe of docs/results.md."""
-    print(f"    {model} is training on MRPC ...", flush=True)
-    options = {"task": "mrpc", "epochs": 3, "lr": 1e-4} | real_pairs
-    with tempfile.TemporaryDirectory() as folder:
-        _, metrics = train_run(folder, model, options)
-    print(f"    MRPC, {real_pairs['limit']:,} pairs of training: "
-          f"{100 * metrics['dev']['accuracy']:.1f} % of dev are right. The library's, with all pairs "
-          f"and\n    all-MiniLM-L6-v2, mean (standard deviation) of five seeds: {reference(model)}")
-
-
-def reference(model):
-    """What docs/results.md has of the library's own model on MRPC's dev: "mean (deviation)"."""
-    page = (HERE.parent / "docs" / "results.md").read_text("utf-8")
-    rows = page.partition("| mrpc-planned dev,")[2].partition("\n\n")[0]
-    option = re.escape(f"(`--model {model.removeprefix('My').lower()}`)")
-    return re.search(rf"{option} \| (.*?) \|", rows)[1]
-
-
-def look(run, a, b):
-    """What a trained model does with a pair: the probability of "same", tokens, trace.
-
-    tokens: pieces of the packed pair, or for drrnet the words of a and those of b.
-    """
-    examples, trace = run.examples([(a, b)]), {}
-    probabilities = run.logits(examples, trace).softmax(-1)[0]
-    if run.settings.reads_words:
-        tokens = [examples.known[text].words for text in (a, b)]
-    else:
-        tokens = run.reader.tokenizer.pieces(examples.tokens(0)[0])
-    return probabilities[run.task.labels.index("same")].item(), tokens, trace
 
 
 # ---- Small things -------------------------------------------------------------------------------
@@ -464,34 +352,8 @@ def fixed(rows, bias=None):
     return layer
 
 
-def table(rows, columns, values):
+def table(rows, columns, values, title=""):
     """Prints a matrix with the names of its rows and columns."""
-    lines = [["", *columns]]
+    lines = [["", *map(str, columns)]]
     lines += [[name, *(f"{float(x):.3g}" for x in line)] for name, line in zip(rows, values)]
-    print(f"{summary.align_columns(lines)}\n")
-
-
-def slide(message, moved, places, series):
-    """A picture that moves: a slider, and a bar for each of `series` at its place. A script prints
-    a table.
-
-    moved: what the slider moves. places: where it can stand. series: what a bar stands for -> its
-    numbers, one for each place, 0 or more.
-    """
-    rows = [[moved, *(f"{x:,}" for x in places)]]
-    rows += [[name, *(f"{float(y):.3g}" for y in series[name])] for name in series]
-    if not in_notebook():
-        print(f"{message}\n{summary.align_columns(rows)}\n")
-        return
-    from IPython.display import HTML, display
-    top = max(float(y) for values in series.values() for y in values)
-    bars = "".join(f'<tr><td>{html.escape(row[0])}<td><meter max="{top:g}" value="{row[1]}" '
-                   f'style="width:20em"></meter><td>{row[1]}' for row in rows[1:])
-    columns = html.escape(json.dumps([list(column) for column in zip(*rows)][1:]))
-    move = ("const f=this.closest('figure'),[at,...ys]=JSON.parse(this.dataset.all)[this.value];"
-            "f.querySelector('output').value=at;f.querySelectorAll('meter').forEach((m,i)=>{"
-            "m.value=ys[i];m.parentNode.nextElementSibling.textContent=ys[i]})")
-    display(HTML(f'<figure><b>{html.escape(message)}</b><p><label>{html.escape(moved)} '
-                 f'<input type="range" min="0" max="{len(places) - 1}" value="0" '
-                 f'data-all="{columns}" oninput="{move}"></label> <output>{rows[0][1]}</output>'
-                 f'<table>{bars}</table></figure>'))
+    print(f"{title}\n{summary.align_columns(lines)}\n".lstrip("\n"))

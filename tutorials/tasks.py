@@ -1,15 +1,11 @@
-"""What `check` tries your functions on.
+"""What `check` tries your functions on: TASKS[name], with the arguments that are drawn for it.
 
-    TASKS[name]     lesson, points, the library's function, draw(d) -> arguments
-    CLAIMS[name]    lesson, points, functions of which the claim is True, those of which it is False
-
-The classic mistakes that `check` knows are those of tests/mistakes.py, which tests plant in the
-library.
+What is right is the function of that name in equations.py. The classic mistakes that `check` knows
+are those of tests/mistakes.py, which tests plant in the library.
 """
 import math
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import bert_min
 import equations as ours
 import reread
-import semmatch
+from bert_min import BertConfig
+from semmatch import DafaAttention
 from support.parses import Parse, split_words
 
-sys.path.append(str(Path(bert_min.__file__).parent / "tests"))
-from mistakes import MISTAKES, find  # noqa: E402
+sys.path.append(str(Path(reread.__file__).parent / "tests"))
+from mistakes import MISTAKES  # noqa: E402
 
 B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
 D = H * K
@@ -37,35 +33,14 @@ class Task(NamedTuple):
 
     lesson: int
     points: int
-    place: str          # of the library's function, "module.name"; "": only equations.py has it
-    draw: object        # of a Draw: the reader's arguments
-    adapt: object = None    # (library's function, *arguments) -> result, where its arguments differ
+    place: str          # of the library's function with these arguments, "module.name", or ""
+    draw: object        # of a Draw: the arguments
     more: dict = {}     # name -> mistaken function, beside those of tests/mistakes.py
     cases: tuple = CASES
 
-    def library(self, name):
-        """What is right, with the reader's arguments."""
-        return self.adapted(find(self.place)) if self.place else getattr(ours, name)
-
-    def adapted(self, function):
-        if self.adapt is None:
-            return function
-        return lambda *arguments: self.adapt(function, *arguments)
-
     def mistakes(self):
-        """name -> mistaken function, with the reader's arguments."""
-        found = {name: self.adapted(wrong) for name, wrong in MISTAKES.get(self.place, ())}
-        return found | self.more
-
-
-class Claim(NamedTuple):
-    """A function of a function: does it do what the paper's sentence says?"""
-
-    lesson: int
-    points: int
-    sentence: str
-    right: dict         # name -> function of which the claim is True
-    wrong: dict         # name -> function of which it is False
+        """name -> mistaken function"""
+        return dict(MISTAKES.get(self.place, ())) | self.more
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -85,9 +60,6 @@ class Draw:
         size = wide if self.case == "wide scores" else 1.0
         x = torch.randn(shape, generator=self.generator, dtype=torch.float64) * size
         return x.to(self.dtype).requires_grad_()
-
-    def positive(self, *shape):
-        return self.normal(*shape).detach().abs().add(0.1).requires_grad_()
 
     def integer(self, high, *shape):
         return torch.randint(high, shape, generator=self.generator)
@@ -146,13 +118,6 @@ class Draw:
             return [self.parse("ab", self.n, ["x"]), self.parse("ab", self.m, ["x"])]
         return [self.parse("aAbBcC", self.n), self.parse("aAbBcC", self.m)]
 
-    def choice(self):
-        return self.fill(reread.Choice(D, K, A, M))
-
-
-def same(x):
-    return x
-
 
 def scaled(q, k):
     return q @ k.mT / q.shape[-1] ** 0.5
@@ -160,50 +125,31 @@ def scaled(q, k):
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
-def attend(function, q, k, v, mask):
-    """SelfAttention.attend as a function of q, k, v and mask."""
-    layer = SimpleNamespace(training=False, dropout=0.0, heads=H)
-    return bert_min.split_heads(function(layer, None, q, k, v, mask, None, None), H)
-
-
-def run_layer(function, hidden, mixed, attention_output, attention_norm, intermediate, output,
-              output_norm):
-    """Layer.forward, whose attention has been done."""
-    layer = SimpleNamespace(
-        attention=lambda *given: mixed, attention_output=attention_output, output=output,
-        attention_norm=attention_norm, intermediate=intermediate, output_norm=output_norm,
-        activation=F.gelu, dropout=same)
-    return function(layer, hidden, None, None, None)
-
-
-def run_embeddings(function, input_ids, segment, word, position, segments, norm):
-    """Embeddings.forward of these tables."""
-    tables = SimpleNamespace(word=word, position=position, segment=segments, norm=norm, offset=0,
-                             alike=False, dropout=same)
-    return function(tables, input_ids, segment)
-
-
 TASKS = {
     "split_heads": Task(1, 1, "bert_min.split_heads", lambda d: [d.states(), H]),
     "merge_heads": Task(1, 1, "bert_min.merge_heads", lambda d: [d.heads()[2]]),
     "attention_weights": Task(1, 2, "bert_min.attention_weights",
-                              lambda d: [d.normal(B, H, d.L, d.L, wide=1e5), d.mask()], more={
+                              lambda d: [d.normal(B, H, d.L, d.L, wide=1e5), d.mask()], {
         "10,000 subtracted": lambda s, m: (s - 1e4 * ~m[:, None, None]).softmax(-1)}),
-    "attention": Task(1, 2, "bert_min.SelfAttention.attend",
-                      lambda d: [*d.heads(), d.mask()], attend, {
+    "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
+        "no root": lambda q, k, v, m: ours.attention(q * K ** 0.5, k, v, m),
+        "k in the place of its root": lambda q, k, v, m: ours.attention(q / K ** 0.5, k, v, m),
+        "queries and keys exchanged": lambda q, k, v, m: ours.attention(k, q, v, m),
         "no mask": lambda q, k, v, m: scaled(q, k).softmax(-1) @ v}),
-    "layer": Task(1, 2, "bert_min.Layer.forward", lambda d: [
+    "layer": Task(1, 2, "", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
-        d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], run_layer, {
+        d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
+        "no gelu": lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y))),
         "relu for gelu":
             lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
+        "no first residual": lambda h, *rest: ours.layer(0 * h, *rest),
         "no second residual":
             lambda h, x, W, n, W_1, W_2, n_2: n_2(W_2(F.gelu(W_1(n(h + W(x))))))}),
-    "embed": Task(1, 1, "bert_min.Embeddings.forward", lambda d: [
+    "embed": Task(1, 1, "", lambda d: [
         d.integer(V, B, d.L), d.integer(2, B, d.L), d.fill(nn.Embedding(V, D)),
-        d.fill(nn.Embedding(N, D)), d.fill(nn.Embedding(2, D)), d.fill(nn.LayerNorm(D))],
-        run_embeddings, {
+        d.fill(nn.Embedding(N, D)), d.fill(nn.Embedding(2, D)), d.fill(nn.LayerNorm(D))], {
         "no position": lambda i, s, word, p, t, norm: norm(word(i) + t(s)),
+        "no segment": lambda i, s, word, p, t, norm: norm(word(i) + p.weight[:i.shape[1]]),
         "no norm": lambda i, s, word, p, t, norm: word(i) + p.weight[:i.shape[1]] + t(s)}),
 }
 
@@ -213,7 +159,7 @@ TASKS = {
 TASKS |= {
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2]),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
-                                 lambda d: [*d.heads(), d.mask()], more={
+                                 lambda d: [*d.heads(), d.mask()], {
         "-inf for the mask, so that a row without a key is nan; it must be 0":
             lambda q, k, v, m: (ours.difference_scores(q, k) / K ** 0.5)
             .masked_fill(~m[:, None, None], -math.inf).softmax(-1) @ v}),
@@ -229,33 +175,20 @@ TASKS |= {
 
 # ---- 3. DAFA ------------------------------------------------------------------------------------
 
-def fuse_draw(d):
-    W = SimpleNamespace(
-        W_D=d.linear(D, A, False), W_s=d.linear(D, A), w_d=d.linear(A, 1, False),
-        W_S=d.linear(D, A, False), W_dstar=d.linear(D, A), w_sstar=d.linear(A, 1, False),
-        W_shat=d.linear(D, D), W_dhat=d.linear(D, D), W_g=d.linear(2 * D, 1, False),
-        W_v=d.linear(D, D), W_l=d.linear(D, D), W_f=d.linear(2 * D, 1, False))
-    return [d.states(), d.states(), d.mask(), W]
-
-
-def run_fuse(function, s, d, mask, W):
-    """DafaAttention.fuse with these weights."""
-    layer = SimpleNamespace(without=frozenset(), printed=frozenset(), **vars(W))
-    return function(layer, s, d, mask, None)
-
-
+CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
 TASKS |= {
     "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses, cases=TREES),
     "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses, cases=TREES),
     "dependency_matrix": Task(3, 1, "priors.dependency_matrix", lambda d: [
-        *d.parses(), d.positive(d.n).detach().numpy(), d.positive(d.m).detach().numpy()],
+        *d.parses(), *(d.normal(size).detach().abs().numpy() + 0.1 for size in (d.n, d.m))],
         cases=TREES),
     "spread_prior": Task(3, 3, "semmatch.spread_prior",
                          lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
-        *d.heads(), d.normal(B, d.L, d.L), d.mask()], more={
+        *d.heads(), d.normal(B, d.L, d.L), d.mask()], {
         "no M": lambda q, k, v, M, m: ours.attention(q, k, v, m)}),
-    "dafa_fuse": Task(3, 3, "semmatch.DafaAttention.fuse", fuse_draw, run_fuse),
+    "dafa_fuse": Task(3, 3, "", lambda d: [
+        d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))]),
 }
 
 
@@ -271,13 +204,11 @@ TASKS |= {
                                lambda d: [d.integer(6, B, N, M, R) == 0]),
     "knowledge_scores": Task(4, 1, "semmatch.knowledge_scores", lambda d: [d.states(), d.cross()]),
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
-    "mean_one": Task(4, 2, "", ln_K_draw, more={
+    "mean_one": Task(4, 2, "", ln_K_draw, {
         "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
         "-inf elsewhere": lambda ln_K: torch.where(ln_K == -math.inf, ln_K, ours.mean_one(ln_K)),
         "the mean of all cells": lambda ln_K: torch.where(
-            ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0),
-        "one mean of the whole batch": lambda ln_K: torch.where(
-            ln_K > -math.inf, ln_K - ln_K.exp()[ln_K > -math.inf].mean().log(), 0.0)}),
+            ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
     "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [int(d.integer(40)), 100, 4.0]),
 }
 
@@ -314,11 +245,6 @@ def phrase_draw(d):
     return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
 
 
-def choose_with_left(function, *arguments):
-    """choose with c, without the scores that it returns."""
-    return function(*arguments)[:2]
-
-
 def coverage_draw(d):
     """c, weights, φ, mask: the first row is spent; with padding the second one, but for padding."""
     left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
@@ -329,12 +255,10 @@ def coverage_draw(d):
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
 
 
-def scores_of(chosen, W_f, w_f):
-    return w_f(W_f(chosen).tanh())[..., 0]
-
-
-def mixed(chosen, mixture):
-    return (mixture[:, None] @ chosen)[:, 0], mixture
+def without_token(chosen, *maps):
+    """mix_readers as printed: the sum over r starts with 1."""
+    mixture, weights = ours.mix_readers(chosen[:, 1:], *maps)
+    return mixture, F.pad(weights, (1, 0))
 
 
 TASKS |= {
@@ -344,98 +268,86 @@ TASKS |= {
     "read_limit": Task(6, 1, "reread.read_limit",
                        lambda d: [d.states(d.n), d.linear(D, 1, False), T]),
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
-    "choose_left": Task(6, 2, "reread.choose", lambda d: [
-        *choose_draw(d), (d.normal(B, d.n).detach() + 0.5).requires_grad_()], choose_with_left),
+    "choose_left": Task(6, 2, "", lambda d: [
+        *choose_draw(d), (d.normal(B, d.n).detach() + 0.5).requires_grad_()], {
+        "no coverage": lambda *x: ours.choose(*x[:-1])[:2],
+        "spent words that are chosen":
+            lambda *x: ours.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
     "mix_readers": Task(6, 1, "", lambda d: [
-        d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)], more={
-        "no token in the sum":
-            lambda a, W, w: mixed(a, F.pad(scores_of(a[:, 1:], W, w).softmax(-1), (1, 0))),
-        "no tanh": lambda a, W, w: mixed(a, w(W(a))[..., 0].softmax(-1)),
-        "a plain mean over r": lambda a, W, w: (a.mean(1), ours.mix_readers(a, W, w)[1])}),
+        d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)], {
+        "no token in the sum": without_token}),
 }
 
 
 # ---- Claims -------------------------------------------------------------------------------------
+# A claim is a function of a function: does that do what the paper's sentence says? It is True of
+# the cases whose name begins with "a repair".
+
+
+def claim(lesson, functions, like=lambda scores, *others: scores):
+    """The Task of a claim about these functions, name -> function, and about four that return
+    numbers shaped as `like` of their arguments and no more."""
+    cases = functions | {
+        "zeros": lambda *x: 0 * like(*x), "ones": lambda *x: 0 * like(*x) + 1,
+        "a third everywhere": lambda *x: 0 * like(*x) + 1 / 3,
+        "noise": lambda *x: rows(torch.rand_like(1.0 * torch.as_tensor(like(*x))))}
+
+    def draw(d):
+        torch.manual_seed(int(d.integer(1000)))     # of the noise
+        return [cases[d.case]]
+
+    return Task(lesson, 2, "", draw, cases=tuple(cases))
+
 
 def rows(weights):
     """As weights of sum 1."""
     return weights / weights.sum(-1, keepdim=True)
 
 
-def nonsense(like=lambda scores, *others: scores):
-    """What no claim may take: functions that return numbers shaped as `like` of their arguments."""
-    return {"zeros": lambda *x: 0 * like(*x), "ones": lambda *x: 0 * like(*x) + 1,
-            "a third everywhere": lambda *x: 0 * like(*x) + 1 / 3,
-            "noise": lambda *x: rows(torch.rand(like(*x).shape))}
-
-
 def differences(q, k):
     return q[..., :, None, :] - k[..., None, :, :]
 
 
-def difference_of_lengths(q, k):
-    return q.norm(dim=-1)[..., :, None] - k.norm(dim=-1)[..., None, :]
-
-
-def arg_max(m):
-    return F.one_hot(m.argmax(-1), m.shape[-1]).to(m.dtype)
-
-
-CLAIMS = {
-    "claim_mask": Claim(
-        1, 2, "Padding gets the weight 0, in a row without any real key too; real keys have the "
-        "softmax of their scores.", right={
-            "ours": ours.attention_weights,
-            "masked before, multiplied behind":
-                lambda s, m: s.masked_fill(~m, -1e30).softmax(-1) * m}, wrong={
-            "Google's line, 10,000 subtracted": lambda s, m: (s - 10_000.0 * ~m).softmax(-1),
-            "a softmax without a mask": lambda s, m: s.softmax(-1),
-            "a softmax, multiplied by the mask": lambda s, m: s.softmax(-1) * m} | nonsense()),
-    "claim_difference": Claim(
-        2, 2, "A token differs more from each other token than from itself, and from it as much as "
-        "it from the token.", right={
-            "ours": ours.difference_scores,
-            "squares": lambda q, k: differences(q, k).square().sum(-1),
-            "the largest difference": lambda q, k: differences(q, k).abs().amax(-1)}, wrong={
-            "the page, without bars": lambda q, k: differences(q, k).sum(-1),
-            "plain attention's scores": scaled,
-            "the difference of lengths": difference_of_lengths} | nonsense(scaled)),
-    "claim_calibration": Claim(
-        3, 2, "A larger entry M and a larger score each give a larger weight, whatever the other "
-        "one is.", right={
-            "ours": lambda s, M: (s + (1 + M).log()).softmax(-1),
-            "the entry added to the score": lambda s, M: (s + M).softmax(-1)}, wrong={
-            "the page, a product of scores": lambda s, M: (s * M).softmax(-1),
-            "plain attention": lambda s, M: s.softmax(-1),
-            "the entries alone": lambda s, M: rows(1 + M),
-            "an entry as the weight": lambda s, M: M + 0.0} | nonsense()),
-    "claim_knowledge": Claim(
-        4, 2, "An entry above the mean gains weight, one that is below all others loses, whatever "
-        "the scores are; a larger score still means a larger weight.", right={
-            "ours": lambda s, K: (s + (K / K.mean()).log()).softmax(-1),
-            "the distance from the mean, added":
-                lambda s, K: (s + 5 * (K - K.mean())).softmax(-1)}, wrong={
-            "the page, a product of scores": lambda s, K: (s * K).softmax(-1),
-            "plain attention": lambda s, K: s.softmax(-1),
-            "the entries alone": lambda s, K: rows(K),
-            "plain attention times the entry": lambda s, K: s.softmax(-1) * K} | nonsense()),
-    "claim_choice": Claim(
-        5, 2, "Of the scores 0.78, 0.80 and less one word is chosen, and the choice can be "
-        "learned: it has a gradient.", right={
-            "ours, β = 200": lambda m: (200 * m).softmax(-1),
-            "β = 300": lambda m: (300 * m).softmax(-1)}, wrong={
-            "the page, β = 10⁸": lambda m: (1e8 * m).softmax(-1), "an arg-max": arg_max,
-            "plain attention, β = 1": lambda m: m.softmax(-1),
-            "the scores": lambda m: m * 1.0} | nonsense()),
-    "claim_coverage": Claim(
-        6, 2, "What is left falls by each reading, the more the larger its weight, whatever the "
-        "score; not read, it stays; read in full φ times, it is spent.", right={
-            "ours": lambda c, m, weight, phi: c - weight / phi,
-            "never below 0": lambda c, m, weight, phi: max(0.0, c - weight / phi)}, wrong={
-            "the page, c times the score": lambda c, m, weight, phi: c - c * m / phi,
-            "the score": lambda c, m, weight, phi: c - m / phi,
-            "not divided by φ": lambda c, m, weight, phi: c - weight,
-            "a fixed part": lambda c, *others: c - 0.5, "c as it was": lambda c, *others: c,
-            "zeros": lambda *x: 0.0, "ones": lambda *x: 1.0,
-            "noise": lambda *x: torch.rand(()).item()}),
+WEIGHINGS = {"the page, a product of scores": lambda scores, M: (scores * M).softmax(-1),
+             "plain attention": lambda scores, M: scores.softmax(-1),
+             "the entries alone": lambda scores, M: rows(M)}
+TASKS |= {
+    "claim_mask": claim(1, {
+        "a repair, ours": ours.attention_weights,
+        "a repair, masked before, multiplied behind":
+            lambda s, m: s.masked_fill(~m, -1e30).softmax(-1) * m,
+        "Google's line, 10,000 subtracted": lambda s, m: (s - 10_000.0 * ~m).softmax(-1),
+        "a softmax without a mask": lambda s, m: s.softmax(-1),
+        "a softmax, multiplied by the mask": lambda s, m: s.softmax(-1) * m}),
+    "claim_difference": claim(2, {
+        "a repair, ours": ours.difference_scores,
+        "a repair, squares": lambda q, k: differences(q, k).square().sum(-1),
+        "a repair, the largest difference": lambda q, k: differences(q, k).abs().amax(-1),
+        "the page, without bars": lambda q, k: differences(q, k).sum(-1),
+        "plain attention's scores": scaled,
+        "the difference of lengths":
+            lambda q, k: q.norm(dim=-1)[..., :, None] - k.norm(dim=-1)[..., None, :]}, scaled),
+    "claim_calibration": claim(3, {
+        "a repair, ours": lambda s, M: (s + (1 + M).log()).softmax(-1),
+        "a repair, the entry added to the score": lambda s, M: (s + M).softmax(-1),
+        "an entry as the weight": lambda s, M: M + 0.0} | WEIGHINGS),
+    "claim_knowledge": claim(4, {
+        "a repair, ours": lambda s, K: (s + (K / K.mean()).log()).softmax(-1),
+        "a repair, the distance from the mean, added":
+            lambda s, K: (s + 5 * (K - K.mean())).softmax(-1),
+        "plain attention times the entry": lambda s, K: s.softmax(-1) * K} | WEIGHINGS),
+    "claim_choice": claim(5, {
+        "a repair, β = 200": lambda m: (200 * m).softmax(-1),
+        "a repair, β = 300": lambda m: (300 * m).softmax(-1),
+        "the page, β = 10⁸": lambda m: (1e8 * m).softmax(-1),
+        "an arg-max": lambda m: F.one_hot(m.argmax(-1), m.shape[-1]).to(m.dtype),
+        "plain attention, β = 1": lambda m: m.softmax(-1),
+        "the scores": lambda m: m * 1.0}),
+    "claim_coverage": claim(6, {
+        "a repair, ours": lambda c, m, weight, phi: c - weight / phi,
+        "a repair, never below 0": lambda c, m, weight, phi: max(0.0, c - weight / phi),
+        "the page, c times the score": lambda c, m, weight, phi: c - c * m / phi,
+        "the score": lambda c, m, weight, phi: c - m / phi,
+        "not divided by φ": lambda c, m, weight, phi: c - weight,
+        "a fixed part": lambda c, *others: c - 0.5, "c as it was": lambda c, *others: c}),
 }
