@@ -134,6 +134,14 @@ def name_of(values, seed):
     return "-".join([*re.findall(r"\.?\w[\w.]*", " ".join(values.values())), f"seed{seed}"])
 
 
+def options_of(group, values, seed):
+    """The options of a run's training, a dict."""
+    given = group["shared"] | {"seed": seed}
+    for option, text in values.items():
+        given |= read_value(option, text)
+    return given
+
+
 def plan_runs(group, here=()):
     """{name: options of its training} of the runs that are not done. Raises ValueError where
     options contradict each other."""
@@ -143,26 +151,18 @@ def plan_runs(group, here=()):
         refuse(name in names, f"--vary: two values have one folder, {name}; rename one")
         names.add(name)
         if name not in group["done"]:
-            given = group["shared"] | dict(here) | {"seed": seed}
-            for option, text in values.items():
-                given |= read_value(option, text)
-            with prefix_errors(f"{name}: "):
-                settings_of(given)
-            planned[name] = given
+            planned[name] = options_of(group, values, seed) | dict(here)
+            try:
+                with prefix_errors(f"{name}: "):
+                    read_options(planned[name])
+            except TypeError as error:  # an option of other code's
+                raise ValueError(f"{name}: {error}; start a new group") from None
     return planned
-
-
-def settings_of(given):
-    """The Settings of options, a dict. Raises ValueError where they contradict each other."""
-    try:
-        return read_options(given)[0]
-    except TypeError as error:  # an option of other code's
-        raise ValueError(f"{error}; start a new group") from None
 
 
 def check_data(planned, test):
     """Raises ValueError or OSError where one of `plan_runs` lacks a data set or WordNet."""
-    settings = [settings_of(given) for given in planned.values()]
+    settings = [read_options(given)[0] for given in planned.values()]
     for one in {(x.task, x.train_file, x.dev_file, x.test_file): x for x in settings}.values():
         (load_test_splits if test else load_pairs)(one)
     if any("facts" in batches.needs_of(x.method) and x.task_name != "toy" for x in settings):
@@ -183,23 +183,15 @@ def run_group(folder, group, here):
         if name in group["done"]:
             continue
         print_once(f"\nrun {number} of {len(planned)}: {name}")
+        begun = (folder / name / "last.pt").exists() or (folder / name / "best.pt").exists()
+        place = {"resume" if begun else "out": str(folder / name)}
         try:
-            run_one(folder / name, given, group["test"])
+            train.train_or_resume(given | place | {"test": group["test"]})
         except runs.FolderLocked:
             print_once("another process trains it")
         gather_results(folder, group)
     show_groups([folder], picture=folder / "comparison.svg")
     print_once(f"\n{folder} has the runs, {FILE} and comparison.svg")
-
-
-def run_one(folder, given, test):
-    """What train.py does: one run is trained, or goes on, and test is scored where asked for."""
-    if (folder / "last.pt").exists() or (folder / "best.pt").exists():
-        free = "model", "parser", *PROCESS
-        given = {name: given[name] for name in free if name in given} | {"resume": str(folder)}
-    else:
-        given = given | {"out": str(folder)}
-    train.train_or_resume(given | ({"test": True} if test else {}))
 
 
 def gather_results(folder, group):
@@ -210,20 +202,25 @@ def gather_results(folder, group):
         add_values(group, read_group(folder)["vary"])
     for values, seed in itertools.product(combinations(group), group["seeds"]):
         name = name_of(values, seed)
-        if found := read_done(folder / name, group["test"]):
+        if found := read_done(folder / name, options_of(group, values, seed), group["test"]):
             group["done"][name] = found
     lines = [f"{json.dumps(name)}: {json.dumps(x)}" for name, x in group["done"].items()]
     head = json.dumps({name: x for name, x in group.items() if name != "done"})
     write_text(folder / FILE, head[:-1] + ', "done": {\n' + ",\n".join(lines) + "\n}}\n")
 
 
-def read_done(folder, test):
-    """What a group keeps of a run, or None where it is not finished. test: must test be scored?"""
+def read_done(folder, given, test):
+    """What a group keeps of a run, or None where it is not finished. given: options of its training.
+    test: must test be scored? Raises ValueError where it is a run of others.
+    """
     if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
         return None
     result = runs.read_result(folder)
     if test:
         result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
+    had = result.get("settings", {}) | result["recipe"]
+    others = [name for name in given.keys() - PROCESS if had.get(name, given[name]) != given[name]]
+    refuse(others, f"{folder}: a run of another {', '.join(others)} than the group's; move it away")
     changes = (result.get("influence") or {}).get("changes", {})
     log, metric = folder / "log.jsonl", next(iter(result["metrics"][result["selection_split"]]))
     events = map(json.loads, log.read_text("utf-8").splitlines() if log.exists() else ())
@@ -381,7 +378,7 @@ def score_table(panel, split, against):
     """Rows of cells: scores on a split, those of each seed, the difference from the row `against`,
     other metrics, and the share of answers that change without the method."""
     first = next(iter(panel.rows.values()))[0]
-    more = [name for name in first["metrics"][split] if name != panel.metric]
+    more = sorted(first["metrics"][split].keys() - {panel.metric})  # alike for each split
     title = f"{panel.task} {split}{panel.others and f', {panel.others}'}"
     main, *titles = (metric_title(name, first["positive"]) for name in (panel.metric, *more))
     lines = [[f"{title}, seeds {', '.join(map(str, panel.seeds))}", main, "each seed",
@@ -390,7 +387,8 @@ def score_table(panel, split, against):
     changes = differences(panel, split, against)
     for value, results in panel.rows.items():
         scores = scores_of(results, split, panel.metric)
-        hanging = [[*result["answers"].values()][-1] for result in results if result["answers"]]
+        hanging = [[*result["answers"].values()][-1] for result in results
+                   if result["answers"] and split == result["selection_split"]]
         each = ", ".join(f"{100 * x:.1f}" for x in scores) if len(scores) > 1 else ""
         lines.append([value, percent(scores), each,
                       points(change_of(changes[value])) if value in changes else "",

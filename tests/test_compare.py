@@ -38,8 +38,8 @@ def faked(monkeypatch):
         folder = Path(given.get("resume") or given["out"])
         with runs.lock_folder(folder):
             trained.append({"model": "dafa"} | given)
-            found = {"task": "toy", "model": "", "seed": given["seed"], "best_epoch": 1,
-                     "selection_split": "dev", "recipe": {"epochs": 1},
+            found = {"task": "toy", "positive": "", "best_epoch": 1, "selection_split": "dev",
+                     "settings": given, "recipe": {"epochs": 1},
                      "metrics": {"dev": {"accuracy": len(trained) % 5 / 5, "voice": 0.5}}}
             write_json(folder / "result.json", found)
 
@@ -139,6 +139,9 @@ def test_a_group_gets_more_rows(faked, capsys):
     assert command("--resume", "group") == 2
     the_line(capsys, "--own mine.py:Mine")
     assert command("--resume", "group", "--own", "mine.py:Mine") == 0 and len(faked) == 4
+    write_json("group/bert-seed0/result.json", result("group/dafa-seed0"))  # copied by mistake
+    assert command("--resume", "group", "--own", "mine.py:Mine") == 2
+    the_line(capsys, "bert-seed0 another model")
 
 
 def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch):
@@ -237,11 +240,13 @@ def test_holm_by_hand():
 
 # ---- Tables and the picture ---------------------------------------------------------------------
 
-def write_group(file, task="own", split="dev", **rows):
+def write_group(file, task="own", **rows):
     """A file of a group whose rows have these scores, of seeds 0, 1, ..."""
     done = {f"{model}-seed{seed}": {
         "task": task, "positive": "", "selection_split": "dev", "best_epoch": 3, "code": "",
-        "metrics": {"dev": {"accuracy": score, "f1": 0.5}}, "answers": {} if model == "bert" else
+        "metrics": {"dev": {"accuracy": score, "voice": 0.5, "f1": 0.5},
+                    "unseen": {"accuracy": 0.5, "f1": 0.5, "voice": 0.5}},
+        "answers": {} if model == "bert" else
         {"no prior": 0.0, "no method": [0.25, 0.75][seed % 2]},
         "curve": [] if model == "dabert" else [0.5, score][:2 - seed]}  # seed 1 ended early
         for model, scores in rows.items() for seed, score in enumerate(scores)}
@@ -260,16 +265,17 @@ def shown(capsys, *args):
 
 def test_tables_by_hand(capsys):
     """12.7062 is Student's t with one degree of freedom, whose p is 2 atan(1 / t) / π; what hangs
-    on a method is its last change, which takes most out."""
+    on a method is its last change, which takes most out, on dev. Splits have one order of columns.
+    """
     write_group("x.json", bert=(0.5, 0.75), dafa=(0.75, 1.0), dabert=(0.5, 1.0))
-    assert shown(capsys, "x.json") == [
-        ["own dev, seeds 0, 1", "accuracy", "each seed", "minus bert, 95 % interval", "f1",
-         "answers that change without the method, dev, %"],
-        ["bert", "62.5 (17.7)", "50.0, 75.0", "", "50.0 (0.0)", ""],  # 17.7 = 25 / √2
-        ["dafa", "87.5 (17.7)", "75.0, 100.0", "+25.0 (+25.0 to +25.0)", "50.0 (0.0)",
-         "50.0 (35.4)"],
-        ["dabert", "75.0 (35.4)", "50.0, 100.0", "+12.5 (-146.3 to +171.3)", "50.0 (0.0)",
-         "50.0 (35.4)"],
+    titles = ["accuracy", "each seed", "minus bert, 95 % interval", "f1", "voice"]
+    tables, half = shown(capsys, "x.json"), ["50.0 (0.0)"] * 2
+    assert tables[4] == ["own unseen, seeds 0, 1", *titles]
+    assert tables[:4] + tables[8:] == [
+        ["own dev, seeds 0, 1", *titles, "answers that change without the method, dev, %"],
+        ["bert", "62.5 (17.7)", "50.0, 75.0", "", *half, ""],  # 17.7 = 25 / √2
+        ["dafa", "87.5 (17.7)", "75.0, 100.0", "+25.0 (+25.0 to +25.0)", *half, "50.0 (35.4)"],
+        ["dabert", "75.0 (35.4)", "50.0, 100.0", "+12.5 (-146.3 to +171.3)", *half, "50.0 (35.4)"],
         ["own dev accuracy, epoch", "1", "2"], ["bert", "50.0 (0.0)", "50.0"],
         ["dafa", "50.0 (0.0)", "75.0"], ["dabert", "", ""],
         ["minus bert", "own", "p", "p corrected (Holm)"],
