@@ -2,7 +2,7 @@
 
     python -m experiments.robustness RUN
 
-prints the task's first metric on the pairs of a labelled split before and after each
+prints accuracy, or Pearson's r of scores, on the pairs of a labelled split before and after each
 transformation, on exactly those pairs that it changed.
 
 The tests are those of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint (T.
@@ -364,15 +364,15 @@ def transform(name, task, pairs, known, seed=0):
 
 # ---- The command --------------------------------------------------------------------------------
 
-def measure_robustness(run, pairs):
-    """The main metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
+def measure_robustness(run, pairs, metric):
+    """A metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
     Args:
         run: what train.open_run gives. Its own parses are forgotten: changed sentences have none.
     Returns: rows of (name, what becomes of the label, number of pairs, metric before, after); of a
     transformation that is left out (name, why).
     """
-    task, metric, own = run.task, run.task.metrics[0], run.settings.parses
+    task, own = run.task, run.settings.parses
     parser = None if own else run.reader.parser or load_parser()
     parses = parse_texts({text for pair in pairs for text in (pair.a, pair.b)}, own or parser)
     known = Known(parses, load_wordnet())
@@ -395,7 +395,7 @@ def measure_robustness(run, pairs):
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.robustness",
-                          "The first metric of a run's task before and after the papers' "
+                          "Accuracy, or Pearson's r, of a run before and after the papers' "
                           "transformations, on the pairs they change:\n"
                           f"{', '.join(TRANSFORMATIONS)}.\nNeeds WordNet.", "RUN")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
@@ -408,13 +408,14 @@ def main(argv=None):
         labelled = (name for name in splits
                     if name.startswith("test") and splits[name][0].label is not None)
         split = next(labelled, run.task.selection)
-        rows = measure_robustness(run, splits[split])
+        metric = "pearson" if run.task.regression else "accuracy"  # denials have one class: no F1
+        rows = measure_robustness(run, splits[split], metric)
     table = [["transformation", "label", "pairs", "before", "after"]]
     for name, says, *found in rows:
         cells = [*map(str, found[:1]), *(f"{100 * score:.1f}" for score in found[1:])]
         table.append([name, says, *cells, *[""] * (3 - len(cells))])
     print(f"{run.settings.model} on {run.task.name} {split}, {len(splits[split])} pairs, "
-          f"{run.task.metrics[0]} on the pairs changed\n{align_columns(table)}")
+          f"{metric} on the pairs changed\n{align_columns(table)}")
 
 
 if __name__ == "__main__":

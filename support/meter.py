@@ -64,7 +64,7 @@ def compare(before, after, regression):
     """
     if regression:
         moved = (after - before)[:, 0].abs()  # (N,)
-        others = moved > 0.1 * before.std()
+        others = moved > 0.1 * before.std(correction=min(1, len(before) - 1))
     else:
         answer = before.argmax(1, keepdim=True)  # (N, 1)
         moved = (after.softmax(1) - before.softmax(1)).gather(1, answer)[:, 0].abs()  # (N,)

@@ -191,6 +191,7 @@ def test_what_a_change_did():
     scores = torch.tensor([[0.0], [2.0], [4.0]])
     assert meter.compare(scores, scores + torch.tensor([[0.25], [0.125], [-0.75]]), True) == {
         "answers": pytest.approx(2 / 3), "moved": pytest.approx(0.375)}
+    assert meter.compare(scores[:1], scores[:1] + 1, True) == {"answers": 1.0, "moved": 1.0}
 
 
 def test_every_run_says_what_hangs_on_its_method(trained_once):
