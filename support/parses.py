@@ -291,6 +291,12 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
                 kept.keep(parses)
                 found |= {parse.text: parse for parse in parses}
                 bar.update(len(some))
+    lost = [text for text, x in found.items() if not ours and len(x.spans) < MAX_WORDS
+            and any(letter.isalnum() and not ((x.spans[:, 0] <= i) & (i < x.spans[:, 1])).any()
+                    for i, letter in enumerate(text))]
+    if lost:
+        print(f"parser: letters of {len(lost)} texts are in no word, such as of {lost[0]!r}; the "
+              f"end of a word is the place behind its last letter", file=sys.stderr)
     return found
 
 

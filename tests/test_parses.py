@@ -285,8 +285,10 @@ def test_a_damaged_file_is_named_and_stays(cache, capsys):
     assert named > 2
 
 
-def test_a_function_is_a_parser(cache):
-    """Two roots become one tree; what it gives is looked at, and not kept."""
+def test_a_function_is_a_parser(cache, capsys):
+    """Two roots become one tree; what it gives is looked at, and not kept. Letters that it leaves out
+    are said.
+    """
     calls, good = [], {"text": "a b", "spans": [(0, 1), (2, 3)], "tags": ["X", "Y"],
                        "heads": [0, 0], "relations": ["root", "root"]}
     for _ in range(2):
@@ -304,6 +306,10 @@ def test_a_function_is_a_parser(cache):
     for wrong in ([], None):
         fails(lambda wrong=wrong: parse_texts(["a b"], lambda texts: wrong), "of 1 texts, got 0")
     assert parse_texts(["a b"], lambda texts: [texts.pop() and Parse(**good)])
+    assert not capsys.readouterr().err
+    inclusive = good | {"text": "ab b!", "spans": [(0, 1), (3, 4)]}
+    assert parse_texts(["ab b!"], lambda texts: [Parse(**inclusive)])
+    assert "'ab b!'" in capsys.readouterr().err
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
