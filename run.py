@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import batches
@@ -27,6 +28,7 @@ from support.data import (Prediction, Task, add_predictions, answers, as_pairs, 
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
 from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
+from support.parses import split_words, words_at
 from support.words import Vocabulary
 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
@@ -402,12 +404,17 @@ def predict_file(run, file, splits, columns=(), out=None):
     check_place(Path(out).parent if out else run.folder, "name a file elsewhere by --out")
     examples = run.examples(pairs)
     print_limit(run, {Path(file).name: examples})
+    scratch = run.recipe.bert in ("scratch", "none")  # it knows the words of its training alone
+    unknown = sum(bool(unknown_words(run, pair)) for pair in pairs if scratch)
+    if unknown:
+        print_once(f"{Path(file).name}: {unknown} of {len(pairs)} pairs have words that are rare "
+                   "or new to this model")
     found = run.predict(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
     path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}")
     if main_process():
         write_table(path, add_predictions(run.task, rows, found))
-    print_once(f"{len(pairs)} pairs labelled in {path}")
+    print_once(f"pairs labelled: {len(pairs)}, in {path}")
     if all(pair.label is not None for pair in pairs):
         guesses = [x.answer for x in found]
         if not run.task.regression:
@@ -428,6 +435,28 @@ def new_file(path):
     while free.exists():
         free = path.with_stem(f"{path.stem}-{next(numbers)}")
     return free
+
+
+def unknown_words(run, pair):
+    """Words of a pair that the model has not learned, or from few pairs: those without a number or
+    a piece; where the pieces were learned from the training pairs, those of several pieces, too.
+    """
+    tokenizer, by_word, found = run.reader.tokenizer, run.reader.method.READS == "words", []
+    spans = split_words(pair.a), split_words(pair.b)
+    if not by_word:
+        ids, segment, place = map(np.array, tokenizer.encode(
+            pair.a, spans[0], pair.b, spans[1], run.reader.max_length))
+    for side, text in enumerate((pair.a, pair.b)):
+        for i, word in enumerate(words_at(text, spans[side])):
+            if by_word:
+                known = tokenizer.ids([word])[0] != 1
+            else:
+                pieces = tokenizer.pieces(ids[(segment == side) & (place == i)].tolist())
+                whole = not any(piece.startswith("##") for piece in pieces)
+                known = "[UNK]" not in pieces and (whole or run.recipe.bert != "scratch")
+            if not known and word not in found:
+                found.append(word)
+    return found
 
 
 def print_limit(run, examples):

@@ -326,7 +326,8 @@ def use_run(folder, given):
         result = runs.read_result(run.folder)
         refuse(result["id"] != run.contents["id"], f"{run.folder / 'result.json'}: of another "
                f"training than best.pt; --resume {run.folder}, or evaluate it anew")
-        summary.show_result(run.folder, result)
+        with runs.made_here(run.folder / "result.json"):
+            summary.show_result(run.folder, result)
 
 
 def read_to_resume(folder, given):

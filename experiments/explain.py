@@ -12,12 +12,10 @@ A method says what it records by the names of the axes (bert_min.Shown); nothing
 or a paper. A table has the last two axes for rows and columns; of whatever is more, and of each
 sentence, there is a figure. Left out: how figures are drawn (draw).
 """
-import contextlib
 import hashlib
 import inspect
 import os
 import re
-import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,16 +30,16 @@ from experiments import draw
 from experiments.draw import escape
 from experiments.influence import add_run_options
 from priors import RELATIONS
+from run import unknown_words
 from support import machine, runs, summary
 from support.data import Pair
 from support.files import write_text
-from support.options import Arguments, refuse, run_command
-from support.parses import split_words, words_at
+from support.options import Arguments, prefix_errors, refuse, run_command
+from support.parses import split_words
 
 ACROSS = "a word of a (row) and a word of b (column)"
 KNOWN = {"dependency": "the trees", "relations": "the lexicon"}  # PRIOR -> in a sentence
 EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
-REQUEST_SECONDS = 10  # of a client: for all that it asks, and for taking the answer
 
 
 # ---- What a model recorded ----------------------------------------------------------------------
@@ -144,28 +142,6 @@ def find_teller(run):
 
 
 # ---- What is known of the words -----------------------------------------------------------------
-
-def unknown_words(run, pair):
-    """Words of a pair that the model has not learned, or from few pairs: those without a number or
-    a piece; where the pieces were learned from the training pairs, those of several pieces, too.
-    """
-    tokenizer, by_word, found = run.reader.tokenizer, run.reader.method.READS == "words", []
-    spans = split_words(pair.a), split_words(pair.b)
-    if not by_word:
-        ids, segment, place = map(np.array, tokenizer.encode(
-            pair.a, spans[0], pair.b, spans[1], run.reader.max_length))
-    for side, text in enumerate((pair.a, pair.b)):
-        for i, word in enumerate(words_at(text, spans[side])):
-            if by_word:
-                known = tokenizer.ids([word])[0] != 1
-            else:
-                pieces = tokenizer.pieces(ids[(segment == side) & (place == i)].tolist())
-                whole = not any(piece.startswith("##") for piece in pieces)
-                known = "[UNK]" not in pieces and (whole or run.recipe.bert != "scratch")
-            if not known and word not in found:
-                found.append(word)
-    return found
-
 
 def warnings_of(run, pair):
     """Sentences on what makes an answer worthless: no words, or some that it did not read or does
@@ -274,8 +250,9 @@ def describe_influence(run):
         return []
     result = runs.read_result(run.folder)
     found = result.get("influence") or {"changes": {}}
-    parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
-             for name, x in found["changes"].items()]
+    with runs.made_here(run.folder / "result.json"):
+        parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
+                 for name, x in found["changes"].items()]
     other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
     return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
             f"{', '.join(parts)}."] if parts else []
@@ -365,28 +342,8 @@ def explain_pair(run, a, b, equations, top=""):
 class PageHandler(BaseHTTPRequestHandler):
     """Answers /?a=TEXT&b=TEXT, and /equations.md, to this machine alone."""
 
-    timeout = REQUEST_SECONDS  # for one read
-
-    def setup(self):
-        """Each read may take that long, and so may all reads of a request together."""
-        super().setup()
-        self.clock = threading.Timer(REQUEST_SECONDS, self.hang_up)
-        self.clock.daemon = True
-        self.clock.start()
-
-    def hang_up(self):
-        """Ends what is being read."""
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-    def finish(self):
-        """The end, also of what failed."""
-        self.clock.cancel()
-        super().finish()
-
     def do_GET(self):
         """Another site's name for this machine gets nothing, nor does another path."""
-        self.clock.cancel()  # all is read
         host, (path, _, query) = self.headers.get("Host", ""), self.path.partition("?")
         if host.rsplit(":", 1)[0] not in ("127.0.0.1", "localhost"):
             self.answer(404, "this page is served to this machine alone")
@@ -430,7 +387,7 @@ class PageServer(ThreadingHTTPServer):
 
     def handle_error(self, request, client_address):
         """A client that hangs up is no error of ours."""
-        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+        if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
@@ -474,7 +431,8 @@ def main(argv=None):
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         if port is not None:
-            with PageServer(run, port) as door:
+            wanted = f"--serve {port}: expected a free port, such as 0 finds: "
+            with prefix_errors(wanted), PageServer(run, port) as door:
                 print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
                 door.serve_forever()
         equations = quote(os.path.relpath(EQUATIONS, run.folder))

@@ -231,9 +231,12 @@ def test_what_is_missing_or_damaged_gives_one_line(trained, capsys):
     best.rmdir()
     best.write_bytes(sound)
     path = Path("run/result.json")
-    path.write_text(json.dumps(put(json.loads(path.read_text()), "metrics", {})))
-    assert command("--from", "run") == 2
-    the_line(capsys, path.name)
+    for name, value in (("metrics", {}), ("influence", {"changes": {"no prior": {}}})):
+        shutil.copy(path, "result.json")
+        path.write_text(json.dumps(put(json.loads(path.read_text()), name, value)))
+        assert command("--from", "run") == 2
+        the_line(capsys, path.name)
+        shutil.copy("result.json", path)
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, capsys, trained_once):
