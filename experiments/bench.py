@@ -66,11 +66,6 @@ def step_of(run, pairs):
     return work
 
 
-def answer_next(run, pairs):
-    """Answers the next pair of an iterator."""
-    run.predict(next(pairs))
-
-
 def take_turns(works, repeats, device):
     """dict name -> seconds of each turn. works: dict name -> function."""
     seconds = {name: [] for name in works}
@@ -136,8 +131,8 @@ def main(argv=None):
         rows = [["", "model", "ms", "x bert"]]
         steps = {model: step_of(run, pairs[:options["batch_size"]]) for model, run in runs.items()}
         rows += compare(f"step of {options['batch_size']} pairs", steps, options)
-        answers = {model: functools.partial(answer_next, run, iter(new))
-                   for model, run in runs.items()}
+        answers = {model: functools.partial(lambda run, unseen: run.predict(next(unseen)),
+                                            run, iter(new)) for model, run in runs.items()}
         rows += compare("one new pair", answers, options)
         print(align_columns(rows))
 

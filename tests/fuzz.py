@@ -3,7 +3,6 @@ larger, deeper. 2,000 examples each: pytest -k damaged --hypothesis-profile long
 """
 import io
 import re
-import time
 import zipfile
 
 from hypothesis import settings
@@ -48,12 +47,10 @@ def damaged_zip(data, which, changes):
 
 def read_or_refuse(read, *places):
     """What read() returns; None where it raises a ValueError of one line that names a place."""
-    begun = time.perf_counter()
     try:
         found = read()
     except ValueError as error:
         text, found = str(error), None
         assert type(error) is ValueError and "\n" not in text and len(text) < 800, text
         assert any(str(place) in text for place in places), text
-    assert time.perf_counter() - begun < 10
     return found
