@@ -8,6 +8,7 @@ Left out: what is computed (semmatch, reread, bert_min), the form of the files (
 import hashlib
 import itertools
 import os
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -108,13 +109,6 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
     return model, new
 
 
-@torch.no_grad()
-def start_at_mean(model, pairs):
-    """Before training a score is the mean of these pairs' scores."""
-    for layer in getattr(model, "outputs", list)():
-        layer.bias.fill_(sum(pair.label for pair in pairs) / len(pairs))
-
-
 def own_sums(settings):
     """dict of "model" and "parser", if they are somebody's own -> sha256 of the file."""
     places = {"model": settings.model, "parser": settings.parser or ""}
@@ -126,11 +120,13 @@ def new_run(settings, recipe, folder, task, splits):
     """(Run, dict split -> batches.Examples) as training begins with them."""
     reader, examples, config, arrays = read_training(settings, recipe, splits)
     model, new = build_model(settings, recipe, task, reader, config, arrays)
-    if task.regression:
-        start_at_mean(model, splits["train"])
+    if task.regression:     # before training a score is the mean of these
+        mean = sum(pair.label for pair in splits["train"]) / len(splits["train"])
+        for layer in getattr(model, "outputs", list)():
+            torch.nn.init.constant_(layer.bias, mean)
     seen = {name: x.pairs for name, x in examples.items()}
     contents = reader.state() | {
-        "id": runs.new_id(), "settings": asdict(settings), "recipe": asdict(recipe),
+        "id": secrets.token_hex(8), "settings": asdict(settings), "recipe": asdict(recipe),
         "task": asdict(task), "new_parameters": new, "encoder": config and asdict(config),
         "own": own_sums(settings), "parser": getattr(reader.parser, "fingerprint", None),
         "pairs": runs.sha256_of_pairs(seen)}

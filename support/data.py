@@ -17,7 +17,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -581,9 +581,11 @@ def as_pair(task, one):
     """The Pair of one of these."""
     if isinstance(one, Pair):
         as_pair(task, (one.a, one.b))
-        refuse(task.labels and one.label not in (None, *range(len(task.labels))), f"label of a "
-               f"Pair: expected a number below {len(task.labels)}, found {shorten(one.label)}")
-        return one
+        if one.label is None:
+            return one
+        refuse(task.labels and one.label not in range(len(task.labels)), f"label of a Pair: "
+               f"expected a number below {len(task.labels)}, found {shorten(one.label)}")
+        return replace(one, label=(int if task.labels else float)(one.label))
     sound = isinstance(one, (tuple, list)) and len(one) in (2, 3)
     refuse(not sound or not all(isinstance(text, str) for text in one[:2]), f"expected pairs of "
            f"two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")

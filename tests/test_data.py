@@ -399,7 +399,10 @@ def test_a_pair_of_texts():
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
     for score in (2.5, "2.5", np.float32(2.5)):
-        assert as_pairs(SCORES, ("a", "b", score)) == [Pair("a", "b", 2.5)]
+        for one in (("a", "b", score), Pair("a", "b", score)):
+            assert as_pairs(SCORES, one) == [Pair("a", "b", 2.5)]
+    for label in (True, 1.0, np.int8(1)):   # a tensor of such labels would be of another kind
+        assert type(as_pairs(TWO, Pair("a", "b", label))[0].label) is int
 
 
 @pytest.mark.parametrize("task, wrong, said", [
@@ -407,7 +410,8 @@ def test_a_pair_of_texts():
         None, 5, "ab", ["a", "b"], [("a", 2)], [("a", "b"), 1], Pair("a", None),
         (["a", "c"], ["b", "d"]))),                     # two lists of texts would be other pairs
     *((TWO, Pair("a", "b", label), "label") for label in (2, -1, 0.5, "same")),
-    (TWO, ("a", "b", "other"), "label"), (SCORES, ("a", "b", "same"), "label")], ids=str)
+    (TWO, ("a", "b", "other"), "label"), (SCORES, ("a", "b", "same"), "label"),
+    (SCORES, Pair("a", "b", "same"), "same")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, said):
     fails(lambda: as_pairs(task, wrong), said)
 
