@@ -257,8 +257,8 @@ def find_treebank(folder):
     """dict split -> the path of its file. Raises ValueError where one of the three is missing."""
     files = {}
     for split in ("train", "dev", "test"):
-        found = sorted(Path(folder).glob(f"*-{split}.conllu"))
-        refuse(not found, f"--treebank {folder}: expected a file named *-{split}.conllu")
+        found = [x for x in Path(folder).glob(f"*-{split}.conllu") if x.stat().st_size]
+        refuse(len(found) != 1, f"--treebank {folder}: needs one *-{split}.conllu, and not empty")
         files[split] = found[0]
     return files
 

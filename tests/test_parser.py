@@ -210,6 +210,9 @@ def test_training_writes_parser_and_scores(treebank, capsys):
     assert run("--treebank", treebank, "--out", again) == 2
     the_line(capsys, "again.json")
     assert not again.exists()
+    (treebank / "x-test.conllu").write_text("")
+    assert run("--treebank", treebank) == 2
+    the_line(capsys, "*-test.conllu")
 
 
 def test_scores_by_hand(treebank):
