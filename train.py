@@ -274,7 +274,6 @@ def finish_training(run, examples, progress):
               "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
               "parser": run.parser}
     if main_process():
-        write_json(run.folder / "result.json", result)
         lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
         picture = summary.draw_run([json.loads(line) for line in lines], run.task.metrics[0],
                                    progress.best_epoch)
@@ -282,6 +281,7 @@ def finish_training(run, examples, progress):
         for name in ("best.pt", "last.pt"):  # what a process that was killed has left
             for path in run.folder.glob(f"{name}.*.tmp"):
                 path.unlink()
+        write_json(run.folder / "result.json", result)  # with which the run has ended
         (run.folder / "last.pt").unlink(missing_ok=True)
     return result
 
