@@ -407,7 +407,10 @@ def predict_file(run, file, splits, columns=(), out=None):
                    "or new to this model")
     found = run.predict(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
-    path = new_file(out or run.folder / f"predictions-{Path(file).stem}{ending}")
+    name = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}")
+    path, numbers = name, itertools.count(2)
+    while path.exists():  # of an earlier prediction
+        path = name.with_stem(f"{name.stem}-{next(numbers)}")
     if main_process():
         write_table(path, add_predictions(run.task, rows, found))
     print_once(f"pairs labelled: {len(pairs)}, in {path}")
@@ -422,15 +425,6 @@ def predict_file(run, file, splits, columns=(), out=None):
 def check_place(folder, remedy):
     """ValueError where no file can be written into a folder, before hours of work for it."""
     refuse(not os.access(folder, os.W_OK), f"{folder}: no folder that can be written; {remedy}")
-
-
-def new_file(path):
-    """This path, or the next free one of NAME-2, NAME-3, ..."""
-    path, numbers = Path(path), itertools.count(2)
-    free = path
-    while free.exists():
-        free = path.with_stem(f"{path.stem}-{next(numbers)}")
-    return free
 
 
 def unknown_words(run, pair):

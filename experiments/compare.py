@@ -210,9 +210,8 @@ def gather_results(folder, group):
 
 
 def read_done(folder, given, test):
-    """What a group keeps of a run, or None where it is not finished. given: options of its training.
-    test: must test be scored? Raises ValueError where it is a run of others.
-    """
+    """What a group keeps of a run of these options, or None where it is not finished. test: must
+    test be scored? Raises ValueError where its options are others."""
     if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
         return None
     result = runs.read_result(folder)
@@ -225,9 +224,10 @@ def read_done(folder, given, test):
     log, metric = folder / "log.jsonl", next(iter(result["metrics"][result["selection_split"]]))
     events = map(json.loads, log.read_text("utf-8").splitlines() if log.exists() else ())
     kept = "task", "positive", "best_epoch", "selection_split", "metrics"
-    return {name: result.get(name) for name in kept} | {
-        "answers": {name: x["answers"] for name, x in changes.items()},
-        "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
+    with runs.made_here(folder):
+        return {name: result.get(name) for name in kept} | {
+            "answers": {name: x["answers"] for name, x in changes.items()},
+            "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
 
 
 def read_group(place):

@@ -431,8 +431,7 @@ def main(argv=None):
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         if port is not None:
-            wanted = f"--serve {port}: expected a free port, such as 0 finds: "
-            with prefix_errors(wanted), PageServer(run, port) as door:
+            with prefix_errors(f"--serve {port} (0: a free one): "), PageServer(run, port) as door:
                 print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
                 door.serve_forever()
         equations = quote(os.path.relpath(EQUATIONS, run.folder))

@@ -139,6 +139,9 @@ def test_a_group_gets_more_rows(faked, capsys):
     assert command("--resume", "group") == 2
     the_line(capsys, "--own mine.py:Mine")
     assert command("--resume", "group", "--own", "mine.py:Mine") == 0 and len(faked) == 4
+    Path("group/dafa-seed0/log.jsonl").write_text('{"step": 5, "lo')
+    assert command("--resume", "group", "--own", "mine.py:Mine") == 2
+    the_line(capsys, "dafa-seed0")
     write_json("group/bert-seed0/result.json", result("group/dafa-seed0"))  # copied by mistake
     assert command("--resume", "group", "--own", "mine.py:Mine") == 2
     the_line(capsys, "bert-seed0 another model")
