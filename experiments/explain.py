@@ -250,12 +250,12 @@ def describe_influence(run):
         return []
     result = runs.read_result(run.folder)
     found = result.get("influence") or {"changes": {}}
+    other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
     with runs.made_here(run.folder / "result.json"):
         parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
                  for name, x in found["changes"].items()]
-    other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
-    return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
-            f"{', '.join(parts)}."] if parts else []
+        return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
+                f"{', '.join(parts)}."] if parts else []
 
 
 def format_prediction(prediction):
