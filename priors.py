@@ -347,6 +347,10 @@ class Table(Lexicon):
         Relations: synonym, antonym, cohyponym, and hypernym for (specific, general).
         """
         self.table = {}   # word -> Facts
+        unknown = pairs.keys() - {"synonym", "antonym", "hypernym", "cohyponym"}
+        if unknown:
+            raise ValueError(f"Table: no relation {', '.join(map(str, unknown))}; expected "
+                             f"synonym, antonym, cohyponym, and hypernym for (specific, general)")
         for relation, rows in pairs.items():
             for x, y in rows:
                 x, y = x.casefold(), y.casefold()

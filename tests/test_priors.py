@@ -127,13 +127,6 @@ def test_tf_idf_is_the_loop(sentences, words):
     np.testing.assert_allclose(found, oracle.tf(sentences, words), rtol=1e-12)
 
 
-def test_tf_idf_is_saved_and_loaded():
-    tf = TfIdf([["the", "cat"], ["The"], ["the", "the", "Straße"], ["\ud83d"]])
-    again = TfIdf.from_state(tf.state())
-    assert (again.N, again.df) == (tf.N, tf.df)
-    assert (tf.N, tf.df) == (4, {"the": 3, "cat": 1, "strasse": 1, "\ud83d": 1})
-
-
 # ---- Knowledge Eq. (2): WordNet ------------------------------------------------------------------
 
 def named(row):
@@ -293,5 +286,7 @@ def test_relation_matrix_of_a_table_is_the_loop(pairs, a, b):
     np.testing.assert_array_equal(relation_matrix(lexicon.facts(b), lexicon.facts(a)), swapped)
 
 
-def test_a_table_takes_expressions_of_four_words():
+def test_a_table_takes_four_relations_and_expressions_of_four_words():
     assert Table({"synonym": [("a b c d e", "f")]}).facts(list("abcde")) == [None] * 5
+    with pytest.raises(ValueError, match="hyponym"):    # or dog would be a hypernym of animal
+        Table({"hyponym": [("animal", "dog")]})
