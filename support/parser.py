@@ -162,6 +162,7 @@ class Parser(nn.Module):
         return torch.cat(scores)
 
     @torch.inference_mode()
+    @torch.autocast("cpu", enabled=False)   # a caller's
     def parse(self, sentences):
         """Trees of sentences, lists of words: a list of (tags, heads, relations), three lists each.
 
