@@ -61,19 +61,19 @@ def test_the_layers_to_read_are_the_librarys():
     words = torch.tensor([[-1, 0, 1, 2, -1, 0, 1], [-1, 0, 1, 1, -1, 0, -1]])
     segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1]] * 2)
     mask = torch.tensor([[True] * 7, [True] * 6 + [False]])
-    hidden, matrix = torch.randn(2, 7, 6), torch.rand(2, 3, 2)
+    hidden, matrix = torch.randn(2, 7, 6).double(), torch.rand(2, 3, 2).double()
     related = torch.rand(2, 3, 2, 5) < 0.3
     for library, own, prior in ((bert_min.SelfAttention, equations.MyBert, None),
                                 (semmatch.DabertAttention, equations.MyDabert, None),
                                 (semmatch.DafaAttention, equations.MyDafa, matrix),
                                 (semmatch.KnowledgeAttention, equations.MyKnowledge, related)):
-        right, mine = library(config), own(config)
+        right, mine = library(config).double(), own(config).double()
         for weight in right.parameters():
-            weight.data = torch.randn_like(weight)
+            weight.data = 0.5 * torch.randn_like(weight)       # larger ones saturate the gates
         mine.load_state_dict(right.state_dict())
         outs = [layer(hidden, mask, None if prior is None else layer.spread(prior, words, segment))
                 for layer in (right, mine)]
-        torch.testing.assert_close(*outs, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(*outs)
     bert, ids = bert_min.Bert(config), torch.arange(14).view(2, 7)
     tables, layer = bert.embeddings, bert.layers[0]
     first, last = bert(ids, segment, mask)[0]
