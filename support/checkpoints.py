@@ -208,8 +208,8 @@ def read_pieces(folder, kind, rows):
         path = find_file(folder, "vocab.json")
         ids, merges = read_bpe(path, find_file(folder, "merges.txt"))
     padded = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # to a multiple
-    refuse(rows not in padded, f"{path}: expected {rows} pieces as config.json's vocab_size, found "
-           f"{len(ids)}; take both from one model")
+    refuse(rows not in padded or max(ids.values()) >= rows, f"{path}: expected {rows} pieces, each "
+           f"once, as config.json's vocab_size, found {len(ids)}; take both from one model")
     return ids, merges
 
 
