@@ -17,7 +17,7 @@ settings.load_profile("house")
 def workplace(tmp_path, monkeypatch):
     """An empty folder with train, dev and test pairs; a parser and a lexicon of no cost.
 
-    22 pairs of train in batches of 8 are three steps an epoch. Not under torchrun.
+    22 pairs of train in batches of 8 are three steps an epoch.
     """
     import batches
     import priors
@@ -26,8 +26,6 @@ def workplace(tmp_path, monkeypatch):
 
     load_own.cache_clear()  # another test's mine.py
     monkeypatch.chdir(tmp_path)
-    for name in ("RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(batches, "load_parser", ChainParser)
     monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
     write_pairs(lambda rng, same: same, train=22, dev=10, test=9)

@@ -1,9 +1,7 @@
 """What tests of readers do to a sound file: bytes flipped, cut off, lost, doubled; values retyped,
 larger, deeper. 2,000 examples each: pytest -k damaged --hypothesis-profile long
 """
-import io
 import re
-import zipfile
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -32,17 +30,6 @@ def damaged(data, changes):
             rest = {"cut": len(data), "lose": at + number, "double": max(0, at - number)}
             data = data[:at] + data[rest[kind]:]
     return data
-
-
-def damaged_zip(data, which, changes):
-    """The zip with these changes in one member, whose CRC is right."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = {name: archive.read(name) for name in sorted(archive.namelist())}
-    name, out = list(parts)[which % len(parts)], io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for part, content in parts.items():
-            archive.writestr(part, damaged(content, changes) if part == name else content)
-    return out.getvalue()
 
 
 def read_or_refuse(read, *places):

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import strategies as st
 
 from bert_min import SelfAttention
 from reread import DrrNet, LadraNet
@@ -15,18 +14,12 @@ from tensors import config, large, normal
 
 B, H, K, L, A, N, M = 3, 2, 5, 7, 11, 13, 17
 D, HIDDEN = H * K, 13
+each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 ATTENTIONS = {"dabert": DabertAttention, "dafa": DafaAttention, "knowledge": KnowledgeAttention}
 
 
-def forms(name):
-    """Options of a method: nothing as printed, each equation alone, all."""
-    numbers = ATTENTIONS[name].PRINTED
-    return [{}, *({"printed": {number}} for number in numbers), {"printed": numbers}]
-
-
-def method(name, seed=1, scale=1.0, sizes=None, **options):
-    layer = ATTENTIONS[name](config(**(sizes or {})), attention_size=A, **options)
-    return large(layer, seed, scale)
+def method(name, seed=1, **options):
+    return large(ATTENTIONS[name](config(), attention_size=A, **options), seed)
 
 
 def masks():
@@ -55,20 +48,6 @@ def prior_of(name, layer, mask, seed=0):
         return multiplier if 6 in layer.printed else multiplier.log()
     index = torch.arange(length).expand(b, -1).masked_fill(~mask, -1)
     return layer.spread(related(b, length, length, seed=seed), index, index % 2)
-
-
-@st.composite
-def problems(draw, name, **options):
-    """A layer of any size and form, hidden states, a ragged mask, and a prior."""
-    b, h, length, k = (draw(st.integers(1, top)) for top in (3, 3, 6, 4))
-    seed, scale = draw(st.integers(0, 999)), draw(st.sampled_from([0.0, 1.0, 30.0]))
-    lengths = draw(st.lists(st.integers(0, length), min_size=b, max_size=b))
-    mask = torch.arange(length) < torch.tensor(lengths)[:, None]
-    drawn = draw(st.sampled_from(forms(name)))
-    drawn = drawn | {"scope": draw(st.sampled_from(["hidden", "head"]))}
-    layer = method(name, seed, 1.0, dict(hidden_size=h * k, num_heads=h), **(drawn | options))
-    hidden = normal(b, length, h * k, seed=seed, scale=scale)
-    return layer, hidden, mask, prior_of(name, layer, mask, seed)
 
 
 # ---- Whole models -------------------------------------------------------------------------------

@@ -4,11 +4,7 @@
 
 A key is the right function's place, "module.function" or "module.Class.method". A mistake has the
 signature of the right one and takes the same arguments, so that a program can tell which mistake
-somebody made:
-
-    for name, mistaken in MISTAKES["semmatch.difference_scores"]:
-        if torch.allclose(theirs(q, k), mistaken(q, k)):
-            print("This is the equation with", name)
+somebody made: the one that returns what theirs does.
 
 Only the equation as intended is mistaken: with `printed` a mistake calls the right function.
 tests/test_mistakes.py puts each in the place of the right one and sees the equation's oracle fail.
@@ -25,7 +21,7 @@ import torch.nn.functional as F
 from bert_min import Embeddings, Layer, SelfAttention, attention_weights, record
 from priors import (dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
                     tree_similarity)
-from reread import (SPENT, DrrNet, LadraNet, attentive_pooling, choose, coverage,
+from reread import (SPENT, LadraNet, attentive_pooling, choose, coverage,
                     dynamic_sequential_attention, highway, layer_mix, phrase_cnn,
                     probability_fusion, read_limit, reread, stacked_gru)
 from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, calibrated_attention,
@@ -94,8 +90,7 @@ def root(x):
 
 # The methods themselves: tests put mistakes in their place.
 attend, encode, embed = SelfAttention.attend, Layer.forward, Embeddings.forward
-fuse_dabert, spread_knowledge = DabertAttention.fuse, KnowledgeAttention.spread
-judge_words, judge_pieces = DrrNet.forward, LadraNet.forward
+judge_pieces = LadraNet.forward
 WRONG = {}
 WRONG["bert_min.split_heads"] = {
     "no exchange of axes": lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1),
@@ -150,21 +145,11 @@ WRONG["semmatch.difference_attention"] = {
     "no root": with_scores(lambda beta, d: beta * d),
     "d in the place of its root": with_scores(lambda beta, d: beta / d),
     "more weight for what is alike": with_scores(lambda beta, d: -beta),
-    "a finite mask before the root":
-        lambda q, k, v, mask, dropout, _, trace: difference_attention(q, k, v, mask, dropout, {3},
-                                                                      trace),
-    "a mask of queries": but(difference_attention, attention_weights=lambda scores, mask:
-                             masked_softmax(scores, mask[:, None, :, None])),
     "the softmax over the wrong axis": but(difference_attention, attention_weights=over_queries)}
 
 
 def guided_by(scores):
     return but(guided_attention, additive_scores=scores)
-
-
-def guides_mixed(values, guide, *rest):
-    _, weights = guided_attention(values, guide, *rest)
-    return weights @ guide, weights
 
 
 WRONG["semmatch.guided_attention"] = {
@@ -173,8 +158,7 @@ WRONG["semmatch.guided_attention"] = {
     "guide and value exchanged": guided_by(
         lambda keys, queries, w: additive_scores(queries, keys, w)),
     "no tanh": guided_by(lambda keys, queries, w: (keys @ w)[:, None] + (queries @ w)[:, :, None]),
-    "the softmax over the wrong axis": but(guided_attention, attention_weights=over_queries),
-    "guides mixed, not values": guides_mixed}
+    "the softmax over the wrong axis": but(guided_attention, attention_weights=over_queries)}
 
 
 def gates_exchanged(sem, other, W_sem, W_other, W_g):
@@ -186,14 +170,7 @@ WRONG["semmatch.gated_fusion"] = {
     "g and 1 - g exchanged": gates_exchanged,
     "the other order of what the gate sees":
         lambda sem, other, W, U, W_g: gated_fusion(sem, other, W, U, swapped(W_g)),
-    "a gate of the raw signals": lambda sem, other, W, U, W_g: gated_fusion(
-        sem, other, W, U, W_g and (lambda _: W_g(torch.cat([other, sem], -1)))),
     "the signals exchanged": lambda sem, other, *rest: gated_fusion(other, sem, *rest)}
-
-
-def gate_inside(sem, v, W_v, W_l, W_f, _):
-    _, f = filtration_gate(sem, v, W_v, W_l, W_f)
-    return sem + (f * W_l(v)).tanh(), f
 
 
 WRONG["semmatch.filtration_gate"] = {
@@ -202,18 +179,15 @@ WRONG["semmatch.filtration_gate"] = {
         lambda s, v, W_v, W_l, W_f, _: filtration_gate(s, v, W_v, W_l, swapped(W_f)),
     "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, None, *rest),
     "W_l of W_v v": lambda s, v, W_v, W_l, *rest: filtration_gate(
-        s, v, W_v, lambda x: W_l(x if W_v is None else W_v(x)), *rest),
-    "the gate inside tanh": gate_inside}
+        s, v, W_v, lambda x: W_l(x if W_v is None else W_v(x)), *rest)}
 
 
-def fusions(method, guide, second):
-    """Mistakes of a method's `fuse`. guide: the name of its map of the second guide. second: which
-    of the signals is wrongly that guide."""
+def fusions(method, guide):
+    """Mistakes of a method's `fuse`. guide: the name of its map of the second guide."""
     fuse = method.fuse
 
     def raw_guide(self, sem, other, *rest):
-        signal = (sem, other)[second]
-        raw = Other(self, **{guide: lambda _: getattr(self, guide)(signal)})
+        raw = Other(self, **{guide: lambda _: getattr(self, guide)(other)})
         return fuse(raw, sem, other, *rest)
 
     return {
@@ -224,13 +198,7 @@ def fusions(method, guide, second):
             fuse, filtration_gate=lambda _, v, *rest: filtration_gate(v, v, *rest))}
 
 
-def second_half(x):
-    return x.chunk(2, -1)[1]
-
-
-WRONG["semmatch.DabertAttention.fuse"] = fusions(DabertAttention, "W_dbar", 1) | {
-    "no linear map in the last two lines of Eq. (5)": lambda self, *rest: fuse_dabert(
-        Other(self, W_dstar=second_half, W_astar=second_half), *rest)}
+WRONG["semmatch.DabertAttention.fuse"] = fusions(DabertAttention, "W_dbar")
 
 
 # ---- DAFA ---------------------------------------------------------------------------------------
@@ -276,7 +244,6 @@ def raw_tf(self, words, one=1.0, fold=str.casefold):
 WRONG["priors.TfIdf.weights"] = {
     "unit length": lambda self, words: raw_tf(self, words) / np.linalg.norm(raw_tf(self, words)),
     "no division by the mean": raw_tf,
-    "counts as shares of the sentence": lambda self, words: raw_tf(self, words) / len(words),
     "no 1 beside the logarithm":
         lambda self, words: raw_tf(self, words, 0.0) / raw_tf(self, words, 0.0).mean(),
     "words that differ in case":
@@ -317,7 +284,7 @@ WRONG["semmatch.calibrated_attention"] = {
     "M after the softmax": after_the_softmax,
     "the softmax over the wrong axis":
         traced(but(calibrated_attention, attention_weights=over_queries))}
-WRONG["semmatch.DafaAttention.fuse"] = fusions(DafaAttention, "W_dstar", 1)
+WRONG["semmatch.DafaAttention.fuse"] = fusions(DafaAttention, "W_dstar")
 
 
 # ---- External knowledge -------------------------------------------------------------------------
@@ -356,32 +323,7 @@ WRONG["semmatch.co_attention"] = {
     "a mean of logarithms": co_attend(lambda omega: (omega.log() + omega.mT.log()) / 2),
     "no logarithm": co_attend(lambda omega: (omega + omega.mT) / 2),
     "one direction alone": co_attend(torch.log)}
-WRONG["semmatch.KnowledgeAttention.spread"] = {
-    "no γ": lambda self, k, *rest: spread_prior(relation_indicator(k).float(), *rest, OUTSIDE),
-    "γ added": lambda self, k, *rest: spread_prior(self.gamma + relation_indicator(k), *rest,
-                                                   OUTSIDE),
-    "0 outside the blocks": lambda self, *args:
-        spread_knowledge(self, *args).nan_to_num(neginf=0.0)}
-
-
-def calibrated_by(M_of):
-    """KnowledgeAttention.second. M_of: from ln K_prior, where words meet, the mean of K_prior."""
-    def second(self, hidden, q, k, v, mask, G, dropout, trace):
-        ln_K, context = co_attention(hidden, knowledge_scores(hidden, G))
-        cross = G > OUTSIDE
-        mean = ln_K.exp().sum((1, 2), keepdim=True) / cross.sum((1, 2), keepdim=True).clamp(min=1)
-        M = M_of(ln_K, cross, mean.clamp(min=1e-30))
-        record(trace, prior=M.exp(), context=context)
-        return calibrated_attention(q, k, v, M, mask, dropout, False, trace)
-    return second
-
-
-WRONG["semmatch.KnowledgeAttention.second"] = {
-    "no division by the mean":
-        calibrated_by(lambda ln_K, cross, mean: ln_K.where(cross, torch.zeros_like(ln_K))),
-    "no logarithm": calibrated_by(lambda ln_K, cross, mean: ln_K.exp() / mean * cross),
-    "-inf outside the blocks": calibrated_by(lambda ln_K, cross, mean: ln_K - mean.log())}
-WRONG["semmatch.KnowledgeAttention.fuse"] = fusions(KnowledgeAttention, "W_ohatknw", 1)
+WRONG["semmatch.KnowledgeAttention.fuse"] = fusions(KnowledgeAttention, "W_ohatknw")
 WRONG["train.l2_ratio"] = {
     "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step,
                                                                *rest),
@@ -461,12 +403,6 @@ WRONG["reread.reread"] = {
         step_with(gru=lambda choice, gru, h: lambda x, _: gru(x, h)),
     "no guide": step_with(M_d=lambda choice, gru, h: choice.M_d and nothing),
     "no h in the clue": step_with(U_d=lambda choice, gru, h: lambda x: 0 * choice.U_d(x))}
-WRONG["reread.DrrNet.forward"] = {
-    "a sentence that guides itself": but(judge_words, reread=lambda x, mask, h, guide, *rest:
-                                         reread(x, mask, h, guide.roll(len(x) // 2, 0),
-                                                       *rest)),
-    "h̄_0 of the other sentence": but(judge_words, reread=lambda x, mask, h, *rest:
-                                      reread(x, mask, h.roll(len(x) // 2, 0), *rest))}
 WRONG["reread.matching"] = {
     "a - b": lambda a, b: torch.cat([a, b, a * b, a - b], -1),
     "|b - a|": lambda a, b: torch.cat([a, b, a * b, (b - a).abs()], -1),
@@ -523,19 +459,13 @@ def read_with(**names):
     return mistaken
 
 
-def plain_mean(states, mask, h_ab, choices, W_f, w_f, *rest):
-    return dynamic_sequential_attention(states, mask, h_ab, choices, W_f, lambda x: 0 * w_f(x),
-                                        *rest)
-
-
 WRONG["reread.dynamic_sequential_attention"] = {
     "no token in the sum": lambda *args: dynamic_sequential_attention(*args[:-1], {12}),
     "choices that do not know each other": read_with(V_d=lambda choice, h_ab: nothing),
     "coverage that never falls": but(dynamic_sequential_attention, coverage=lambda left, *_: left),
     "readings that all start from h_ab":
         read_with(U_d=lambda choice, h_ab: lambda _: choice.U_d(h_ab)),
-    "no h_ab in the clue": read_with(M_d=lambda choice, h_ab: nothing),
-    "a plain mean over r": plain_mean}
+    "no h_ab in the clue": read_with(M_d=lambda choice, h_ab: nothing)}
 
 
 def last_reading(*args):

@@ -4,8 +4,8 @@ A module states its axis letters once, in a block `# Axes: B batch, L tokens, d 
 line that changes a shape ends with the new one: `hidden = self.word(ids) + position  # (B, L, d)`.
 While a `Tracer` is on, it looks at each such line when it has run: the named value, or the returned
 one, must have that shape. Within one call of a function a letter means one size. An axis may be a
-letter, an integer, or an expression such as `2*d` or `n+1`. What cannot be checked is an error: a
-letter outside the legend, a shape on any other kind of line, words behind a shape.
+letter, a number, or such as `2*d` or `n+1`. What cannot be checked is an error: a letter outside
+the legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
 import io
@@ -15,12 +15,7 @@ import tokenize
 from pathlib import Path
 
 
-class ShapeError(Exception):
-    """No check can be made of a shape comment."""
-
-
-def letters_of(axis):
-    return {node.id for node in ast.walk(ast.parse(axis)) if isinstance(node, ast.Name)}
+AXIS = re.compile(r"(?:(\d+)\*)?([A-Za-z]+)(?:\+(\d+))?|(\d+)")
 
 
 def read_shapes(path):
@@ -37,12 +32,12 @@ def read_shapes(path):
         if token.type != tokenize.COMMENT or token.line.lstrip().startswith("#") or not found:
             continue
         axes, line = [axis.strip() for axis in found[1].split(",") if axis.strip()], token.start[0]
-        try:
-            strange = set().union(*map(letters_of, axes)) - known
-        except SyntaxError:                                       # words in brackets
+        if any(" " in axis for axis in axes):                     # words in brackets
             continue
+        read = [AXIS.fullmatch(axis) for axis in axes]
+        strange = not all(read) or {axis[2] for axis in read} - known - {None}
         if strange or found[2].strip() or line not in statements:
-            raise ShapeError(f"{path}:{line}: {token.string}: letters that are not in the legend, "
+            raise ValueError(f"{path}:{line}: {token.string}: letters that are not in the legend, "
                              "words behind it, or no `name = ...` or `return ...` before it")
         lines = range(statements[line].lineno, line + 1)
         shapes |= dict.fromkeys(lines, (statements[line], axes))
@@ -53,14 +48,10 @@ def fits(size, axes, bound):
     """True when the sizes are those of the axes. Letters met for the first time go into `bound`."""
     if len(size) != len(axes):
         return False
-    for axis, got in zip(axes, size):           # lone letters first: they say what n in n+1 is
-        if axis.isidentifier() and bound.setdefault(axis, got) != got:
-            return False
     for axis, got in zip(axes, size):
-        for letter in letters_of(axis) - bound.keys():
-            bound |= {letter: x for x in range(got + 3)
-                      if eval(axis, {}, bound | {letter: x}) == got}
-        if letters_of(axis) - bound.keys() or eval(axis, {}, bound) != got:
+        factor, letter, more, number = AXIS.fullmatch(axis).groups()
+        value, rest = divmod(got - int(more or 0), int(factor or 1))
+        if rest or value != (bound.setdefault(letter, value) if letter else int(number)):
             return False
     return True
 

@@ -12,9 +12,9 @@ import batches
 import priors
 import train
 from bert_min import PairTokenizer, SelfAttention
-from small_runs import ChainParser, beginning, command, of, run, the_line
+from small_runs import ChainParser, beginning, of, refused, run
 from support.data import Pair, read_pairs
-from support.options import load_own
+from support.parses import Parse
 from support.words import TAGS
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -120,7 +120,7 @@ def test_a_prior_is_given_what_its_class_needs(needs):
     assert bool(a.parse) == ("parses" in needs) and bool(a.facts) == ("facts" in needs)
 
 
-def test_own_parses_are_used(capsys):
+def test_own_parses_are_used():
     """Stars, not the chains that the tests' parser makes; predicting needs the texts' parses."""
     texts = {text for name in ("train", "dev") for pair in read_pairs(f"{name}.tsv")
              for text in (pair.a, pair.b)}
@@ -129,32 +129,19 @@ def test_own_parses_are_used(capsys):
         lines += [f"# text = {text}", *(f"{k}\t{word}\t_\tX\t_\t_\t{min(k - 1, 1)}\tdep\t_\t_"
                                        for k, word in enumerate(text.split(), 1)), ""]
     Path("star.conllu").write_text("\n".join([*lines, ""]), "utf-8")
-    Path("mine.py").write_text(STARS, "utf-8")
-    file, own, chain = (
-        beginning(*of("dafa"), *args)[1]["train"].collate(range(22))[0]["prior"]
-        for args in (["--parses", "star.conllu"], ["--parser", "mine.py:stars"], []))
-    assert torch.equal(file, own) and not torch.equal(file, chain)
-    assert run(*of("dafa"), "--parses", "star.conllu", "--epochs", "1") == 0
-    capsys.readouterr()
-    assert command("--from", "run", "--predict", "test.tsv") == 2
-    the_line(capsys, "star.conllu")
-    assert command("--from", "run", "--predict", "test.tsv", "--parser", "mine.py:stars") == 0
-    opened = train.open_run("run", parser=load_own("mine.py:stars", "function"))
+    args = *of("dafa"), "--parses", "star.conllu"
+    for known in beginning(*args)[1]["train"].known.values():
+        assert known.parse.heads.tolist() == [min(k, 1) for k, _ in enumerate(known.words)]
+    assert run(*args, "--epochs", "1") == 0
+    refused("star.conllu", "--from", "run", "--predict", "test.tsv")
+    opened = train.open_run("run", parser=whole_texts)
     data = opened.examples([("the new dog", "texts of no file")])
-    assert data.known["texts of no file"].parse.heads.tolist() == [0, 1, 1, 1]
+    assert data.known["texts of no file"].words == ["texts of no file"]
 
 
-# A parser of one's own, of words between spaces: each hangs from the first.
-STARS = """
-import re
-from support.parses import Parse
-
-def stars(texts):
-    for text in texts:
-        spans = [match.span() for match in re.finditer(r"\\S+", text)]
-        yield Parse(text, spans, "X" * len(spans), [min(k, 1) for k, _ in enumerate(spans)],
-                    ["dep"] * len(spans))
-"""
+def whole_texts(texts):
+    """A parser of one's own, to which a text is one word."""
+    return [Parse(text, [(0, len(text))], ["X"], [0], ["root"]) for text in texts]
 
 
 class TagParser(ChainParser):

@@ -10,7 +10,7 @@ import torch
 
 import train
 from experiments import compare
-from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, run, the_line
+from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, refused, run
 from support import runs
 from support.files import write_json
 from support.options import run_command
@@ -125,7 +125,7 @@ def test_a_value_may_have_options_of_its_own(faked):
     assert command("--resume", "group") == 2
 
 
-def test_a_group_gets_more_rows(faked, capsys):
+def test_a_group_gets_more_rows(faked):
     """What is done stays; a value that is there already is not there twice. Which class of one's
     own comes, the command says itself; of one that the folder names, it must be said again."""
     Path("mine.py").write_text("from semmatch import DafaAttention as Mine")
@@ -136,32 +136,12 @@ def test_a_group_gets_more_rows(faked, capsys):
     group = group_of("group")
     assert group["vary"] == [["model", "bert", "dafa", "dabert --lr 1e-4", "mine.py:Mine"]]
     assert [*group["done"]][2:] == ["dabert-lr-1e-4-seed0", "mine.py-Mine-seed0"]
-    assert command("--resume", "group") == 2
-    the_line(capsys, "--own mine.py:Mine")
+    refused("--own mine.py:Mine", "--resume", "group", by=command)
     assert command("--resume", "group", "--own", "mine.py:Mine") == 0 and len(faked) == 4
     Path("group/dafa-seed0/log.jsonl").write_text('{"step": 5, "lo')
-    assert command("--resume", "group", "--own", "mine.py:Mine") == 2
-    the_line(capsys, "dafa-seed0")
+    refused("dafa-seed0", "--resume", "group", "--own", "mine.py:Mine", by=command)
     write_json("group/bert-seed0/result.json", result("group/dafa-seed0"))  # copied by mistake
-    assert command("--resume", "group", "--own", "mine.py:Mine") == 2
-    the_line(capsys, "bert-seed0 another model")
-
-
-def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch):
-    """Neither process writes over the other's rows, and each trains its own."""
-    train_one = train.train_or_resume
-
-    def train_or_resume(given):
-        if len(faked) == 1:  # the first process is at its second run
-            monkeypatch.setattr(train, "train_or_resume", train_one)
-            with runs.lock_folder(Path(given["out"])):
-                assert command("--resume", "group", "--vary", "model", "dabert") == 0
-        train_one(given)
-
-    monkeypatch.setattr(train, "train_or_resume", train_or_resume)
-    assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
-    assert of(faked, "model") == [("bert",), ("knowledge",), ("dabert",), ("dafa",)]
-    assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
+    refused("bert-seed0 another model", "--resume", "group", "--own", "mine.py:Mine", by=command)
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
@@ -197,23 +177,17 @@ DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"
     ("--show done done/comparison.json", "done/comparison.json"),
     ("--show done --picture x.png", "--picture"),
     ("--show done --rows dabert", "dabert bert, dafa")])
-def test_a_mistake_is_found_before_the_first_run(args, words, faked, capsys):
+def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     Path("blind.tsv").write_text("sentence1\tsentence2\na\tb\n")
     for name, change in DAMAGED.items():
         write_json(f"{name}.json", EMPTY | change)
     Path("done").mkdir()
     write_json("done/comparison.json", EMPTY)
-    assert command(*args.split()) == 2
-    the_line(capsys, words)
+    refused(words, *args.split(), by=command)
     assert not faked and not Path("runs").exists()
 
 
 # ---- Numbers ------------------------------------------------------------------------------------
-
-def test_t_quantile_is_the_printed_table():
-    for freedom, expected in ((1, 12.7062), (4, 2.7764), (9, 2.2622), (30, 2.0423)):
-        assert compare.t_quantile(freedom) == pytest.approx(expected, abs=2e-4)
-
 
 def test_a_difference_its_interval_and_p():
     """One task is Student's t: 4.302653 with two degrees of freedom, where p has a closed form.

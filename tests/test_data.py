@@ -16,7 +16,6 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fuzz import damage, damaged, many, read_or_refuse
 from small_runs import ROOT, fails, rows_of, write_file, zipped
 from support import data
 from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
@@ -165,30 +164,18 @@ def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
 
 def test_tweets(tmp_path):
     """Votes of six are labels, three of six no pair; lines are blank, or have one field more; a
-    twentieth of train is dev, always the same.
-    """
+    twentieth of train is dev."""
     write_file(tmp_path / "twitterurl", "Twitter_URL_Corpus_train.txt", "\n" + "".join(
         f"A{i} \tMT so .\t({i % 7}, 6)\tu\n\n" for i in range(100)))
     write_file(tmp_path / "twitterurl", "Twitter_URL_Corpus_test.txt", "".join(
         f"C{n} \tD{n} \t({n},6)\t{gap}https://t.co/x\n{blank}"
         for n, gap, blank in zip(range(7), [""] * 5 + ["\t"] * 2, ["\n", "", " \n"] * 3)))
-    (task, splits), again = (load_task("twitterurl", tmp_path) for _ in range(2))
-    assert (task, splits) == again == (Task("twitterurl", ("0", "1"), ("f1", "accuracy")), splits)
+    task, splits = load_task("twitterurl", tmp_path)
+    assert task == Task("twitterurl", ("0", "1"), ("f1", "accuracy"))
     whole = [Pair(f"A{i}", "MT so .", int(i % 7 > 3)) for i in range(100) if i % 7 != 3]
     assert splits["test"] == [Pair(f"C{n}", f"D{n}", int(n > 3)) for n in (0, 1, 2, 4, 5, 6)]
     assert len(splits["dev"]) == math.ceil(len(whole) / 20)
-    for name in ("train", "dev"):
-        assert splits[name] == [pair for pair in whole if pair in splits[name]]
-    assert Counter(splits["train"] + splits["dev"]) == Counter(whole)
-
-
-def test_med_is_cut_by_sentence(tmp_path):
-    header = "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
-    write_file(tmp_path / "med", "MED.tsv", header + "".join(
-        f"{i}\tpaper\tS{i // 3}.\tT{i}.\t\t{NLI[i % 2]}\n" for i in range(60)))
-    task, splits = load_task("med", tmp_path)
-    assert task == Task("med", NLI[:2], ("accuracy",))
-    assert {name: len(pairs) for name, pairs in splits.items()} == dict(train=48, dev=6, test=6)
+    assert sorted(splits["train"] + splits["dev"], key=whole.index) == whole
 
 
 @quick
@@ -258,16 +245,6 @@ def test_real_files_have_their_counts(name, counts, ones):
 
 
 # ---- The user's files
-
-def test_quotes_in_a_tsv_are_text(tmp_path):
-    """None swallows a row: what csv would take for one cell of two lines is two rows."""
-    text = ('\ufefflabel\tid\tsentence2\tsentence1\r\n'
-            'yes\t7\tHe said "no.\t"Yes," he\r\n\r\n   \r\n'
-            'no\t8\t\tnaïve\x85\u2028 test \r\nno\t9\t"a"\t"b\r\nno\t9\tc"\td\r\n')
-    assert read_pairs(write_file(tmp_path, "a.tsv", text)) == [
-        Pair('"Yes," he', 'He said "no.', "yes"), Pair("naïve\x85\u2028 test", "", "no"),
-        Pair('"b', '"a"', "no"), Pair("d", 'c"', "no")]
-
 
 @quick
 @given(st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]))
@@ -371,21 +348,6 @@ def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
         own(tmp_path, labels, dev)
 
 
-@many
-@given(damage, st.sampled_from(["a.tsv", "a.csv"]))
-@example([("flip", 0, 1), ("retype", 0, 123)], "a.tsv")  # a name of hundreds of letters
-def test_a_damaged_file_is_read_or_refused(tmp_path_factory, changes, name):
-    text = GOOD + '"A ""b"" c\tc\t1\nd,e\t\t0\n"f\th\t0\ni\tj\t1\n'
-    if name == "a.csv":
-        text = 'sentence1,sentence2,label\n"A ""b""",c,1\n"d,e",,0\n"f\ng",h,0\ni,j,1\n'
-    path = write_file(tmp_path_factory.getbasetemp(), name, damaged(text.encode(), changes))
-    found = read_or_refuse(lambda: own_task(path, path), path)
-    if found:
-        pairs, labels = found[1]["train"], found[0].labels
-        assert pairs == found[1]["dev"] and all(0 <= p.label < len(labels) for p in pairs) == (
-            not found[0].regression)
-
-
 # ---- Pairs on their way in and out
 
 def pairs_of(count, labels=(0, 1)):
@@ -432,20 +394,18 @@ def test_part_of_the_pairs(block, monkeypatch):
     splits = {"train": pairs_of(40), "dev": pairs_of(9), "dev_unseen": pairs_of(9),
               "test": pairs_of(3)}
     assert limit_pairs(task, splits, 5, 0) == {name: some[:5] for name, some in splits.items()}
-    half, again, other = (limit_pairs(task, splits, 0.5, seed) for seed in (0, 0, 1))
-    assert half == again != other and len(half["train"]) == 20 and half["dev"] == splits["dev"]
-    assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
-    held, again, other = (hold_out(task, splits, 0.2, seed) for seed in (0, 0, 1))
-    assert held == again != other and held["test"] == splits["test"]
-    assert set(held) == {"train", "dev", "test"}
-    assert (len(held["train"]), len(held["dev"])) == (32, 8)
-    assert Counter(held["train"] + held["dev"]) == Counter(splits["train"])
-    assert len(hold_out(task, splits, 0.99, 0)["train"]) == block  # never none
-    for part in (half["train"], held["dev"]):
-        for first in range(0, len(part), block):
-            start = splits["train"].index(part[first])
+    for change, share, name, size in ((limit_pairs, 0.5, "train", 20), (hold_out, 0.2, "dev", 8)):
+        found, again, other = (change(task, splits, share, seed) for seed in (0, 0, 1))
+        assert found == again != other and len(found[name]) == size
+        for first in range(0, size, block):
+            start = splits["train"].index(found[name][first])
             assert start % block == 0
-            assert part[first:first + block] == splits["train"][start:start + block]
+            assert found[name][first:first + block] == splits["train"][start:start + block]
+    assert set(found) == {"train", "dev", "test"} and found["test"] == splits["test"]
+    assert Counter(found["train"] + found["dev"]) == Counter(splits["train"])
+    assert limit_pairs(task, splits, 0.5, 0)["dev"] == splits["dev"]
+    assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
+    assert len(hold_out(task, splits, 0.99, 0)["train"]) == block
     monkeypatch.setattr(data, "load_task", lambda *args: (task, splits))
     settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=None, held_out=0.2,
                                seed=1)
@@ -469,9 +429,7 @@ def test_test_splits_have_labels(monkeypatch):
 
 
 def test_files_of_predictions(tmp_path):
-    """The label stands there if all have it. A file's columns stay. In a .tsv tabs and line ends of
-    a sentence become spaces.
-    """
+    """The label stands there if all have it. In a .tsv tabs and line ends become spaces."""
     names, some = "prediction p(different) p(same)".split(), [Pair('"a"', "two\nlines", 1)]
     rows = add_predictions(TWO, pair_rows(TWO, some), [SAME])
     for name, b in (("x.csv", "two\nlines"), ("x.tsv", "two lines")):
@@ -480,13 +438,8 @@ def test_files_of_predictions(tmp_path):
         assert [*row] == ["sentence1", "sentence2", "label", *names]
         assert [*row.values()] == ['"a"', b, "same", "same", "0.2500", "0.7500"]
     assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
-    rows = add_predictions(TWO, [["x", "y"], ["1", "2"]], [SAME])
-    assert rows == [["x", "y", *names], ["1", "2", "same", "0.2500", "0.7500"]]
     write_table(tmp_path / "x.tsv", [["half of a pair \ud83d"]])
     assert (tmp_path / "x.tsv").read_text("utf-8") == "half of a pair ?\n"
-
-
-def test_predictions_of_scores():
     scores = [Prediction(0.12345, None), Prediction(-2.0, None)]
     rows = pair_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)])
     rows = add_predictions(SCORES, rows, scores)

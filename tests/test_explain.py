@@ -55,11 +55,6 @@ def tables(root):
     return found
 
 
-def values(cells):
-    """(n, m) numbers."""
-    return np.array([[float(cell) for cell in row] for row in cells])
-
-
 ONCE = "--epochs", "1", "--limit", "4"
 TREES = ["Dependency tree of sentence a", "Dependency tree of sentence b"]
 MOVED = "Attention moved by the trees"
@@ -107,7 +102,7 @@ def test_every_model_explains_itself(model, trained, capsys):
     promised = SPLIT.get(model) or {shown.title: (name, 0) for name, shown in told.items()}
     assert titles(root) == KNOWN.get(model, []) + list(promised)
     for title, (name, place) in promised.items():
-        shown, x = values(found[title][2]), np.asarray(trace[name])[place]
+        shown, x = np.array(found[title][2], float), np.asarray(trace[name])[place]
         assert shown.shape[::-1] == tuple(map(len, found[title][:2]))
         x = x.reshape(1, -1) if x.ndim == 1 or x.shape[1:] == (1,) else x
         x = x.mean(0) if x.ndim == 3 else x
@@ -143,7 +138,7 @@ def test_attention_moved_by_the_trees(trained):
         of_a, of_b = (segment == 0) & (word == i), (segment == 1) & (word == j)
         expected[i, j] = 100 * moved[of_a][:, of_b].sum(1).mean()
     assert np.ptp(expected) > 1                            # it is more than rounding
-    np.testing.assert_allclose(values(cells), expected, atol=6e-3)
+    np.testing.assert_allclose(np.array(cells, float), expected, atol=6e-3)
     drawn = [text.text for text in next(root.iter("figure")).iter("text")]
     assert {f"{x:+.0f}".replace("-", "−") for x in expected.ravel() if abs(x) > 1} <= {*drawn}
     assert len(next(root.iter("figure")).findall(".//g[@class='arc']")) == 5

@@ -16,10 +16,8 @@ import torch
 
 import batches
 import priors
-import reread
-import semmatch
-from bert_min import BertConfig, PairTokenizer, SelfAttention
-from methods import ATTENTIONS
+from bert_min import PairTokenizer
+from methods import ATTENTIONS, WHOLE, batch, whole
 from shapes import Tracer
 from small_runs import ChainParser
 from support import data, kernels, meter, options, parser, parses, words
@@ -95,48 +93,26 @@ def test_docstrings_and_their_examples(file):
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
 
-def lines_of(function):
-    """How many lines a function has, without its docstring."""
-    first, *rest = function.body
-    has_docstring = ast.get_docstring(function) is not None
-    hidden = first.end_lineno - first.lineno + 1 if has_docstring else 0
-    return function.end_lineno - function.lineno + 1 - hidden
-
-
 @each_file
 def test_functions_fit_on_a_screen(file):
-    functions = [node for node in ast.walk(ast.parse(CODE[file]))
-                 if isinstance(node, ast.FunctionDef)]
-    assert [node.name for node in functions if lines_of(node) > 45] == []
+    for node in ast.walk(ast.parse(CODE[file])):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[0]                           # a docstring does not count
+            hidden = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
+            assert node.end_lineno - node.lineno + 1 - hidden <= 45, node.name
 
 
 # ---- Shape comments -----------------------------------------------------------------------------
 
 def run_methods():
-    """Every path of the encoder and of every method, with sizes that are mostly distinct primes."""
-    config = BertConfig(29, hidden_size=3 * 5, num_layers=1, num_heads=3, intermediate_size=17,
-                        max_length=13)
-    ids = torch.arange(2 * 7).view(2, 7)
-    segment = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0]])
-    place = torch.tensor([[-1, 0, -1, 0, 1, 1, -1], [-1, -1, 0, 0, -1, -1, -1]])
-    known = {"dafa": torch.rand(2, 11, 19), "knowledge": torch.rand(2, 11, 19, 5) < 0.5}
-    cases = [("bert", {})]
-    for name in ATTENTIONS:
-        gates = {"gates"} & ATTENTIONS[name].ABLATIONS
-        cases += [(name, dict(scope="hidden", without=gates)), (name, dict(scope="head")),
-                  (name, dict(printed=ATTENTIONS[name].PRINTED))]
-    for (name, given), trace in itertools.product(cases, (None, {})):
-        model = semmatch.Matcher(ATTENTIONS.get(name, SelfAttention), config, 23, **given)
-        model(ids, segment, ids != 13, place, known.get(name), trace).sum().backward()
-    for printed, without in itertools.product(((), (12, 13, 14)), ((), ("bert",))):
-        model = reread.LadraNet(config, 23, printed, without)
-        model(ids, segment, ids != 13, place, {}).sum().backward()
-    vocabulary = SimpleNamespace(words=[""] * 29, characters=[""] * 35, vectors=None)
-    numbers = torch.arange(2 * 3 * 5).view(2, 3, 5)
-    spelled, flags = numbers[..., None].expand(-1, -1, -1, 7), numbers > 3
-    for classes in (1, 23):
-        model = reread.DrrNet(vocabulary, classes, word_size=13, hidden_size=11, layers=1)
-        model(numbers, spelled, numbers % 17, flags, flags, numbers != 29, {}).sum().backward()
+    """Every path of the encoder and of every method."""
+    more = {"drrnet": [{"classes": 1}], "ladranet": [{"printed": {12, 13, 14}}]} | {
+        name: [{"printed": made.PRINTED}, {"without": {"gates"} & made.ABLATIONS}]
+        for name, made in ATTENTIONS.items()}
+    for name, forms in WHOLE.items():
+        for options, trace in itertools.product([*forms, *more.get(name, ())], (None, {})):
+            x = batch(name, [(3, 6), (2, 4), (1, 5), (0, 0)], padding=1)
+            whole(name, **options)(**x, trace=trace).sum().backward()
 
 
 def run_words(monkeypatch):
@@ -164,18 +140,13 @@ def run_words(monkeypatch):
         reader.examples(pairs).collate([0, 1])
 
 
-def run_measures():
-    """A change of classes, and one of scores."""
-    meter.compare(torch.rand(5, 3), torch.rand(5, 3), False)
-    meter.compare(torch.rand(5, 1), torch.rand(5, 1), True)
-
-
 def test_shape_comments_are_right(monkeypatch):
     """Every shape comment of every file, run on small inputs; none is wrong, none is left out."""
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()
         run_words(monkeypatch)
-        run_measures()
+        for classes in (1, 3):
+            meter.compare(torch.rand(5, classes), torch.rand(5, classes), classes == 1)
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
         kernels.l1_distances(*torch.ones(2, 3, 7, 11))
         kernels.additive_scores(*torch.ones(2, 3, 7, 11), torch.ones(11))

@@ -16,6 +16,7 @@ from support import meter
 from support.data import Pair
 
 pytestmark = pytest.mark.usefixtures("workplace")
+CONTROLS = f"{ROOT}/experiments/controls.py"
 PRIORS = {"no prior", "another pair's prior"}
 READING = {"uniform choice", "no re-reading"}
 NAMES = {"bert": set(), "dabert": {"no method"}, "drrnet": {"no prior"} | READING,
@@ -32,6 +33,13 @@ def part_of(model, *args, others=False):
         for p in network.parameters():
             p.add_(0.05 * torch.randn_like(p))
     return network.eval(), data["dev"].collate(range(6))[0]
+
+
+def with_weights(model, network):
+    """The model with those of the network's weights that it has a place for."""
+    weights = network.state_dict()
+    model.load_state_dict({name: weights[name] for name in model.state_dict()})
+    return model.eval()
 
 
 @torch.inference_mode()
@@ -60,9 +68,7 @@ def test_a_change_has_an_end(model):
 @pytest.mark.parametrize("model", ["dabert", "dafa", "knowledge"])
 def test_without_its_method_it_is_plain_bert(model):
     network, batch = part_of(model, "--layers", "all")
-    plain = Matcher(SelfAttention, network.bert.config, 2).eval()
-    weights = network.state_dict()
-    plain.load_state_dict({name: weights[name] for name in plain.state_dict()})
+    plain = with_weights(Matcher(SelfAttention, network.bert.config, 2), network)
     rest = {name: x for name, x in batch.items() if name != "prior"}
     torch.testing.assert_close(answer(network, batch, "no method"), answer(plain, rest))
 
@@ -83,10 +89,10 @@ def test_another_pairs_prior(model):
     """Each of ten pairs gets that of the pair five places on, whatever batch they are in, cut or
     padded to its own words; so does the control that trains with others'.
     """
-    own, control = f"experiments/controls.py:Shuffled{model.title()}", []
+    own, control = f"{CONTROLS}:Shuffled{model.title()}", []
     _, data, _, _ = beginning(*gentle(model))
     for examples in (data["dev"].of_others(),
-                     beginning(*gentle(model), "--model", str(ROOT / own))[1]["dev"]):
+                     beginning(*gentle(model), "--model", own)[1]["dev"]):
         for i in range(10):
             mine, other, found = data["dev"].prior(i), data["dev"].prior((i + 5) % 10), (
                 examples.prior(i))
@@ -100,9 +106,9 @@ def test_another_pairs_prior(model):
 
 def test_one_attention():
     """No weight is new, and each attention weight is plain attention's times M̃, over their sum."""
-    network, batch = part_of(str(ROOT / "experiments/controls.py:OneAttentionDafa"))
-    plain, trace, seen = Matcher(SelfAttention, network.bert.config, 2).eval(), {}, {}
-    plain.load_state_dict(network.state_dict())
+    network, batch = part_of(f"{CONTROLS}:OneAttentionDafa")
+    plain = with_weights(Matcher(SelfAttention, network.bert.config, 2), network)
+    trace, seen = {}, {}
     answer(network, batch, None, trace)
     answer(plain, {name: x for name, x in batch.items() if name != "prior"}, None, seen)
     prior, index, segment = (batch[name] for name in ("prior", "word_index", "segment"))
@@ -119,7 +125,7 @@ def test_one_attention():
 
 def test_less_in_the_prior():
     """The word of b is wider than that of a, and no other way; equal words, whatever their case."""
-    wider, batch = part_of(str(ROOT / "experiments/controls.py:WiderKnowledge"))
+    wider, batch = part_of(f"{CONTROLS}:WiderKnowledge")
     whole = semmatch.KnowledgeAttention(wider.bert.config)
     relations = torch.zeros(5, 1, 1, 5, dtype=torch.bool)
     relations[range(5), 0, 0, range(5)] = True
@@ -128,23 +134,17 @@ def test_less_in_the_prior():
     for attention, there in ((wider.bert.layers[0].attention, one), (whole, set(range(5)))):
         found = attention.spread(relations, index, segment)[:, 0, 1]
         assert {i for i in range(5) if found[i]} == there
-    examples = beginning(*gentle("dafa"), "--model",
-                         str(ROOT / "experiments/controls.py:EqualWordsDafa"))[0].reader.examples(
-                             [Pair("The dog saw the cat", "the cats saw THE dog", None)])
-    np.testing.assert_array_equal(examples.prior(0), [[1, 0, 0, 1, 0], [0, 0, 0, 0, 1],
-                                                      [0, 0, 1, 0, 0], [1, 0, 0, 1, 0],
-                                                      [0, 0, 0, 0, 0]])
+    equal = beginning(*gentle("dafa"), "--model", f"{CONTROLS}:EqualWordsDafa")[0]
+    prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
+    np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
 def test_without_re_reading(model, part):
     """The same as a model that was made without it, with the other weights."""
     network, batch = part_of(model)
-    _, _, without, _ = beginning(*gentle(model), "--without", part)
-    weights = network.state_dict()
-    without.load_state_dict({name: weights[name] for name in without.state_dict()})
-    torch.testing.assert_close(answer(network, batch, "no re-reading"),
-                               answer(without.eval(), batch))
+    without = with_weights(beginning(*gentle(model), "--without", part)[2], network)
+    torch.testing.assert_close(answer(network, batch, "no re-reading"), answer(without, batch))
     alone = beginning(*gentle(model), "--without", "global")[2]
     assert "no re-reading" not in alone.changes() and "no re-reading" not in without.changes()
 

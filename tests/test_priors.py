@@ -133,9 +133,11 @@ def named(row):
     return {name for name, holds in zip(priors.RELATIONS, row, strict=True) if holds}
 
 
-def relations(lexicon, x, y):
-    """The relations of each word of x and each of y, all in one set."""
-    return named(relation_matrix(lexicon.facts(x.split()), lexicon.facts(y.split())).any((0, 1)))
+def relations(lexicon, x, y, tags=None):
+    """The relations of each word of x and each of y, all in one set. tags: of two single words."""
+    facts = [lexicon.facts(text.split(), tag and [tag])
+             for text, tag in zip((x, y), tags.split() if tags else (None, None))]
+    return named(relation_matrix(*facts).any((0, 1)))
 
 
 def cells(lexicon, x, y):
@@ -228,10 +230,7 @@ def test_tags_choose_the_senses_of_a_word(wordnet):
             ("near", "go", "ADP VERB", ""), ("2003", "2004", "NUM NUM", "cohyponym"),
             ("2003", "7,500.5", "NUM NUM", ""), ("1977", "1977", "NUM NUM", "synonym"),
             ("French", "German", "ADJ ADJ", "cohyponym"), ("two", "first", "NUM ADJ", "")]:
-        tags = tags.split()
-        facts = [wordnet.facts([word], [tag]) for word, tag in zip((x, y), tags)]
-        assert named(relation_matrix(*facts)[0, 0]) == set(expected.split()), (x, y)
-    assert "antonym" in relations(wordnet, "father", "mother")
+        assert relations(wordnet, x, y, tags) == set(expected.split()), (x, y)
     assert "synonym" not in relations(wordnet, "father", "mother")
 
 
@@ -239,8 +238,7 @@ def test_a_noun_keeps_its_form_where_another_is_by_chance(wordnet):
     """An s is no ending in os or boss; AIDS and Kansas are names; stamina hardly means stamens. But
     plurals that WordNet lists with senses of their own (years, a long time) are plurals still."""
     def synonyms(word, other, tag="NOUN"):
-        facts = wordnet.facts([word], [tag]), wordnet.facts([other], ["NOUN"])
-        return named(relation_matrix(*facts)[0, 0]) == {"synonym"}
+        return relations(wordnet, word, other, f"{tag} NOUN") == {"synonym"}
 
     for pair in ("ms metre", "os oxygen", "boss bos", "stamina stamen", "aids help", "Wales welt",
                  "species specie", "discuss discus"):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from methods import HIDDEN, drr, ladra, pairs, prefix, sentences, vocabulary
+from methods import HIDDEN, drr, each_form, ladra, pairs, prefix, sentences, vocabulary
 from oracles import drrnet, ladranet
 from reread import (SPENT, DrrNet, LadraNet, attentive_pooling, choose, coverage,
                     dynamic_sequential_attention, highway, layer_mix, matching, phrase_cnn,
@@ -14,7 +14,6 @@ from tensors import (against, check_trace, config, far, labelled, large, linear,
                      same, silent, weights_of)
 
 B, N, D, A, C = 3, 7, 10, 5, 3
-each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 
 
 # ---- Material -----------------------------------------------------------------------------------
@@ -26,13 +25,12 @@ def ragged():
     return mask
 
 
-# What the pages name: Tables VI and VII.
-DRR_PARTS = ["initial-vector", "guide-vector", "global", "reread"]
-LADRA_PARTS = ["phrase-cnn", "dsa", "global", "bert", "average-pooling"]
-DRR_FORMS = [set(), *({part} for part in DRR_PARTS), {"initial-vector", "guide-vector"}]
+DRR_FORMS = [set(), *({part} for part in sorted(DrrNet.ABLATIONS)),
+             {"initial-vector", "guide-vector"}]
 SETS_14 = [set(), {12}, {14}, {12, 14}]
 LADRA_FORMS = [*((numbers, set()) for numbers in [*SETS_14, {12, 13, 14}]),
-               *((set(), {part}) for part in LADRA_PARTS), ({14}, {"bert", "phrase-cnn"})]
+               *((set(), {part}) for part in sorted(LadraNet.ABLATIONS)),
+               ({14}, {"bert", "phrase-cnn"})]
 each_model = pytest.mark.parametrize("make, arguments", [(drr, sentences), (ladra, pairs)],
                                      ids=["drrnet", "ladranet"])
 

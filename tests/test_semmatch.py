@@ -2,8 +2,6 @@
 
 Those that any attention has are in test_methods.
 """
-from types import SimpleNamespace
-
 import pytest
 import torch
 from hypothesis import given
@@ -11,49 +9,39 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bert_min import SelfAttention
-from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, masks, method, positive, prior_of,
-                     problems, related)
+from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, each_form, masks, method, positive,
+                     prior_of, related)
 from oracles import common, dabert, dafa, knowledge
-from semmatch import (Matcher,
-                      calibrated_attention, co_attention, difference_attention, difference_scores,
-                      filtration_gate, gated_fusion, guided_attention, knowledge_scores,
-                      relation_indicator, spread_prior)
-from tensors import (against, check_trace, config, labelled,
-                     large, linear, lists, normal, quick, same, silent, weights_of)
+from semmatch import (Matcher, calibrated_attention, co_attention, difference_attention,
+                      difference_scores, filtration_gate, gated_fusion, guided_attention,
+                      knowledge_scores, relation_indicator, spread_prior)
+from tensors import (against, check_trace, config, labelled, large, linear, lists, normal, quick,
+                     same, silent, weights_of)
 
 OUTSIDE = float("-inf")
 
 
 # ---- Material -----------------------------------------------------------------------------------
 
-# The last of the ablations is the plain average; the first two maps with a bias are of guides.
-METHODS = {
-    "dabert": SimpleNamespace(
-        printed=frozenset({3, 4, 5, 7}), guiding=5,
-        ablations="affinity difference guide gate-fusion gate-filter regulation".split(),
-        biased="W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v".split()),
-    "dafa": SimpleNamespace(
-        printed=frozenset({6, 7, 9}), guiding=7,
-        ablations="cross-attention gates gate-fusion gate-filter fusion".split(),
-        biased="W_s W_dstar W_dhat W_shat W_l W_v".split()),
-    "knowledge": SimpleNamespace(
-        printed=frozenset({1, 2, 5, 6, 8}), guiding=6,
-        ablations="prior guide gates fusion".split(),
-        biased="W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter".split())}
-
-each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 each_bias = pytest.mark.parametrize("bias", [False, True])
-each_method = pytest.mark.parametrize("name", METHODS)
+each_method = pytest.mark.parametrize("name", ATTENTIONS)
+GUIDING = {"dabert": 5, "dafa": 7, "knowledge": 6}      # the equation of guided attention
+BIASED = {  # maps with a bias on the page; the first two are of guides
+    "dabert": "W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v",
+    "dafa": "W_s W_dstar W_dhat W_shat W_l W_v",
+    "knowledge": "W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter"}
 
 
-def variants(name):
-    """scope, printed, without: each form, and each ablation as intended and as printed."""
-    every = METHODS[name].printed
-    printed = [set(), *({number} for number in every), every]
-    cases = [("hidden", form, set()) for form in printed] + [("head", set(), set())]
-    for part in METHODS[name].ablations:
-        cases += [("hidden", set(), {part}), ("head", every, {part})]
-    return pytest.mark.parametrize("scope, printed, without", cases)
+def variants():
+    """name, scope, printed, without: each form, and each ablation as intended and as printed."""
+    for name, made in ATTENTIONS.items():
+        every = made.PRINTED
+        for form in [set(), *({number} for number in sorted(every)), every]:
+            yield name, "hidden", form, set()
+        yield name, "head", set(), set()
+        for part in sorted(made.ABLATIONS):
+            yield name, "hidden", set(), {part}
+            yield name, "head", every, {part}
 
 
 def words():
@@ -158,7 +146,8 @@ def test_co_attention_oracle():
             knowledge.co_attention, HIDDEN[:, IN_A], HIDDEN[:, IN_B], BETWEEN)
 
 
-def check_layer(name, scope, printed, without):
+@pytest.mark.parametrize("name, scope, printed, without", [*variants()])
+def test_attention_oracle(name, scope, printed, without):
     """A whole method against its loops, with and without a trace; what the trace holds; and every
     parameter learns, but a key's bias, which cancels."""
     gamma = {"gamma": 2.5} if name == "knowledge" else {}       # not 1, which a product hides
@@ -188,21 +177,6 @@ def check_layer(name, scope, printed, without):
         assert silent(layer, got) <= {"key.bias"}
 
 
-@variants("dabert")
-def test_dabert_attention_oracle(scope, printed, without):
-    check_layer("dabert", scope, printed, without)
-
-
-@variants("dafa")
-def test_dafa_attention_oracle(scope, printed, without):
-    check_layer("dafa", scope, printed, without)
-
-
-@variants("knowledge")
-def test_knowledge_attention_oracle(scope, printed, without):
-    check_layer("knowledge", scope, printed, without)
-
-
 @quick
 @given(st.data(), st.integers(0, 3), st.integers(0, 2), st.sampled_from([0.0, 1.0, OUTSIDE]))
 def test_spread_prior_oracle(data, n, m, elsewhere):
@@ -220,11 +194,12 @@ def test_spread_prior_oracle(data, n, m, elsewhere):
 
 @pytest.mark.parametrize("name", ["dafa", "knowledge"])
 @quick
-@given(st.data(), st.floats(0.01, 100))
-def test_larger_prior_never_lowers_its_own_weight(name, data, growth):
+@given(st.integers(0, 999), st.sampled_from(["hidden", "head"]), st.sampled_from([0.0, 1.0, 30.0]),
+       st.integers(0, L - 1), st.integers(0, L - 1), st.floats(0.01, 100))
+def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j, growth):
     """M_F of a pair, or G(k_ij): neither word gives the other less."""
-    layer, hidden, mask, prior = data.draw(problems(name, printed=frozenset()))
-    i, j = (data.draw(st.integers(0, mask.shape[1] - 1)) for _ in range(2))
+    layer, mask = method(name, seed, scope=scope), masks()
+    hidden, prior = normal(B, L, D, seed=seed, scale=scale), prior_of(name, layer, mask, seed)
     more, before, after = prior.clone(), {}, {}
     more[:, i, j] = prior[:, i, j] + growth
     more[:, j, i] = prior[:, j, i] + growth
@@ -245,12 +220,12 @@ def test_neutral_prior_is_plain_attention():
 @each_form
 def test_guide_matters_unless_printed(name, printed):
     """⊕ lets the guide cancel: all rows are one row, and the guide's weights never learn."""
-    trace, layer = {}, method(name, printed={METHODS[name].guiding} if printed else ())
+    trace, layer = {}, method(name, printed={GUIDING[name]} if printed else ())
     dead = silent(layer, layer(normal(B, L, D), masks(), prior_of(name, layer, masks()), trace))
     for part in [part for part in trace if part.endswith("guided")]:
         weights = trace[part][:2]
         assert ((weights - weights[:, :1]).abs().amax((1, 2)) < 1e-12).all() == printed
-    for W in METHODS[name].biased[:2]:
+    for W in BIASED[name].split()[:2]:
         assert (f"{W}.weight" in dead) == printed
 
 
@@ -276,7 +251,6 @@ def test_scores_are_wide(printed):
 
 
 # ---- What is printed ----------------------------------------------------------------------------
-
 
 def difference_of(q, k, mask, printed):
     trace = {}
@@ -337,7 +311,7 @@ def test_knowledge_scores_as_printed_saturate(printed):
 
 # ---- The methods in the encoder -----------------------------------------------------------------
 
-@pytest.mark.parametrize("name", ["bert", *METHODS])
+@pytest.mark.parametrize("name", ["bert", *ATTENTIONS])
 def test_matcher(name):
     """Chosen layers carry the method, others plain attention; a linear map on the pooled [CLS]. It
     takes its own prior only."""
@@ -348,7 +322,7 @@ def test_matcher(name):
     prior = {"dafa": positive(B, N, M), "knowledge": related(B, N, M)}.get(name)
     got = matcher(ids, segment, mask, index, prior, trace)
     carriers = [i for i in range(3) if trace[f"layer{i}"].keys() != {"attention"}]
-    assert carriers == ([0, 2] if name in METHODS else [])
+    assert carriers == ([0, 2] if name in ATTENTIONS else [])
     own = matcher.bert.layers[2].attention
     spread = None if prior is None else own.spread(prior, index, segment)
     same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
@@ -361,12 +335,11 @@ def test_matcher(name):
 @each_method
 def test_biases_stand_where_the_paper_has_them(name, printed):
     """And in w as printed."""
-    options = dict(printed=METHODS[name].printed if printed else (), attention_size=A)
-    own = ATTENTIONS[name](config(), **options)
+    own = method(name, printed=ATTENTIONS[name].PRINTED if printed else ())
     maps = {key: part for key, part in own.named_children() if "_" in key}
     w = {key for key, part in maps.items() if part.weight.shape == (1, 2 * A)}
     biased = {key for key, part in maps.items() if part.bias is not None}
-    assert len(w) == 2 * printed and biased == {*METHODS[name].biased} | w
+    assert len(w) == 2 * printed and biased == {*BIASED[name].split()} | w
 
 
 def test_initial_size_of_what_is_new():
