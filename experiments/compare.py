@@ -241,6 +241,7 @@ def read_group(place):
         if sound and numbers and len({*group["seeds"]}) == len(group["seeds"]):
             for panel in find_panels(group):
                 score_table(panel, panel.split, group["vary"][0][1])
+                curve_table(panel)
             return group
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         pass  # any text may be in a file

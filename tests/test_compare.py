@@ -163,7 +163,10 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 
 EMPTY = {"vary": [["model", "bert", "dafa"]], "seeds": [0], "shared": {}, "test": False, "done": {}}
 DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"seeds": [0, 0]},
-           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}}}
+           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}},
+           "curve": {"done": {"bert-seed0": {
+               "task": "own", "positive": "", "selection_split": "dev", "answers": {},
+               "metrics": {"dev": {"accuracy": 0.5}}, "curve": "no list"}}}}
 
 
 @pytest.mark.parametrize("args, words", [
