@@ -5,7 +5,6 @@
 import ast
 import csv
 import itertools
-import json
 import re
 import runpy
 import sys
@@ -199,17 +198,6 @@ def test_the_built_notebook_is_this_lesson(number):
     assert path.read_text("utf-8") == built, "python tutorials/build.py makes it anew"
 
 
-def test_the_solved_notebook_is_this_lesson():
-    """But for what its cells have printed."""
-    book = json.loads(build.SOLVED.read_text("utf-8"))
-    printed = [cell.pop("outputs") for cell in book["cells"] if cell["cell_type"] == "code"]
-    text = build.solved(LESSONS[3])
-    assert not re.search(r"^ *(guess = )?\.\.\.$", text, re.M) and sum(map(bool, printed)) > 5
-    for (markdown, source), cell in zip(build.cells_of(text), book["cells"], strict=True):
-        assert "".join(cell["source"]) == source, "python tutorials/build.py makes it anew"
-        assert markdown == (cell["cell_type"] == "markdown")
-
-
 def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
     """And their layer is computed with them."""
     monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
@@ -243,10 +231,20 @@ def test_a_script_stops_with_one_line(seed, options, words, monkeypatch, capsys)
 
 # ---- Hand-ins -----------------------------------------------------------------------------------
 
+def solved(text):
+    """A lesson with the lines of equations.py in the place of the blank ones."""
+    lines = text.splitlines()
+    for node in reversed(ast.parse(text).body):
+        if isinstance(node, ast.FunctionDef) and ast.unparse(node.body[-1]) == "...":
+            right = lesson.source_of(getattr(equations, node.name)).splitlines()
+            lines[node.lineno - 1:node.end_lineno] = right
+    return "\n".join(lines) + "\n"
+
+
 def test_points_of_hand_ins(tmp_path):
     """A blank one has none, one mistake costs its own points alone, a right one has all of them;
     hand-ins of one name are told apart."""
-    right = build.solved("from equations import *\n" + LESSONS[2])
+    right = solved("from equations import *\n" + LESSONS[2])
     squares = right.replace(".abs().sum(-1)", ".square().sum(-1)")
     texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": build.notebook_of("# %%\n" + squares),
              "cleo/mine.py": right}
