@@ -110,9 +110,9 @@ def run_methods():
         name: [{"printed": made.PRINTED}, {"without": {"gates"} & made.ABLATIONS}]
         for name, made in ATTENTIONS.items()}
     for name, forms in WHOLE.items():
-        for options, trace in itertools.product([*forms, *more.get(name, ())], (None, {})):
+        for form, trace in itertools.product([*forms, *more.get(name, ())], (None, {})):
             x = batch(name, [(3, 6), (2, 4), (1, 5), (0, 0)], padding=1)
-            whole(name, **options)(**x, trace=trace).sum().backward()
+            whole(name, **form)(**x, trace=trace).sum().backward()
 
 
 def run_words(monkeypatch):
