@@ -144,6 +144,23 @@ def test_a_group_gets_more_rows(faked):
     refused("bert-seed0 another model", "--resume", "group", "--own", "mine.py:Mine", by=command)
 
 
+def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch):
+    """Neither process writes over the other's rows, and each trains its own."""
+    train_one = train.train_or_resume
+
+    def train_or_resume(given):
+        if len(faked) == 1:  # the first process is at its second run
+            monkeypatch.setattr(train, "train_or_resume", train_one)
+            with runs.lock_folder(Path(given["out"])):
+                assert command("--resume", "group", "--vary", "model", "dabert") == 0
+        train_one(given)
+
+    monkeypatch.setattr(train, "train_or_resume", train_or_resume)
+    assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
+    assert of(faked, "model") == [("bert",), ("knowledge",), ("dabert",), ("dafa",)]
+    assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
+
+
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     """What is done is not trained again, unless test is to be scored as well."""
     assert command("--seeds", "2", "--out", "here") == 0
