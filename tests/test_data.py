@@ -191,6 +191,8 @@ def test_no_sentence_is_in_two_splits(edges):
     assert all(found == sorted(found) for found in numbers.values())
     turned = cut_by_sentence([(Pair(pair.b, pair.a, pair.label), ()) for pair, _ in rows])
     assert numbers == {name: [pair.label for pair in some] for name, some in turned.items()}
+    apart = cut_by_sentence([(Pair(f"a{i}", f"b{i}", i), ()) for i in range(20)])
+    assert {name: len(pairs) for name, pairs in apart.items()} == {"train": 16, "dev": 2, "test": 2}
 
 
 @pytest.mark.parametrize("task, name, text, message", [

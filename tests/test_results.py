@@ -138,6 +138,21 @@ def test_med():
     assert f"nothing either, {said(own, against[2], ['med'])}" in text
 
 
+def test_paws_so_far():
+    """Dev after each epoch, and what the text says of it."""
+    done = compare.read_group(ROOT / "tests/results/paws-planned.json")["done"]
+    _, *rows = table("docs/results.md", "| PAWS, dev accuracy after epoch |")
+    curves = [[100 * x for x in run["curve"]] for run in done.values()]
+    assert [row[1:] for row in rows] == [[f"{x:.1f}" for x in curve] for curve in curves]
+    bert, dafa = curves
+    text = text_of("docs/results.md")
+    assert f"five epochs they are {dafa[4] - bert[4]:.1f} points apart, after ten " \
+           f"{dafa[9] - bert[9]:.1f}." in text
+    changed = 100 * done["dafa-layers-all-without-fusion-seed0"]["answers"]["no prior"]
+    assert f"Without the trees {changed:.1f} % of" in text
+    assert f"best {max(dafa):.1f} becomes" in text
+
+
 def test_p_by_task():
     """The smallest p of the 26 differences by task; those of own minus others' trees."""
     asked = [*itertools.product(ROWS.values(), TASKS), (OTHERS["dafa"], "mrpc"),
