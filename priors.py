@@ -380,7 +380,8 @@ class WordNet(Lexicon):
         A word stands for its lemmas of the part of speech of its tag (POS); of any part where it
         has no tag, a tag of another kind, or no lemma of that part. An expression stands for all of
         its lemmas. FUNCTION_WORDS have no facts. A word has the first three `senses` of a lemma,
-        its most frequent: in later ones carrying is running, and a result an issue.
+        its most frequent: in later ones carrying is running, and a result an issue. A spelling
+        without counts has others first: the nouns colour and color share none of theirs.
         Synonyms share a sense; a word is one of itself. So are an adjective and what the first
         sense of the other is similar to: huge and big. Antonyms are opposed in some sense, and so
         are their synonyms, big to small, as large is, and what WordNet says to see also, happy to
