@@ -476,7 +476,9 @@ def show_groups(places, against=None, chosen=(), picture=None):
         blocks.setdefault(panel.others, []).append(panel)
         for split in next(iter(panel.rows.values()))[0]["metrics"]:
             print_table(score_table(panel, split, against))
-        print_table(curve_table(panel))
+        curves = curve_table(panel)
+        if len(curves[0]) > 2:  # one epoch stands above
+            print_table(curves)
     for block in blocks.values():
         print_table(difference_table(block, against, chosen))
     if any(panel.task.startswith("toy") for panel in panels):
