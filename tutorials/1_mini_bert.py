@@ -133,28 +133,6 @@ attention_weights = check(attention_weights, *by_hand)
 assert_close(attention_weights(*by_hand), torch.tensor([[0.7311, 0.2689, 0.0]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
-# **A claim.** Say in code what a mask is for, so that Google's line fails: `weigh` is a function of scores (rows,
-# keys) and a mask of the same shape, which returns weights. Your claim calls it with numbers of your choice and says
-# True if *padding gets the weight 0, in a row without any real key too, and real keys have the softmax of their scores*.
-# `check` gives it two functions that do this, and seven that do not: zeros, noise and Google's line among them. By
-# hand: of the scores 3 and 1, both padding, Google's line makes the weights 0.881 and 0.119; your claim is False.
-
-# %%
-def claim_mask(weigh):
-    """weigh(scores, mask) -> weights. Returns: True or False."""
-    ...
-
-
-# %%
-def google(scores, mask):
-    return (scores - 10_000.0 * ~mask).softmax(-1)
-
-
-claim_mask = check(claim_mask, google)
-found = google(torch.tensor([[3.0, 1]]), torch.tensor([[False, False]]))
-assert_close(found, torch.tensor([[0.881, 0.119]]), atol=1e-3, rtol=0)
-
-# %% [markdown]
 # ## Attention: Vaswani et al. (2017), Eq. (1)
 #
 # $$\mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{k}}\right) V \tag{1}$$

@@ -105,20 +105,6 @@ assert_close(lines["as printed"], [lines["as printed"][0]] * 5)
 table(lines, moved, lines.values(), "from 12 to digits; as printed it does not matter what a query asks")
 
 # %% [markdown]
-# **A claim.** The paper wants scores of difference. `scores` is a function of q and k, (B, H, L, k), as yours is. Say
-# True if *a token differs more from each other token than from itself, and from it as much as it from the token*. Your
-# claim must be True of three distances and False of the page, of plain attention's scores, of zeros, ones and noise.
-
-# %%
-def claim_difference(scores):
-    """scores(q, k) -> (B, H, L, L). Returns: True or False."""
-    ...
-
-
-# %%
-claim_difference = check(claim_difference, printed)
-
-# %% [markdown]
 # ## Attention to it: Eqs. (2) and (3)
 #
 # $$D = \mathrm{softmax}\left(\frac{\beta}{\sqrt{k}}\right) V \tag{2}$$

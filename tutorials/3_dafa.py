@@ -244,26 +244,6 @@ for s, plain, printed, yours in zip(scores, *lines.values()):
 table(lines, scores, lines.values(), "score before calibration; a large entry should strengthen a word, whatever its score")
 
 # %% [markdown]
-# **A claim.** `weigh(scores, M)` makes weights of scores (m,) and entries M_F (m,), which are 0 or more. Say True if *a
-# larger entry and a larger score each give a larger weight, whatever the other one is*. `check` has two functions that
-# do this, and seven that do not: plain attention, the entries alone, zeros and the page among them. By hand: of scores -1,
-# 0 and entries 3, 1 the page makes -3 and 0, and 1 / (1 + e³) = 0.047 for the larger entry; your claim is False.
-
-# %%
-def claim_calibration(weigh):
-    """weigh(scores, M) -> weights (m,). Returns: True or False."""
-    ...
-
-
-# %%
-def page(scores, M):
-    return (scores * M).softmax(-1)
-
-
-claim_calibration = check(claim_calibration, page)
-assert_close(page(torch.tensor([-1.0, 0]), torch.tensor([3.0, 1]))[0].item(), 0.0474, atol=1e-4, rtol=0)
-
-# %% [markdown]
 # ## The fusion: Eqs. (7), (8), (9)
 #
 # $$\delta_i = \tanh(W_D Dep \oplus (W_s s_i + b)), \qquad d^*_i = Dep\,\mathrm{softmax}(w_d\,\delta_i + b)$$

@@ -195,25 +195,6 @@ assert_close([x[0].item() for x in weights.values()], [0.7311, 0.7070, 0.9251], 
 table(weights, ["corn", "rotted"], weights.values())
 
 # %% [markdown]
-# **A claim.** `weigh(scores, K)` makes weights of scores (m,) and a row of K_prior (m,), which are 0 to 1. Say True if
-# *an entry above the mean gains weight beside plain attention, one that is below all others loses, whatever the scores
-# are, and a larger score still means a larger weight*. False of the page, the entries alone, zeros, ones, noise. By hand:
-# above the page gave corn 0.707, where plain attention has 0.731, though its entry is above the mean.
-
-# %%
-def claim_knowledge(weigh):
-    """weigh(scores, K) -> weights (m,). Returns: True or False."""
-    ...
-
-
-# %%
-def page(scores, K):
-    return (scores * K).softmax(-1)
-
-
-claim_knowledge = check(claim_knowledge, page)
-
-# %% [markdown]
 # ## The fusion: Eqs. (6), (7), (8)
 #
 # $$z_i = \tanh(W O_{knw} \oplus (W o^{sem}_i + b)), \qquad

@@ -179,26 +179,7 @@ largest, slopes = zip(*map(sure_and_slope, betas))
 assert largest[0] < 0.51 and slopes[-1] == 0                     # a mean; an arg-max, from which nothing is learned
 assert largest[betas.index(200)] > 0.95 and slopes[betas.index(200)] > 0.5      # σ(200 · 0.02) = 0.982
 table(["largest weight", "gradient of the choice"], betas, [largest, slopes],
-      "β must be large enough to choose one word, and small enough to learn")
-
-# %% [markdown]
-# Ours is β = 200. **A claim.** `weigh(m)` makes weights of scores m (n,). Say True if *of the scores 0.78, 0.80 and
-# less, one word is chosen, and the choice can be learned: it has a gradient*. `torch.autograd.grad(weights[1], m)` of an m
-# with `requires_grad=True` gives one. False of the page (β = 10⁸; by hand: 0.02 · 10⁸ apart, the weights are 0 and 1, the
-# slope is 0), an arg-max, β = 1, zeros, ones, noise.
-
-# %%
-def claim_choice(weigh):
-    """weigh(m) -> weights (n,). Returns: True or False."""
-    ...
-
-
-# %%
-def page(m):
-    return (1e8 * m).softmax(-1)
-
-
-claim_choice = check(claim_choice, page)
+      "β must be large enough to choose one word, small enough to learn; ours is 200")
 
 # %% [markdown]
 # ## Reading again: Eq. (4)

@@ -185,26 +185,6 @@ coverage = check(coverage, *by_hand)
 assert_close(coverage(*by_hand), torch.tensor([[0.5, 1, 1]]))
 
 # %% [markdown]
-# **A claim.** `take(c, m, weight, phi)` makes what is left, all of them plain numbers; m is the score. Say True if *what
-# is left falls by each reading, the more the larger its weight, whatever the score; not read (weight 0), it stays; read in
-# full φ times, it is spent*. False of the page (by hand: c = 1, m = -1, φ = 2 make 1 + ½, though it was read), of
-# `c - 0.5`, of c itself, zeros, ones and noise.
-
-# %%
-def claim_coverage(take):
-    """take(c, m, weight, phi) -> a number. Returns: True or False."""
-    ...
-
-
-# %%
-def page(c, m, weight, phi):
-    return c - c * m / phi
-
-
-claim_coverage = check(claim_coverage, page)
-assert page(1.0, -1.0, 1.0, 2.0) == 1.5
-
-# %% [markdown]
 # ## A choice that knows the ones before: Eq. (13)
 #
 # $$\bar m^r = \omega_r^\top \tanh(W_r A^r + (U_r \bar h_{t-1} + M_r h_{ab} + \sum_{j<r} V_r \bar a^j) \otimes e)

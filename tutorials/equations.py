@@ -47,13 +47,6 @@ def embed(input_ids, segment, word, position, segments, norm):
     return norm(word(input_ids) + position(places) + segments(segment))  # (B, L, d)
 
 
-def claim_mask(weigh):
-    scores = torch.tensor([[3.0, 1.0, 9e4]] * 2)
-    mask = torch.tensor([[True, True, False], [False] * 3])
-    right = torch.stack([torch.tensor([3.0, 1.0, -math.inf]).softmax(-1), torch.zeros(3)])
-    return torch.allclose(weigh(scores, mask), right, atol=1e-6)
-
-
 # ---- 2. DABERT ----------------------------------------------------------------------------------
 
 def difference_scores(q, k):
@@ -81,14 +74,6 @@ def gated_fusion(sem, other, W_sem, W_other, W_g):
 def filtration_gate(sem, v, W_v, W_l, W_f):
     f = W_f(torch.cat([sem, W_v(v)], -1)).sigmoid()  # (B, L, 1)
     return sem + f * W_l(v).tanh(), f
-
-
-def claim_difference(scores):
-    tokens = torch.tensor([[[[1.0, 0, 0], [0, 1, 0], [1, 1, 1], [-2, 4, -5]]]])
-    found = scores(tokens, tokens)[0, 0]
-    itself = found.diagonal()
-    farther = found + torch.diag(torch.full((4,), math.inf))
-    return bool((itself < farther.amin(-1)).all()) and torch.allclose(found, found.T)
 
 
 # ---- 3. DAFA ------------------------------------------------------------------------------------
@@ -137,16 +122,6 @@ def dafa_fuse(s, d, mask, W):
     return filtration_gate(s, v, W.W_v, W.W_l, W.W_f)[0]  # (B, L, d)
 
 
-def claim_calibration(weigh):
-    for s in (-3.0, -0.5, 0.0, 2.0):
-        scores = torch.tensor([s, 0.5, -1.0])
-        none, some, much = (weigh(scores, torch.tensor([M, 1.0, 0.0])) for M in (0.0, 1.0, 3.0))
-        higher = weigh(scores + torch.tensor([1.0, 0, 0]), torch.tensor([1.0, 1.0, 0.0]))
-        if not none[0] < some[0] < much[0] or not some[0] < higher[0]:
-            return False
-    return torch.allclose(much.sum(), torch.ones(()))
-
-
 # ---- 4. External knowledge ----------------------------------------------------------------------
 
 def relation_indicator(relations):
@@ -176,18 +151,6 @@ def mean_one(ln_K):
 def l2_ratio(step, full_step, full_ratio):
     half = full_step / 2
     return full_ratio / (1 + math.exp(-(step - half) * 8 / half))
-
-
-def claim_knowledge(weigh):
-    K = torch.tensor([0.5, 0.2, 0.2, 0.1])
-    for scores in torch.tensor([[0.0, 0, 0, 0], [1.0, 0, 0.5, 2], [-1.0, 0.5, 0, -2]]):
-        weights, plain = weigh(scores, K), scores.softmax(-1)
-        if not weights[0] > plain[0] or not weights[3] < plain[3]:
-            return False
-        higher = weigh(scores + torch.tensor([0.0, 1, 0, 0]), K)
-        if not higher[1] > weights[1] or not torch.allclose(weights.sum(), torch.ones(())):
-            return False
-    return True
 
 
 # ---- 5. DRr-Net ---------------------------------------------------------------------------------
@@ -234,15 +197,6 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
     return mlp(alpha_h * p_h + alpha_v * p_v), torch.cat([alpha_h, alpha_v], -1)
 
 
-def claim_choice(weigh):
-    m = torch.tensor([0.78, 0.80, 0.30], requires_grad=True)
-    weights = weigh(m)
-    if not weights.requires_grad or weights.argmax() != 1 or weights.max() < 0.95:
-        return False
-    slope, = torch.autograd.grad(weights[1], m)
-    return bool(slope[1] > 0.1) and torch.allclose(weights.sum(), torch.ones(()))
-
-
 # ---- 6. LadRa-Net -------------------------------------------------------------------------------
 
 def layer_mix(hidden_states, alpha):
@@ -279,21 +233,6 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
 def mix_readers(chosen, W_f, w_f):
     mixture = w_f(W_f(chosen).tanh())[..., 0].softmax(-1)  # (B, E)
     return (mixture[:, None] @ chosen)[:, 0], mixture
-
-
-def claim_coverage(take):
-    for m in (-3.0, -1.0, 2.0):
-        left = 1.0
-        for _ in range(4):                              # φ = 4: read in full four times
-            after = take(left, m, 1.0, 4.0)
-            if not after < left:
-                return False
-            left = after
-        if abs(left) > 1e-6 or take(1.0, m, 0.0, 4.0) != 1.0:
-            return False
-        if not take(1.0, m, 1.0, 4.0) < take(1.0, m, 0.5, 4.0) < take(1.0, m, 0.0, 4.0):
-            return False
-    return True
 
 
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------

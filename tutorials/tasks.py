@@ -119,10 +119,6 @@ class Draw:
         return [self.parse("aAbBcC", self.n), self.parse("aAbBcC", self.m)]
 
 
-def scaled(q, k):
-    return q @ k.mT / q.shape[-1] ** 0.5
-
-
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
 TASKS = {
@@ -135,7 +131,7 @@ TASKS = {
         "no root": lambda q, k, v, m: ours.attention(q * K ** 0.5, k, v, m),
         "k in the place of its root": lambda q, k, v, m: ours.attention(q / K ** 0.5, k, v, m),
         "queries and keys exchanged": lambda q, k, v, m: ours.attention(k, q, v, m),
-        "no mask": lambda q, k, v, m: scaled(q, k).softmax(-1) @ v}),
+        "no mask": lambda q, k, v, m: ours.attention(q, k, v, torch.ones_like(m))}),
     "layer": Task(1, 2, "", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
@@ -276,78 +272,4 @@ TASKS |= {
     "mix_readers": Task(6, 1, "", lambda d: [
         d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)], {
         "no token in the sum": without_token}),
-}
-
-
-# ---- Claims -------------------------------------------------------------------------------------
-# A claim is a function of a function: does that do what the paper's sentence says? It is True of
-# the cases whose name begins with "a repair".
-
-
-def claim(lesson, functions, like=lambda scores, *others: scores):
-    """The Task of a claim about these functions, name -> function, and about four that return
-    numbers shaped as `like` of their arguments and no more."""
-    cases = functions | {
-        "zeros": lambda *x: 0 * like(*x), "ones": lambda *x: 0 * like(*x) + 1,
-        "a third everywhere": lambda *x: 0 * like(*x) + 1 / 3,
-        "noise": lambda *x: rows(torch.rand_like(1.0 * torch.as_tensor(like(*x))))}
-
-    def draw(d):
-        torch.manual_seed(int(d.integer(1000)))     # of the noise
-        return [cases[d.case]]
-
-    return Task(lesson, 2, "", draw, cases=tuple(cases))
-
-
-def rows(weights):
-    """As weights of sum 1."""
-    return weights / weights.sum(-1, keepdim=True)
-
-
-def differences(q, k):
-    return q[..., :, None, :] - k[..., None, :, :]
-
-
-WEIGHINGS = {"the page, a product of scores": lambda scores, M: (scores * M).softmax(-1),
-             "plain attention": lambda scores, M: scores.softmax(-1),
-             "the entries alone": lambda scores, M: rows(M)}
-TASKS |= {
-    "claim_mask": claim(1, {
-        "a repair, ours": ours.attention_weights,
-        "a repair, masked before, multiplied behind":
-            lambda s, m: s.masked_fill(~m, -1e30).softmax(-1) * m,
-        "Google's line, 10,000 subtracted": lambda s, m: (s - 10_000.0 * ~m).softmax(-1),
-        "a softmax without a mask": lambda s, m: s.softmax(-1),
-        "a softmax, multiplied by the mask": lambda s, m: s.softmax(-1) * m}),
-    "claim_difference": claim(2, {
-        "a repair, ours": ours.difference_scores,
-        "a repair, squares": lambda q, k: differences(q, k).square().sum(-1),
-        "a repair, the largest difference": lambda q, k: differences(q, k).abs().amax(-1),
-        "the page, without bars": lambda q, k: differences(q, k).sum(-1),
-        "plain attention's scores": scaled,
-        "the difference of lengths":
-            lambda q, k: q.norm(dim=-1)[..., :, None] - k.norm(dim=-1)[..., None, :]}, scaled),
-    "claim_calibration": claim(3, {
-        "a repair, ours": lambda s, M: (s + (1 + M).log()).softmax(-1),
-        "a repair, the entry added to the score": lambda s, M: (s + M).softmax(-1),
-        "an entry as the weight": lambda s, M: M + 0.0} | WEIGHINGS),
-    "claim_knowledge": claim(4, {
-        "a repair, ours": lambda s, K: (s + (K / K.mean()).log()).softmax(-1),
-        "a repair, the distance from the mean, added":
-            lambda s, K: (s + 5 * (K - K.mean())).softmax(-1),
-        "plain attention times the entry": lambda s, K: s.softmax(-1) * K} | WEIGHINGS),
-    "claim_choice": claim(5, {
-        "a repair, β = 200": lambda m: (200 * m).softmax(-1),
-        "a repair, β = 300": lambda m: (300 * m).softmax(-1),
-        "the page, β = 10⁸": lambda m: (1e8 * m).softmax(-1),
-        "an arg-max": lambda m: F.one_hot(m.argmax(-1), m.shape[-1]).to(m.dtype),
-        "plain attention, β = 1": lambda m: m.softmax(-1),
-        "the scores": lambda m: m * 1.0}),
-    "claim_coverage": claim(6, {
-        "a repair, ours": lambda c, m, weight, phi: c - weight / phi,
-        "a repair, never below 0": lambda c, m, weight, phi: max(0.0, c - weight / phi),
-        "the page, c times the score": lambda c, m, weight, phi: c - c * m / phi,
-        "the score": lambda c, m, weight, phi: c - m / phi,
-        "not divided by φ": lambda c, m, weight, phi: c - weight,
-        "a fixed part": lambda c, *others: c - 0.5, "c as it was": lambda c, *others: c}),
 }
