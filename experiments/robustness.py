@@ -42,7 +42,6 @@ from support.options import Arguments, run_command
 from support.parser import load_parser
 from support.parses import parse_texts
 from support.summary import align_columns
-from support.toy import Number
 
 # A transformation is a function (a, b, rng, known) -> (new a, new b), or None where it has nothing
 # to change. a, b: the texts of a pair. rng: random.Random. known: Known.
@@ -63,8 +62,9 @@ class Known:
     parses: dict text -> Parse, of the whole data set. wordnet: nltk's.
     """
 
-    def __init__(self, parses=None, wordnet=None):
+    def __init__(self, parses, wordnet=None):
         self.parses, self.wordnet = parses, wordnet
+        self.names = sorted({name for text in parses for name in self.find_names(text)})
 
     def words(self, text):
         """The Words of a text; one that does not stand there as it is (du = de + le) has no tag."""
@@ -73,44 +73,45 @@ class Known:
         return [Word(i, j, word, tag * (text[i:j] == word), relation)
                 for (i, j), word, tag, relation in rows]
 
-    @functools.cached_property
-    def names(self):
-        """Names in the data set, sorted."""
-        return sorted({name for text in self.parses for name in find_names(self.words(text), text)})
+    def find_names(self, text):
+        """Runs of words tagged PROPN, each of letters and with one capital; no days and months."""
+        groups = itertools.groupby(self.words(text), lambda word: word.tag == "PROPN")
+        runs = [list(run) for proper, run in groups if proper]
+        names = [text[run[0].start:run[-1].end] for run in runs]
+        return [name for name in names if re.fullmatch("[A-Z][a-z]+( [A-Z][a-z]+)*", name)
+                and CALENDAR.isdisjoint(name.split())]
 
     @functools.cache
     def related_words(self, word, tag, antonyms):
         """Antonyms, or else synonyms, of a word with a universal tag, sorted.
 
-        Assumes: a word means its first sense, the most frequent. Antonyms are direct ones; synonyms
-            share that sense, and it makes up 4/5 of what SemCor, the sample WordNet was tagged on,
-            has of either. SemCor has both words, in that sense, COMMON times.
+        Assumes: a word means its first sense, the most frequent; a synonym has the same first
+            sense. SemCor, the sample that WordNet was tagged on, has both in it COMMON times.
         """
         pos = POS.get(tag)
         if not pos or not is_plain(word) or self.wordnet.morphy(word, pos) != word:
             return []
-        sense = self.wordnet.synsets(word, pos)[0]
-        own = [lemma for lemma in sense.lemmas() if lemma.name() == word]
+        lemmas = self.wordnet.synsets(word, pos)[0].lemmas()
+        own = [lemma for lemma in lemmas if lemma.name() == word and lemma.count() >= COMMON]
         if antonyms:
             found = [other for lemma in own for other in lemma.antonyms()]
-            return sorted(x.name() for x in found if is_plain(x.name()) and x.count() >= COMMON)
-        names = [name for name in sense.lemma_names() if self.means(name, pos, sense)]
-        return sorted({*names} - {word}) if word in names else []
-
-    def means(self, word, pos, sense):
-        """Is this the first sense of a plain word, COMMON, and 4/5 of its uses?"""
-        senses = [s for s in self.wordnet.synsets(word, pos) if word in s.lemma_names()]
-        first, *others = [sum(lemma.count() for lemma in s.lemmas() if lemma.name() == word)
-                          for s in senses]
-        return is_plain(word) and senses[0] == sense and first >= max(COMMON, 4 * sum(others))
+        else:
+            found = [other for lemma in own for other in lemmas if other != lemma and
+                     self.wordnet.synsets(other.name(), pos)[0] == other.synset()]
+        return sorted(x.name() for x in found if is_plain(x.name()) and x.count() >= COMMON)
 
 
-def replace_one(text, options, rng):
-    """The text with one Word replaced, or None. options: list of (Word, what may stand there)."""
+def replace_word(text, words, find, rng):
+    """The text with one of these Words replaced by another that is not among them, or None.
+
+    find: a function of a Word -> list of what may stand in its place.
+    """
+    there = {word.text.lower() for word in words}
+    options = [(word, new) for word in words for new in find(word) if new not in there]
     if not options:
         return None
-    word, found = rng.choice(options)
-    return text[:word.start] + rng.choice(found) + text[word.end:]
+    word, new = rng.choice(options)
+    return text[:word.start] + new + text[word.end:]
 
 
 # ---- A word, a number, a name for another -------------------------------------------------------
@@ -123,7 +124,7 @@ LEFT_ALONE = FUNCTION_WORDS | frozenset("""
     lay left let overcome put quit read rid run saw set shed shut slit split spread thrust upset wed
     wet wound ever first never other percent percentage same second well chief composite group
     intelligence key minister person""".split())
-NUMBERS = {f"{Number(n):words}": n for n in range(2, 100)}
+NUMBERS = "two three four five six seven eight nine ten eleven twelve".split()
 # Behind one of these another number may be true as well: at least three people are at least two.
 BOUNDS = frozenset("""as least most than over under above below beyond up minimum maximum exceed
     exceeds exceeded exceeding between""".split())
@@ -137,19 +138,12 @@ def is_plain(name):
 
 
 def swap_word(text, rng, known, antonyms):
-    """The text with an antonym, or else a synonym, in the place of a word, or None.
-
-    No part of an expression is swapped, and no word comes in that is there already.
-    """
-    words, options = known.words(text), []
-    texts = [word.text for word in words]
-    for word in words:
+    """The text with an antonym, or else a synonym, in the place of a word that is no part of an
+    expression, or None."""
+    def find(word):
         part = word.relation.partition(":")[0] in ("fixed", "flat", "compound")
-        related = known.related_words(word.text, word.tag, antonyms)
-        found = [new for new in related if new not in texts]
-        if found and not part:
-            options.append((word, found))
-    return replace_one(text, options, rng)
+        return [] if part else known.related_words(word.text, word.tag, antonyms)
+    return replace_word(text, known.words(text), find, rng)
 
 
 def swap_antonym(a, b, rng, known):
@@ -170,43 +164,25 @@ def change_number(a, b, rng, known):
     None up to three words behind one of BOUNDS, or right before "or" (two or more). Assumes: counts
     and dates are exact; "two men left" is false where three did.
     """
-    words, options = known.words(a), []
+    words = known.words(a)
     texts = [*(word.text.lower() for word in words), ""]
-    for i, word in enumerate(words):
+
+    def find(word):
+        i = words.index(word)
         bounded = not BOUNDS.isdisjoint(texts[max(0, i - 3):i]) or texts[i + 1] == "or"
-        found = [new for new in other_numbers(word.text) if new not in texts]
-        if word.tag == "NUM" and found and not bounded:
-            options.append((word, found))
-    new = replace_one(a, options, rng)
+        return [] if bounded or word.tag != "NUM" else other_numbers(word.text)
+    new = replace_word(a, words, find, rng)
     return new and (a, new)
 
 
 def other_numbers(word):
-    """Numbers like a number word, or with another last digit than a number in digits; else [].
-
-    None below 2; a number that may be a day of a month stays one.
-
-    >>> other_numbers("29"), other_numbers("4.50")[:3], other_numbers("thirty")[:3]
-    (['20', '21', '22', '23', '24', '25', '26', '27', '28'], ['4.51', '4.52', '4.53'], \
-['twenty', 'forty', 'fifty'])
-    """
-    if n := NUMBERS.get(word):
-        like = range(2, 13) if n < 20 else range(20, 100, 10)
-        return [f"{Number(m):words}" for m in like if m != n]
+    """The other NUMBERS, or, of digits, numbers with another last one; none of 1 and below 0."""
+    if word in NUMBERS:
+        return [number for number in NUMBERS if number != word]
     if word == "1" or not re.fullmatch(r"(0\.|[1-9])[0-9]*(,[0-9]{3})*(\.[0-9]+)?", word):
         return []
-    found = [word[:-1] + digit for digit in "0123456789"[2 * (len(word) == 1):]]
-    day = len(word) < 3 and int(word) < 32
-    return [new for new in found if new != word and not (day and int(new) > 28)]
-
-
-def find_names(words, text):
-    """Runs of words tagged PROPN, each of letters and with one capital; no days and months."""
-    groups = itertools.groupby(words, lambda word: word.tag == "PROPN")
-    runs = [list(run) for proper, run in groups if proper]
-    names = [text[run[0].start:run[-1].end] for run in runs]
-    return [name for name in names if re.fullmatch("[A-Z][a-z]+( [A-Z][a-z]+)*", name)
-            and CALENDAR.isdisjoint(name.split())]
+    digits = "23456789" if len(word) == 1 else "0123456789"
+    return [word[:-1] + digit for digit in digits if digit != word[-1]]
 
 
 def swap_name(a, b, rng, known):
@@ -217,22 +193,17 @@ def swap_name(a, b, rng, known):
     Assumes: a run of words tagged PROPN is a name; the label hangs on nothing that is known of its
     bearer. TextFlint renames in each sentence by itself; then nobody knows the label.
     """
-    names = [set(find_names(known.words(text), text)) for text in (a, b)]
-    whole, options = f"{a} {b}", []
-    for old in sorted(names[0] & names[1]):
-        if has_part(re.sub(rf"\b{old}\b", "", whole), old):
-            continue
-        options += [(old, new) for new in known.names
-                    if new.count(" ") == old.count(" ") and not has_part(whole, new)]
+    def has_part(text, name):
+        return any(part in text.lower() for part in name.lower().split())
+
+    whole = f"{a} {b}"
+    options = [(old, new) for old in sorted({*known.find_names(a)} & {*known.find_names(b)})
+               if not has_part(re.sub(rf"\b{old}\b", "", whole), old) for new in known.names
+               if new.count(" ") == old.count(" ") and not has_part(whole, new)]
     if not options:
         return None
     old, new = rng.choice(options)
     return a.replace(old, new), b.replace(old, new)
-
-
-def has_part(text, name):
-    """Does a word of the name stand anywhere in a text, whatever its case?"""
-    return any(part in text.lower() for part in name.lower().split())
 
 
 # ---- Something beside what is said --------------------------------------------------------------
@@ -271,11 +242,10 @@ def insert_adverb(text, rng, known):
         apart = before.tag in SUBJECTS and text[before.end:word.start] == " "
         if apart and word.tag == "VERB" and word.relation in CLAUSES and word.text.islower():
             places.append(word.start)
-    adverbs = [adverb for adverb in ADVERBS if adverb not in text.lower()]
-    if not places or not adverbs:
+    if not places:
         return text
     place = rng.choice(places)
-    return f"{text[:place]}{rng.choice(adverbs)} {text[place:]}"
+    return f"{text[:place]}{rng.choice(ADVERBS)} {text[place:]}"
 
 
 def append_sentence(text, sentence):
@@ -291,11 +261,9 @@ def append_truism(a, b, rng, known):
 
 def append_irrelevant(a, b, rng, known):
     """One of IRRELEVANT stands behind both texts. How alike they are otherwise decides, as before.
-    A sentence that shares a longer word with them is not irrelevant."""
-    used = set(re.findall(r"\w{4,}", f"{a} {b}".lower()))
-    found = [new for new in IRRELEVANT if used.isdisjoint(re.findall(r"\w{4,}", new.lower()))]
-    new = found and rng.choice(found)
-    return (append_sentence(a, new), append_sentence(b, new)) if new else None
+    """
+    new = rng.choice(IRRELEVANT)
+    return append_sentence(a, new), append_sentence(b, new)
 
 
 @of_both
@@ -367,17 +335,15 @@ def transform(name, task, pairs, known, seed=0):
 def measure_robustness(run, pairs, metric):
     """A metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
-    Args:
-        run: what train.open_run gives. Its own parses are forgotten: changed sentences have none.
+    Args: run: what train.open_run gives.
     Returns: rows of (name, what becomes of the label, number of pairs, metric before, after); of a
     transformation that is left out (name, why).
     """
-    task, own = run.task, run.settings.parses
-    parser = None if own else run.reader.parser or load_parser()
-    parses = parse_texts({text for pair in pairs for text in (pair.a, pair.b)}, own or parser)
-    known = Known(parses, load_wordnet())
-    guesses, rows = answers(run.logits(pairs), task), []
-    run.reader.parser = parser
+    task, guesses, rows = run.task, answers(run.logits(pairs), run.task), []
+    if run.settings.parses or not run.reader.parser:  # own parses have no changed sentences
+        run.reader.parser = load_parser()
+    texts = {text for pair in pairs for text in (pair.a, pair.b)}
+    known = Known(parse_texts(texts, run.reader.parser), load_wordnet())
     for name, (_, kinds) in TRANSFORMATIONS.items():
         if task_kind(task) not in kinds:
             rows.append((name, "its label would not be known"))

@@ -50,6 +50,7 @@ def fill(pattern, found):
     ("NumWord", "May 7", "PROPN NUM", fill("May #", "2345689")),
     ("NumWord", "twelve", "NUM", "two/three/four/five/six/seven/eight/nine/ten/eleven"),
     ("SwapAnt", "big or small", "ADJ CCONJ ADJ", ""), ("NumWord", "two or more", "NUM X X", ""),
+    ("NumWord", "2 or 3", "NUM X NUM", fill("2 or #", "456789")),
     ("NumWord", "at least two men", "ADP ADJ NUM NOUN", ""),
     ("NumWord", "007 9:30 1-2 \u0665 1e5 9/11", "NUM NUM NUM NUM NUM NUM", ""),
     ("InsertAdv", "He bit, not now", "PRON VERB PUNCT PART ADV | bit=conj",
@@ -123,10 +124,11 @@ def test_any_pairs(any_pairs, name):
 @pytest.mark.parametrize("word, tag, antonyms, synonyms", [
     ("woman", "NOUN", "man", ""), ("women", "NOUN", "", ""), ("large", "ADJ", "small", "big"),
     ("increase", "VERB", "decrease", ""), ("bore", "VERB", "", ""), ("better", "ADJ", "worse", ""),
-    ("buy", "VERB", "sell", "purchase"), ("up", "ADP", "", ""), ("car", "NOUN", "", "automobile")])
+    ("buy", "VERB", "sell", "purchase"), ("up", "ADP", "", ""), ("car", "NOUN", "", "automobile"),
+    ("unwell", "ADJ", "", ""), ("purchase", "VERB", "", "buy"), ("company", "NOUN", "", "")])
 def test_related_words_of_wordnet(word, tag, antonyms, synonyms, wordnet):
     """Common first senses, direct antonyms, base forms."""
-    known = Known(wordnet=wordnet.wordnet)
+    known = Known({}, wordnet.wordnet)
     assert known.related_words(word, tag, True) == antonyms.split()
     assert known.related_words(word, tag, False) == synonyms.split()
 
@@ -153,7 +155,7 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     capsys.readouterr()
     robustness.main(["run", "--device", "cpu"])
     shown = capsys.readouterr().out
-    marked = [new for _, new in transform("AddPunc", run.task, pairs, Known())]
+    marked = [new for _, new in transform("AddPunc", run.task, pairs, Known({}))]
     before, after = (f"{100 * run.evaluate(some)['accuracy']:.1f}" for some in (pairs, marked))
     assert before != after and re.search(rf"AddPunc +keeps +5 +{before} +{after}", shown)
     assert re.search("AddSent +its label", shown)
