@@ -9,7 +9,6 @@ from hypothesis import settings
 torch.set_num_threads(1)  # more are slower on tensors as small as these
 
 settings.register_profile("house", derandomize=True, deadline=None)
-settings.register_profile("long", deadline=None, max_examples=2000)  # see fuzz.py
 settings.load_profile("house")
 
 

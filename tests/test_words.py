@@ -50,16 +50,6 @@ def test_vocabulary_with_vectors():
     assert 1.9 < drawn[3:].std() < 2.1 and abs(drawn[3:].mean()) < 0.2    # spread as those found
 
 
-@pytest.mark.parametrize("found, shape", [(None, None), (FOUND, (5, 3))])
-def test_vocabulary_round_trip(found, shape):
-    words = ["New", "new", "new", "naïve", "naïve"]
-    vocabulary = Vocabulary.learn([words], found)
-    again = Vocabulary.from_state(vocabulary.state())
-    assert again.characters == vocabulary.characters
-    assert again.ids([*words, "x"]).tolist() == vocabulary.ids([*words, "x"]).tolist()
-    assert getattr(again.vectors, "shape", None) == shape
-
-
 # ---- Vectors
 
 GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
