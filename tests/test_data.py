@@ -16,20 +16,19 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from small_runs import ROOT, fails, rows_of, write_file, zipped
+from small_runs import fails, rows_of, write_file, zipped
 from support import data
 from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
                           cut_by_sentence, describe_labels, evaluate, hold_out, limit_pairs,
                           load_pairs, load_task, load_test_splits, loss_sum, metric_title,
                           own_task, pair_rows, read_pairs, write_table)
 
-REAL = ROOT.parent / "shared" / "data"
+
 quick = settings(derandomize=True, deadline=None, max_examples=30)
 GOOD = "sentence1\tsentence2\tlabel\n"
 FIELD = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=8)
 TWO = Task("own", ("different", "same"), ("accuracy",))
 SCORES = Task("own", (), ("pearson",))
-SAME = Prediction("same", {"different": 0.25, "same": 0.75})
 
 
 # ---- Metrics, losses, answers
@@ -231,21 +230,6 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
     assert len(calls) == 1 and {x.name for x in (tmp_path / "snli").iterdir()} == set(files)
 
 
-@pytest.mark.parametrize("name, counts, ones", [
-    ("mrpc", (3668, 408, 1725), {"dev": 279, "test": 1147}),
-    ("rte", (2490, 277, 3000), {"dev": 146}), ("stsb", (5749, 1500, 1379), {}),
-    ("sick", (4439, 495, 4906), {}), ("paws", (7000, 1000, 8000), {"test": 3536}),
-    ("med", (4299, 541, 542), {})])
-def test_real_files_have_their_counts(name, counts, ones):
-    """GLUE's majority classes: 68.4 % of MRPC's dev, 66.5 % of its test, 52.7 % of RTE's dev."""
-    if not (REAL / name).exists():
-        pytest.skip(f"no {REAL / name}")
-    task, splits = load_task(name, REAL)
-    assert tuple(len(splits[split]) for split in ("train", "dev", "test")) == counts
-    assert all(p.a and p.b and "\t" not in p.a + p.b for pairs in splits.values() for p in pairs)
-    assert all(sum(p.label == 1 for p in splits[split]) == ones[split] for split in ones)
-
-
 # ---- The user's files
 
 @quick
@@ -272,15 +256,13 @@ def test_round_trips(tmp_path_factory, rows, end):
 
 @pytest.mark.parametrize("name, content, message", [
     ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1; .*--columns"),
-    ("a.tsv", "sentence1,sentence2,label\na,b,1\n", ":1: .*tabs"),
-    ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: "),
+    ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*tabs"),
     ("a.tsv", '"sentence1"\t"sentence2"\t"label"\n"a"\t"b"\t"1"\n', ":1: .*quotes of csv"),
     ("a.tsv", GOOD + 'he said "hi\tb\t1\nthere" she\t1\n', ":3: expected 3 .*found 2"),
     ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*--scores"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
-    ("a.tsv", GOOD + "a\tb\t1\na\tb\t1\tc\n", ":3: expected 3 .*found 4"),
-    ("a.tsv", GOOD + "a\tb\t\n", ":2: unknown label ''"), ("a.tsv", GOOD, ": .*no pair"),
+    ("a.tsv", GOOD, ": .*no pair"),
     ("a.tsv", (GOOD + "a\tb\t1\nnaïve\tb\t1\n").encode("latin-1"), ":3: ")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
@@ -341,10 +323,9 @@ def test_what_labels_are_can_be_said(tmp_path):
 
 @pytest.mark.parametrize("labels, dev, message", [
     (["0", ""], None, "train.tsv:3: "), (["1", "1"], None, "train.tsv: .* 1 dif"),
-    (["0", "1", "NaN"], None, "train.tsv:4: "), (["0.5", "NA"], None, "train.tsv:3: "),
-    (["0", "1"], ["0", "2.5"], "dev.tsv:3: "),
+    (["0.5", "NA"], None, "train.tsv:3: "), (["0", "1"], ["0", "2.5"], "dev.tsv:3: "),
     ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
-    (["0.5", "1.5"], ["1e999"], "dev.tsv:2: "), (["0.5", "1.5"], ["nan"], "dev.tsv:2: ")])
+    (["0.5", "1.5"], ["1e999"], "dev.tsv:2: ")])
 def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
     with pytest.raises(ValueError, match=message):
         own(tmp_path, labels, dev)
@@ -371,10 +352,8 @@ def test_a_pair_of_texts():
 
 @pytest.mark.parametrize("task, wrong, said", [
     *((TWO, wrong, "pairs of two texts") for wrong in (
-        None, 5, "ab", ["a", "b"], [("a", 2)], [("a", "b"), 1], Pair("a", None),
-        (["a", "c"], ["b", "d"]))),                     # two lists of texts would be other pairs
-    *((TWO, Pair("a", "b", label), "label") for label in (2, -1, 0.5, "same")),
-    (TWO, ("a", "b", "other"), "label"), (SCORES, ("a", "b", "same"), "label"),
+        None, "ab", [("a", 2)], (["a", "c"], ["b", "d"]))),  # these two would be other pairs
+    (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "label"),
     (SCORES, Pair("a", "b", "same"), "same")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, said):
     fails(lambda: as_pairs(task, wrong), said)
@@ -432,17 +411,15 @@ def test_test_splits_have_labels(monkeypatch):
 
 def test_files_of_predictions(tmp_path):
     """The label stands there if all have it. In a .tsv tabs and line ends become spaces."""
-    names, some = "prediction p(different) p(same)".split(), [Pair('"a"', "two\nlines", 1)]
-    rows = add_predictions(TWO, pair_rows(TWO, some), [SAME])
-    for name, b in (("x.csv", "two\nlines"), ("x.tsv", "two lines")):
-        write_table(tmp_path / name, rows)
-        row, = rows_of(tmp_path / name)
-        assert [*row] == ["sentence1", "sentence2", "label", *names]
-        assert [*row.values()] == ['"a"', b, "same", "same", "0.2500", "0.7500"]
+    said = Prediction("same", {"different": 0.25, "same": 0.75})
+    some = [Pair('"a"', "two\nlines", 1)]
+    write_table(tmp_path / "x.tsv", add_predictions(TWO, pair_rows(TWO, some), [said]))
+    assert rows_of(tmp_path / "x.tsv") == [{
+        "sentence1": '"a"', "sentence2": "two lines", "label": "same", "prediction": "same",
+        "p(different)": "0.2500", "p(same)": "0.7500"}]
     assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
     write_table(tmp_path / "x.tsv", [["half of a pair \ud83d"]])
     assert (tmp_path / "x.tsv").read_text("utf-8") == "half of a pair ?\n"
-    scores = [Prediction(0.12345, None), Prediction(-2.0, None)]
-    rows = pair_rows(SCORES, [Pair("a", "b", 1.5), Pair("c", "d", 2.0)])
-    rows = add_predictions(SCORES, rows, scores)
-    assert rows[1:] == [["a", "b", "1.5000", "0.1235"], ["c", "d", "2.0000", "-2.0000"]]
+    rows = pair_rows(SCORES, [Pair("a", "b", 1.5)])
+    rows = add_predictions(SCORES, rows, [Prediction(0.12345, None)])
+    assert rows[1:] == [["a", "b", "1.5000", "0.1235"]]
