@@ -1,9 +1,8 @@
 """Figures of a pair of sentences: SVG drawings and HTML tables, made from lists and arrays.
 
-`tree` draws a dependency tree, and `pair_map` what stands between the words of two sentences, with
-the tree of each beside it; the same follows as a table for those who do not see a drawing. `maps`
-and `table` make tables whose cells have a background colour. `picture` puts drawings on one SVG.
-There is no script, no font and no image.
+`pair_map` draws what stands between the words of two sentences, with the tree of each beside it;
+the same follows as tables for those who do not see a drawing. `maps` and `table` make tables whose
+cells have a background colour. `picture` is a drawing alone. There is no script, no font, no image.
 
 Left out: what the numbers mean, and the page (explain). Nothing here knows a model.
 """
@@ -209,21 +208,12 @@ def arcs_over(step, words, heads, names):
     return "".join(arcs), over
 
 
-def tree(title, words, heads, names):
-    """A Figure of a dependency tree as arcs over the words, from head to dependent.
-
-    Args: heads: of each word, counted from 1, 0 for the root. names: its relation to that.
-    """
-    step = widest_label([*words, *names]) + 10
-    arcs, base = arcs_over(step, words, heads, names)
-    texts = [draw_text((i + .5) * step, base + 17, cut_label(word), "", "middle")
-             for i, word in enumerate(words)]
-    drawn = f'<g transform="translate(0 {base})">{arcs}</g>{"".join(texts)}'
+def tree_table(title, words, heads, names):
+    """An HTML table of a dependency tree. Args: as `pair_map` has them."""
     cells = [[word, name, words[head - 1] if head else "", head]
              for word, head, name in zip(words, heads, names)]
     columns = ["word", "relation", "to its head", "head's number"]
-    said = table(title, range(1, len(words) + 1), columns, cells, corner="number")
-    return drawn_figure(title, "", (len(words) * step, base + 26, drawn), said)
+    return table(title, range(1, len(words) + 1), columns, cells, corner="number")
 
 
 # ---- The map of a pair --------------------------------------------------------------------------
@@ -231,8 +221,9 @@ def tree(title, words, heads, names):
 def pair_map(title, rows, columns, values, note="", trees=None):
     """A Figure of numbers (n, m) between the words of two sentences.
 
-    Args: rows, columns: n and m words. trees: (heads, relations), as `tree` takes them, of the
-        rows, drawn to their left, and of the columns, drawn above; or None.
+    Args: rows, columns: n and m words. trees: (heads, relations) of the rows, drawn to their left,
+        and of the columns, drawn above; or None. heads: of each word, counted from 1, 0 for the
+        root. The drawing gets smaller with the page, but not too small to be read.
     """
     wide, left, base, parts = max(CELL, widest_label(columns)), widest_label(rows) + 8, 22, []
     if trees:
@@ -250,9 +241,14 @@ def pair_map(title, rows, columns, values, note="", trees=None):
         parts.append(cell(left + j * wide, base + i * CELL, wide, values[i, j], shaded[i, j]))
     across, down = wide * len(columns), CELL * len(rows)
     parts.append(f'<path class="line" d="M{left} {base}h{across}v{down}h-{across}z"/>')
+    drawing = left + across + 6, base + down + 6, "".join(parts)
+    least = f'aria-hidden="true" style="min-width:{.55 * drawing[0]:.0f}px"'
     cells = [[short_number(x) for x in row] for row in values.tolist()]
-    return drawn_figure(title, note, (left + across + 6, base + down + 6, "".join(parts)),
-                        table(title, rows, columns, cells, shaded))
+    said = [table(title, rows, columns, cells, shaded)]
+    for side, words, tree in zip("ab", (rows, columns), trees or ()):
+        said.append(tree_table(f"Dependency tree of sentence {side}", words, *tree))
+    return Figure(title, note, box(svg(*drawing, least), title) + hide(
+        "As a table", [box("".join(said), f"{title}, as a table")]), drawing)
 
 
 def cell(x, y, wide, value, shade):
@@ -272,24 +268,13 @@ def svg(wide, high, inner, more):
             f'height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}">{inner}</svg>')
 
 
-def drawn_figure(title, note, drawing, said):
-    """A Figure of a drawing that gets smaller with the page, but not too small to be read. said:
-    the table that says it again.
-    """
-    least = f'aria-hidden="true" style="min-width:{.55 * drawing[0]:.0f}px"'
-    shown, said = box(svg(*drawing, least), title), box(said, f"{title}, as a table")
-    return Figure(title, note, shown + hide("As a table", [said]), drawing)
-
-
-def picture(title, figures):
-    """A stand-alone SVG of Figures that have a drawing, each under its title."""
-    parts, y, wide = [], 16, 0.55 * FONT * len(title) + 16
-    for figure in figures:
-        w, h, inner = figure.drawing
-        parts.append(draw_text(16, y + 13, legal_text(figure.title), "title"))
-        parts.append(svg(w, h, inner, f'x="16" y="{y + 28:.0f}"'))
-        y, wide = y + h + 44, max(wide, w + 32, 0.7 * FONT * len(figure.title) + 32)
+def picture(title, figure):
+    """A stand-alone SVG of a Figure that has a drawing, under its title."""
+    w, h, inner = figure.drawing
+    parts = [draw_text(16, 29, legal_text(figure.title), "title"),
+             svg(w, h, inner, 'x="16" y="44"')]
+    wide = max(0.55 * FONT * len(title) + 16, w + 32, 0.7 * FONT * len(figure.title) + 32)
     style = STYLE.split("/* The page alone. */")[0]
     back = (f"<title>{escape(title)}</title><style>{style}</style>"
             '<rect class="paper" width="100%" height="100%"/>')
-    return svg(wide, y, back + "".join(parts), 'role="img"') + "\n"
+    return svg(wide, h + 60, back + "".join(parts), 'role="img"') + "\n"

@@ -159,33 +159,26 @@ def warnings_of(run, pair):
 
 
 def word_figures(examples):
-    """draw.Figures of both trees and of the prior, where the method takes them."""
-    reader, prior, (a, b) = examples.reader, examples.prior(0), both_texts(examples)
-    figures, kind = [], reader.method.PRIOR
-    if reader.needs_parses and kind != "relations":   # which takes only tags of a parse
-        for side, parse in (("a", a.parse), ("b", b.parse)):
-            figures.append(draw.tree(f"Dependency tree of sentence {side}", parse.words,
-                                     parse.heads, parse.relations))
-    if prior is None:
-        return figures
-    words = a.words, b.words
-    if kind == "relations":
+    """A list of one draw.Figure: the prior over words; empty where there is none to be drawn."""
+    reader, prior = examples.reader, examples.prior(0)
+    words = [known.words for known in both_texts(examples)]
+    if reader.method.PRIOR == "relations":
         title = "Relations of words"
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
         note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
                 "The model learns that a relation holds, not which.")
         drawn = draw.table(title, *words, names, draw.SHADES // 2 * prior.any(2))
-        figures.append(draw.Figure(title, note, draw.box(drawn, title)))
-    elif kind == "dependency":
+        return [draw.Figure(title, note, draw.box(drawn, title))]
+    if reader.method.PRIOR == "dependency":
         note = (f"How much the trees agree at {ACROSS}. The same word in another role and another "
                 "word in the same role can have the same number.")
         if "root" not in reader.options.get("without", ()):
             note += " Two roots share a head, ROOT, whatever their words."
         drawn = draw.maps("Dependency prior over words", *words, prior, note)
-        figures.append(drawn._replace(equations="DAFA Eqs. (1)-(5)"))
-    elif prior.ndim == 2:
-        figures.append(draw.maps("Prior over words", *words, prior, f"What is known of {ACROSS}."))
-    return figures
+        return [drawn._replace(equations="DAFA Eqs. (1)-(5)")]
+    if prior is None or prior.ndim != 2:
+        return []
+    return [draw.maps("Prior over words", *words, prior, f"What is known of {ACROSS}.")]
 
 
 def moved_figure(run, examples, trace):
@@ -439,9 +432,9 @@ def main(argv=None):
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): text}
     if file:
-        drawn = [x for x in figures[0] if x.drawing]
-        refuse(not drawn, f"--picture {file}: this page begins with no drawing, but with a table")
-        texts[file] = draw.picture(lines[0], drawn)
+        first = figures[0][0]
+        refuse(not first.drawing, f"--picture {file}: this page begins with a table, no drawing")
+        texts[file] = draw.picture(lines[0], first)
     for path, text in texts.items():
         write_text(path, text)
         print(path)
