@@ -325,29 +325,19 @@ def change_of(*tasks):
     if not error:
         return Change(mean, mean, mean, float(not mean))
     squares = sum(part ** 2 / (len(values) - 1) for part, values in zip(parts, tasks))
-    freedom = sum(parts) ** 2 / squares
-    half = error * t_quantile(freedom)
-    p = 2 * (1 - t_below(min(abs(mean) / error, 1e6), freedom))
-    return Change(mean, mean - half, mean + half, min(1.0, max(0.0, p)))
+    t, below = student_t(sum(parts) ** 2 / squares)
+    half = error * float(np.interp(0.475, below, t))
+    p = 1 - 2 * float(np.interp(abs(mean) / error, t, below))
+    return Change(mean, mean - half, mean + half, max(0.0, p))
 
 
-def t_below(t, freedom):
-    """Probability that Student's t with so many degrees of freedom is below t, at least 0; to 1e-6.
-    """
+def student_t(freedom):
+    """(t from 0 to 1e6, the probability of being between 0 and t) of Student's t, for np.interp."""
+    x = np.sinh(np.linspace(0, math.asinh(1e6), 20001))  # dense at 0, where the density is
     at_zero = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
-    at_zero /= math.sqrt(freedom * math.pi)
-    x = np.sinh(np.linspace(0, math.asinh(t), 2001))  # dense at 0, where the density is
-    density = at_zero * (1 + x * x / freedom) ** (-(freedom + 1) / 2)
-    return 0.5 + float(((density[1:] + density[:-1]) / 2 * np.diff(x)).sum())
-
-
-def t_quantile(freedom):
-    """The 97.5 % quantile of Student's t with so many degrees of freedom, to 1e-4."""
-    low, high = 0.0, 200.0
-    while high - low > 1e-5:
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_below(middle, freedom) < 0.975 else (low, middle)
-    return low
+    density = (1 + x * x / freedom) ** (-(freedom + 1) / 2) * at_zero / math.sqrt(freedom * math.pi)
+    steps = (density[1:] + density[:-1]) / 2 * np.diff(x)
+    return x, np.concatenate([[0.0], steps.cumsum()])
 
 
 def holm(ps):
@@ -419,22 +409,20 @@ def difference_table(panels, against, chosen=()):
     panels: alike in what else varies. chosen: the rows to be shown; all by default.
     """
     found = [differences(panel, panel.split, against) for panel in panels]
-    lines, tests = [], {}
-    for value in dict.fromkeys(x for changes in found for x in changes):
-        if not chosen or value in chosen:
-            there = [changes[value] for changes in found if value in changes]
-            if len(there) == len(panels):
-                tests[value] = change_of(*there)
-            lines.append([value, *(points(change_of(changes[value])) if value in changes else ""
-                                   for changes in found)])
-    tested = [value for value, change in tests.items() if change.p is not None]
-    corrected = dict(zip(tested, holm([tests[value].p for value in tested])))
-    for line in lines:
-        change = tests.get(line[0])
-        line.append(points(change) if change and len(panels) > 1 else "")
-        line += [as_p(p) for p in (change.p, corrected[line[0]])] if line[0] in tested else ["", ""]
+    rows = [value for value in dict.fromkeys(itertools.chain(*found))
+            if not chosen or value in chosen]
+    means = {value: change_of(*(changes[value] for changes in found))
+             for value in rows if all(value in changes for changes in found)}
+    tested = [value for value, mean in means.items() if mean.p is not None]
+    corrected = dict(zip(tested, holm([means[value].p for value in tested])))
     title = f"minus {against}{panels[0].others and f', {panels[0].others}'}"
-    return [[title, *(panel.task for panel in panels), "mean", "p", "p corrected (Holm)"], *lines]
+    lines = [[title, *(panel.task for panel in panels), "mean", "p", "p corrected (Holm)"]]
+    for value in rows:
+        cells = [points(change_of(changes[value])) if value in changes else "" for changes in found]
+        mean = points(means[value]) if value in means and len(panels) > 1 else ""
+        ps = [as_p(means[value].p), as_p(corrected[value])] if value in tested else ["", ""]
+        lines.append([value, *cells, mean, *ps])
+    return lines
 
 
 def as_p(p):
