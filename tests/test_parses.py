@@ -62,9 +62,8 @@ def test_split_words_survives_nltk(monkeypatch):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("don’t It’s", "do|n't|It|'s"), ("“Don‘t” „no“ «a»", '"|Do|n\'t|"|"|no|"|"|a|"'),
-    ("Well…", "Well|..."), ("a — b – 1990–95", "a|--|b|--|1990|--|95"),
-    ("a——b--c", "a|--|--|b|--|c"), ("the dogs’ non‑stop", "the|dogs|'|non-stop"),
+    ("“Don‘t” „no“ «a»", '"|Do|n\'t|"|"|no|"|"|a|"'), ("a——b--c – 95", "a|--|--|b|--|c|--|95"),
+    ("the dogs’ non‑stop…", "the|dogs|'|non-stop|..."),
     ("ＡＢ！", "AB|!"), ("dont Cant DIDNT", "do|n't|Ca|n't|DID|N'T"),
     ("im ive youre thats he`ll", "i|'m|i|'ve|you|'re|that|'s|he|'ll"),
     ("its id ill well were wont mont Ex-Im", "its|id|ill|well|were|wont|mont|Ex-Im"),
@@ -73,14 +72,13 @@ def test_split_words_survives_nltk(monkeypatch):
     ("(http://t.co/a?b=c&d#e).", "(|http://t.co/a?b=c&d#e|)|."),
     ("“https://t.co/ab…”", '"|https://t.co/ab|...|"'), ("ok :) (a:) :-D.", "ok|:)|(|a|:|)|:-D|."),
     # where sentences end
-    ("It ended. He left", "It|ended|.‖He|left"), ("It ended. he left", "It|ended|.‖he|left"),
-    ('It ended." (He', 'It|ended|.|"‖(|He'), ("It ended.He left", "It|ended.He|left"),
-    ("J. Smith", "J.|Smith"), ("at 5 p.m. Monday", "at|5|p.m.|Monday"), ("etc. he", "etc.|he"),
-    ("about 5. 6 men", "about|5|.‖6|men"), ("5 mil. a", "5|mil.|a"),
-    ("the U.S. The men", "the|U.S|.‖The|men"), ("1. One. 2. Two", "1.|One|.‖2.|Two"),
-    ("Why? No! but yes", "Why|?‖No|!‖but|yes"), ('"Why?" he said', '"|Why|?|"|he|said'),
-    ("“Why?” He left", '"|Why|?|"‖He|left'), ("Yahoo! Inc", "Yahoo|!|Inc"), ("A ? No", "A|?‖No"),
-    ("Well… Yes", "Well|...‖Yes"), ("well... yes", "well|...|yes"), ("(yes!) no", "(|yes|!|)|no"),
+    ("It ended. he left", "It|ended|.‖he|left"), ('It ended." (He', 'It|ended|.|"‖(|He'),
+    ("It ended.He left", "It|ended.He|left"), ("J. Smith", "J.|Smith"), ("etc. he", "etc.|he"),
+    ("at 5 p.m. Monday", "at|5|p.m.|Monday"), ("about 5. 6 men", "about|5|.‖6|men"),
+    ("5 mil. a", "5|mil.|a"), ("the U.S. The men", "the|U.S|.‖The|men"),
+    ("1. One. 2. Two", "1.|One|.‖2.|Two"), ("Why? No! but yes", "Why|?‖No|!‖but|yes"),
+    ('"Why?" he said', '"|Why|?|"|he|said'), ("“Why?” He left", '"|Why|?|"‖He|left'),
+    ("Yahoo! Inc", "Yahoo|!|Inc"), ("Well… Yes", "Well|...‖Yes"), ("well... yes", "well|...|yes"),
     ("see http://x.y/?z. @user", "see|http://x.y/?z|.‖@user"), ("... No. 20. I", "...|No.|20|.‖I"),
     ("Title\r\n\r\nit has\nlines", "Title‖it|has|lines")])
 def test_words_of_print_and_web_and_sentences(text, words):
@@ -135,14 +133,13 @@ def test_joined_trees_are_one_tree(sizes, rng):
 
 
 def test_parse_texts():
-    """The parser gets no empty sentence. MAX_WORDS holds over all sentences of a text."""
+    """MAX_WORDS holds over all sentences of a text."""
     parser = Fake()
     found = parse_texts(iter(TEXTS), parser, progress=False)
     assert set(found) == set(TEXTS) and len(parser.seen) == 5      # none of those without words
     cat = found["A cat sat."]
     assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("T1", "T3", "T3", "T1")
     assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
-    assert found[""].spans.shape == (0, 2) and parse_texts([], parser, progress=False) == {}
     parser = Fake()
     (parse,) = parse_texts(["Go on. " * 200], parser, progress=False).values()
     assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
@@ -249,12 +246,11 @@ def test_a_function_is_a_parser(cache, capsys):
     assert calls == ["a b"] * 2 and not cache.exists()
     for change, said in (({"text": "a  b"}, "'a b'"), ({"spans": [(2, 3), (0, 1)]}, "spans"),
                          ({"heads": [2, 1]}, "heads"), ({"tags": ["X"]}, "tags"),
-                         ({"heads": [None, 0]}, "heads"), ({"spans": ["a", "b"]}, "spans"),
-                         ({"spans": [(0, 1), (2, 2 ** 40)]}, "spans"), ({"tags": None}, "tags")):
+                         ({"heads": [None, 0]}, "heads"),
+                         ({"spans": [(0, 1), (2, 2 ** 40)]}, "spans")):
         with pytest.raises(ValueError, match=said):
             parse_texts(["a b"], lambda texts: [Parse(**good | change)])
-    for wrong in ([], None):
-        fails(lambda wrong=wrong: parse_texts(["a b"], lambda texts: wrong), "of 1 texts, got 0")
+    fails(lambda: parse_texts(["a b"], lambda texts: None), "of 1 texts, got 0")
     assert parse_texts(["a b"], lambda texts: [texts.pop() and Parse(**good)])
     assert not capsys.readouterr().err
     inclusive = good | {"text": "ab b!", "spans": [(0, 1), (3, 4)]}
@@ -289,28 +285,24 @@ def write(tmp_path):
 
 
 def test_all_of_a_file_is_read(write):
-    """With line ends of Windows, empty lines before, none behind; only a line feed ends a line."""
+    """With line ends of Windows, empty lines before, none behind."""
     windows, blank_first = "\ufeff" + EXAMPLE.replace("\n", "\r\n"), "\n" + EXAMPLE.rstrip("\n")
     for text in (EXAMPLE, windows, blank_first):
         first, second, third = read_conllu(write(text))
-        assert first.comments[:2] == ["# newdoc id = d", "# sent_id = 1"]
         assert [x.text for x in (first, second, third)] == ["I don't see (it)", "Hi!", "du 10 000"]
         assert first.forms == ["I", "do", "n't", "see", "(", "it", ")"]
         assert first.tree[1:] == ([4, 4, 4, 0, 6, 4, 6],
                                   ["nsubj", "aux", "advmod", "root", "punct", "obj", "punct"])
         assert second.tree[0] == ["X", "X"] and third.pieces == [("du", 2), ("10 000", 1)]
-    (only,) = read_conllu(write(row(1, "a\u2028b\x85c", 0, "root")))
-    assert only.text == "a\u2028b\x85c"
 
 
 @pytest.mark.parametrize("lines, where", [
     ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
     ([row("1-1", "a"), *TWO], 1), ([row("1-3", "ab"), *TWO], 1),
     ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1)])
 def test_conllu_errors_name_file_and_line(write, lines, where):
-    """Columns, form, numbers that do not follow; two roots, a cycle, a head that is not there."""
+    """Columns, form, numbers that do not follow; two roots, a cycle."""
     path = write("\n".join(lines) + "\n\n")
     fails(lambda: read_conllu(path), f"{path}, line {where}: ")
 

@@ -1,6 +1,4 @@
 """reread.py against its page: oracles in plain loops (oracles/), properties, options, errors."""
-import math
-
 import pytest
 import torch
 from torch import nn
@@ -273,18 +271,6 @@ def test_coverage_as_printed_reads_one_word_for_ever():
     _, seen = read_units(net, [states], mask, h_ab, 5, 1e4)
     for row in seen["reading"][:, :, 0].argmax(-1).tolist():
         assert max(map(row.count, row)) == 3 and len(set(row)) == 2         # φ = T σ(0) = 2.5
-
-
-def test_coverage_as_printed_diverges():
-    """LadRa-Net Eq. (14): a score of 3φ multiplies what is left by -2 at each step."""
-    phi, mask, w_d = torch.full((1, 2), 0.25), torch.ones(1, 2).bool(), nn.Linear(1, 1, bias=False)
-    w_d.weight.data.fill_(1.0)
-    keys, left = torch.tensor([[[math.atanh(0.75)], [0.0]]]), torch.ones(1, 2)
-    for want in (-2, 4, -8, 16, -32):
-        clue, states = torch.zeros(1, 1), torch.zeros(1, 2, 1)
-        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, printed=True)
-        left = coverage(left, m, phi, mask, printed=True)
-        same(left, [[want, 1]], 1e-4)
 
 
 # ---- Options and parameters ---------------------------------------------------------------------
