@@ -6,7 +6,6 @@ That padding and neighbours change nothing is in test_methods.
 import json
 import random
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -16,11 +15,10 @@ from hypothesis import strategies as st
 
 from bert_min import (Bert, BertConfig, PairTokenizer, attention_weights, load_bert,
                       overlapped_words, read_checkpoint)
-from fuzz import damage, damaged, many, read_or_refuse
 from oracles import bert as oracle
 from oracles.common import softmax
 from small_runs import fails
-from support.checkpoints import CONFIGS, find_file, our_name
+from support.checkpoints import our_name
 from tensors import config, large, normal, weights_of
 from test_checkpoints import FIXTURES, copy_fixture
 
@@ -324,24 +322,6 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     for content in (lines.replace("h e\n", ""), lines + "qq z\n"):
         merges.write_text(content)
         refuses(BertConfig.from_json(tmp_path / "config.json"), merges)
-
-
-@many
-@given(st.sampled_from(sorted([*FIXTURES.glob("*/*.json"), *FIXTURES.glob("*/*.txt")])), damage)
-def test_damaged_configurations_and_vocabularies(tmp_path_factory, source, changes):
-    """What is read can be used: the ids of any text are rows of the embedding."""
-    folder = tmp_path_factory.getbasetemp() / source.parent.name
-    shutil.copytree(source.parent, folder, dirs_exist_ok=True)
-    (folder / source.name).write_bytes(damaged(source.read_bytes(), changes))
-
-    def read():
-        sizes = BertConfig.from_json(find_file(folder, *CONFIGS))
-        return sizes, PairTokenizer.from_folder(folder, sizes)
-
-    if found := read_or_refuse(read, folder):
-        sizes, tokenizer = found
-        ids, *_ = tokenizer.encode("The cat [SEP] \n é", None, "中 🙂 dog", None, 99)
-        assert max(ids) < sizes.vocab_size
 
 
 def test_train_and_save(tmp_path):

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz import damage, damaged, many, read_or_refuse
 from support.words import Vocabulary, read_vectors
 
 
@@ -70,14 +69,3 @@ def test_good_lines_count_in_any_neighbourhood(tmp_path, content, more, malforme
     found, others = read_vectors(path, needed, False)
     assert {word: vector.tolist() for word, vector in found.items()} == GOOD | more
     assert others == malformed
-
-
-@many
-@given(damage)
-def test_damaged_vectors(tmp_path_factory, changes):
-    path = tmp_path_factory.getbasetemp() / "glove.txt"
-    path.write_bytes(damaged(LINES * 3, changes))
-    found = read_or_refuse(lambda: read_vectors(path, {"the", "cat", "dog"}, False), path)
-    if found:
-        vectors = Vocabulary.learn([["the", "cat", "of", "dog"]], found[0]).vectors
-        assert np.isfinite(vectors).all() and vectors.shape[0] == 6
