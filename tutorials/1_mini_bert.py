@@ -9,8 +9,8 @@
 # BERT is what all methods of these papers are compared with, and what four of them are built into. In this lesson
 # **you write it**, function by function. The way of each: a formula and its words; a pair that you can compute by
 # hand; a function to write in the place of `...`; `check`, which says what is wrong, as often as you like, and
-# shows the library's lines when yours are right. Where `guess = ...` stands, put your guess first: the cell behind
-# it goes on only then. What is right goes into your own file, `my_semmatch.py`, which later lessons use.
+# shows the library's lines when yours are right. Where `guess = ...` stands, put your guess first: the cell goes on
+# only then. What is right goes into your own file, `my_semmatch.py`, which later lessons use.
 #
 # - A **token** is what the network sees: a word, or a **piece** of a word that is not in its vocabulary.
 # - A **segment** is 0 for tokens of the first sentence and 1 for tokens of the second.
@@ -71,7 +71,6 @@ def split_heads(x, heads):
     ...
 
 
-# %%
 tokens = torch.arange(12.0).view(1, 2, 6)
 heads = torch.tensor([[[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]])
 split_heads = check(split_heads, tokens, 3)
@@ -86,7 +85,6 @@ def merge_heads(x):
     ...
 
 
-# %%
 merge_heads = check(merge_heads, heads)
 assert merge_heads(heads).tolist() == tokens.tolist()
 
@@ -106,8 +104,6 @@ assert merge_heads(heads).tolist() == tokens.tolist()
 
 # %%
 guess = ...
-
-# %%
 reveal("no key", guess)
 scores = torch.tensor([[3.0, 1.0]])
 assert_close((scores - 10_000).softmax(-1), scores.softmax(-1), atol=1e-3, rtol=0)      # as if nothing were masked
@@ -127,7 +123,6 @@ def attention_weights(scores, mask):
     ...
 
 
-# %%
 by_hand = torch.tensor([[2.0, 1.0, 9.0]]), torch.tensor([[True, True, False]])
 attention_weights = check(attention_weights, *by_hand)
 assert_close(attention_weights(*by_hand), torch.tensor([[0.7311, 0.2689, 0.0]]), atol=1e-4, rtol=0)
@@ -151,8 +146,6 @@ assert_close(attention_weights(*by_hand), torch.tensor([[0.7311, 0.2689, 0.0]]),
 
 # %%
 guess = ...
-
-# %%
 reveal("root", guess)
 
 
@@ -162,7 +155,6 @@ def attention(q, k, v, mask):
     ...
 
 
-# %%
 q = torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 0]])[None, None]                # one pair, one head, two tokens
 k = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0]])[None, None]
 v = torch.tensor([[4.0, 0, 0, 0], [0, 4, 0, 0]])[None, None]
@@ -203,7 +195,6 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
     ...
 
 
-# %%
 nothing, norm = fixed([[0.0] * 4] * 4), torch.nn.LayerNorm(4)
 h = torch.tensor([[[1.0, 3, 1, 3], [0, 0, 2, 2]]])
 by_hand = h, h, nothing, norm, nothing, nothing, norm
@@ -223,8 +214,6 @@ assert_close(layer(*by_hand), torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]])
 
 # %%
 guess = ...
-
-# %%
 reveal("positions", guess)
 
 
@@ -235,7 +224,6 @@ def embed(input_ids, segment, word, position, segments, norm):
     ...
 
 
-# %%
 pieces, places, sides = (torch.nn.Embedding.from_pretrained(torch.tensor(rows)) for rows in (
     [[0.0, 0, 1, 0], [1, 0, 1, 0]], [[0.0, 2, 0, 2], [0, 0, 0, 1]], [[0.0, 1, 0, 1], [0, 0, 1, 1]]))
 by_hand = torch.tensor([[1, 0]]), torch.tensor([[0, 1]]), pieces, places, sides, norm
@@ -318,13 +306,3 @@ assert said["synonym"] > said["other person"]
 # The first two lines are what it was taught. The other two it was not: nothing can be relied on there. Every pair of
 # its training that means the same holds two *different* words for one person. Nothing taught it that a doctor is a
 # doctor, or to ask who praised whom. Keep that in mind with every number that comes from the toy world.
-#
-# ## Questions
-#
-# 1. The scores of a query are 5 and 3. What are the weights? And with 105 and 103? <details><summary>Answer</summary>
-#    1 / (1 + e⁻²) = 0.88 and 0.12, both times: a softmax sees differences only.</details>
-# 2. What does a layer do whose `attention_output` and `output` are 0, biases too? <details><summary>Answer</summary>
-#    It adds nothing: the norm is all that is left, twice, and the second time it finds nothing to do.</details>
-# 3. The model is right on nearly all of dev. Why is that no proof that it understands synonyms?
-#    <details><summary>Answer</summary> Dev has new sentences of the *same* words. That doctor and physician belong
-#    together it learned from pairs with just these two words.</details>

@@ -63,8 +63,6 @@ assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rto
 
 # %%
 guess = ...
-
-# %%
 reveal("most different", guess)
 
 
@@ -74,7 +72,6 @@ def difference_scores(q, k):
     ...
 
 
-# %%
 difference_scores = check(difference_scores, tokens, tokens)
 assert_close(difference_scores(tokens, tokens)[0, 0], torch.tensor([[0.0, 2, 3], [2, 0, 3], [3, 3, 0]]))
 
@@ -84,8 +81,6 @@ assert_close(difference_scores(tokens, tokens)[0, 0], torch.tensor([[0.0, 2, 3],
 
 # %%
 guess = ...
-
-# %%
 reveal("query moves", guess)
 
 
@@ -120,7 +115,6 @@ def difference_attention(q, k, v, mask):
     ...
 
 
-# %%
 difference_attention = check(difference_attention, tokens, tokens, values, mask)
 difference = difference_attention(tokens, tokens, values, mask)[0, 0, :, :3]
 assert_close(difference[0], torch.tensor([0.1220, 0.3315, 0.5465]), atol=1e-4, rtol=0)
@@ -163,7 +157,6 @@ def guided_attention(values, guide, mask, W_values, W_guide, w):
     ...
 
 
-# %%
 ln2, ln3 = math.log(2), math.log(3)
 d = a = torch.tensor([[[0.0], [ln2]]])                  # one pair, two tokens, one number each
 both = torch.ones(1, 2, dtype=torch.bool)
@@ -197,7 +190,6 @@ def gated_fusion(sem, other, W_sem, W_other, W_g):
     ...
 
 
-# %%
 a_star, d_star = torch.tensor([[[ln2]]]), torch.tensor([[[ln3]]])
 gated_fusion = check(gated_fusion, a_star, d_star, one, one, fixed([[1.25 * ln3, 0.0]]))
 for W_g, gate, fused in (([[0.0, 0.0]], 0.5, 0.7), ([[1.25 * ln3, 0.0]], 0.75, 0.65)):
@@ -217,8 +209,6 @@ for W_g, gate, fused in (([[0.0, 0.0]], 0.5, 0.7), ([[1.25 * ln3, 0.0]], 0.75, 0
 
 # %%
 guess = ...
-
-# %%
 reveal("closed gate", guess)
 
 
@@ -229,7 +219,6 @@ def filtration_gate(sem, v, W_v, W_l, W_f):
     ...
 
 
-# %%
 by_hand = torch.tensor([[[2.0]]]), torch.tensor([[[ln2]]]), one, one, fixed([[0.0, 0.0]])
 filtration_gate = check(filtration_gate, *by_hand)
 lines, gates = {"a + l, as the text says": [], "l, as printed": []}, []
@@ -266,13 +255,3 @@ for number in (12, 13, 43, 42):
 # library's DABERT is 0.2 points above plain BERT over four test sets, with a 95 % interval from -0.2 to 0.6: it holds zero
 # (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation; they need not show in an
 # accuracy, for plain BERT's signal stays beside them. 42 never was in training: what the model says of it means little.
-#
-# ## Questions
-#
-# 1. Query (1, 2), keys (1, 2) and (4, -2). Which key has the larger weight, and which as printed? <details>
-#    <summary>Answer</summary> Distances 0 and 7: the second. As printed 0 and 1: the second, too; but a query (9, 9)
-#    gets 15 and 16, so the same weights.</details>
-# 2. â = 0.2, d̂ = -0.4, g = ½. What is v? And can v be 0.3 for any g? <details><summary>Answer</summary> -0.1; no, v
-#    lies between -0.4 and 0.2.</details>
-# 3. DABERT had 90, plain BERT 87, with one seed each. What may you say? <details><summary>Answer</summary> Nothing
-#    yet: other seeds of one model differ by more. Train both with five, and look at the differences.</details>

@@ -79,14 +79,13 @@ def tree_similarity(a, b):
     ...
 
 
-# %%
 tree_similarity = check(tree_similarity, a, b)
 assert tree_similarity(a, b).tolist() == [[2, 0, 2], [0, 4, 0], [2, 0, 2]]
 
 # %% [markdown]
 # Look at the two 2s. Two different words that are both subjects have 2; one word that is subject here and object there
-# has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart. And half of the 4 is there
-# for any two verbs: both are roots. Two sentences that have nothing in common have a 2 there.
+# has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart; with θ = 3 the role wins. And
+# half of the 4 is there for any two verbs: both are roots. Two sentences that have nothing in common have a 2 there.
 
 # %%
 dogs, rain = (typed_tree(text, [2, 0], ["nsubj", "root"]) for text in ("Dogs bark", "Rain fell"))
@@ -110,8 +109,6 @@ assert tree_similarity(dogs, rain).tolist() == [[0, 0], [0, 2]]
 
 # %%
 guess = ...
-
-# %%
 reveal("children", guess)
 
 # %% [markdown]
@@ -124,7 +121,6 @@ def subgraph_similarity(a, b):
     ...
 
 
-# %%
 subgraph_similarity = check(subgraph_similarity, a, a)
 assert subgraph_similarity(a, b).tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
 assert subgraph_similarity(a, a).tolist() == [[1, 0, 0], [0, 2, 0], [0, 0, 1]]
@@ -144,7 +140,6 @@ def dependency_matrix(a, b, tf_a, tf_b):
     ...
 
 
-# %%
 tfidf = TfIdf([a.words, b.words])
 by_hand = a, b, tfidf.weights(a.words), tfidf.weights(b.words)
 dependency_matrix = check(dependency_matrix, *by_hand)
@@ -186,7 +181,6 @@ def spread_prior(prior, word_index, segment, elsewhere):
     ...
 
 
-# %%
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, -1]])         # [CLS] a a a [SEP] b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1]])
 by_hand = 1 + torch.tensor(M_F)[None], word_index, segment, 1.0
@@ -206,8 +200,6 @@ assert M_tilde[1, 5] == 3 and M_tilde[1, 2] == 1
 
 # %%
 guess = ...
-
-# %%
 reveal("sign", guess)
 
 # %% [markdown]
@@ -224,7 +216,6 @@ def calibrated_attention(q, k, v, ln_M, mask):
     ...
 
 
-# %%
 q, keys, values = torch.ones(1, 1, 1, 1), torch.tensor([[[[-1.0], [0]]]]), torch.tensor([[[[1.0], [0]]]])
 ln_M = torch.tensor([[[math.log(4), 0.0]]])
 by_hand = q, keys, values, ln_M, torch.ones(1, 2, dtype=torch.bool)
@@ -271,7 +262,6 @@ def dafa_fuse(s, d, mask, W):
     ...
 
 
-# %%
 one, free = fixed([[1.0]], [0.0]), fixed([[1.0]])
 W = SimpleNamespace(W_D=free, W_s=one, w_d=free, W_S=free, W_dstar=one, w_sstar=free, W_dhat=one, W_shat=one,
                     W_g=fixed([[0.0, 0.0]]), W_v=one, W_l=one, W_f=fixed([[0.0, 0.0]]))
@@ -302,8 +292,6 @@ for f in (0.0, 0.1, 1.0):
 
 # %%
 guess = ...
-
-# %%
 guessed("no trees", guess)
 frames = {"roles": (("event", "{x} {event.past} {y} {when}", "{when}, {x} {event.past} {y}"),)}
 settings = {"epochs": 8, "batch_size": 16, "lr": 2e-3, "weight_decay": 1e-8}               # the paper's decay
@@ -329,12 +317,3 @@ print(f"p(same): {found.probabilities['same']:.2f}, without the trees {without.p
 #
 # This world was made for trees, and the encoder starts from random weights. What is left of it on real pairs, with
 # pre-trained weights and five seeds, and how much of that other pairs' trees bring as well: `docs/results.md`.
-#
-# ## Questions
-#
-# 1. Why must M̃ be 1, not 0, between [CLS] and a word? <details><summary>Answer</summary> Weights are multiplied by
-#    M̃. 1 leaves plain attention; 0 would forbid [CLS] to read any word.</details>
-# 2. A score is -2 and the entry of M_F is 3. What does the page make of the score, what do you make of the weight?
-#    <details><summary>Answer</summary> The page has -6: the weight falls. Yours adds ln 4 = 1.39: it rises.</details>
-# 3. Take θ = 3. Which tie of the first pair does that break, and in whose favour? <details><summary>Answer</summary>
-#    Apple and company, in one role, now have 3; Apple and Apple still 2. The role wins.</details>

@@ -42,8 +42,6 @@ spread_prior, calibrated_attention = mine("spread_prior"), mine("calibrated_atte
 
 # %%
 guess = ...
-
-# %%
 reveal("wheat", guess)
 a, b = ["wheat", "grew"], ["corn", "rotted"]
 lexicon = Table({"cohyponym": [("wheat", "corn")], "synonym": [("grew", "thrived")]})
@@ -59,7 +57,6 @@ def relation_indicator(relations):
     ...
 
 
-# %%
 relation_indicator = check(relation_indicator, k)
 assert relation_indicator(k)[0].tolist() == [[True, False], [False, False]]
 assert not relation_indicator(k[..., :4]).any()                     # the page: nothing is known
@@ -84,7 +81,6 @@ def knowledge_scores(hidden, G):
     ...
 
 
-# %%
 hidden = torch.tensor([[[2.0, 0, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]]])
 word_index, segment = torch.tensor([[0, 1, 0, 1]]), torch.tensor([[0, 0, 1, 1]])
 G = spread_prior(relation_indicator(k).float(), word_index, segment, -math.inf)
@@ -117,7 +113,6 @@ def co_attention(hidden, scores):
     ...
 
 
-# %%
 co_attention = check(co_attention, hidden, s)
 ln_K, context = co_attention(hidden, s)
 K_prior = ln_K.exp()[0, :2, 2:]
@@ -131,8 +126,6 @@ assert_close(context[0, 0], torch.tensor([0.8808, 0.1192, 0, 0]), atol=1e-4, rto
 
 # %%
 guess = ...
-
-# %%
 reveal("heard", guess)
 
 
@@ -165,8 +158,6 @@ table(lines, sizes, lines.values(), "d, numbers in a hidden state; without √d 
 
 # %%
 guess = ...
-
-# %%
 reveal("related", guess)
 
 # %% [markdown]
@@ -184,7 +175,6 @@ def mean_one(ln_K):
     ...
 
 
-# %%
 mean_one = check(mean_one, ln_K)
 K_tilde = mean_one(ln_K)[0, :2, 2:].exp()
 assert_close(K_tilde, torch.tensor([[1.7616, 0.3881], [0.3881, 1.4621]]), atol=1e-4, rtol=0)
@@ -221,7 +211,6 @@ def l2_ratio(step, full_step, full_ratio):
     ...
 
 
-# %%
 l2_ratio = check(l2_ratio, 50_000, 100_000, 1.0)
 assert_close([l2_ratio(t, 100_000, 1.0) for t in (0, 50_000, 100_000)], [0.0003, 0.5, 0.9997], atol=1e-4, rtol=0)
 
@@ -237,8 +226,6 @@ assert_close([l2_ratio(t, 100_000, 1.0) for t in (0, 50_000, 100_000)], [0.0003,
 
 # %%
 guess = ...
-
-# %%
 guessed("unseen", guess)
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
@@ -255,16 +242,7 @@ for second in ("Last week, the physician thanked Anna.", "Last week, the lawyer 
 
 # %% [markdown]
 # What the model knows here hangs on the relations: without them ("no prior") it falls to chance. So a lexicon *can* carry
-# all answers. Plain BERT needs none here: it learns which words go together (lesson 1 has the same world). And Eq. (2) tells *that* a relation
-# holds, not which: an antonym counts as a synonym does. With pre-trained weights, WordNet and five seeds *other* pairs'
-# relations gain as much as a pair's own (`docs/results.md`): what gains there is not the lexicon.
-#
-# ## Questions
-#
-# 1. Both sentences have ten words. What is the mean of K_prior, and what does Eq. (5) as printed do to a score of 2?
-#    <details><summary>Answer</summary> (1/10 + 1/10)/2 = 0.1; the typical score becomes 0.2.</details>
-# 2. Why do [CLS] and [SEP] get the score -∞? <details><summary>Answer</summary> They are no words, so that nothing is
-#    known of them; e to the power of -∞ is 0, and they take no part in ω.</details>
-# 3. Should co-hyponyms have a γ of their own, perhaps a negative one? Where in Eqs. (1) and (2) would you put it? <details>
-#    <summary>Answer</summary> I makes one number of five before γ comes: replace γ I(k_ij) by a sum over relations,
-#    Σ_r γ_r k_ijr, with a learned γ_r. Then a co-hyponym can speak against a match.</details>
+# all answers. Plain BERT needs none here: it learns which words go together (lesson 1 has the same world). And Eq. (2)
+# tells *that* a relation holds, not which: an antonym counts as a synonym does. A γ for each relation, Σ_r γ_r k_ijr in
+# the place of γ I(k_ij), could learn that co-hyponyms speak against a match. With pre-trained weights, WordNet and five
+# seeds *other* pairs' relations gain as much as a pair's own (`docs/results.md`): what gains there is not the lexicon.

@@ -55,7 +55,6 @@ def highway(x, W_t, W_h):
     ...
 
 
-# %%
 by_hand = torch.tensor([2.0]), fixed([[0.0]], [0.0]), fixed([[3.0]], [0.0])
 highway = check(highway, *by_hand)
 assert_close(highway(*by_hand), torch.tensor([4.0]))
@@ -81,7 +80,6 @@ def stacked_gru(x, mask, grus):
     ...
 
 
-# %%
 def plain_gru(n_in, reads):
     """torch's GRU with one unit, weights 0, but for 1 from input number `reads` to the new state."""
     gru = torch.nn.GRU(n_in, 1, batch_first=True).requires_grad_(False)
@@ -110,7 +108,6 @@ def attentive_pooling(states, mask, W, w):
     ...
 
 
-# %%
 by_hand = torch.tensor([[[0.0], [ln2]]]), both, fixed([[1.0]], [0.0]), fixed([[5.0]])
 attentive_pooling = check(attentive_pooling, *by_hand)
 pooled, weights = attentive_pooling(*by_hand)
@@ -133,8 +130,6 @@ assert_close(weights, torch.tensor([[0.0474, 0.9526]]), atol=1e-4, rtol=0)
 
 # %%
 guess = ...
-
-# %%
 reveal("another clue", guess)
 
 # %% [markdown]
@@ -147,7 +142,6 @@ def choose(states, keys, mask, clue, w_d, beta):
     ...
 
 
-# %%
 words, keys = ["couple", "street"], torch.tensor([[[3.0, -3], [-3, 3]]])
 choose = check(choose, keys, keys, both, torch.tensor([[3.0, 0]]), fixed([[1.0, 1]]), 200.0)
 for clue, chosen in (([[3.0, 0.0]], "street"), ([[0.0, 3.0]], "couple")):
@@ -162,8 +156,6 @@ for clue, chosen in (([[3.0, 0.0]], "street"), ([[0.0, 3.0]], "couple")):
 
 # %%
 guess = ...
-
-# %%
 reveal("slope", guess)
 
 
@@ -203,7 +195,6 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     ...
 
 
-# %%
 states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
 for weight in cell.parameters():
     weight.zero_()
@@ -234,7 +225,6 @@ def matching(a, b):
     ...
 
 
-# %%
 by_hand = torch.tensor([[1.0, 2]]), torch.tensor([[3.0, 4]])
 matching = check(matching, *by_hand)
 assert matching(*by_hand).tolist() == [[1, 2, 3, 4, 3, 8, 2, 2]]
@@ -246,7 +236,6 @@ def probability_fusion(p_h, p_v, w_h, w_v, mlp):
     ...
 
 
-# %%
 by_hand = (torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.75]]), fixed([[0.0, 0]], [ln3]),
            fixed([[0.0, 0]], [-ln3]), torch.nn.Identity())
 probability_fusion = check(probability_fusion, *by_hand)
@@ -258,14 +247,6 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 # 0.2, for logits 40 apart 0. If only P has a loss, the first steps drive p^h and p^v to 0 and 1, for every pair the same,
 # and what stands before them hardly learns. The library adds a loss of its own for each: its slope is p where the judgement
 # is wrong.
-
-# %%
-for apart in (1.0, 10.0, 40.0):
-    logits = torch.tensor([apart, 0.0], requires_grad=True)
-    p, own = logits.softmax(-1)[0], torch.nn.functional.cross_entropy(logits, torch.tensor(1))      # label: the other
-    through_p, of_its_own = (torch.autograd.grad(x, logits)[0][0].abs() for x in (p, own))
-    print(f"logits {apart:.0f} apart: p {p:.6f}, slope of p {through_p:.0e}, of a loss of its own {of_its_own:.2f}")
-    assert abs(through_p - p * (1 - p)) < 1e-6 and abs(of_its_own - p) < 1e-6
 
 # %% [markdown]
 # ## A trained model, hand in hand
@@ -280,8 +261,6 @@ for apart in (1.0, 10.0, 40.0):
 
 # %%
 guess = ...
-
-# %%
 guessed("what decides", guess)
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
@@ -309,13 +288,3 @@ for second in ("The nurse and Anna walked hand in hand near the park last week."
 # six times, and they need not be the ones that decide. That is no contradiction: the state of a GRU at "park" has read all
 # the words before, so that a weight on a *place* is no weight on a *word*. What an answer hangs on, the lines behind the
 # training say: exact match. So the picture of what is read is no explanation of the answer; taking a part out is.
-#
-# ## Questions
-#
-# 1. Three GRUs of width 256 read words of width 419. How wide is the result of `stacked_gru`? <details>
-#    <summary>Answer</summary> 419 + 3 · 256 = 1187: each layer keeps what it read.</details>
-# 2. Without the clue, what would six steps of re-reading choose? <details><summary>Answer</summary> The same word six
-#    times: the scores would depend on nothing that changes.</details>
-# 3. p^h is (0.999, 0.001) for every pair. What does training change if only P has a loss? <details>
-#    <summary>Answer</summary> MLP_3 and gates. The slope of the softmax, p (1 - p), is 0.001: before it hardly
-#    anything changes.</details>

@@ -50,7 +50,6 @@ def layer_mix(hidden_states, alpha):
     ...
 
 
-# %%
 by_hand = [torch.tensor([[[1.0, 0]]]), torch.tensor([[[3.0, 4]]])], torch.tensor([0.5, 0.5])
 layer_mix = check(layer_mix, *by_hand)
 assert layer_mix(*by_hand).tolist() == [[[2, 2]]]
@@ -71,8 +70,6 @@ assert layer_mix(*by_hand).tolist() == [[[2, 2]]]
 
 # %%
 guess = ...
-
-# %%
 reveal("window", guess)
 
 # %% [markdown]
@@ -87,7 +84,6 @@ def phrase_cnn(hidden, mask, first, second):
     ...
 
 
-# %%
 def summing(kernel):
     """A convolution that adds up `kernel` neighbours."""
     layer = torch.nn.Conv1d(1, 1, kernel).requires_grad_(False)
@@ -128,7 +124,6 @@ def mix_readers(chosen, W_f, w_f):
     ...
 
 
-# %%
 by_hand = torch.tensor([[[0.0], [math.log(2)], [math.log(2)]]]), fixed([[1.0]]), fixed([[5.0]])
 mix_readers = check(mix_readers, *by_hand)
 _, mixture = mix_readers(*by_hand)
@@ -151,7 +146,6 @@ def read_limit(states, W_phi, steps):
     ...
 
 
-# %%
 by_hand = torch.zeros(1, 1, 4), fixed([[1.0, 1, 1, 1]]), 5
 read_limit = check(read_limit, *by_hand)
 assert_close(read_limit(*by_hand), torch.tensor([[2.5]]))
@@ -162,8 +156,6 @@ assert_close(read_limit(*by_hand), torch.tensor([[2.5]]))
 
 # %%
 guess = ...
-
-# %%
 reveal("grows", guess)
 
 # %% [markdown]
@@ -179,7 +171,6 @@ def coverage(left, weights, phi, mask):
     ...
 
 
-# %%
 by_hand = torch.ones(1, 3), torch.tensor([[1.0, 0, 0]]), torch.full((1, 3), 2.0), three
 coverage = check(coverage, *by_hand)
 assert_close(coverage(*by_hand), torch.tensor([[0.5, 1, 1]]))
@@ -202,7 +193,6 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
     ...
 
 
-# %%
 zeros = torch.zeros(1, 2, 1)
 by_hand = zeros, zeros, three[:, :2], zeros[:, 0], fixed([[1.0]]), 200.0, torch.tensor([[1.0, 0.5]])
 choose_left = check(choose_left, *by_hand)
@@ -259,8 +249,6 @@ table([f"{word}, {name}" for name in ("as printed", "yours") for word in words],
 
 # %%
 guess = ...
-
-# %%
 guessed("by heart", guess)
 frames = {"hand in hand": (("focus", "{x} the {person} and {name} walked hand in hand {time}",
                             "{claim}, {x} the {person} and {name} walked hand in hand {time}"),)}
@@ -288,12 +276,3 @@ assert (left <= 1).all()                                                        
 # Where plain BERT has learned the pairs, h_ab alone gives the answers: re-reading cannot win, and a printed equation cannot
 # lose. A token's vector has read all others (lesson 1), so that any token may carry the answer; the picture of what is read
 # cannot tell. Coverage does what it should: no token is read for ever.
-#
-# ## Questions
-#
-# 1. φ = 2 and a token is read with the weight 0.6, then 0.4. What is left of it? <details><summary>Answer</summary>
-#    1 - 0.3 - 0.2 = 0.5.</details>
-# 2. T = 5. How much of v is h_ab, and how much of it is [CLS] directly? <details><summary>Answer</summary> 1/6, and a
-#    third of that: 1/18.</details>
-# 3. The mixture of a step is (0.9, 0.05, 0.05). Does that say which token was read? <details>
-#    <summary>Answer</summary> No: it says that the reader of tokens was heard, not what it chose.</details>

@@ -163,14 +163,14 @@ def judge(name, function, by_hand=()):
         letters = {} if case == BY_HAND else Draw(case).letters
         if said := misshaped(rights[case], found[case], letters):
             return f"{case}: {said}"
-    good = [case for case in rights if same_parts(rights[case], found[case])]
+    good = [case for case in rights if alike(rights[case], found[case])]
     if wrong := [case for case in rights if case not in good]:
         case = BY_HAND if BY_HAND in wrong else wrong[0]
         said = describe(rights[case], found[case], arguments(case))
         right = f" Right: {'; '.join(good)}." if good else ""
         return known_mistake(task, found, arguments) or f"{case}: {said}{right}"
     for case in task.cases:
-        if not same_parts(*(gradients(f, arguments(case)) for f in (library, function))):
+        if not alike(*(gradients(f, arguments(case)) for f in (library, function))):
             return (f"{case}: the values are right, their gradients are not. detach, item, .data, "
                     "numpy and no_grad cut them off; an infinity on the way makes them nan.")
     return ""
@@ -204,20 +204,16 @@ def gradients(function, arguments):
     return torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
 
 
-def nearness(x, y):
-    """What rounding may make of the difference of two tensors."""
-    return 1e-6 if x.dtype == y.dtype == torch.float64 else 2e-4
+def differ(x, y):
+    """Where two tensors of one shape differ by more than rounding."""
+    near = 1e-6 if x.dtype == y.dtype == torch.float64 else 2e-4
+    return ~torch.isclose(x.detach().double(), y.detach().double(), near, near, equal_nan=True)
 
 
-def alike(x, y):
-    """Are two tensors the same but for rounding?"""
-    x, y, near = x.detach(), y.detach(), nearness(x, y)
-    return x.shape == y.shape and torch.allclose(x.double(), y.double(), near, near, equal_nan=True)
-
-
-def same_parts(some, others):
+def alike(some, others):
     """Are two lists of tensors the same but for rounding?"""
-    return len(some) == len(others) and all(map(alike, some, others))
+    return len(some) == len(others) and all(
+        x.shape == y.shape and not differ(x, y).any() for x, y in zip(some, others))
 
 
 def where_it_failed(error, function):
@@ -249,7 +245,7 @@ def known_mistake(task, found, arguments):
     """What is said of the listed mistake that returns just what was returned, or ""."""
     for name, mistaken in task.mistakes().items():
         with contextlib.suppress(Exception):      # a mistake need not run in each case
-            if all(same_parts(found[case], results(mistaken, arguments(case)))
+            if all(alike(found[case], results(mistaken, arguments(case)))
                    for case in task.cases):
                 return f"your numbers are those of the equation with: {name}."
     return ""
@@ -257,18 +253,17 @@ def known_mistake(task, found, arguments):
 
 def describe(rights, found, arguments):
     """How numbers of one shape differ: by a factor; where most."""
-    x, y = next((x, y) for x, y in zip(rights, found) if not alike(x, y))
+    x, y = next((x, y) for x, y in zip(rights, found) if differ(x, y).any())
     if not x.dim():
         return f"yours is {y.item()}, {x.item()} is needed."
-    near, x, y = nearness(x, y), x.detach().double(), y.detach().double()
-    far = ~torch.isclose(x, y, near, near, equal_nan=True)
+    far, x, y = differ(x, y), x.detach().double(), y.detach().double()
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape)
     at = ", ".join(map(str, place))
     if isinstance(arguments[0], Parse):                 # of two parses: a matrix over their words
         at += ": {!r} x {!r}".format(*(p.words[i] for p, i in zip(arguments, place)))
     factor, said = y[place] / x[place], ""
-    if x.numel() > 1 and torch.allclose(y, factor * x, near, near):
+    if x.numel() > 1 and not differ(y, factor * x).any():
         said = f"Yours is the right result times {factor:.4g}. "
     return (f"{said}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
             f"{y[place]:.5g}, {x[place]:.5g} is needed.")
