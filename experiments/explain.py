@@ -251,24 +251,16 @@ def describe_influence(run):
                 f"{', '.join(parts)}."] if parts else []
 
 
-def format_prediction(prediction):
-    """[the answer, its probability], or [the score]"""
-    answer, probabilities = prediction
-    if probabilities is None:
-        return [f"{answer:.3f}"]
-    return [answer, f"{100 * probabilities[answer]:.1f} %"]
-
-
 def answers_table(labels, rows):
-    """An HTML table of what `answers_of` found; labels: the classes, or () for a score."""
-    names = [name for name, _ in rows]
-    if not labels:
-        return draw.table("What it gives", names, ["score"],
-                          [format_prediction(x) for _, x in rows])
-    shares = np.array([[*x.probabilities.values()] for _, x in rows])
-    cells = [[f"{100 * share:.1f} %" for share in row] for row in shares]
-    return draw.table("Probability of each answer", names, labels, cells,
-                      (3 * shares).round().astype(int))
+    """Rows of cells of what `answers_of` found, the header first: the probability of each class.
+
+    labels: the classes, or () for a score.
+    """
+    lines = [["", *(labels or ["score"])]]
+    for how, (answer, probabilities) in rows:
+        shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
+        lines.append([how, *(shares or [f"{answer:.3f}"])])
+    return lines
 
 
 # ---- The page -----------------------------------------------------------------------------------
@@ -317,12 +309,15 @@ def explain_pair(run, a, b, equations, top=""):
     figures = [some for some in figures if some]
     rows, more = answers_of(run, pair, prediction), describe_influence(run)
     first = " ".join([*warnings_of(run, pair), headline(rows)])
-    answers = [[f"    {name}", *format_prediction(x)] for name, x in rows]
+    answers = answers_table(run.task.labels, rows)
     lines = [first, summary.align_columns(answers), *more, *reading]
     note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
     if (layer := find_teller(run)[1]) is not None:
         note += f" What is shown was recorded in layer {layer}."
-    lead = "".join([draw.box(answers_table(run.task.labels, rows), "The answers"),
+    (_, *columns), *cells = answers
+    shown = draw.table("Probability of each answer" if run.task.labels else "What it gives",
+                       [row[0] for row in cells], columns, [row[1:] for row in cells])
+    lead = "".join([draw.box(shown, "The answers"),
                     *(f"<p>{escape(line)}</p>" for line in more),
                     f'<p class="note">{escape(note)}</p>'])
     text = page(f"What {run.settings.model} saw", (a, b), first, lead,

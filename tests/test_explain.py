@@ -84,15 +84,14 @@ def test_every_model_explains_itself(model, trained, capsys):
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
     root, ((answer, p), trace), told = explained(), run.explain(A, B), run.reader.method.TRACE
-    first, *printed, path = capsys.readouterr().out.splitlines()
+    first, classes, *printed, path = capsys.readouterr().out.splitlines()
     changes = {name: x for name, x in run.changes().items() if not name.startswith("another")}
     expected = [p, *(run.predict([(A, B)], x)[0].probabilities for x in changes.values())]
-    found, (_, rows, cells) = tables(root), tables(root)["Probability of each answer"]
-    assert rows[0] == "as it is" and len(rows) == len(expected)
+    found, (columns, rows, cells) = tables(root), tables(root)["Probability of each answer"]
+    assert rows[0] == "as it is" and len(rows) == len(expected) and classes.split() == columns
     for row, shown, probabilities, line in zip(rows, cells, expected, printed, strict=False):
         assert shown == [f"{100 * x:.1f} %" for x in probabilities.values()]
-        likely = max(probabilities, key=probabilities.get)
-        assert line.split() == [*row.split(), likely, f"{100 * probabilities[likely]:.1f}", "%"]
+        assert line.split() == f"{row} {' '.join(shown)}".split()
     assert first == root.find(".//h1").text and f"The model says “{answer}”" in first
     for change in (result()["influence"] or {"changes": {}})["changes"].values():
         assert f"{100 * change['answers']:.1f} % with" in said(root.find(".//header"))

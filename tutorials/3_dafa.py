@@ -275,11 +275,6 @@ assert_close(dafa_fuse(*by_hand).item(), 0.9953, atol=1e-4, rtol=0)
 # s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead; with f = 0.1 nine tenths of what attention
 # hands on are gone, and it is not the *semantic* signal that is left. With s_i + l_i f = 0 is plain BERT.
 
-# %%
-for f in (0.0, 0.1, 1.0):
-    print(f"f = {f}: as printed {f * math.tanh(0.7):.3f}, yours {math.log(2) + f * math.tanh(0.7):.3f}, "
-          f"plain BERT {math.log(2):.3f}")
-
 # %% [markdown]
 # ## A trained model: a world that trees decide
 #

@@ -8,11 +8,6 @@
 # > "In each reading step, we adopt attention mechanism to choose one important word" (Zhang et al., LadRa-Net, §
 # > IV-C, which retells DRr-Net, AAAI 2019)
 #
-# **Know this before you begin**: in our runs re-reading does little. The model that you will train answers as well
-# without it. Why is that worth a lesson? Because the equations alone do not tell you so, and a picture of the words
-# that are read again looks convincing whether they matter or not. To ask what an answer *hangs on*, and how a choice can
-# have a gradient at all, is what you take along.
-#
 # DRr-Net takes no BERT. It has its own words, with characters, part of speech and two features: does the *other*
 # sentence hold this word ("exact match"), or its antonym? Three **GRUs** read from left to right. A GRU is a
 # network that reads a vector at a time and keeps a **state**, a vector of what it has read so far.

@@ -10,7 +10,7 @@
 #
 # **Local structure** is the paper's word for neighbours. Two small **CNNs** make vectors of phrases: networks that
 # see a few tokens at a time. **Coverage** is a number for each token, how much of it is left to be read. The pair
-# is packed as for BERT (lesson 1) and read as one sequence. As in lesson 5, do not expect much of re-reading itself.
+# is packed as for BERT (lesson 1) and read as one sequence.
 #
 # | sign | meaning |
 # |---|---|
