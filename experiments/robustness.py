@@ -29,8 +29,8 @@ import itertools
 import random
 import re
 import sys
+from collections import namedtuple
 from dataclasses import replace
-from typing import NamedTuple
 
 import train
 from experiments.influence import add_run_options
@@ -47,13 +47,7 @@ from support.summary import align_columns
 # to change. a, b: the texts of a pair. rng: random.Random. known: Known.
 
 
-class Word(NamedTuple):
-    """A word of a parsed text: its place, universal tag and relation."""
-    start: int
-    end: int
-    text: str
-    tag: str
-    relation: str
+Word = namedtuple("Word", "start end text tag relation")  # of a parsed text; tag: universal
 
 
 class Known:
@@ -336,8 +330,8 @@ def measure_robustness(run, pairs, metric):
     """A metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
     Args: run: what train.open_run gives.
-    Returns: rows of (name, what becomes of the label, number of pairs, metric before, after); of a
-    transformation that is left out (name, why).
+    Returns: rows of cells: name, what becomes of the label, or why the transformation is left out,
+        number of pairs, metric before, after.
     """
     task, guesses, rows = run.task, answers(run.logits(pairs), run.task), []
     if run.settings.parses or not run.reader.parser:  # own parses have no changed sentences
@@ -346,15 +340,16 @@ def measure_robustness(run, pairs, metric):
     known = Known(parse_texts(texts, run.reader.parser), load_wordnet())
     for name, (_, kinds) in TRANSFORMATIONS.items():
         if task_kind(task) not in kinds:
-            rows.append((name, "its label would not be known"))
-        else:
-            says = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
-            changed, scores = transform(name, task, pairs, known), ()
-            if changed:
-                labels, before = zip(*((pairs[i].label, guesses[i]) for i, _ in changed))
-                scores = (evaluate(task, labels, before)[metric],
-                          run.evaluate([pair for _, pair in changed])[metric])
-            rows.append((name, says, len(changed), *scores))
+            rows.append([name, "its label would not be known", "", "", ""])
+            continue
+        says = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
+        changed, cells = transform(name, task, pairs, known), ["", ""]
+        if changed:
+            labels, before = zip(*((pairs[i].label, guesses[i]) for i, _ in changed))
+            scores = (evaluate(task, labels, before)[metric],
+                      run.evaluate([pair for _, pair in changed])[metric])
+            cells = [f"{100 * score:.1f}" for score in scores]
+        rows.append([name, says, str(len(changed)), *cells])
     return rows
 
 
@@ -376,10 +371,7 @@ def main(argv=None):
         split = next(labelled, run.task.selection)
         metric = "pearson" if run.task.regression else "accuracy"  # denials have one class: no F1
         rows = measure_robustness(run, splits[split], metric)
-    table = [["transformation", "label", "pairs", "before", "after"]]
-    for name, says, *found in rows:
-        cells = [*map(str, found[:1]), *(f"{100 * score:.1f}" for score in found[1:])]
-        table.append([name, says, *cells, *[""] * (3 - len(cells))])
+    table = [["transformation", "label", "pairs", "before", "after"], *rows]
     print(f"{run.settings.model} on {run.task.name} {split}, {len(splits[split])} pairs, "
           f"{metric} on the pairs changed\n{align_columns(table)}")
 

@@ -17,7 +17,6 @@
 # |---|---|
 # | h_i, r_i, t_i | of word i: its head, its relation, the word itself (the "tail") |
 # | M, S, M_F | matrices, n words of a by m words of b; M̃ the same over tokens, L by L |
-# | s(x, y), r(x, y) | 1 for equal words, else 0; θ = 2 for equal relations, else 1 |
 # | ⊙, ⊕ | the product number by number; concatenation, one vector and then the other |
 # | Q, K, V, d_k | queries, keys, values (lesson 1), and the size of a query |
 
@@ -274,8 +273,7 @@ assert_close(dafa_fuse(*by_hand).item(), 0.9953, atol=1e-4, rtol=0)
 # and one of the guide, which cancels in the softmax: *all tokens get the same vector*. And in (9) l_i takes the place of
 # s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead; with f = 0.1 nine tenths of what attention
 # hands on are gone, and it is not the *semantic* signal that is left. With s_i + l_i f = 0 is plain BERT.
-
-# %% [markdown]
+#
 # ## A trained model: a world that trees decide
 #
 # "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna." mean the same; "In the

@@ -20,7 +20,6 @@
 # | m̄, β | scores of the words; how hard the choice is |
 # | p, α, P | probabilities of the labels, by one judgement; its gate; the answer |
 # | ⊙, [x; y] | the product number by number; concatenation, one vector and then the other |
-# | x ⊗ e | x repeated for each word |
 # | W, U, M, ω, b | matrices, vectors and numbers that are learned |
 
 # %%
@@ -36,23 +35,6 @@ import reread as library
 begin(5)
 attention_weights = mine("attention_weights")
 ln2, ln3, both = math.log(2), math.log(3), torch.tensor([[True, True]])
-
-# %% [markdown]
-# ## Before reading: a highway (§ IV-A)
-#
-# $$t = \sigma(W_t x + b), \qquad t\,\mathrm{relu}(W_h x + b) + (1 - t)\, x$$
-#
-# A gate t between a layer and what enters it. By hand: x = 2, W_h = 3, t = ½: ½ · 6 + ½ · 2 = 4.
-
-# %%
-def highway(x, W_t, W_h):
-    """x: (..., d). W_t, W_h: Linear d → d. Returns: (..., d)."""
-    ...
-
-
-by_hand = torch.tensor([2.0]), fixed([[0.0]], [0.0]), fixed([[3.0]], [0.0])
-highway = check(highway, *by_hand)
-assert_close(highway(*by_hand), torch.tensor([4.0]))
 
 # %% [markdown]
 # ## The first reading: Eqs. (1) and (2)
@@ -242,8 +224,7 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 # 0.2, for logits 40 apart 0. If only P has a loss, the first steps drive p^h and p^v to 0 and 1, for every pair the same,
 # and what stands before them hardly learns. The library adds a loss of its own for each: its slope is p where the judgement
 # is wrong.
-
-# %% [markdown]
+#
 # ## A trained model, hand in hand
 #
 # A toy world after the paper's first example (Table VIII): "Last week, the nurse and Anna walked hand in hand near
@@ -259,8 +240,8 @@ guess = ...
 guessed("what decides", guess)
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
-yours = {"highway": highway, "stacked_gru": stacked_gru, "attentive_pooling": attentive_pooling, "choose": choose,
-         "reread": reread, "matching": matching}
+yours = {"stacked_gru": stacked_gru, "attentive_pooling": attentive_pooling, "choose": choose, "reread": reread,
+         "matching": matching}
 with mock.patch.multiple(library, **yours):
     run, found = train_on(frames, "drrnet", epochs=2, batch_size=32, lr=1e-3)
 _, plain = train_on(frames, "bert", epochs=2, batch_size=32, lr=2e-3)

@@ -155,11 +155,6 @@ def l2_ratio(step, full_step, full_ratio):
 
 # ---- 5. DRr-Net ---------------------------------------------------------------------------------
 
-def highway(x, W_t, W_h):
-    t = W_t(x).sigmoid()
-    return t * W_h(x).relu() + (1 - t) * x  # (..., d)
-
-
 def stacked_gru(x, mask, grus):
     for gru in grus:
         h, _ = gru(x)

@@ -119,9 +119,43 @@ class Draw:
         return [self.parse("aAbBcC", self.n), self.parse("aAbBcC", self.m)]
 
 
-# ---- 1. Mini-BERT -------------------------------------------------------------------------------
+def ln_K_draw(d):
+    ln_K, _ = ours.co_attention(d.states(), d.scores())
+    return [ln_K.detach().requires_grad_()]
 
+
+def choose_draw(d):
+    return [d.states(d.n), d.normal(B, d.n, A), d.mask(d.n), d.normal(B, A), d.linear(A, 1, False),
+            200.0 if d.case == "wide scores" else 3.0]
+
+
+def phrase_draw(d):
+    size = 3 if d.case == "wide scores" else 2
+    first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
+    return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
+
+
+def coverage_draw(d):
+    """c, weights, φ, mask: the first row is spent; with padding the second one, but for padding."""
+    left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
+    left[0], mask = 0.5, d.mask(d.n)
+    if d.case == "padding":
+        left[1] = left[1].masked_fill(mask[1], 0.5)
+    phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
+    return [left.requires_grad_(), read.requires_grad_(), phi, mask]
+
+
+def without_token(chosen, *maps):
+    """mix_readers as printed: the sum over r starts with 1."""
+    mixture, weights = ours.mix_readers(chosen[:, 1:], *maps)
+    return mixture, F.pad(weights, (1, 0))
+
+
+# ---- The functions ------------------------------------------------------------------------------
+
+CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
 TASKS = {
+    # ---- 1. Mini-BERT
     "split_heads": Task(1, 1, "bert_min.split_heads", lambda d: [d.states(), H]),
     "merge_heads": Task(1, 1, "bert_min.merge_heads", lambda d: [d.heads()[2]]),
     "attention_weights": Task(1, 2, "bert_min.attention_weights",
@@ -147,12 +181,7 @@ TASKS = {
         "no position": lambda i, s, word, p, t, norm: norm(word(i) + t(s)),
         "no segment": lambda i, s, word, p, t, norm: norm(word(i) + p.weight[:i.shape[1]]),
         "no norm": lambda i, s, word, p, t, norm: word(i) + p.weight[:i.shape[1]] + t(s)}),
-}
-
-
-# ---- 2. DABERT ----------------------------------------------------------------------------------
-
-TASKS |= {
+    # ---- 2. DABERT
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2]),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
                                  lambda d: [*d.heads(), d.mask()], {
@@ -166,13 +195,7 @@ TASKS |= {
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
     "filtration_gate": Task(2, 2, "semmatch.filtration_gate", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
-}
-
-
-# ---- 3. DAFA ------------------------------------------------------------------------------------
-
-CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
-TASKS |= {
+    # ---- 3. DAFA
     "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses, cases=TREES),
     "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses, cases=TREES),
     "dependency_matrix": Task(3, 1, "priors.dependency_matrix", lambda d: [
@@ -185,17 +208,7 @@ TASKS |= {
         "no M": lambda q, k, v, M, m: ours.attention(q, k, v, m)}),
     "dafa_fuse": Task(3, 3, "", lambda d: [
         d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))]),
-}
-
-
-# ---- 4. External knowledge ----------------------------------------------------------------------
-
-def ln_K_draw(d):
-    ln_K, _ = ours.co_attention(d.states(), d.scores())
-    return [ln_K.detach().requires_grad_()]
-
-
-TASKS |= {
+    # ---- 4. External knowledge
     "relation_indicator": Task(4, 1, "semmatch.relation_indicator",
                                lambda d: [d.integer(6, B, N, M, R) == 0]),
     "knowledge_scores": Task(4, 1, "semmatch.knowledge_scores", lambda d: [d.states(), d.cross()]),
@@ -206,18 +219,7 @@ TASKS |= {
         "the mean of all cells": lambda ln_K: torch.where(
             ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
     "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [int(d.integer(40)), 100, 4.0]),
-}
-
-
-# ---- 5. DRr-Net ---------------------------------------------------------------------------------
-
-def choose_draw(d):
-    return [d.states(d.n), d.normal(B, d.n, A), d.mask(d.n), d.normal(B, A), d.linear(A, 1, False),
-            200.0 if d.case == "wide scores" else 3.0]
-
-
-TASKS |= {
-    "highway": Task(5, 1, "reread.highway", lambda d: [d.states(), d.linear(D, D), d.linear(D, D)]),
+    # ---- 5. DRr-Net
     "stacked_gru": Task(5, 2, "reread.stacked_gru", lambda d: [
         d.states(d.n), d.mask(d.n),
         nn.ModuleList(d.fill(nn.GRU(D + l * K, K, batch_first=True)) for l in range(3))]),
@@ -230,34 +232,7 @@ TASKS |= {
     "matching": Task(5, 1, "reread.matching", lambda d: [d.normal(B, D), d.normal(B, D)]),
     "probability_fusion": Task(5, 1, "reread.probability_fusion", lambda d: [
         d.normal(B, D), d.normal(B, D), d.linear(D, 1), d.linear(D, 1), d.linear(D, D)]),
-}
-
-
-# ---- 6. LadRa-Net -------------------------------------------------------------------------------
-
-def phrase_draw(d):
-    size = 3 if d.case == "wide scores" else 2
-    first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
-    return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
-
-
-def coverage_draw(d):
-    """c, weights, φ, mask: the first row is spent; with padding the second one, but for padding."""
-    left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
-    left[0], mask = 0.5, d.mask(d.n)
-    if d.case == "padding":
-        left[1] = left[1].masked_fill(mask[1], 0.5)
-    phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
-    return [left.requires_grad_(), read.requires_grad_(), phi, mask]
-
-
-def without_token(chosen, *maps):
-    """mix_readers as printed: the sum over r starts with 1."""
-    mixture, weights = ours.mix_readers(chosen[:, 1:], *maps)
-    return mixture, F.pad(weights, (1, 0))
-
-
-TASKS |= {
+    # ---- 6. LadRa-Net
     "layer_mix": Task(6, 1, "reread.layer_mix",
                       lambda d: [[d.states() for _ in range(E)], d.normal(E)]),
     "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw),
