@@ -10,8 +10,8 @@ import pytest
 
 from small_runs import fails, write_file, zipped
 from support import files
-from support.checkpoints import read_config, read_json
-from support.files import download, extract, find_bert, write_json, write_whole
+from support.checkpoints import read_config
+from support.files import download, extract, find_bert, write_whole
 from test_checkpoints import FIXTURES
 
 
@@ -35,15 +35,6 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
         assert raised is KeyboardInterrupt or str(path) in str(caught.value)
         write_whole(path, lambda file: file.write(b"whole"))
         assert path.read_text() == "whole"
-
-
-def test_json(tmp_path):
-    path = tmp_path / "x.json"
-    write_json(path, {"é\ud83d": [1, None, 0.5]})  # half a surrogate pair
-    assert read_json(str(path)) == {"é\ud83d": [1, None, 0.5]}
-    for content in (b"[" * 10 ** 6, b"[1]", b"\xff"):
-        path.write_bytes(content)
-        fails(lambda: read_json(path), path)
 
 
 # ---- Downloads

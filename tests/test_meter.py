@@ -183,9 +183,8 @@ def test_what_a_change_did():
     """By hand: one of three answers is another one; probabilities of the first answers, .75, .5 and
     .5, become .25, .75 and .5; of three scores two move by more than a tenth of 2, their deviation.
     """
-    ln3 = float(np.log(3))
-    before = torch.tensor([[ln3, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    after = torch.tensor([[0.0, ln3], [ln3, 0.0], [0.0, 0.0]])
+    before = torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.5, 0.5]]).log()
+    after = torch.tensor([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]]).log()
     assert meter.compare(before, after, False) == {
         "answers": pytest.approx(1 / 3), "moved": pytest.approx(0.25)}
     scores = torch.tensor([[0.0], [2.0], [4.0]])
@@ -194,12 +193,8 @@ def test_what_a_change_did():
     assert meter.compare(scores[:1], scores[:1] + 1, True) == {"answers": 1.0, "moved": 1.0}
 
 
-def test_every_run_says_what_hangs_on_its_method(trained_once):
-    folders = [trained_once(*of(model)) for model in ("bert", "dafa")]
-    nothing, said = (result(folder)["influence"] for folder in folders)
-    assert nothing is None and said["pairs"] == 10
-    assert said["score"] == result(folders[1])["metrics"]["dev"]["accuracy"]
-    found = train.open_run(folders[1])
+def test_influence_by_hand(trained):
+    found = train.open_run(trained(*of("dafa")))
     pairs = [("the dog", "the cat", "1"), Pair("good", "bad", 0), ("new york", "book", "0")]
     own, change = found.influence(pairs), found.changes()["no method"]
     assert own["pairs"] == 3 and own["score"] == found.evaluate(pairs)["accuracy"]
@@ -220,4 +215,4 @@ def test_the_command(trained, capsys):
         assert name in said and f"{100 * change['answers']:.1f} %" in said
     fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev")
     influence.main([str(trained(*of("bert")))])
-    assert "nothing to take out" in capsys.readouterr().out
+    assert "nothing to take out" in capsys.readouterr().out and result()["influence"] is None
