@@ -8,12 +8,9 @@ letter, a number, or such as `2*d` or `n+1`. What cannot be checked is an error:
 the legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
-import io
 import re
 import sys
-import tokenize
 from pathlib import Path
-
 
 AXIS = re.compile(r"(?:(\d+)\*)?([A-Za-z]+)(?:\+(\d+))?|(\d+)")
 
@@ -26,21 +23,18 @@ def read_shapes(path):
     known = {meaning.split()[0] for meaning in legend}
     statements = {node.end_lineno: node for node in ast.walk(ast.parse(source))
                   if isinstance(node, ast.Return) or isinstance(node, ast.Assign)
-                  and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)}
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        found = re.match(r"# \(([\w\s,+*/-]*)\)(.*)", token.string)
-        if token.type != tokenize.COMMENT or token.line.lstrip().startswith("#") or not found:
-            continue
-        axes, line = [axis.strip() for axis in found[1].split(",") if axis.strip()], token.start[0]
-        if any(" " in axis for axis in axes):                     # words in brackets
-            continue
-        read = [AXIS.fullmatch(axis) for axis in axes]
-        strange = not all(read) or {axis[2] for axis in read} - known - {None}
-        if strange or found[2].strip() or line not in statements:
-            raise ValueError(f"{path}:{line}: {token.string}: letters that are not in the legend, "
-                             "words behind it, or no `name = ...` or `return ...` before it")
-        lines = range(statements[line].lineno, line + 1)
-        shapes |= dict.fromkeys(lines, (statements[line], axes))
+                  and isinstance(node.targets[0], ast.Name)}
+    for line, text in enumerate(source.splitlines(), 1):
+        found = re.search(r"\S +# \(([^ ,]*(?:, [^ ,]+)*),?\)(.*)", text)   # no words in brackets
+        if found:
+            axes = [axis for axis in found[1].split(", ") if axis]
+            read = [AXIS.fullmatch(axis) for axis in axes]
+            strange = not all(read) or {axis[2] for axis in read} - known - {None}
+            if strange or found[2] or line not in statements:
+                raise ValueError(f"{path}:{line}: letters that are not in the legend, words behind "
+                                 f"it, or no `name = ...` or `return ...` before it")
+            lines = range(statements[line].lineno, line + 1)
+            shapes |= dict.fromkeys(lines, (statements[line], axes))
     return shapes
 
 
@@ -61,11 +55,10 @@ class Tracer:
     that no call has reached."""
 
     def __init__(self, paths):
-        self.shapes = {str(path): read_shapes(path) for path in paths}
-        self.never_run, self.wrong = set(), []
-        for path, shapes in self.shapes.items():
-            self.never_run |= {f"{Path(path).name}:{statement.end_lineno}"
-                               for statement, _ in shapes.values()}
+        self.shapes, self.wrong = {str(path): read_shapes(path) for path in paths}, []
+        self.never_run = {f"{Path(path).name}:{statement.end_lineno}"
+                          for path, shapes in self.shapes.items()
+                          for statement, _ in shapes.values()}
 
     def __enter__(self):
         self.before = sys.gettrace()
@@ -91,16 +84,12 @@ class Tracer:
                 if here is running or returns and event == "line":      # a `with` may end before
                     return follow
                 value = value if returns else frame.f_locals[statement.targets[0].id]
-                self.look(f"{Path(path).name}:{statement.end_lineno}", value, axes, bound)
+                line, known = f"{Path(path).name}:{statement.end_lineno}", dict(bound)
+                self.never_run.discard(line)
+                shape = getattr(value, "shape", None)
+                if shape is None or not fits(tuple(shape), axes, bound):
+                    self.wrong.append(f"{line}: {axes}, found {shape}, so far {known}")
             running = here
             return follow
 
         return follow
-
-    def look(self, line, value, axes, bound):
-        """Compares a value with the shape in a comment."""
-        self.never_run.discard(line)
-        known, shape = dict(bound), getattr(value, "shape", None)
-        if shape is None or not fits(tuple(shape), axes, bound):
-            found = type(value).__name__ if shape is None else tuple(shape)
-            self.wrong.append(f"{line}: ({', '.join(axes)}), found {found}, so far {known}")

@@ -24,7 +24,6 @@ WORDS = ("the dog cat new york to from is not good bad seattle book flight apple
 OWN = ("--train-file train.tsv --dev-file dev.tsv --max-length 48 --device cpu --batch-size 8 "
        "--epochs 2 --lr 1e-3 --precision fp32").split()
 MODELS = "bert", "dabert", "dafa", "knowledge", "drrnet", "ladranet"
-SMALL = "WORD_SIZE=23,CHARACTER_SIZE=7,HIDDEN_SIZE=11,ATTENTION_SIZE=5"
 RELATED = {"synonym": [("dog", "cat")], "antonym": [("good", "bad")],
            "hypernym": [("seattle", "new")], "cohyponym": [("book", "flight")]}
 
@@ -48,13 +47,12 @@ def write_file(folder, name, content):
     return path
 
 
-def zipped(files, compression=zipfile.ZIP_DEFLATED):
-    """The bytes of a zip, always the same. files: dict path in it -> text or bytes"""
+def zipped(files):
+    """The bytes of a zip. files: dict path in it -> text or bytes"""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", compression) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for name, content in files.items():
-            member = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
-            archive.writestr(member, content, compression)
+            archive.writestr(name, content)
     return out.getvalue()
 
 
@@ -75,7 +73,8 @@ def write_pairs(label, **counts):
 def of(model, sizes=""):
     """Options of a model in its smallest form. sizes: more for --set."""
     if model == "drrnet":
-        return ["--model", model, "--bert", "none", "--set", f"{SMALL},{sizes}"]
+        small = "WORD_SIZE=23,CHARACTER_SIZE=7,HIDDEN_SIZE=11,ATTENTION_SIZE=5"
+        return ["--model", model, "--bert", "none", "--set", f"{small},{sizes}"]
     return ["--model", model, "--bert", TINY, "--set", sizes]
 
 

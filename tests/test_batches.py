@@ -2,7 +2,6 @@
 import math
 import random
 from multiprocessing.pool import ThreadPool
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ import batches
 import priors
 import train
 from bert_min import PairTokenizer, SelfAttention
-from small_runs import ChainParser, beginning, of, refused, run
+from small_runs import ChainParser, beginning, of
 from support.data import Pair, read_pairs
-from support.parses import Parse
 from support.words import TAGS
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -107,30 +105,6 @@ def test_a_prior_is_given_what_its_class_needs(needs):
              "parses": (a.parse, b.parse)}
     assert seen == [tuple(part for need in needs for part in kinds[need])]
     assert bool(a.parse) == ("parses" in needs) and bool(a.facts) == ("facts" in needs)
-
-
-def test_own_parses_are_used():
-    """Stars, not the chains that the tests' parser makes; predicting needs the texts' parses."""
-    texts = {text for name in ("train", "dev") for pair in read_pairs(f"{name}.tsv")
-             for text in (pair.a, pair.b)}
-    lines = []
-    for text in sorted(texts):
-        lines += [f"# text = {text}", *(f"{k}\t{word}\t_\tX\t_\t_\t{min(k - 1, 1)}\tdep\t_\t_"
-                                       for k, word in enumerate(text.split(), 1)), ""]
-    Path("star.conllu").write_text("\n".join([*lines, ""]), "utf-8")
-    args = *of("dafa"), "--parses", "star.conllu"
-    for known in beginning(*args)[1]["train"].known.values():
-        assert known.parse.heads.tolist() == [min(k, 1) for k, _ in enumerate(known.words)]
-    assert run(*args, "--epochs", "1") == 0
-    refused("star.conllu", "--from", "run", "--predict", "test.tsv")
-    opened = train.open_run("run", parser=whole_texts)
-    data = opened.examples([("the new dog", "texts of no file")])
-    assert data.known["texts of no file"].words == ["texts of no file"]
-
-
-def whole_texts(texts):
-    """A parser of one's own, to which a text is one word."""
-    return [Parse(text, [(0, len(text))], ["X"], [0], ["root"]) for text in texts]
 
 
 class TagParser(ChainParser):

@@ -111,17 +111,13 @@ def test_coverage_oracle(printed, steps):
                 lambda *one: ladranet.coverage(*one, printed), left, read, phi, mask)
 
 
-def read_units(net, states, mask, h_ab, steps, beta, printed=()):
-    return dynamic_sequential_attention(states, mask, h_ab, net.choices, net.W_f, net.w_f,
-                                        net.W_phi, net.gru, steps, beta, printed)
-
-
 @pytest.mark.parametrize("printed", SETS_14, ids=labelled)
 def test_dynamic_sequential_attention_oracle(printed):
     """Seven steps; the pair of one token starts anew."""
     net, mask, h_ab = ladra(scale=1.0), prefix([N, 4, 1], N), normal(B, D)
     P, states = weights_of(net), [normal(B, N, D, seed=r + 1) for r in range(3)]
-    h, seen = read_units(net, states, mask, h_ab, 7, 2.0, printed)
+    h, seen = dynamic_sequential_attention(states, mask, h_ab, net.choices, net.W_f, net.w_f,
+                                           net.W_phi, net.gru, 7, 2.0, printed)
 
     def loop(mask, h_ab, *units):
         h, kept = ladranet.dynamic_sequential_attention(P, units, mask, h_ab, 7, 2.0, printed)
@@ -211,19 +207,6 @@ def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
     assert torch.equal(alone(*x), P[None]) and torch.equal(alone.train()(*x), P[None])
 
 
-@each_form
-@each_model
-def test_arbitrarily_big_beta_is_an_arg_max_without_gradient(make, arguments, printed):
-    """DRr-Net Eq. (6), LadRa-Net Eq. (13): as printed nothing of the choice learns."""
-    equation = 6 if make is drr else 13
-    trace, net = {}, make(printed={equation} if printed else ())
-    net(*arguments(), trace=trace).square().sum().backward()
-    assert ((trace["reading"] == 0) | (trace["reading"] == 1)).all() == printed
-    for choice in [net.choice] if make is drr else net.choices[1:]:
-        for part in choice.children():
-            assert (part.weight.grad.abs().max() < 1e-12) == printed
-
-
 @each_model
 def test_default_beta_chooses_one_word_and_learns(make, arguments):
     """With initial weights and whole sizes the largest weight is above 0.9 more often than not,
@@ -253,24 +236,6 @@ def test_grus_hardly_learn_from_the_loss_of_P_alone():
         sum(nn.functional.cross_entropy(logits, labels) for logits in net(*x)).backward()
         norms.append(sum(float(p.grad.square().sum()) for p in net.grus.parameters()) ** 0.5)
     assert norms[0] > 10 * norms[1] > 0
-
-
-def test_coverage_as_printed_reads_one_word_for_ever():
-    """LadRa-Net Eq. (14): with all scores negative, the word chosen first is chosen always, and
-    |c m̄| grows. Intended, each is read as often as it may."""
-    net, mask = ladra(without={"phrase-cnn"}), torch.ones(B, N, dtype=torch.bool)
-    choice, states, h_ab = net.choices[0], normal(B, N, D).abs() + 0.1, normal(B, D)
-    assert len(choice.w_d.weight) == 1  # one score
-    for part in (choice.U_d, choice.M_d, net.W_phi):
-        part.weight.data.zero_()
-    choice.W_d.weight.data.abs_()
-    choice.w_d.weight.data.abs_().neg_()                    # m̄ = -Σ tanh(positive numbers)
-    _, seen = read_units(net, [states], mask, h_ab, 5, 1e4, {14})
-    read = seen["reading"][:, :, 0].argmax(-1)
-    assert (read == read[:, :1]).all() and (seen["coverage"].diff(dim=1) > 0).all()
-    _, seen = read_units(net, [states], mask, h_ab, 5, 1e4)
-    for row in seen["reading"][:, :, 0].argmax(-1).tolist():
-        assert max(map(row.count, row)) == 3 and len(set(row)) == 2         # φ = T σ(0) = 2.5
 
 
 # ---- Options and parameters ---------------------------------------------------------------------
