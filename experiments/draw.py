@@ -36,21 +36,13 @@ class Figure(NamedTuple):
 # ---- Text ---------------------------------------------------------------------------------------
 
 def legal_text(text):
-    """Text in which what no document may hold is U+FFFD.
-
-    >>> legal_text("a" + chr(0))
-    'a\ufffd'
-    """
+    """Text in which what no document may hold is U+FFFD."""
     return re.sub("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd",
                   str(text))
 
 
 def escape(text):
-    """Text that may stand anywhere in a page.
-
-    >>> escape('<b> & "c"')
-    '&lt;b&gt; &amp; &quot;c&quot;'
-    """
+    """Text that may stand anywhere in a page."""
     return html.escape(legal_text(text))
 
 

@@ -230,7 +230,7 @@ assert_close(P, torch.tensor([[0.625, 0.375]]))
 # A toy world after the paper's first example (Table VIII): "Last week, the nurse and Anna walked hand in hand near
 # the park." and "The nurse and Anna walked hand in hand near the park last week." mean the same; with another person in
 # the second, they do not. 800 pairs, random weights, two epochs of DRr-Net, in which your functions stand in the place of
-# the library's, beside plain BERT.
+# the library's.
 #
 # **Guess**: the model answers dev once more without exact match ("no prior"), then without re-reading. Which of the two
 # brings it down to chance, "exact match" or "re-reading"?
@@ -244,7 +244,6 @@ yours = {"stacked_gru": stacked_gru, "attentive_pooling": attentive_pooling, "ch
          "matching": matching}
 with mock.patch.multiple(library, **yours):
     run, found = train_on(frames, "drrnet", epochs=2, batch_size=32, lr=1e-3)
-_, plain = train_on(frames, "bert", epochs=2, batch_size=32, lr=2e-3)
 assert found["score"] > 0.8 and found["changes"]["no prior"]["score"] < 0.65 < found["changes"]["no re-reading"]["score"]
 reveal("what decides", guess)
 

@@ -14,25 +14,15 @@ LESSONS = sorted(HERE.glob("[1-6]_*.py"))
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
 
-def cells_of(text):
-    """(is it text?, source) of each cell of a script; text without its signs."""
-    _, *parts = re.split(r"^# %%(.*)\n", text, flags=re.M)
-    for kind, source in zip(parts[::2], parts[1::2]):
-        markdown = "[markdown]" in kind
-        if markdown:
-            source = re.sub(r"^# ?", "", source, flags=re.M)
-        yield markdown, source.strip()
-
-
 def notebook_of(text):
     """The notebook of a script, as text."""
-    cells = []
-    for number, (markdown, source) in enumerate(cells_of(text)):
-        cell = {"cell_type": "markdown" if markdown else "code", "id": f"cell-{number}",
-                "metadata": {}, "source": source.splitlines(keepends=True)}
-        if not markdown:
-            cell |= {"execution_count": None, "outputs": []}
-        cells.append(cell)
+    cells, (_, *parts) = [], re.split(r"^# %%(.*)\n", text, flags=re.M)
+    for number, (kind, source) in enumerate(zip(parts[::2], parts[1::2])):
+        cell = {"cell_type": "code", "execution_count": None, "outputs": []}
+        if "[markdown]" in kind:
+            cell, source = {"cell_type": "markdown"}, re.sub(r"^# ?", "", source, flags=re.M)
+        cells.append(cell | {"id": f"cell-{number}", "metadata": {},
+                             "source": source.strip().splitlines(keepends=True)})
     book = {"cells": cells, "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
 

@@ -5,16 +5,13 @@
 A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. Each runs as it is,
 one after another, in a process of its own, up to its last `check`; training is left out. `check`
 draws arguments of the seed that is given here (--seed), compares, and puts the library's function
-in the place of one that is wrong: one mistake costs one score. `check` gives the same points at
-home.
+in the place of one that is wrong: one mistake costs one score.
 
 A hand-in is somebody's program. Run this in a container without network, or under an account, that
 may be lost; there is no other guard here. For example, with an image that has requirements.txt:
 
     docker run --rm --network none --memory 4g -v "$PWD":/work -w /work IMAGE \\
         python tutorials/grade.py hand-ins/* --csv points.csv
-
-The library is public, and a copy of it has all points. Ten minutes of talk about the code find out.
 """
 import csv
 import json

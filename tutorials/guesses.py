@@ -45,9 +45,6 @@ GUESSES = {
               "They are co-hyponyms, two things of one kind, and the page names four other "
               "relations. The paper's own example is in none of them. Ours has co-hyponyms as a "
               "fifth."),
-    "heard": ("a fifth or less", ["the same", "a half"],
-              "Products of 1,024 numbers are around ±32 where those of 4 are around ±2. They "
-              "saturate the softmax: one word has all weight, and γ = 1 moves nothing."),
     "related": ("loses", ["gains"],
                 "All entries of K_prior are below 1, so that every score between the sentences "
                 "shrinks towards 0: 1 becomes 0.881, and the weight falls from 0.731 to 0.707."),
