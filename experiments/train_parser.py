@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -211,18 +212,14 @@ def score_parser(parser, sentences):
     UPOS, UAS, LAS, and LAS_universal, of relations without their subtypes (as CoNLL 2018 counts).
     sentences: of read_conllu.
     """
-    counts = Counter()
-    answers = parser.parse([sentence.forms for sentence in sentences])
-    for sentence, answer in zip(sentences, answers):
-        for word, gold_word in zip(zip(*answer), zip(*sentence.tree)):
-            (tag, head, relation), (gold_tag, gold_head, gold_relation) = word, gold_word
-            right = head == gold_head
-            universal = relation.split(":")[0] == gold_relation.split(":")[0]
-            counts.update(words=1, UPOS=tag == gold_tag, UAS=right,
-                          LAS=right and relation == gold_relation,
-                          LAS_universal=right and universal)
-    names = "UPOS", "UAS", "LAS", "LAS_universal"
-    return {name: counts[name] / counts["words"] for name in names}
+    rows = []
+    for sentence, answer in zip(sentences, parser.parse([x.forms for x in sentences])):
+        for word, gold in zip(zip(*answer), zip(*sentence.tree)):
+            universal = word[2].split(":")[0] == gold[2].split(":")[0]
+            rows.append([*(x == y for x, y in zip(word, gold)), universal])
+    tag, head, relation, universal = np.array(rows).T
+    return {"UPOS": tag.mean(), "UAS": head.mean(), "LAS": (head & relation).mean(),
+            "LAS_universal": (head & universal).mean()}
 
 
 def score_cuts(sentences):
