@@ -134,29 +134,29 @@ def name_of(values, seed):
     return "-".join([*re.findall(r"\.?\w[\w.]*", " ".join(values.values())), f"seed{seed}"])
 
 
-def options_of(group, values, seed):
-    """The options of a run's training, a dict."""
-    given = group["shared"] | {"seed": seed}
-    for option, text in values.items():
-        given |= read_value(option, text)
-    return given
+def members(group):
+    """{name: options of its training} of the group's runs. Raises ValueError where two have one
+    name."""
+    found = {}
+    for values, seed in itertools.product(combinations(group), group["seeds"]):
+        name, given = name_of(values, seed), group["shared"] | {"seed": seed}
+        refuse(name in found, f"--vary: two values have one folder, {name}; rename one")
+        for option, text in values.items():
+            given |= read_value(option, text)
+        found[name] = given
+    return found
 
 
 def plan_runs(group, here=()):
-    """{name: options of its training} of the runs that are not done. Raises ValueError where
-    options contradict each other."""
-    planned, names = {}, set()
-    for values, seed in itertools.product(combinations(group), group["seeds"]):
-        name = name_of(values, seed)
-        refuse(name in names, f"--vary: two values have one folder, {name}; rename one")
-        names.add(name)
-        if name not in group["done"]:
-            planned[name] = options_of(group, values, seed) | dict(here)
-            try:
-                with prefix_errors(f"{name}: "):
-                    read_options(planned[name])
-            except TypeError as error:  # an option of other code's
-                raise ValueError(f"{name}: {error}; start a new group") from None
+    """`members` that are not done. Raises ValueError where options contradict each other."""
+    planned = {name: given | dict(here) for name, given in members(group).items()
+               if name not in group["done"]}
+    for name, given in planned.items():
+        try:
+            with prefix_errors(f"{name}: "):
+                read_options(given)
+        except TypeError as error:  # an option of other code's
+            raise ValueError(f"{name}: {error}; start a new group") from None
     return planned
 
 
@@ -200,9 +200,8 @@ def gather_results(folder, group):
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / FILE).exists():
         add_values(group, read_group(folder)["vary"])
-    for values, seed in itertools.product(combinations(group), group["seeds"]):
-        name = name_of(values, seed)
-        if found := read_done(folder / name, options_of(group, values, seed), group["test"]):
+    for name, given in members(group).items():
+        if found := read_done(folder / name, given, group["test"]):
             group["done"][name] = found
     lines = [f"{json.dumps(name)}: {json.dumps(x)}" for name, x in group["done"].items()]
     head = json.dumps({name: x for name, x in group.items() if name != "done"})
