@@ -79,20 +79,26 @@ class Known:
     def related_words(self, word, tag, antonyms):
         """Antonyms, or else synonyms, of a word with a universal tag, sorted.
 
-        Assumes: a word means its first sense, the most frequent; a synonym has the same first
-            sense. SemCor, the sample that WordNet was tagged on, has both in it COMMON times.
+        Assumes: a word means its first sense, the most frequent. Antonyms are direct ones; synonyms
+            share that sense, and it makes up 4/5 of what SemCor, the sample WordNet was tagged on,
+            has of either. SemCor has both words, in that sense, COMMON times.
         """
         pos = POS.get(tag)
         if not pos or not is_plain(word) or self.wordnet.morphy(word, pos) != word:
             return []
-        lemmas = self.wordnet.synsets(word, pos)[0].lemmas()
-        own = [lemma for lemma in lemmas if lemma.name() == word and lemma.count() >= COMMON]
+        sense = self.wordnet.synsets(word, pos)[0]
         if antonyms:
-            found = [other for lemma in own for other in lemma.antonyms()]
-        else:
-            found = [other for lemma in own for other in lemmas if other != lemma and
-                     self.wordnet.synsets(other.name(), pos)[0] == other.synset()]
-        return sorted(x.name() for x in found if is_plain(x.name()) and x.count() >= COMMON)
+            found = [other for lemma in sense.lemmas() if lemma.name() == word
+                     for other in lemma.antonyms()]
+            return sorted(x.name() for x in found if is_plain(x.name()) and x.count() >= COMMON)
+        names = {name for name in sense.lemma_names() if self.means(name, pos, sense)}
+        return sorted(names - {word}) if word in names else []
+
+    def means(self, word, pos, sense):
+        """Is this the first sense of a plain word, COMMON, and 4/5 of its uses?"""
+        first, *others = self.wordnet.lemmas(word, pos)
+        often = first.count() >= max(COMMON, 4 * sum(lemma.count() for lemma in others))
+        return is_plain(word) and first.synset() == sense and often
 
 
 def replace_word(text, words, find, rng):
