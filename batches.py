@@ -11,7 +11,6 @@ and trees are found (support.parses), how priors are computed (priors).
 """
 import copy
 import random
-import tempfile
 from typing import NamedTuple
 
 import numpy as np
@@ -178,27 +177,17 @@ class Reader:
 class Examples:
     """Encoded pairs. A batch's priors are computed when it is collated; no pair sees another.
 
-    `indices` are places in `pairs`. known: dict text -> Known. lengths: tokens of each pair. Tokens
-    are mapped from a file without a name, whose pages stay in memory while there is room.
+    `indices` are places in `pairs`. known: dict text -> Known. lengths: tokens of each pair.
     """
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known, self.lengths = pairs, reader, known, []
-        self.others = getattr(reader.method, "OTHERS", False)
-        with tempfile.TemporaryFile() as file:
-            for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
-                rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in some]
-                for three in reader.tokenizer.encode_batch(rows, reader.max_length):
-                    file.write(np.array(three, np.int32).tobytes())  # ids, segment, words
-                    self.lengths.append(len(three[0]))
-            file.flush()
-            self.mapped = np.memmap(file, np.int32, "r") if pairs else np.zeros(0, np.int32)
-        self.ends = 3 * np.cumsum(self.lengths)
-
-    def tokens(self, i):
-        """(3, length) int32 of one pair: ids, segment, word_index."""
-        length, end = self.lengths[i], self.ends[i]
-        return self.mapped[end - 3 * length:end].reshape(3, length)
+        self.others, self.tokens = getattr(reader.method, "OTHERS", False), []
+        for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
+            rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in some]
+            for three in reader.tokenizer.encode_batch(rows, reader.max_length):
+                self.tokens.append(np.array(three, np.int32))  # (3, L): ids, segment, word_index
+                self.lengths.append(len(three[0]))
 
     def collate(self, indices):
         """The batch of these pairs, and their labels.
@@ -211,7 +200,7 @@ class Examples:
         arrays[0], arrays[2] = self.reader.tokenizer.pad_id, -1
         mask = np.zeros((len(indices), length), bool)  # (B, L)
         for row, i in enumerate(indices):
-            arrays[:, row, :self.lengths[i]] = self.tokens(i)
+            arrays[:, row, :self.lengths[i]] = self.tokens[i]
             mask[row, :self.lengths[i]] = True
         batch = dict(zip(("input_ids", "segment", "word_index"), torch.from_numpy(arrays)))
         batch["mask"] = torch.from_numpy(mask)

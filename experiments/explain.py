@@ -97,7 +97,7 @@ def trace_figures(run, examples, trace):
     if reader.needs_parses or reader.needs_facts:
         labels["words"] = [known.words or ["(no word)"] for known in both_texts(examples)]
     if reader.method.READS == "pieces":
-        labels["piece"] = reader.tokenizer.pieces(examples.tokens(0)[0])
+        labels["piece"] = reader.tokenizer.pieces(examples.tokens[0][0])
     told = [(shown, table) for part, shown in teller.TRACE.items() if part in trace
             for table in tables_of(shown, trace[part], labels)]
     for shown, (name, rows, columns, x) in told:
@@ -189,7 +189,7 @@ def moved_figure(run, examples, trace):
     if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
         return []
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    (_, segment, word), both = examples.tokens(0), both_texts(examples)
+    (_, segment, word), both = examples.tokens[0], both_texts(examples)
     words = [known.words for known in both]
     a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
     mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word

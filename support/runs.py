@@ -125,10 +125,10 @@ def read_saved(path):
 
 def load_weights(model, weights, path):
     """Takes a model's weights, of the file `path`. Raises ValueError where they are another's."""
-    own = model.state_dict()
     with made_here(path):
-        odd = [name for name in {**own, **weights}
-               if name not in own or name not in weights or own[name].shape != weights[name].shape]
+        own, found = ({name: getattr(x, "shape", None) for name, x in some.items()}
+                      for some in (model.state_dict(), weights))  # None: of get_extra_state
+        odd = [name for name in own | found if own.get(name, "") != found.get(name, "")]
         refuse(odd, f"other weights than the model's: {join_names(odd, 2)}")
         model.load_state_dict(weights)
 

@@ -130,7 +130,7 @@ def test_attention_moved_by_the_trees(trained):
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
     columns, rows, cells = tables(root := explained(a, b))[MOVED]
     assert (rows, columns) == (a.split(), b.split())
-    _, segment, word = run.examples([(a, b)]).tokens(0)
+    _, segment, word = run.examples([(a, b)]).tokens[0]
     assert len(word) > 3 + 5                               # some word has several pieces
     expected = np.zeros((3, 2))
     for i, j in np.ndindex(3, 2):

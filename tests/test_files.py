@@ -34,6 +34,10 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
         assert "\n" not in str(caught.value) and listing(tmp_path) == before
         assert raised is KeyboardInterrupt or str(path) in str(caught.value)
         write_whole(path, lambda file: file.write(b"whole"))
+        with open(path, "rb") as opened:
+            write_whole(path, lambda file: file.write(b"new"))
+            assert opened.read() == b"whole"  # a file is put in its place, not written over
+        write_whole(path, lambda file: file.write(b"whole"))
         assert path.read_text() == "whole"
 
 

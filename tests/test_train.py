@@ -369,7 +369,7 @@ def test_models_run_on_roberta(model):
     """With its own pieces."""
     assert run(*of(model), "--bert", ROBERTA, "--max-length", "64", "--epochs", "1") == 0
     found = train.open_run("run")
-    pieces = found.reader.tokenizer.pieces(found.examples([("dog", "cat")]).tokens(0)[0])
+    pieces = found.reader.tokenizer.pieces(found.examples([("dog", "cat")]).tokens[0][0])
     assert pieces[0] == "<s>" and pieces.count("</s>") == 3
 
 

@@ -265,7 +265,7 @@ first = "Only the nurse and Anna walked hand in hand last week."
 for deciding in ("only", "even"):
     second = f"In fact, {deciding} the nurse and Anna walked hand in hand last week."
     prediction, trace = run.explain(first, second)
-    tokens = run.reader.tokenizer.pieces(run.examples([(first, second)]).tokens(0)[0])
+    tokens = run.reader.tokenizer.pieces(run.examples([(first, second)]).tokens[0][0])
     reading, left = trace["reading"][0], trace["coverage"][0]                    # each (steps, readers, tokens)
     print(f"p(same) {prediction.probabilities['same']:.2f}   only, {deciding}")
     for r, name in enumerate(("token", "phrase of 2 around", "phrase of 3 around")):
