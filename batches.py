@@ -177,17 +177,18 @@ class Reader:
 class Examples:
     """Encoded pairs. A batch's priors are computed when it is collated; no pair sees another.
 
-    `indices` are places in `pairs`. known: dict text -> Known. lengths: tokens of each pair.
+    `indices` are places in `pairs`. known: dict text -> Known. tokens: of each pair (3, L), its
+    ids, segment and word_index, L of which `lengths` has.
     """
 
     def __init__(self, pairs, reader, known):
-        self.pairs, self.reader, self.known, self.lengths = pairs, reader, known, []
+        self.pairs, self.reader, self.known = pairs, reader, known
         self.others, self.tokens = getattr(reader.method, "OTHERS", False), []
         for some in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
             rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in some]
-            for three in reader.tokenizer.encode_batch(rows, reader.max_length):
-                self.tokens.append(np.array(three, np.int32))  # (3, L): ids, segment, word_index
-                self.lengths.append(len(three[0]))
+            encoded = reader.tokenizer.encode_batch(rows, reader.max_length)
+            self.tokens += [np.array(ids_segment_words, np.int32) for ids_segment_words in encoded]
+        self.lengths = [tokens.shape[1] for tokens in self.tokens]
 
     def collate(self, indices):
         """The batch of these pairs, and their labels.
