@@ -148,7 +148,6 @@ assert_close(attention_weights(*by_hand), torch.tensor([[0.7311, 0.2689, 0.0]]),
 guess = ...
 reveal("root", guess)
 
-
 # %%
 def attention(q, k, v, mask):
     """q, k, v: (B, H, L, k). mask: bool (B, L). Returns: (B, H, L, k). Use attention_weights."""
@@ -215,7 +214,6 @@ assert_close(layer(*by_hand), torch.tensor([[[-1.0, 1, -1, 1], [-1, -1, 1, 1]]])
 # %%
 guess = ...
 reveal("positions", guess)
-
 
 # %%
 def embed(input_ids, segment, word, position, segments, norm):

@@ -65,7 +65,6 @@ assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rto
 guess = ...
 reveal("most different", guess)
 
-
 # %%
 def difference_scores(q, k):
     """The L1 distance of each query from each key. q, k: (B, H, L, k). Returns: (B, H, L, L)."""
@@ -210,7 +209,6 @@ for W_g, gate, fused in (([[0.0, 0.0]], 0.5, 0.7), ([[1.25 * ln3, 0.0]], 0.75, 0
 # %%
 guess = ...
 reveal("closed gate", guess)
-
 
 # %%
 def filtration_gate(sem, v, W_v, W_l, W_f):

@@ -206,7 +206,6 @@ by_hand = torch.tensor([[1.0, 2]]), torch.tensor([[3.0, 4]])
 matching = check(matching, *by_hand)
 assert matching(*by_hand).tolist() == [[1, 2, 3, 4, 3, 8, 2, 2]]
 
-
 # %%
 def probability_fusion(p_h, p_v, w_h, w_v, mlp):
     """p_h, p_v: (B, C). w_h, w_v: Linear C → 1. mlp: MLP_3. Returns: P (B, C), and the gates α_h, α_v (B, 2)."""
