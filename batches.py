@@ -96,6 +96,10 @@ class Reader:
             self.needs_parses = False   # the parts of speech of words are all that it wants of them
         self.parser, self.lexicon, self.seen = parser, None, {}
 
+    def __getstate__(self):
+        """Of a copy, such as a worker's, which opens a lexicon anew: WordNet's has a lock."""
+        return vars(self) | {"lexicon": None}
+
     def read(self, pairs):
         """dict text -> Known of these pairs' texts."""
         texts = list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b)))

@@ -337,7 +337,8 @@ class DrrNet(nn.Module):
         """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
         logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return logits, logits if logits.shape[1] == 1 else logits.softmax(-1)
+        p = logits if logits.shape[1] == 1 else logits.softmax(-1)
+        return logits, p.to(self.mlp[-1].weight.dtype)
 
     def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
         """Logits (J, B, C) of judgements whose losses add up: P, which is the answer, then those of

@@ -242,7 +242,6 @@ class Run:
         """(C,) by which each class counts alike in these training pairs; None: not asked for."""
         if self.settings.class_weights == "none":
             return None
-        refuse(self.task.regression, "class_weights: scores have no classes; leave it out")
         counts = torch.bincount(torch.tensor([pair.label for pair in pairs]),
                                 minlength=len(self.task.labels))
         return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.recipe.device)

@@ -101,11 +101,12 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 
 # ---- The loop -----------------------------------------------------------------------------------
 
-def train_model(settings: Settings, recipe: Recipe, folder: Path, saved: dict | None = None):
+def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=None):
     """Trains one model into a folder, or goes on there. -> what result.json holds, a dict
 
     saved: what run.read_run read of the folder's last.pt, to go on with.
     """
+    folder = Path(folder)
     run, examples, progress, clock = begin(settings, recipe, folder, saved)
     train_set, (rank, processes) = examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # of an epoch

@@ -134,7 +134,7 @@ def swap(forms, tags, heads, relations, kinds, rng):
             continue
         if form.isdecimal():
             forms[i] = "".join(rng.choice("123456789") for _ in form)
-        elif form.isalpha() or kind == "ordinal":
+        elif kinds[kind] and (form.isalpha() or kind == "ordinal"):
             other = rng.choice(kinds[kind])
             forms[i] = other[0].upper() + other[1:] if form[0].isupper() else other
     return forms

@@ -603,6 +603,8 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
         task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
     else:
         task, splits = load_task(settings.task, settings.data_dir, main_process())
+    refuse(task.regression and settings.class_weights != "none",
+           "--class-weights: scores have no classes; leave it out")
     if not limited or not (settings.held_out or settings.limit):
         return task, splits
     if settings.held_out:

@@ -25,7 +25,7 @@ from support import machine
 from support.checkpoints import join_names, load_torch, read_json, shorten
 from support.files import write_json, write_text, write_whole
 from support.machine import main_process, print_once
-from support.options import refuse
+from support.options import prefix_errors, refuse
 
 BEGUN = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one of them is taken
 
@@ -253,7 +253,7 @@ class Log:
 
     def __call__(self, **event):
         if main_process():
-            with open(self.path, "a", encoding="utf-8") as file:
+            with prefix_errors(f"{self.path}: "), open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")
 
     def add_loss(self, loss):

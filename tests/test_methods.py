@@ -69,6 +69,7 @@ def test_no_nan(name, factor, narrow):
         with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
             out = model(**x, trace=trace)
         check_finite(out, model.parameters())
+        assert model.bfloat16()(**x).isfinite().all()
 
 
 # Parts in whose place stands an average: there dropout is that of the second attention alone.

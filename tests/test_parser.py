@@ -1,6 +1,7 @@
 """support/parser.py: trees, batches, the network, its file; experiments/train_parser.py."""
 import itertools
 import json
+import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -192,6 +193,14 @@ def test_training_writes_parser_and_scores(treebank, capsys):
     again.unlink()
     refused("again.json", "--treebank", treebank, "--out", again, by=run)
     assert not again.exists()
+
+
+def test_a_word_stays_where_no_other_is_known():
+    """Without --vectors no kind but names has words."""
+    words = ["Ann", "two", "red"], ["PROPN", "NUM", "ADJ"], [2, 0, 2], ["nsubj", "root", "amod"]
+    kinds = {name: KINDS[name] * (name == "name") for name in KINDS}
+    found = [train_parser.swap(*words, kinds, random.Random(seed)) for seed in range(9)]
+    assert {*map(tuple, found)} == {("Ann", "two", "red"), ("Bo", "two", "red")}
 
 
 def test_scores_by_hand(treebank):

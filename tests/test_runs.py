@@ -285,6 +285,12 @@ def test_a_result_belongs_to_its_model(trained, monkeypatch):
     refused("cut/result.json another training", "--from", "cut")
 
 
+def test_a_log_on_a_full_disk_names_itself(tmp_path):
+    log = runs.Log(tmp_path / "log.jsonl")
+    log.path = Path("/dev/full")
+    fails(lambda: log(step=1), "/dev/full")
+
+
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):
     lengths = beginning()[1]["train"].lengths  # none of which is cut
     limit = sorted(lengths)[11]  # a pair that has just as many tokens is whole

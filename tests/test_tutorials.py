@@ -191,7 +191,8 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     """And their layer is computed with them."""
     monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
     source = tmp_path / "written.py"
-    source.write_text("def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)  # mine\n\n\n"
+    source.write_text("def swap(x):\n    return x.transpose(1, 2)\n\n\n"
+                      "def merge_heads(x):\n    return swap(x).flatten(2)  # mine\n\n\n"
                       "def split_heads(x, heads):\n    return x\n", "utf-8")
     written = runpy.run_path(source)
     for _ in range(2):                                                  # again: in the same place
@@ -201,7 +202,8 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     lesson.keep("MyBert", equations.MyBert)
     text = lesson.OWN.read_text("utf-8")
     assert text.count("# mine") == 1 and "def split_heads" not in text and "class MyBert" in text
-    assert lesson.mine("merge_heads").__module__ == "my_semmatch"
+    merge_heads = lesson.mine("merge_heads")                            # with what it calls
+    assert merge_heads.__module__ == "my_semmatch" and merge_heads(torch.ones(1, 2, 3, 4)).sum() > 0
     assert lesson.mine("attention") is not None
 
 
@@ -235,7 +237,7 @@ def test_points_of_hand_ins(tmp_path):
     hand-ins of one name are told apart."""
     right = solved("from equations import *\n" + LESSONS[2])
     squares = right.replace(".abs().sum(-1)", ".square().sum(-1)")
-    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": build.notebook_of("# %%\n" + squares),
+    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": build.notebook_of("# %%\n!ls\n%cd x\n" + squares),
              "cleo/mine.py": right}
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

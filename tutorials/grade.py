@@ -37,7 +37,8 @@ def read_code(path):
         if path.suffix != ".ipynb":
             return text
         cells = json.loads(text)["cells"]
-        return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        code = "\n\n".join("".join(x["source"]) for x in cells if x["cell_type"] == "code")
+        return re.sub(r"^([ \t]*)(!|%+[a-z]).*", r"\1pass", code, flags=re.M)  # Jupyter's own lines
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: expected a notebook with cells, or code in UTF-8") from None
 

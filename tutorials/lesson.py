@@ -17,6 +17,7 @@ import inspect
 import io
 import json
 import os
+import re
 import runpy
 import sys
 import tempfile
@@ -286,12 +287,18 @@ def show(name):
 
 
 def keep(name, part, file=None):
-    """Writes a function or a class into my_semmatch.py, in the place of one of that name."""
-    file = file or OWN
+    """Writes a function, and those beside it that it calls, or a class into my_semmatch.py, each in
+    the place of one of that name."""
+    file, names, beside = file or OWN, [name], getattr(part, "__globals__", {}) | {name: part}
+    yours = {x for x, own in beside.items() if inspect.isfunction(own)
+             and own.__module__ == part.__module__}
     head, *parts = (file.read_text("utf-8") if file.exists() else OWN_HEAD).split("\n\n# ---- ")
     kept = {text.partition("\n")[0]: text for text in parts}
     with contextlib.suppress(OSError):                  # typed where no source is kept
-        kept[name] = f"{name}\n{source_of(part)}\n"
+        for name in names:                              # it grows meanwhile
+            kept[name] = f"{name}\n{source_of(beside[name])}\n"
+            words = set(re.findall(r"\w+", kept[name])) & yours
+            names += sorted(words.difference(names, TASKS))
         file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
 
 
@@ -325,7 +332,7 @@ def train_on(frames, model, start=None, **given):
         settings, recipe = train.read_options(
             {"model": own or model, "seed": int(SEED), "device": "cpu"} | given)
         with contextlib.redirect_stdout(io.StringIO()):
-            metrics = train.train_model(settings, recipe, Path(folder))["metrics"]
+            metrics = train.train_model(settings, recipe, folder)["metrics"]
             run = runs.open_run(folder, model=own, device="cpu")
         dev = load_pairs(run.settings)[1]["dev"]
         found = run.influence(dev) | {"dev": dev, "unseen": metrics["dev_unseen"]["accuracy"]}
