@@ -113,9 +113,9 @@ def events(out="run"):
     return [json.loads(line) for line in (Path(out) / "log.jsonl").read_text("utf-8").splitlines()]
 
 
-def losses(out="run"):
-    """Of each step; none is infinite or no number."""
-    found = [event["loss"] for event in events(out) if "loss" in event]
+def losses(out="run", name="loss"):
+    """Of each step, or another number of it; none is infinite or no number."""
+    found = [event[name] for event in events(out) if "loss" in event]
     assert found and np.isfinite(found).all()
     return found
 

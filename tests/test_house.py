@@ -14,13 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-import batches
-import priors
-from bert_min import PairTokenizer
 from methods import ATTENTIONS, WHOLE, batch, whole
 from shapes import Tracer
-from small_runs import ChainParser
-from support import data, kernels, meter, options, parser, parses, words
+from small_runs import beginning, of
+from support import data, kernels, meter, options, parser, parses
 from test_parser import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -116,10 +113,9 @@ def run_methods():
 
 
 def run_words(monkeypatch):
-    """Parses, priors and batches of two pairs; a small untrained parser."""
-    made = parses.parse_texts(["p q r", "q r s t p"], ChainParser(), progress=False)
-    a, b = made.values()
-    priors.dependency_matrix(a, b, np.ones(3), np.ones(5), {4})
+    """Parses, priors and batches of pairs; a small untrained parser."""
+    for args in (of("dafa"), [*of("dafa"), "--printed", "4"], of("knowledge"), of("drrnet")):
+        beginning(*args)[1]["train"].collate([0, 1, 2])
     small = parser.Parser(VOCABULARY, **SIZES)
     small.parse([list("pqrpq"), list("qq"), ["p"]])
     small([list("pqrpq")], unknown=0.5)
@@ -128,19 +124,9 @@ def run_words(monkeypatch):
     monkeypatch.setattr(parses, "word_tokenizer",                           # as if nltk gave up
                         lambda: SimpleNamespace(tokenize=lambda text: []))
     parses.split_words("p q")
-    tokenizers = {"pieces": PairTokenizer.train(list(made)),
-                  "words": words.Vocabulary.learn([a.words, b.words])}
-    pairs = [data.Pair(a.text, b.text, 1), data.Pair(b.text, a.text, 0)]
-    monkeypatch.setattr(priors, "WordNet", lambda: priors.Table({}))
-    for prior, reads in (("dependency", "pieces"), ("relations", "pieces"), ("words", "words")):
-        method = SimpleNamespace(PRIOR=prior, READS=reads)
-        reader = batches.Reader(method, 13, tokenizer=tokenizers[reads], parser=ChainParser(),
-                                progress=False)
-        reader.tfidf = priors.TfIdf([a.words, b.words])
-        reader.examples(pairs).collate([0, 1])
 
 
-def test_shape_comments_are_right(monkeypatch):
+def test_shape_comments_are_right(workplace, monkeypatch):
     """Every shape comment of every file, run on small inputs; none is wrong, none is left out."""
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()

@@ -103,15 +103,6 @@ def test_dependency_matrix_is_equation_5(pair, sentences, printed):
         np.testing.assert_allclose(M_F, rows(expected, *pair), rtol=1e-5)
 
 
-def test_the_printed_equation_4_rewards_child_count_and_forgets_leaves():
-    """The defect, and its absence from the intended form."""
-    fish, meat = (make(["eat"] + [word] * 5, [0] + [1] * 5, ["root"] + ["obj"] * 5)
-                  for word in ("fish", "meat"))   # no child matches
-    assert subgraph_similarity(fish, meat, printed=True)[0, 0] == 25
-    assert subgraph_similarity(fish, meat)[0, 0] == 1 == subgraph_similarity(fish, fish)[1, 1]
-    assert subgraph_similarity(fish, fish, printed=True)[1, 1] == 0
-
-
 @many
 @given(sentences, st.lists(st.sampled_from(WORDS), max_size=8))
 def test_tf_idf_is_the_loop(sentences, words):
@@ -124,13 +115,6 @@ def test_tf_idf_is_the_loop(sentences, words):
 
 def named(row):
     return {name for name, holds in zip(priors.RELATIONS, row, strict=True) if holds}
-
-
-def relations(lexicon, x, y, tags=None):
-    """The relations of each word of x and each of y, all in one set. tags: of two single words."""
-    facts = [lexicon.facts(text.split(), tag and [tag])
-             for text, tag in zip((x, y), tags.split() if tags else (None, None))]
-    return named(relation_matrix(*facts).any((0, 1)))
 
 
 def cells(lexicon, x, y):
@@ -188,16 +172,32 @@ def test_equal_words_are_synonyms_and_nothing_else(wordnet):
     assert not cells(wordnet, "zzyzx of", "zzyzx of")
 
 
-@pytest.mark.parametrize("x, y, expected", [
-    ("wheat", "corn", "cohyponym"), ("big", "small", "antonym"), ("zebu", "zzyzx", ""),
-    ("Animals", "dogs", "hyponym"), ("bank", "green", ""), ("big", "little", "antonym"),
-    ("U.S.", "America", "synonym"), ("bore out", "corroborate", "synonym"),
-    ("saw", "perceive", "hypernym"), ("dog", "mammal", "hypernym"),
-    ("dog", "vertebrate", ""),                                   # four and five steps up
-    ("Paris", "city", "hypernym"), ("Paris", "London", "cohyponym"), ("up", "down", "antonym"),
-    ("carrying", "running", ""), ("ice creams", "dessert", "hypernym"), ("New", "York", "")])
-def test_wordnet_relates(x, y, expected, wordnet):
-    assert relations(wordnet, x, y) == set(expected.split())
+@pytest.mark.parametrize("tags, expected, pairs", [
+    ("", "synonym", "U.S./America, bore out/corroborate"), ("", "antonym", "big/little"),
+    ("", "hypernym", "dog/mammal, Paris/city, saw/perceive, ice creams/dessert"),
+    ("", "hyponym", "Animals/dogs"), ("", "cohyponym", "wheat/corn, Paris/London"),
+    ("", "", "dog/vertebrate, zebu/zzyzx, bank/green, carrying/running, New/York, Kansas/Siouan"),
+    # tags choose the senses; father and mother are one verb
+    ("NOUN NOUN", "antonym cohyponym", "father/mother"), ("NOUN VERB", "", "dog/chasing"),
+    ("VERB VERB", "synonym", "dog/chasing"), ("ADJ ADJ", "synonym", "huge/big"),
+    ("X NOUN", "synonym", "huge/huge"), ("VERB NOUN", "", "zzyzx/dog"), ("ADP VERB", "", "near/go"),
+    # and give numbers, years, ordinals, colours, nationalities
+    ("ADJ ADJ", "cohyponym", "red/blue, first/3rd, French/German"),
+    ("NUM NUM", "cohyponym", "two/3, billion/million, 2003/2004"),
+    ("NUM NUM", "", "2003/7,500.5"), ("NUM NUM", "synonym", "1977/1977"),
+    ("NUM ADJ", "", "two/first"),
+    # an s is no ending in os or boss; AIDS is a name; stamina hardly means stamens
+    ("NOUN NOUN", "", "ms/metre, os/oxygen, boss/bos, stamina/stamen, aids/help, Wales/welt, "
+                      "species/specie, discuss/discus"),
+    ("PROPN NOUN", "", "Wales/welt, Hands/hand"),
+    # plurals that WordNet lists with senses of their own (years, a long time) are plurals still
+    ("NOUN NOUN", "synonym", "dogs/dog, geese/goose, men/man, wolves/wolf, leaves/leaf, years/year"
+                             ", banks/bank, teeth/tooth, profits/profit")])
+def test_wordnet_relates(tags, expected, pairs, wordnet):
+    for x, y in (pair.split("/") for pair in pairs.split(", ")):
+        facts = [wordnet.facts(text.split(), tag and [tag])
+                 for text, tag in zip((x, y), tags.split() or (None, None))]
+        assert named(relation_matrix(*facts).any((0, 1))) == set(expected.split()), (x, y)
 
 
 def test_sizes_of_wordnet(wordnet, monkeypatch):
@@ -206,41 +206,9 @@ def test_sizes_of_wordnet(wordnet, monkeypatch):
     assert wordnet.facts(words) == [None] * len(words)
     monkeypatch.setattr(priors, "MANY", 1)
     lexicon = priors.WordNet(1)
-    assert not relations(lexicon, "wheat", "corn") and not relations(lexicon, "dog", "animal")
-    assert relations(priors.WordNet(senses=20), "carrying", "running") == {"synonym"}
-
-
-def test_tags_choose_the_senses_of_a_word(wordnet):
-    """And give numbers, years, ordinals, colours, nationalities; father and mother are one verb."""
-    for x, y, tags, expected in [
-            ("dog", "chasing", "NOUN VERB", ""), ("dog", "chasing", "VERB VERB", "synonym"),
-            ("father", "mother", "NOUN NOUN", "antonym cohyponym"), ("huge", "big", "ADJ ADJ",
-                                                                     "synonym"),
-            ("zzyzx", "dog", "VERB NOUN", ""), ("huge", "huge", "X NOUN", "synonym"),
-            ("red", "blue", "ADJ ADJ", "cohyponym"), ("first", "3rd", "ADJ ADJ", "cohyponym"),
-            ("two", "3", "NUM NUM", "cohyponym"),
-            ("billion", "million", "NUM NUM", "cohyponym"),
-            ("near", "go", "ADP VERB", ""), ("2003", "2004", "NUM NUM", "cohyponym"),
-            ("2003", "7,500.5", "NUM NUM", ""), ("1977", "1977", "NUM NUM", "synonym"),
-            ("French", "German", "ADJ ADJ", "cohyponym"), ("two", "first", "NUM ADJ", "")]:
-        assert relations(wordnet, x, y, tags) == set(expected.split()), (x, y)
-    assert "synonym" not in relations(wordnet, "father", "mother")
-
-
-def test_a_noun_keeps_its_form_where_another_is_by_chance(wordnet):
-    """An s is no ending in os or boss; AIDS and Kansas are names; stamina hardly means stamens. But
-    plurals that WordNet lists with senses of their own (years, a long time) are plurals still."""
-    def synonyms(word, other, tag="NOUN"):
-        return relations(wordnet, word, other, f"{tag} NOUN") == {"synonym"}
-
-    for pair in ("ms metre", "os oxygen", "boss bos", "stamina stamen", "aids help", "Wales welt",
-                 "species specie", "discuss discus"):
-        assert not synonyms(*pair.split()), pair
-    assert not synonyms("Wales", "welt", "PROPN") and not synonyms("Hands", "hand", "PROPN")
-    assert not relations(wordnet, "Kansas", "Siouan")
-    for pair in ("dogs dog", "geese goose", "men man", "wolves wolf", "leaves leaf", "years year",
-                 "banks bank", "teeth tooth", "profits profit"):
-        assert synonyms(*pair.split()), pair
+    assert not cells(lexicon, "wheat", "corn") and not cells(lexicon, "dog", "animal")
+    carrying = cells(priors.WordNet(senses=20), "carrying", "running")
+    assert carrying == {"carrying-running synonym"}
 
 
 @pytest.mark.parametrize("content", [None, b"no zip file"])
