@@ -50,8 +50,6 @@ def prior_of(name, layer, mask, seed=0):
     return layer.spread(related(b, length, length, seed=seed), index, index % 2)
 
 
-# ---- Whole models -------------------------------------------------------------------------------
-
 def prefix(lengths, size):
     return torch.arange(size) < torch.tensor(lengths)[..., None]
 

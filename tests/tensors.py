@@ -15,8 +15,6 @@ def labelled(names):
     return "+".join(map(str, sorted(names))) or "none"
 
 
-# ---- Making -------------------------------------------------------------------------------------
-
 def normal(*size, seed=0, scale=1.0):
     generator = torch.Generator().manual_seed(seed)
     return scale * torch.randn(*size, generator=generator, dtype=torch.float64)
@@ -47,8 +45,6 @@ def large(module, seed=1, scale=1.0):
 def linear(n_in, n_out, seed=1, bias=True):
     return large(nn.Linear(n_in, n_out, bias), seed)
 
-
-# ---- Comparing ----------------------------------------------------------------------------------
 
 def lists(module):
     """A module's weights as lists: (W, b) of a linear map, a list of several, those of a GRU."""

@@ -4,7 +4,6 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -83,15 +82,6 @@ def test_a_pickle_runs_no_code(tmp_path, monkeypatch, zipped):
         fails(lambda: read_pickle(tmp_path / "x.bin"), "x.bin")
     assert not (tmp_path / "made").exists()
 
-
-def test_tf_checkpoints():
-    """A fixture that TensorFlow wrote."""
-    with np.load(FIXTURES / "tiny_bert_tf_arrays.npz") as arrays:
-        index = FIXTURES / "tiny_bert_tf/bert_model.ckpt.index"
-        assert same_arrays(read_tf_checkpoint(index), dict(arrays))
-
-
-# ---- Damaged files
 
 @pytest.mark.parametrize("source", sorted(FIXTURES.glob("tiny_*/*")), ids=lambda path: path.name)
 def test_a_file_that_is_cut_off_is_named(tmp_path, source):

@@ -41,8 +41,6 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
         assert path.read_text() == "whole"
 
 
-# ---- Downloads
-
 URL = "http://served.example/"
 
 
@@ -82,8 +80,6 @@ def test_download(served, tmp_path):
         assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
 
 
-# ---- Zips
-
 MEMBERS = {"x/a.txt": "hello" * 99, "x/y/b.txt": "there", "__MACOSX/._a.txt": "", "x/z/": ""}
 NAMES = ["b.txt", "a.txt"]
 
@@ -102,8 +98,6 @@ def test_extract(tmp_path):
         fails(lambda: extract(archive, tmp_path, NAMES), archive)
         assert listing(tmp_path) == ["in", "out"]
 
-
-# ---- Published encoders
 
 def test_find_bert_unzips_a_whole_model_once(served, tmp_path, monkeypatch):
     """One of Google's zips, which may hold a folder."""

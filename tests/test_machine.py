@@ -22,8 +22,6 @@ def test_too_little_memory_is_one_line():
     assert "\n" not in str(shown.value)
 
 
-# ---- Two processes ------------------------------------------------------------------------------
-
 TWO = """
 import json, os, signal, sys
 sys.path.insert(0, {root!r})

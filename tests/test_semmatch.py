@@ -1,4 +1,4 @@
-"""semmatch.py against its papers: oracles in plain loops (oracles/), what is printed, properties.
+"""semmatch.py against its papers: oracles in plain loops (oracles/), properties.
 
 Those that any attention has are in test_methods.
 """
@@ -24,10 +24,7 @@ OUTSIDE = float("-inf")
 # ---- Material -----------------------------------------------------------------------------------
 
 each_bias = pytest.mark.parametrize("bias", [False, True])
-each_method = pytest.mark.parametrize("name", ATTENTIONS)
-
-
-BIASED = {  # maps with a bias on the page; the first two are of guides
+BIASED = {  # maps with a bias on the page
     "dabert": "W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v",
     "dafa": "W_s W_dstar W_dhat W_shat W_l W_v",
     "knowledge": "W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter"}
@@ -264,7 +261,7 @@ def test_matcher(name):
 
 
 @each_form
-@each_method
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_biases_stand_where_the_paper_has_them(name, printed):
     """And in w as printed."""
     own = method(name, printed=ATTENTIONS[name].PRINTED if printed else ())

@@ -49,8 +49,6 @@ def test_vocabulary_with_vectors():
     assert 1.9 < drawn[3:].std() < 2.1 and abs(drawn[3:].mean()) < 0.2    # spread as those found
 
 
-# ---- Vectors
-
 GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
 LINES = b"the 0.5 -1.25 2e0\ncat 1 0 -3\n"
 
