@@ -24,14 +24,6 @@ def words_of(text):
     return [text[start:end] for start, end in spans.tolist()]
 
 
-def cut(text):
-    """The words as they are read, with | between them and ‖ between sentences."""
-    words_of(text)
-    spans, lengths = split_sentences(text)
-    words = iter(words_at(text, spans))
-    return "‖".join("|".join(next(words) for _ in range(length)) for length in lengths)
-
-
 @settings(max_examples=40)
 @given(st.text() | st.text("'\"`.,()s’”…@#ntim \n:/w-—"))
 @example("''\"`` \"''\" He said ''no'' and \"yes\". \"'twas''\" (U.S. isn't it?) ') a. )]}\"''")
@@ -82,7 +74,11 @@ def test_split_words_survives_nltk(monkeypatch):
     ("see http://x.y/?z. @user", "see|http://x.y/?z|.‖@user"), ("... No. 20. I", "...|No.|20|.‖I"),
     ("Title\r\n\r\nit has\nlines", "Title‖it|has|lines")])
 def test_words_of_print_and_web_and_sentences(text, words):
-    assert cut(text) == words
+    """| stands between words, ‖ between sentences."""
+    words_of(text)
+    spans, lengths = split_sentences(text)
+    found = iter(words_at(text, spans))
+    assert "‖".join("|".join(next(found) for _ in range(length)) for length in lengths) == words
 
 
 # ---- parses of many texts ------------------------------------------------------------------------
