@@ -93,7 +93,6 @@ def matcher(name):
 
 
 @pytest.mark.parametrize("make, options, said", [
-    (matcher("dafa"), {"printed": {97}}, "printed 97"), (matcher("dafa"), {"scope": "x"}, "scope"),
     (matcher("knowledge"), {"gamma": 0}, "gamma .*0"), (matcher("bert"), {"layers": ()}, "layers"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
     (drr, {"steps": 0}, "steps .*0"), (drr, {"without": {"global", "reread"}}, "global, reread"),
