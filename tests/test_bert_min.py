@@ -1,6 +1,5 @@
 """bert_min.py against loops written from the papers and transformers' numbers in fixtures/.
 
-Oracles are plain Python loops in float64. Sizes are distinct primes where they can be (d = H k).
 That padding and neighbours change nothing is in test_methods.
 """
 import json

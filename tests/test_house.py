@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from methods import ATTENTIONS, WHOLE, batch, whole
-from shapes import Tracer
+from shapes import Tracer, fits
 from small_runs import beginning, of
 from support import data, kernels, meter, options, parser, parses
 from test_parser import SIZES, VOCABULARY
@@ -137,18 +137,7 @@ def test_shape_comments_are_right(workplace, monkeypatch):
         kernels.l1_distances(*torch.ones(2, 3, 7, 11))
         kernels.additive_scores(*torch.ones(2, 3, 7, 11), torch.ones(11))
     assert tracer.wrong == [] and tracer.never_run == set()
-
-
-def test_tracer_catches_what_is_wrong(tmp_path):
-    """A shape that is not the array's, a line that never ran."""
-    text = ("# Axes: B batch, d hidden size\n\ndef twice(x):\n    y = x + x  # (B, d)\n"
-            "    if len(x) > 5:\n        y = y[0]  # (d,)\n    return y[None]  # (B, d)\n")
-    (tmp_path / "code.py").write_text(text, "utf-8")
-    names = {}
-    exec(compile(text, tmp_path / "code.py", "exec"), names)
-    with Tracer([tmp_path / "code.py"]) as tracer:
-        names["twice"](torch.zeros(2, 3))
-    assert tracer.never_run == {"code.py:6"} and len(tracer.wrong) == 1
+    assert fits((2, 7), ["B", "3*d+1"], {}) and not fits((2, 3), ["B", "B"], {})
 
 
 # ---- The table of equations ---------------------------------------------------------------------
@@ -222,15 +211,10 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     (tmp_path / "runs").mkdir()                            # a run of one's own: any will do
     (tmp_path / "runs/own-dafa").symlink_to(ROOT / "assets/toy-dafa")
-    pages = source("README.md") + source("docs/equations.md")
-    blocks = re.findall(r"^```python\n(.*?)^```", pages, re.M | re.S)
-    assert len(blocks) == 2
-    for text in blocks:
-        if ">>>" in text:
-            test = doctest.DocTestParser().get_doctest(text, {}, "README.md", None, 0)
-            assert doctest.DocTestRunner().run(test).failed == 0
-        else:
-            exec(compile(text, "README.md", "exec"), {})
+    block, = re.findall(r"^```python\n(.*?)^```", source("README.md"), re.M | re.S)
+    exec(compile(block, "README.md", "exec"), {})
+    page = doctest.testfile(str(ROOT / "docs/equations.md"), module_relative=False)
+    assert page.failed == 0 and page.attempted > 5
 
 
 class Parsed(Exception):

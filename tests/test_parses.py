@@ -142,20 +142,6 @@ def test_parse_texts():
     assert parse.heads[3::3].tolist() == [1] * 170
 
 
-@settings(max_examples=80)
-@given(st.integers(0, 6).flatmap(
-    lambda n: st.lists(st.integers(-1, n + 1), min_size=n, max_size=n)))
-def test_tree_depths_is_the_walk_upwards(heads):
-    """Heads of no word lead nowhere."""
-    expected = []
-    for at in heads:
-        steps = 0
-        while at and steps <= len(heads):
-            steps, at = steps + 1, heads[at - 1] if 0 < at <= len(heads) else at
-        expected.append(steps)
-    np.testing.assert_array_equal(tree_depths(heads), expected)
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """Where parses of even one text are kept, in batches of two."""

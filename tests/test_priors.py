@@ -243,9 +243,3 @@ def test_relation_matrix_of_a_table_is_the_loop(pairs, a, b):
     # the other way round: transposed, hypernyms are hyponyms
     swapped = k.transpose(1, 0, 2)[..., [0, 1, 3, 2, 4]]
     np.testing.assert_array_equal(relation_matrix(lexicon.facts(b), lexicon.facts(a)), swapped)
-
-
-def test_a_table_takes_four_relations_and_expressions_of_four_words():
-    assert Table({"synonym": [("a b c d e", "f")]}).facts(list("abcde")) == [None] * 5
-    with pytest.raises(ValueError, match="hyponym"):    # or dog would be a hypernym of animal
-        Table({"hyponym": [("animal", "dog")]})

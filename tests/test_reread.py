@@ -224,24 +224,10 @@ def test_default_beta_chooses_one_word_and_learns(name):
     assert min(part.grad.abs().max() for part in parts) > 1e-7
 
 
-def test_grus_hardly_learn_from_the_loss_of_P_alone():
-    """DRr-Net Eq. (8): at initial weights and in whole sizes; {8} has that loss."""
-    vectors, norms = (torch.randn(60, 300) * 0.4).numpy(), []
-    x, labels = sentences([[9, 11, 13]] * 2, 19), torch.tensor([1, 0, 1])
-    for printed in (set(), {8}):
-        torch.manual_seed(1)
-        net = DrrNet(vocabulary(60, 40, vectors), 2, printed)
-        sum(nn.functional.cross_entropy(logits, labels) for logits in net(*x)).backward()
-        norms.append(sum(float(p.grad.square().sum()) for p in net.grus.parameters()) ** 0.5)
-    assert norms[0] > 10 * norms[1] > 0
-
-
 # ---- Options and parameters ---------------------------------------------------------------------
 
-def test_given_vectors_are_fixed_and_padding_does_not_learn():
-    vectors = normal(19, 13)
-    given, learned = drr(vectors=vectors.numpy()).words.weight, drr()
-    assert not given.requires_grad and torch.equal(given, vectors)
+def test_padding_does_not_learn():
+    learned = drr()
     learned(*sentences()).square().sum().backward()
     for table in (learned.words, learned.characters):
         assert (table.weight.grad[0] == 0).all()

@@ -1,8 +1,6 @@
 """run.py, support/runs.py: a trained model in use, from Python and by --from; a run's folder."""
-import functools
 import json
 import math
-import operator
 import shutil
 import signal
 import statistics
@@ -27,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 def put(content, place, value):
     """The content with this value at a place such as "task metrics"."""
-    *path, name = place.split()
-    functools.reduce(operator.getitem, path, content)[name] = value
+    *above, name = place.split()
+    (content[above[0]] if above else content)[name] = value
     return content
 
 

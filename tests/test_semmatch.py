@@ -1,7 +1,4 @@
-"""semmatch.py against its papers: oracles in plain loops (oracles/), properties.
-
-Those that any attention has are in test_methods.
-"""
+"""semmatch.py against its papers: oracles in plain loops, properties (others in test_methods)."""
 import pytest
 import torch
 from hypothesis import given
