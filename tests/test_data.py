@@ -349,7 +349,8 @@ def test_a_pair_of_texts():
 
 @pytest.mark.parametrize("task, wrong, said", [
     *((TWO, wrong, "pairs of two texts") for wrong in (
-        None, "ab", [("a", 2)], (["a", "c"], ["b", "d"]))),  # these two would be other pairs
+        None, "ab", [("a", 2)], Pair("a", None),
+        (["a", "c"], ["b", "d"]))),                     # two lists of texts would be other pairs
     (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "label"),
     (SCORES, Pair("a", "b", "same"), "same")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, said):

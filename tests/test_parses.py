@@ -282,9 +282,10 @@ def test_all_of_a_file_is_read(write):
     ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
     ([row("1-1", "a"), *TWO], 1), ([row("1-3", "ab"), *TWO], 1),
     ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1)])
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
 def test_conllu_errors_name_file_and_line(write, lines, where):
-    """Columns, form, numbers that do not follow; two roots, a cycle."""
+    """Columns, form, numbers that do not follow; two roots, a cycle, a head that is not there."""
     path = write("\n".join(lines) + "\n\n")
     fails(lambda: read_conllu(path), f"{path}, line {where}: ")
 
