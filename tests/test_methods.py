@@ -95,7 +95,8 @@ def matcher(name):
 @pytest.mark.parametrize("make, options, said", [
     (matcher("knowledge"), {"gamma": 0}, "gamma .*0"), (matcher("bert"), {"layers": ()}, "layers"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
-    (drr, {"steps": 0}, "steps .*0"), (drr, {"without": {"global", "reread"}}, "global, reread"),
+    (drr, {"steps": 0}, "steps .*0"), (drr, {"beta": 0}, "beta .*0"),
+    (drr, {"without": {"global", "reread"}}, "global, reread"),
     (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),
     (lambda mask: drr()(*sentences()[:-1], mask), {"mask": torch.ones(2, B, 5)}, "mask")])
 def test_wrong_options(make, options, said):
