@@ -42,10 +42,10 @@ def test_batches_hold_every_place_once(count, size, block):
 
 
 def test_a_row_is_what_was_read_of_its_pair():
-    """Behind it there is padding, which no mask has."""
+    """Behind it is padding, which no mask has. Words are weighed by the training sentences."""
     data, places = beginning(*of("dafa"))[1]["train"], [3, 0, 7]
-    tokenizer, tfidf = data.reader.tokenizer, data.reader.tfidf
-    batch, labels = data.collate(places)
+    tokenizer, (batch, labels) = data.reader.tokenizer, data.collate(places)
+    tfidf = priors.TfIdf(text.split() for pair in data.pairs for text in (pair.a, pair.b))
     assert labels.tolist() == [data.pairs[i].label for i in places]
     for row, i in enumerate(places):
         pair = data.pairs[i]
@@ -71,13 +71,6 @@ def test_relations_go_in_where_the_method_asks_for_them():
     assert batch["prior"].shape == (2, 2, 3, len(priors.RELATIONS))
     assert batch["prior"].nonzero().tolist() == [[0, 1, 2, priors.RELATIONS.index("synonym")]]
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
-
-
-def test_word_weights_come_from_the_training_sentences(trained):
-    texts = [text.split() for pair in read_pairs("train.tsv") for text in (pair.a, pair.b)]
-    found = train.open_run(trained(*of("dafa"))).reader.tfidf
-    words = ["the", "unseen", "dog"]
-    np.testing.assert_array_equal(found.weights(words), priors.TfIdf(texts).weights(words))
 
 
 def test_printed_and_without_reach_the_prior():
