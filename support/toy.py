@@ -18,187 +18,18 @@ between the labels drowns in what differs between sentences. So the four pairs o
 a row and are trained on in one batch.
 """
 
+import configparser
 import itertools
 import random
+from pathlib import Path
 from typing import NamedTuple
 
 from support.data import Pair, Task
 
-# Each table is "seen | unseen": words behind the bar occur in dev_unseen and test_unseen alone.
-# _ is a space, / parts the forms of a verb (base/past/participle where irregular) and the words of
-# a row.
-VERBS = ("treat", "chase", "give", "get", "work")
-VOCABULARY = {
-    "person": """nurse teacher pilot farmer singer student driver painter soldier waiter poet
-        sailor clerk judge baker |
-        dentist tailor actor hunter priest plumber butler barber miner gardener cashier
-        carpenter""",
-    "animal": "cat dog horse goat duck cow | tiger bear rabbit monkey camel donkey",
-    "name": """Anna Peter Maria David Sarah Thomas Julia Robert |
-        Laura Simon Helen Oscar Emma Paul Nina Kevin""",
-    "city": """Paris London Boston Seattle New_York Rome Berlin Vienna |
-        Madrid Oslo Chicago San_Diego Tokyo Dublin Prague Lisbon""",
-    "place": """park garden kitchen station museum school |
-        harbor library airport stadium hospital village""",
-    "furniture": "chair table desk lamp | stool bench wardrobe cradle",
-    "instrument": "guitar piano drum | violin trumpet flute",
-    "garment": "coat hat shirt belt | jacket sweater skirt apron",
-    "tool": "hammer ladder rope brush | shovel needle chisel broom",
-    "container": "bottle basket box | barrel jar crate",
-    "color": "red blue green white | yellow purple orange black",
-    "quality": "broken spare famous special | antique fragile valuable rare",
-    "mood": "tired hungry friendly lonely | nervous polite lazy wounded bald",
-    "manner": "slowly quickly quietly carefully | calmly eagerly neatly patiently",
-    "time": "on_Monday last_week in_April | on_Friday last_month in_June this_morning",
-    "adverb": "almost never publicly | nearly secretly illegally",
-    "assertion": """indeed actually certainly |
-        truly undoubtedly unquestionably""",
-    "claim": "of_course in_fact | in_truth in_reality",
-    "focus": "only even | only even",
-    "treat": """thank praise follow help call visit admire ignore push trust interview
-        see/saw/seen hear/heard/heard beat/beat/beaten forgive/forgave/forgiven
-        teach/taught/taught |
-        greet invite warn blame rescue insult punish envy/envied/envied hire defeat recognize
-        shake/shook/shaken lead/led/led""",
-    "chase": """chase follow scare see/saw/seen hear/heard/heard bite/bit/bitten |
-        attack frighten lick sniff nudge""",
-    "give": """give/gave/given send/sent/sent show/showed/shown offer sell/sold/sold |
-        hand pass throw/threw/thrown bring/brought/brought mail""",
-    "get": """buy/bought/bought sell/sold/sold find/found/found steal/stole/stolen
-        choose/chose/chosen |
-        order collect win/won/won photograph lose/lost/lost""",
-    "work": """paint carry/carried/carried wash repair hide/hid/hidden |
-        polish wrap/wrapped/wrapped pack draw/drew/drawn measure""",
-    "act": "smiled laughed slept sang | danced cried yawned spoke",
-    "stand": "stood lay | rested remained",
-    "travel": """drove flew took_a_train booked_a_flight |
-        traveled cycled caught_a_bus reserved_a_ticket""",
-    "errand": "wrote_a_letter read_a_story carried_a_message | delivered_a_package recited_a_poem",
-    "come": "left came_home arrived | returned departed appeared",
-    "cost": "cost | weighed",
-    "unit": "dollars | pounds",
-    "same action": """bought/purchased repaired/fixed chose/selected hid/concealed
-        built/constructed demolished/destroyed |
-        inspected/examined displayed/exhibited ordered/requested lifted/raised kept/retained
-        discarded/dumped""",
-    "same thing": """sofa/couch rug/carpet car/automobile gift/present bike/bicycle rock/stone |
-        film/movie phone/telephone plane/airplane prize/award bucket/pail sack/bag""",
-    "same human": """doctor/physician lawyer/attorney writer/author kid/child thief/robber |
-        boy/lad infant/baby reporter/journalist enemy/foe woman/lady""",
-    "same look": """big/large little/small expensive/costly cheap/inexpensive pretty/beautiful
-        ugly/hideous |
-        dirty/filthy clean/spotless fake/bogus genuine/authentic huge/enormous
-        tiny/minuscule""",
-    "same trait": """smart/clever stupid/foolish happy/glad sad/unhappy angry/mad |
-        rich/wealthy poor/penniless sick/ill brave/courageous loyal/faithful""",
-    "same measure": "bigger/larger costlier/pricier | dirtier/filthier odder/stranger",
-    "same grade": "faster/quicker smarter/cleverer | richer/wealthier weaker/feebler",
-    "same trade": "bought/from/purchased/from received/from/got/from | obtained/from/acquired/from",
-    "opposite word": """big/little expensive/cheap pretty/ugly smart/stupid happy/sad
-        built/demolished |
-        dirty/clean fake/genuine huge/tiny rich/poor kept/discarded""",
-    "opposite measure": """older/newer heavier/lighter bigger/smaller cheaper/costlier
-        longer/shorter |
-        wider/narrower thicker/thinner cleaner/dirtier harder/softer warmer/cooler""",
-    "opposite grade": """taller/shorter faster/slower older/younger happier/sadder |
-        stronger/weaker richer/poorer kinder/crueler calmer/wilder""",
-    "opposite trade": """bought/from/sold/to borrowed/from/lent/to received/from/gave/to |
-        inherited/from/bequeathed/to won/from/lost/to obtained/from/supplied/to""",
-    "opposite part": """boss/employee parent/child landlord/tenant |
-        host/guest mentor/pupil captor/prisoner""",
-    "opposite pole": "north/south | east/west",
-    "opposite side": """behind/in_front_of above/below over/under |
-        behind/in_front_of above/below over/under""",
-}
-THINGS = ("furniture", "instrument", "garment", "tool", "container")
+FILE = Path(__file__).with_suffix(".ini")   # the words and the frames
+VERBS = "treat", "chase", "give", "get", "work"     # tables of verbs
+THINGS = "furniture", "instrument", "garment", "tool", "container"
 
-# A frame: what x and y are, wording 0, wording 1. Meaning 1 is meaning 0 with x and y exchanged. A
-# slot is a table or one of SLOTS, filled once for all four sentences; {noun 2} is another noun.
-# ("time", "claim") makes x a word of each and y two empty strings: what x says is there or not.
-FRAMES = {
-    "roles": (    # who did it to whom; harmless: "when" in front, gave y a hat = gave a hat to y
-        ("event", "{x} {event.past} {y} {when}", "{when}, {x} {event.past} {y}"),
-        ("people", "{x} {give.past} {y} {thing} {when}", "{x} {give.past} {thing} to {y} {when}"),
-        ("unnamed", "{x} who {treat.past} {y} {act} {when}",
-         "{when}, {x} who {treat.past} {y} {act}"),
-        ("unnamed", "{x} who {y} {treat.past} {act} {when}",
-         "{when}, {x} who {y} {treat.past} {act}")),
-    "voice": (    # the same, told in the active and in the passive, or in the passive twice
-        ("event", "{x} {event.past} {y} {when}", "{y} {was} {event.participle} by {x} {when}"),
-        ("event", "{x} will {event.base} {y} {where}",
-         "{y} will be {event.participle} by {x} {where}"),
-        ("event", "{x} {has} {event.participle} {y} {where}",
-         "{y} {has} been {event.participle} by {x} {where}"),
-        ("event", "{y} {was} {event.participle} by {x} {when}",
-         "{when}, {y} {was} {event.participle} by {x}"),
-        ("people", "{x} {give.past} the {noun} to {y}",
-         "the {noun} was {give.participle} to {y} by {x}")),
-    "prepositions": (    # which noun hangs on which preposition; harmless: phrases in another order
-        ("city", "{who} {travel} from {x} to {y} {time}", "{who} {travel} to {y} from {x} {time}"),
-        ("city", "{who} {travel} from {x} to {y}", "from {x}, {who} {travel} to {y}"),
-        ("thing", "{x} {stand} {opposite side[0]} {y}", "{opposite side[0]} {y} {stand} {x}"),
-        ("thing", "{who} {get.past} {x} instead of {y}", "instead of {y}, {who} {get.past} {x}"),
-        ("thing", "{who} {come} with {x} but without {y}", "{who} {come} without {y} but with {x}"),
-        ("who", "{who} {errand} to {x} for {y}", "for {y}, {who} {errand} to {x}")),
-    "numbers": (    # how many of what; harmless: digits or words, two counts in another order
-        ("number", "{who} {get.past} {x} {nouns} {when}",
-         "{who} {get.past} {x:words} {nouns} {when}"),
-        ("number", "{who} {get.past} {x} {nouns} {when}",
-         "{when}, {who} {get.past} {x:words} {nouns}"),
-        ("number", "{who} {get.past} {x} {nouns} and {y} {nouns 2}",
-         "{who} {get.past} {y} {nouns 2} and {x} {nouns}"),
-        ("number", "the {noun} {cost} {x} {unit} and the {noun 2} {cost} {y} {unit}",
-         "the {noun 2} {cost} {y:words} {unit} and the {noun} {cost} {x:words} {unit}")),
-    "synonyms": (    # x and y are rows of two synonyms, antonyms of each other or any two
-        ("same action", "{who} {x[0]} {thing} {when}", "{who} {x[1]} {thing} {when}"),
-        ("same action", "{who} {x[0]} {thing} {when}", "{when}, {who} {x[1]} {thing}"),
-        ("same thing", "{who} {get.past} the {x[0]} {when}", "{when}, {who} {get.past} the {x[1]}"),
-        ("same human", "the {x[0]} {treat.past} {who} {when}",
-         "the {x[1]} {treat.past} {who} {when}"),
-        ("same human", "{who} {treat.past} the {x[0]} {when}",
-         "{when}, {who} {treat.past} the {x[1]}"),
-        ("same look", "{who} {get.past} the {x[0]} {noun} {when}",
-         "{who} {get.past} the {x[1]} {noun} {when}"),
-        ("same look", "the {noun} in the {place} was {x[0]}",
-         "the {noun} in the {place} was {x[1]}"),
-        ("same trait", "the {x[0]} {person} {treat.past} {who}",
-         "the {x[1]} {person} {treat.past} {who}"),
-        ("same trait", "the {person} from {city} was {x[0]}",
-         "the {person} from {city} was {x[1]}")),
-    "antonyms": (    # told from the other end; synonyms, lest a new word mean the other end
-        ("thing", "{x} was {opposite measure[0]} than {y}",
-         "{y} was {opposite measure[1]} than {x}"),
-        ("thing", "{x} was {same measure[0]} than {y}", "{x} was {same measure[1]} than {y}"),
-        ("people", "{x} {was} {opposite grade[0]} than {y}",
-         "{y} {was} {opposite grade[1]} than {x}"),
-        ("people", "{x} {was} {same grade[0]} than {y}", "{x} {was} {same grade[1]} than {y}"),
-        ("who", "{x} {opposite trade[0]} {thing} {opposite trade[1]} {y}",
-         "{y} {opposite trade[2]} {thing} {opposite trade[3]} {x}"),
-        ("who", "{x} {same trade[0]} {thing} {same trade[1]} {y}",
-         "{x} {same trade[2]} {thing} {same trade[3]} {y}"),
-        ("who", "{x} was the {opposite part[0]} of {y}", "{y} was the {opposite part[1]} of {x}"),
-        ("thing", "{x} was {opposite side[0]} {y}", "{y} was {opposite side[1]} {x}"),
-        ("place", "the {x} was {opposite pole[0]} of the {y}",
-         "the {y} was {opposite pole[1]} of the {x}"),
-        ("people", "{x} {act} before {y} {when}", "{y} {act} after {x} {when}")),
-    "modifiers": (    # dropped: one that matters, or an assertion; exchanged; "only" moved
-        (("adjective", "assertion"), "{who} {x[1]} {get.past} the {x[0]} {noun} {where}",
-         "{who} {y[1]} {get.past} the {x[0]} {noun} {where}"),
-        (("manner", "assertion"), "{who} {x[1]} {work.past} {thing} {x[0]}",
-         "{who} {y[1]} {work.past} {thing} {x[0]}"),
-        (("adverb", "assertion"), "{x[1]} {who} {x[0]} {get.past} {thing}",
-         "{y[1]} {who} {x[0]} {get.past} {thing}"),
-        (("time", "claim"), "{x[1]} {who} {get.past} {thing} {x[0]}",
-         "{y[1]} {who} {get.past} {thing} {x[0]}"),
-        (("focus",), "{x[0]} {who} {treat.past} {y[0]} {who 2} {when}",
-         "{when}, {x[0]} {who} {treat.past} {y[0]} {who 2}"),
-        ("mood", "the {x} {person} {treat.past} the {y} {person 2}",
-         "the {y} {person 2} was {treat.participle} by the {x} {person}"),
-        ("mood", "the {x} {person} {treat.past} the {y} {person 2} {when}",
-         "{when}, the {x} {person} {treat.past} the {y} {person 2}"),
-        ("adjective", "the {x} {noun} {stand} behind the {y} {noun 2}",
-         "behind the {y} {noun 2} {stand} the {x} {noun}")),
-}
 SLOTS = {      # slots that are more than one entry of one table; w: a World
     "who": lambda w: w.draw_entry("name") if w.rng.random() < 0.3 else w.one_of("person"),
     "people": lambda w: f"the {w.plural('person')}" if w.many else w.fill_slot("who"),
@@ -241,7 +72,7 @@ class Number(int):
 
 
 def read_entry(table, text):
-    """One entry of VOCABULARY: a word, a Verb where the table holds verbs, or a tuple of words."""
+    """One entry of a table: a word, a Verb where the table holds verbs, or a tuple of words."""
     words = tuple(text.replace("_", " ").split("/"))
     if table in VERBS:
         past = words[0] + ("d" if words[0].endswith("e") else "ed")
@@ -249,10 +80,11 @@ def read_entry(table, text):
     return words if len(words) > 1 else words[0]
 
 
-def read_words():
-    """Dict table -> (seen entries, unseen entries) of VOCABULARY, and of the table "number"."""
+def read_words(tables):
+    """Dict table -> (seen entries, unseen entries) of toy.ini's tables, and of the table "number".
+    """
     words = {}
-    for table, text in VOCABULARY.items():
+    for table, text in tables.items():
         words[table] = tuple(tuple(read_entry(table, entry) for entry in side.split())
                              for side in text.split("|"))
     unseen = [n for n in range(21, 100) if n % 10 and (n // 10 + n % 10) % 3 == 0]   # of seen parts
@@ -261,7 +93,19 @@ def read_words():
     return words
 
 
-WORDS = read_words()
+def read_frame(line):
+    """(what x and y are, wording 0, wording 1) of a line of toy.ini; +a +b is a tuple (a, b)."""
+    kind, _, wordings = line.partition(": ")
+    if kind.startswith("+"):
+        kind = tuple(kind[1:].split(" +"))
+    return kind, *wordings.split(" | ")
+
+
+FOUND = configparser.ConfigParser(delimiters="=", interpolation=None)
+FOUND.read_string(FILE.read_text("utf-8"))
+WORDS = read_words(FOUND["words"])
+FRAMES = {phenomenon: tuple(read_frame(line) for line in lines.split("\n") if line)
+          for phenomenon, lines in FOUND["frames"].items()}
 
 
 def read_rows(kind):
