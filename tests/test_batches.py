@@ -143,8 +143,7 @@ def test_words_are_collated(monkeypatch):
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_a_pairs_logits_are_its_own(model, trained):
     """A pair's row is the same alone, beside a longer one, among more pairs than a batch has, and
-    in eight threads. Two sets of Examples live side by side, whatever is asked between.
-    """
+    in eight threads. Two sets of Examples live side by side, whatever is asked between."""
     found = train.open_run(trained(*of(model)))
     dev = read_pairs("dev.tsv", ("0", "1"))
     first, second = found.examples(dev), found.examples(ODD_PAIRS)

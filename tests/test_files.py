@@ -119,8 +119,7 @@ def test_find_bert_unzips_a_whole_model_once(served, tmp_path, monkeypatch):
                                         ("bert-base-uncased", "bert"), ("a/r", "roberta")])
 def test_find_bert_takes_a_name_at_hugging_face(served, tmp_path, name, kind):
     """pytorch_model.bin only where there are no safetensors, not where they come cut off. What
-    tokenizer_config.json says of capitals counts.
-    """
+    tokenizer_config.json says of capitals counts."""
     model, _, revision = name.partition("@")
     place = f"{model}/resolve/{revision or 'main'}/"
     served |= {place + path.name: (path.read_bytes(), {})

@@ -84,8 +84,7 @@ def test_a_neutral_prior():
 @pytest.mark.parametrize("model", ["dafa", "knowledge"])
 def test_another_pairs_prior(model):
     """Each of ten pairs gets that of the pair five places on, whatever batch they are in, cut or
-    padded to its own words; so does the control that trains with others'.
-    """
+    padded to its own words; so does the control that trains with others'."""
     own, control = f"{CONTROLS}:Shuffled{model.title()}", []
     _, data, _, _ = beginning(*gentle(model))
     for examples in (data["dev"].of_others(),

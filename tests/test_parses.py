@@ -216,8 +216,7 @@ def test_a_damaged_file_is_named_and_stays(cache, capsys):
 
 def test_a_function_is_a_parser(cache, capsys):
     """Two roots become one tree; what it gives is looked at, and not kept. Letters that it leaves
-    out are said.
-    """
+    out are said."""
     calls, good = [], {"text": "a b", "spans": [(0, 1), (2, 3)], "tags": ["X", "Y"],
                        "heads": [0, 0], "relations": ["root", "root"]}
     for _ in range(2):

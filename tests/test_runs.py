@@ -72,8 +72,7 @@ def test_groups_have_scores_of_their_own(trained):
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch):
     """Its best.pt is enough, wherever it was made. What is explained is the layer that carries the
-    method.
-    """
+    method."""
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
     (tmp_path / "elsewhere").mkdir()
     torch.save(put(loaded("run/best.pt"), "recipe device", "cuda:7"), "elsewhere/its.pt")
@@ -123,8 +122,7 @@ def test_scores():
 
 def test_three_classes_test_and_predict(capsys):
     """Own columns, files with labels and without, .tsv and .csv, a split by its name; test is read
-    once, and all of a split, whatever --limit was.
-    """
+    once, and all of a split, whatever --limit was."""
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
@@ -240,8 +238,7 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
     ("model", of("mine.py:Mine")), ("parser", [*of("dafa"), "--parser", "mine.py:Mine"])])
 def test_opening_a_folder_runs_no_code(kind, args, capsys):
     """A class or parser of one's own is named by who opens the run, wherever the folder says it
-    lies, and its file is the one that the run was made with.
-    """
+    lies, and its file is the one that the run was made with."""
     code = {"model": "from bert_min import SelfAttention\nclass Mine(SelfAttention):\n"
                      "    def attend(self, hidden, *others):\n        return hidden\n"
                      "    def get_extra_state(self):\n        return {'version': 1}\n"
