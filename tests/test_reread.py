@@ -14,8 +14,6 @@ from tensors import (against, check_trace, config, far, labelled, large, linear,
 B, N, D, A, C = 3, 7, 10, 5, 3
 
 
-# ---- Material -----------------------------------------------------------------------------------
-
 def ragged():
     """A whole sentence, one with a hole and padding, one of padding only."""
     mask = prefix([N, 5, 0], N)
