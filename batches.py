@@ -146,11 +146,6 @@ class Reader:
         self.tokenizer, said = learn_vocabulary(sentences, glove, seed, self.progress)
         return said
 
-    def state(self):
-        """What was learned from the training pairs, and how text is cut: a dict of plain values."""
-        return {"tokenizer": self.tokenizer.state(),
-                "tfidf": self.tfidf.state() if self.tfidf else None}
-
     def prior(self, a, b):
         """What is known of a pair's words: (n, m) or (n, m, ...), or None. a, b: Known."""
         kind = self.method.PRIOR

@@ -125,7 +125,8 @@ def new_run(settings, recipe, folder, task, splits):
         for layer in getattr(model, "outputs", list)():
             torch.nn.init.constant_(layer.bias, mean)
     seen = {name: x.pairs for name, x in examples.items()}
-    contents = reader.state() | {
+    contents = {
+        "tokenizer": reader.tokenizer.state(), "tfidf": reader.tfidf and reader.tfidf.state(),
         "id": secrets.token_hex(8), "settings": asdict(settings), "recipe": asdict(recipe),
         "task": asdict(task), "new_parameters": new, "encoder": config and asdict(config),
         "own": own_sums(settings), "parser": getattr(reader.parser, "fingerprint", None),
@@ -404,20 +405,18 @@ def predict_file(run, file, splits, columns=(), out=None):
     if unknown:
         print_once(f"{Path(file).name}: {unknown} of {len(pairs)} pairs have words that are rare "
                    "or new to this model")
-    found = run.predict(examples)
+    logits = run.logits(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
     name = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}")
     path, numbers = name, itertools.count(2)
     while path.exists():  # of an earlier prediction
         path = name.with_stem(f"{name.stem}-{next(numbers)}")
     if main_process():
-        write_table(path, add_predictions(run.task, rows, found))
+        write_table(path, add_predictions(run.task, rows, predictions_of(logits, run.task)))
     print_once(f"pairs labelled: {len(pairs)}, in {path}")
     if all(pair.label is not None for pair in pairs):
-        guesses = [x.answer for x in found]
-        if not run.task.regression:
-            guesses = [run.task.labels.index(answer) for answer in guesses]
-        scores = evaluate(run.task, [pair.label for pair in pairs], guesses)
+        labels = [pair.label for pair in pairs]
+        scores = evaluate(run.task, labels, answers(logits, run.task))
         print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
 
 

@@ -156,7 +156,7 @@ def test_what_is_written_lies_over_nothing(trained, monkeypatch):
         shutil.copy("test.tsv", f"{name}/pairs.tsv")
         assert command("--from", "run", "--predict", f"{name}/pairs.tsv") == 0
     assert rows_of("run/predictions-pairs.tsv") == rows_of("run/predictions-pairs-2.tsv")
-    before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "predict", 0)
+    before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "logits", 0)
     for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
                               ("run/predictions-pairs.tsv", "b/again.tsv", 2),  # predicted already
                               ("test.tsv", "b/new.csv", 0)):

@@ -4,7 +4,6 @@
 """
 import ast
 import csv
-import itertools
 import re
 import runpy
 import sys
@@ -126,19 +125,10 @@ def test_the_pair_by_hand_is_told_first_and_its_words_are_named():
 
 
 def test_unusual_right_answers():
-    def trees(a, b):
-        M = torch.zeros(len(a.heads), len(b.heads), dtype=torch.int64)
-        for i, j in itertools.product(range(len(a.heads)), range(len(b.heads))):
-            M[i, j] += int(a.symbols[a.heads[i]] == b.symbols[b.heads[j]])
-            M[i, j] += int(a.symbols[i + 1] == b.symbols[j + 1])
-            M[i, j] *= 2 if a.types[i + 1] == b.types[j + 1] else 1
-        return M
-
-    def ratio(step, full_step, full_ratio):
-        x = torch.tensor(8 * (2 * step / full_step - 1), dtype=torch.float64)
-        return full_ratio * x.sigmoid()
-
-    assert said_of("tree_similarity", trees) == said_of("l2_ratio", ratio) == ""
+    """Tensors where the library has an array of floats, and a float."""
+    for name, kind in (("tree_similarity", torch.int64), ("l2_ratio", torch.float64)):
+        right = getattr(equations, name)
+        assert said_of(name, lambda *x, f=right, to=kind: torch.as_tensor(f(*x), dtype=to)) == ""
 
 
 # ---- Guesses ------------------------------------------------------------------------------------
@@ -236,9 +226,8 @@ def test_points_of_hand_ins(tmp_path):
     """A blank one has none, one mistake costs its own points alone, a right one has all of them;
     hand-ins of one name are told apart."""
     right = solved("from equations import *\n" + LESSONS[2])
-    squares = right.replace(".abs().sum(-1)", ".square().sum(-1)")
-    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": build.notebook_of("# %%\n!ls\n%cd x\n" + squares),
-             "cleo/mine.py": right}
+    squares = build.notebook_of("# %%\n!ls\n%cd x\n" + right.replace(".abs().", ".square()."))
+    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": squares, "cleo/mine.py": right}
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
