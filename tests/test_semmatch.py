@@ -15,8 +15,6 @@ from tensors import (against, check_trace, config, labelled, large, linear, list
                      same, silent, weights_of)
 
 OUTSIDE = float("-inf")
-
-
 each_bias = pytest.mark.parametrize("bias", [False, True])
 BIASED = {  # maps with a bias on the page
     "dabert": "W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v",
