@@ -15,7 +15,6 @@ Left out: safetensors in several files, compressed or big-endian checkpoints, te
 import functools
 import json
 import re
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,6 @@ COUNTS = {  # our name -> key of config.json
     "segments": "type_vocab_size"}
 RATES = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob",
          "layer_norm_eps": "layer_norm_eps"}
-FIELDS = COUNTS | RATES | {"lower_case": "do_lower_case"}
 
 
 # ---- Files and findings -------------------------------------------------------------------------
@@ -99,40 +97,33 @@ def read_config(path):
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
                 "pad_token_id": 1, "position_embedding_type": "absolute"} | read_json(path)
-    kind = settings["model_type"]
-    lower = tokenizer_setting(path.parent, "do_lower_case")
-    if lower is None:
-        lower = settings.get("do_lower_case", kind == "bert" and _vocabulary_lowers(path.parent))
-    settings["do_lower_case"] = lower
     _check_settings(path, settings)
+    kind, lower = settings["model_type"], tokenizer_setting(path.parent, "do_lower_case")
+    if lower is None:
+        lower = settings.get("do_lower_case")
+    if lower is None:
+        lower = kind == "bert" and _vocabulary_lowers(path.parent)
     # RoBERTa counts positions from pad_token_id + 1, BERT from 0
     offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
-    return {name: settings[key] for name, key in FIELDS.items() if key in settings} | {
+    return {name: settings[key] for name, key in (COUNTS | RATES).items() if key in settings} | {
         "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "position_offset": offset,
-        "max_length": settings["max_position_embeddings"] - offset}
+        "max_length": settings["max_position_embeddings"] - offset, "lower_case": lower}
 
 
 def _check_settings(path, settings):
-    """Raise ValueError with the file and the first setting that no BERT or RoBERTa of ours has.
-
-    What sizes have to do with each other and the weights is found where these are loaded.
-    """
+    """Raise ValueError with the file and the first setting that no BERT or RoBERTa of ours has."""
     known = {"model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT),
-             "position_embedding_type": ("absolute",), "do_lower_case": (True, False)}
+             "position_embedding_type": ("absolute",)}
     for key, values in known.items():
         refuse(settings[key] not in values, f"{path}: {key} must be {join_names(values)}, got "
                f"{shorten(settings[key])}; give the folder of a BERT or RoBERTa")
-    for key in (*COUNTS.values(), "max_position_embeddings", "pad_token_id"):
+    for key in (*COUNTS.values(), "max_position_embeddings"):
         value = settings.get(key)
-        refuse(type(value) is not int or value < 0,
-               f"{path}: {key} must be a whole number, got {shorten(value)}")
+        refuse(type(value) is not int, f"{path}: {key} must be a whole number, got "
+               f"{shorten(value)}")
     size, heads = settings["hidden_size"], settings["num_attention_heads"]
-    refuse(not heads or size % heads, f"{path}: num_attention_heads must divide hidden_size, {size}"
-           f", got {heads}")
-    for key in RATES.values():
-        value = settings.get(key, 0)
-        refuse(type(value) not in (int, float) or not 0 <= value < 1,
-               f"{path}: {key} must be a number from 0, below 1, got {shorten(value)}")
+    refuse(size % heads, f"{path}: num_attention_heads must divide hidden_size, {size}, got "
+           f"{heads}")
 
 
 def write_config(path, fields):
@@ -140,77 +131,60 @@ def write_config(path, fields):
     activations = {ours: theirs for theirs, ours in HIDDEN_ACT.items()}
     settings = {"model_type": fields["kind"], "hidden_act": activations[fields["activation"]],
                 "max_position_embeddings": fields["max_length"] + fields["position_offset"],
-                "pad_token_id": max(0, fields["position_offset"] - 1)}
-    settings |= {key: fields[field] for field, key in FIELDS.items()}
+                "pad_token_id": max(0, fields["position_offset"] - 1),
+                "do_lower_case": fields["lower_case"]}
+    settings |= {key: fields[field] for field, key in (COUNTS | RATES).items()}
     Path(path).write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
 
 
 def tokenizer_setting(folder, key):
     """What tokenizer_config.json in the folder says of this key; None where it says nothing."""
     path = Path(folder, "tokenizer_config.json")
-    value = read_json(path).get(key) if path.exists() else None
-    refuse(not isinstance(value, (bool, type(None))), f"{path}: {key} must be true, false or null, "
-           f"got {shorten(value)}; correct it")
-    return value
+    return read_json(path).get(key) if path.exists() else None
 
 
 def _vocabulary_lowers(folder):
     """Is a BERT folder lower-case? Unless its vocab.txt holds capitals."""
     path = folder / "vocab.txt"
     return not path.exists() or all(piece == piece.lower() or piece.startswith("[")
-                                    for piece in read_vocabulary(path))
+                                    for piece in _lines(path))
 
 
 def _lines(path):
     """The lines of a text in UTF-8. U+2028 may be a piece, so that it ends no line."""
-    try:
-        return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected text in UTF-8, found {shorten(error)}; download it "
-                         "again") from error
-
-
-def read_vocabulary(path):
-    """Read vocab.txt, one word piece a line -> dict of piece -> id."""
-    ids = {piece: i for i, piece in enumerate(_lines(path))}
-    lacking = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"} - ids.keys()
-    refuse(lacking, f"{path}: expected BERT's special pieces, found no "
-           f"{join_names(sorted(lacking))}; use the vocabulary that came with the weights")
-    return ids
-
-
-def read_bpe(vocabulary, merges):
-    """Read RoBERTa's vocab.json and merges.txt -> dict of piece -> id, list of pairs of pieces."""
-    ids = read_json(vocabulary)
-    whole = {*map(str, ids.values())} == {*map(str, range(len(ids)))}
-    refuse(not whole or not {"<s>", "<pad>", "</s>"} <= ids.keys(), f"{vocabulary}: expected "
-           f"pieces, <s>, <pad>, </s> among them, with the ids 0 to {len(ids) - 1}, each once; use "
-           "the vocabulary that came with the weights")
-    pairs = [tuple(line.split(" ")) for line in _lines(merges) if not line.startswith("#version")]
-    longer = [piece for piece in ids if len(piece) > 1
-              and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
-    known = all(len(pair) == 2 and ids.keys() >= set(pair) for pair in pairs)
-    refuse(not known or sorted(map("".join, pairs)) != sorted(longer), f"{merges}: expected one "
-           f"line of two pieces for each longer piece of {vocabulary.name}, which has "
-           f"{len(longer)}, found {len(pairs)}; download both again")
-    return ids, pairs
+    return Path(path).read_text("utf-8", "replace").removesuffix("\n").split("\n")
 
 
 def read_pieces(folder, kind, rows):
-    """Read the vocabulary of a folder -> dict of piece -> id, and merges as read_bpe's or None.
+    """Read the vocabulary of a folder -> dict of piece -> id; RoBERTa's merges, pairs of pieces.
 
     kind, rows: kind and vocab_size of its configuration, which must fit.
     """
     if kind == "bert":
         path, merges = find_file(folder, "vocab.txt"), None
-        ids = read_vocabulary(path)
+        ids, special = {piece: i for i, piece in enumerate(_lines(path))}, "[PAD] [UNK] [CLS] [SEP]"
     else:
         path = find_file(folder, "vocab.json")
-        ids, merges = read_bpe(path, find_file(folder, "merges.txt"))
+        ids, special = read_json(path), "<s> <pad> </s>"
+        merges = _read_merges(find_file(folder, "merges.txt"), ids)
     padded = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # to a multiple
     refuse(rows not in padded or max(ids.values()) >= rows, f"{path}: expected {rows} pieces, each "
            f"once, as config.json's vocab_size, found {len(ids)}; take both from one model")
+    lacking = set(special.split()) - ids.keys()
+    refuse(lacking, f"{path}: expected the special pieces {special}, found no "
+           f"{join_names(sorted(lacking))}; use the vocabulary that came with the weights")
     return ids, merges
+
+
+def _read_merges(path, ids):
+    """The pairs of pieces in merges.txt, of which the longer ones of the vocabulary are made."""
+    pairs = [tuple(line.split(" ")) for line in _lines(path) if not line.startswith("#version")]
+    longer = [piece for piece in ids if len(piece) > 1
+              and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
+    refuse(sorted(map("".join, pairs)) != sorted(longer), f"{path}: expected one line of two "
+           f"pieces for each longer piece of vocab.json, which has {len(longer)}, found "
+           f"{len(pairs)}; download both again")
+    return pairs
 
 
 # ---- Weights ------------------------------------------------------------------------------------
@@ -245,7 +219,6 @@ def read_arrays(folder):
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, array in readers[path.suffix](path).items():
         ours = our_name(name)
-        refuse(ours in arrays, f"{path}: two tensors for {ours}, {name} the second; remove one")
         if ours is not None:  # a kernel is TensorFlow's, stored from inputs to outputs
             arrays[ours] = array.T if name.endswith("kernel") else array
     return arrays
@@ -271,43 +244,29 @@ def read_safetensors(path):
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
     """
-    raw, arrays, at = np.fromfile(path, np.uint8), {}, 0
+    raw, arrays = np.fromfile(path, np.uint8), {}
     length = int.from_bytes(raw[:8].tobytes(), "little")
     try:
         header, body = json.loads(raw[8:8 + length].tobytes()), raw[8 + length:]
         header.pop("__metadata__", None)
-        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        for name, entry in header.items():
             start, end = entry["data_offsets"]
-            refuse(start != at, f"bytes from {start} behind {at}")
             arrays[name] = _tensor(body[start:end], SAFE_DTYPES[entry["dtype"]], entry["shape"])
-            at = end
-        refuse(at != len(body), f"{len(body)} bytes of tensors, not {at}")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
-                         f"{', '.join(SAFE_DTYPES)}, one behind the other, found {shorten(error)} "
-                         f"in a file of {len(raw)}; truncated, damaged or a Git LFS pointer: "
-                         "download it again") from error
+                         f"{', '.join(SAFE_DTYPES)}, found {shorten(error)} in a file of "
+                         f"{len(raw)}; truncated, damaged or a Git LFS pointer: download it again"
+                         ) from error
     return arrays
 
 
 def load_torch(path):
     """What torch.save wrote, on the CPU; nothing in it is run. Raises ValueError without the path.
-
-    The sums of its zip are compared here, which torch does not.
     """
-    with open(path, "rb") as file:
-        start = file.read(2)
-        refuse(start not in (b"PK", b"\x80\x02"), "no file of torch.save, whose begins otherwise")
-        try:
-            if start == b"PK":  # torch before 1.6 wrote no zip
-                archive = zipfile.ZipFile(file)
-                damaged = archive.testzip()
-                refuse(damaged, f"another CRC of {damaged}")
-                refuse(any(member.external_attr & 16 for member in archive.infolist()),
-                       "a folder in it, for which torch gives what is in memory")
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged file raises almost anything
-            raise ValueError(shorten(error).partition(". ")[0]) from error  # then come pages
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file raises almost anything
+        raise ValueError(shorten(error).partition(". ")[0]) from error  # then come pages
 
 
 def read_pickle(path):
@@ -322,27 +281,7 @@ def read_pickle(path):
 
 # ---- TensorFlow ---------------------------------------------------------------------------------
 
-TF_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "V2", 19: "<f2"}
-
-
-def crc32c(data):
-    """CRC-32C (Castagnoli) of bytes.
-
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
-    """
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def _masked_crc(data):
-    """The sum as TensorFlow stores it, 4 bytes."""
-    crc = crc32c(data)
-    return ((((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
+TF_DTYPES, TF_STRING = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "V2", 19: "<f2"}, 7
 
 
 def _varint(data, at):
@@ -372,10 +311,8 @@ def _block(index, handle):
     """(key, value) entries of one LevelDB block; the handle is its offset and size as varints."""
     offset, at = _varint(handle, 0)
     size, _ = _varint(handle, at)
-    body, stored = index[offset:offset + size + 1], index[offset + size + 1:offset + size + 5]
-    refuse(_masked_crc(body) != stored, f"no block with its CRC at byte {offset}")
-    refuse(body[-1] != 0, f"blocks of type {body[-1]} (1 is snappy)")
-    end, at, key = size - 4 - 4 * int.from_bytes(body[size - 4:size], "little"), 0, b""
+    body = index[offset:offset + size]
+    end, at, key = size - 4 - 4 * int.from_bytes(body[-4:], "little"), 0, b""
     while at < end:
         shared, at = _varint(body, at)
         fresh, at = _varint(body, at)
@@ -385,33 +322,25 @@ def _block(index, handle):
         at += fresh + length
 
 
-def _entry(name, entry):
-    """A tensor's entry of the index -> (dtype, shape, number of its data file, first byte, bytes).
-    """
-    info = dict(_fields(entry))
-    refuse(info[1] not in TF_DTYPES or 7 in info, f"{name} of dtype {info[1]}, or in slices")
-    dims = [dim for number, dim in _fields(info.get(2, b"")) if number == 2]
-    shape = [dict(_fields(dim)).get(1, 0) for dim in dims]
-    return TF_DTYPES[info[1]], shape, *(info.get(number, 0) for number in (3, 4, 5))
-
-
 def _tf_index(path):
-    """The index -> (number of data files, dict of tensor name -> its _entry), strings left out.
-
-    Raises ValueError naming the file.
+    """The index -> (number of data files, dict of tensor name -> (dtype, shape, number of its data
+    file, first byte, bytes)), strings left out. Raises ValueError naming the file.
     """
-    index, entries = Path(path).read_bytes(), {}
+    index, found = Path(path).read_bytes(), {}
     try:
         refuse(index[-8:] != (0xDB4775248B80FB57).to_bytes(8, "little"),
                f"{len(index)} bytes without the magic number at the end")
         _, at = _varint(index[-48:], 0)  # the handle of a block that is not used
         _, at = _varint(index[-48:], at)
-        for _, handle in _block(index, index[-48 + at:]):
-            entries |= {key.decode(): value for key, value in _block(index, handle)}
-        header = dict(_fields(entries.pop("")))
-        refuse(header.get(2, 0) != 0, "a big-endian checkpoint")
-        return header[1], {name: _entry(name, entry) for name, entry in entries.items()
-                           if dict(_fields(entry))[1] != 7}
+        entries = {key.decode(): dict(_fields(value)) for _, handle in _block(index, index[at - 48:])
+                   for key, value in _block(index, handle)}
+        shards = entries.pop("")[1]
+        for name, entry in entries.items():
+            if entry[1] != TF_STRING:
+                dims = [dim for number, dim in _fields(entry.get(2, b"")) if number == 2]
+                shape = [dict(_fields(dim)).get(1, 0) for dim in dims]
+                found[name] = TF_DTYPES[entry[1]], shape, *(entry.get(k, 0) for k in (3, 4, 5))
+        return shards, found
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: expected the index of a little-endian, uncompressed TensorFlow "
                          f"checkpoint of whole tensors of dtypes {', '.join(TF_DTYPES.values())}, "
@@ -421,8 +350,7 @@ def _tf_index(path):
 def read_tf_checkpoint(index):
     """Read a TensorFlow checkpoint -> dict of name -> array. Strings are left out.
 
-    index: the path of prefix.index, beside which the data files lie. The index has sums that are
-    compared; those of the tensors are not, as safetensors have none either.
+    index: the path of prefix.index, beside which the data files lie.
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
     shards, entries = _tf_index(index)

@@ -181,9 +181,9 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
                 saved | {"weights": {"W_gate": torch.ones(1)}}]
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None)]]
-    for content in (*contents, sound.replace(b"the", b"thy"), sound[:9999]):
+    for content in (*contents, sound[:9999]):
         if isinstance(content, bytes):
-            best.write_bytes(content)  # another CRC, half a copy
+            best.write_bytes(content)  # half a copy
         else:
             torch.save(content, best)
         refused("run/best.pt", "--from", "run", "--predict", "test.tsv")
