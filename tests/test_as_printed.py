@@ -1,0 +1,179 @@
+"""What goes wrong where an equation is computed as its page prints it, and not as we compute it.
+
+Each is a row of the table "Where we depart from the page" in docs/equations.md. That both forms
+compute what they say is shown by the oracles, in test_priors, test_semmatch and test_reread.
+"""
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, ladra, masks, method, pairs,
+                     positive, prior_of, related, sentences, vocabulary)
+from priors import subgraph_similarity
+from reread import DrrNet, choose, coverage, dynamic_sequential_attention
+from semmatch import (calibrated_attention, difference_attention, filtration_gate,
+                      knowledge_scores)
+from tensors import labelled, linear, normal, same, silent
+from test_priors import make
+from test_semmatch import BIASED, packed
+
+GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided attention
+
+
+# ---- DABERT, DAFA, knowledge --------------------------------------------------------------------
+
+def difference_of(q, k, mask, printed):
+    trace = {}
+    difference_attention(q, k, k, mask, printed=printed, trace=trace)
+    return trace["difference"]
+
+
+@pytest.mark.parametrize("printed", [set(), {3}], ids=labelled)
+def test_the_mask_leaks(printed):
+    """DABERT Eq. (3): a score of 1e5 outweighs M = -10⁴, one of 1e4 is level; a row without a key
+    ignores M."""
+    q, k = (torch.zeros(2, 1, 2, K, dtype=torch.float64) for _ in range(2))
+    mask = torch.tensor([[True, False], [False, False]])
+    k[0, 0, 1] = 1e5
+    weights = difference_of(q, k, mask, printed)
+    assert (weights[0, 0, :, 1] > 0.99).all() == bool(printed)
+    assert (weights[1] == (0.5 if printed else 0.0)).all()
+    k[0, 0, 1] = 1e4 / K
+    weights = difference_of(q, k, mask, printed)
+    assert weights[0, 0, :, 1].tolist() == pytest.approx([0.5 if printed else 0.0] * 2)
+
+
+@each_form
+def test_the_difference_is_the_same_for_every_query(printed):
+    """DABERT Eq. (4)."""
+    q, k, mask = normal(1, H, L, K, seed=1), normal(1, H, L, K, seed=2), masks()[:1]
+    weights = difference_of(q, k, mask, {4} if printed else ())
+    assert ((weights - weights[:, :, :1]).abs().amax((2, 3)) < 1e-12).all() == printed
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+@each_form
+def test_the_guide_cancels(name, printed):
+    """DABERT Eq. (5), DAFA (7), Knowledge (6): ⊕ makes all rows one row, and the guide's weights
+    never learn."""
+    trace, layer = {}, method(name, printed={GUIDED[name]} if printed else ())
+    dead = silent(layer, layer(normal(B, L, D), masks(), prior_of(name, layer, masks()), trace))
+    for part in [part for part in trace if part.endswith("guided")]:
+        weights = trace[part][:2]
+        assert ((weights - weights[:, :1]).abs().amax((1, 2)) < 1e-12).all() == printed
+    for W in BIASED[name].split()[:2]:  # of the guides
+        assert (f"{W}.weight" in dead) == printed
+
+
+@each_form
+def test_a_closed_gate_erases_the_plain_signal(printed):
+    """DABERT Eq. (7), DAFA (9), Knowledge (8): with f → 0 nothing is left."""
+    sem, v, W_f = 1 + positive(B, L, D), normal(B, L, D, seed=1), linear(2 * D, 1, 3)
+    W_f.weight.data = torch.cat([torch.full((1, D), -1e3), torch.zeros(1, D)], 1).double()
+    got, _ = filtration_gate(sem, v, linear(D, D, 4), linear(D, D, 5), W_f, printed)
+    assert torch.equal(got, sem * (not printed))
+
+
+def test_child_count_is_rewarded_and_leaves_are_forgotten():
+    """DAFA Eq. (4)."""
+    fish, meat = (make(["eat"] + [word] * 5, [0] + [1] * 5, ["root"] + ["obj"] * 5)
+                  for word in ("fish", "meat"))  # no child matches
+    assert subgraph_similarity(fish, meat, printed=True)[0, 0] == 25
+    assert subgraph_similarity(fish, meat)[0, 0] == 1 == subgraph_similarity(fish, fish)[1, 1]
+    assert subgraph_similarity(fish, fish, printed=True)[1, 1] == 0
+
+
+@each_form
+def test_a_high_prior_weakens_a_negative_score(printed):
+    """DAFA Eq. (6), Knowledge (5)."""
+    q, weights = torch.ones(1, 1, 2, K, dtype=torch.float64), []
+    k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
+    for more in (1.0, 5.0):
+        prior, trace = torch.tensor([[[more, 1.0], [1.0, 1.0]]], dtype=torch.float64), {}
+        prior = prior if printed else prior.log()
+        calibrated_attention(q, k, k, prior, mask, printed=printed, trace=trace)
+        weights.append(trace["calibrated"][0, 0, 0, 0])
+    assert weights[1] < 0.1 * weights[0] if printed else weights[1] > 2 * weights[0]
+
+
+@each_form
+def test_raw_products_saturate(printed):
+    """Knowledge Eq. (1): hidden states are √d long. A relation with the word that fits least moves
+    its row by less than 1e-4; over √d it counts."""
+    hidden = nn.functional.layer_norm(normal(1, N, 257), (257,))
+    scores = knowledge_scores(hidden, torch.zeros(1, N, N), printed)[0, :N // 2, N // 2:]
+    more = scores + nn.functional.one_hot(scores.argmin(-1), N - N // 2)
+    assert ((more.softmax(-1) - scores.softmax(-1)).max() < 1e-4) == printed
+
+
+@pytest.mark.parametrize("printed, mean", [((), 1.0), ({5}, (1 / N + 1 / M) / 2)], ids=["", "5"])
+def test_the_prior_shrinks_what_stands_between_the_sentences(printed, mean):
+    """Knowledge Eq. (5): K_prior averages (1/n + 1/m)/2, divided by its mean 1."""
+    layer, trace, mask = method("knowledge", printed=printed), {}, torch.ones(1, N + M + 3).bool()
+    prior = layer.spread(related(1, N, M), *packed())
+    layer(normal(1, N + M + 3, D), mask, prior, trace)
+    same(trace["prior"][0, 1:N + 1, N + 2:-1].mean(), mean, 1e-9)
+
+
+# ---- DRr-Net, LadRa-Net -------------------------------------------------------------------------
+
+@each_form
+@pytest.mark.parametrize("make_net, arguments, equation", [(drr, sentences, 6), (ladra, pairs, 13)],
+                         ids=["drrnet", "ladranet"])
+def test_an_arbitrarily_big_beta_teaches_nothing(make_net, arguments, equation, printed):
+    """DRr-Net Eq. (6), LadRa-Net (13): an arg-max has no gradient."""
+    trace, net = {}, make_net(printed={equation} if printed else ())
+    net(*arguments(), trace=trace).square().sum().backward()
+    assert ((trace["reading"] == 0) | (trace["reading"] == 1)).all() == printed
+    for choice in [net.choice] if make_net is drr else net.choices[1:]:
+        for part in choice.children():
+            assert (part.weight.grad.abs().max() < 1e-12) == printed
+
+
+def test_grus_hardly_learn_from_the_loss_of_P_alone():
+    """DRr-Net Eq. (8), at initial weights and in whole sizes; {8} has that loss."""
+    drawn = torch.Generator().manual_seed(0)
+    vectors, norms = (torch.randn(60, 300, generator=drawn) * 0.4).numpy(), []
+    x, labels = sentences([[9, 11, 13]] * 2, 19), torch.tensor([1, 0, 1])
+    for printed in (set(), {8}):
+        torch.manual_seed(1)
+        net = DrrNet(vocabulary(60, 40, vectors), 2, printed)
+        sum(nn.functional.cross_entropy(logits, labels) for logits in net(*x)).backward()
+        norms.append(sum(float(p.grad.square().sum()) for p in net.grus.parameters()) ** 0.5)
+    assert norms[0] > 10 * norms[1] > 0
+
+
+def test_one_word_is_read_for_ever():
+    """LadRa-Net Eq. (14): with all scores negative, the word chosen first is chosen always, and
+    |c m̄| grows. Intended, each is read as often as it may."""
+    net, mask, size = ladra(without={"phrase-cnn"}), torch.ones(B, 7, dtype=torch.bool), (B, 7, 10)
+    choice, states, h_ab = net.choices[0], normal(*size).abs() + 0.1, normal(B, 10)
+    assert len(choice.w_d.weight) == 1  # one score
+    for part in (choice.U_d, choice.M_d, net.W_phi):
+        part.weight.data.zero_()
+    choice.W_d.weight.data.abs_()
+    choice.w_d.weight.data.abs_().neg_()  # m̄ = -Σ tanh(positive numbers)
+
+    def read(printed):
+        return dynamic_sequential_attention([states], mask, h_ab, net.choices, net.W_f, net.w_f,
+                                            net.W_phi, net.gru, 5, 1e4, printed)[1]
+
+    seen = read({14})
+    words = seen["reading"][:, :, 0].argmax(-1)
+    assert (words == words[:, :1]).all() and (seen["coverage"].diff(dim=1) > 0).all()
+    for row in read(())["reading"][:, :, 0].argmax(-1).tolist():
+        assert max(map(row.count, row)) == 3 and len(set(row)) == 2  # φ = T σ(0) = 2.5
+
+
+def test_coverage_diverges():
+    """LadRa-Net Eq. (14): a score of 3φ multiplies what is left by -2 at each step."""
+    phi, mask, w_d = torch.full((1, 2), 0.25), torch.ones(1, 2).bool(), nn.Linear(1, 1, bias=False)
+    w_d.weight.data.fill_(1.0)
+    keys, left = torch.tensor([[[math.atanh(0.75)], [0.0]]]), torch.ones(1, 2)
+    for want in (-2, 4, -8, 16, -32):
+        clue, states = torch.zeros(1, 1), torch.zeros(1, 2, 1)
+        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, printed=True)
+        left = coverage(left, m, phi, mask, printed=True)
+        same(left, [[want, 1]], 1e-4)
