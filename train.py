@@ -106,13 +106,12 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
 
     saved: what run.read_run read of the folder's last.pt, to go on with.
     """
-    folder = Path(folder)
-    run, examples, progress, clock = begin(settings, recipe, folder, saved)
+    run, examples, progress, clock = begin(settings, recipe, Path(folder), saved)
     train_set, (rank, processes) = examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # of an epoch
     optimizer = optimizer_of(run, progress)
     scaler = machine.loss_scaler(recipe.device, recipe.precision)
-    log = runs.Log(folder / "log.jsonl", saved["log"] if saved else "")
+    log = runs.Log(run.folder / "log.jsonl", saved["log"] if saved else "")
     if saved:
         runs.load_last(run, saved, optimizer, scaler)
     runs.save_last(run, log, optimizer, scaler, progress)

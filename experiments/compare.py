@@ -370,7 +370,8 @@ def score_table(panel, split, against):
     first = next(iter(panel.rows.values()))[0]
     more = sorted(first["metrics"][split].keys() - {panel.metric})  # alike for each split
     title = f"{panel.task} {split}{panel.others and f', {panel.others}'}"
-    main, *titles = (metric_title(name, first["positive"]) for name in (panel.metric, *more))
+    of = " or ".join({results[0]["positive"] or "": 0 for results in panel.rows.values()})
+    main, *titles = (metric_title(name, of) for name in (panel.metric, *more))
     lines = [[f"{title}, seeds {', '.join(map(str, panel.seeds))}", main, "each seed",
               f"minus {against}, 95 % interval", *titles,
               f"answers that change without the method, {first['selection_split']}, %"]]

@@ -287,8 +287,7 @@ def show(name):
 
 
 def keep(name, part, file=None):
-    """Writes a function, and those beside it that it calls, or a class into my_semmatch.py, each in
-    the place of one of that name."""
+    """Writes a class, or a function and those that it calls, into my_semmatch.py, over older ones."""
     file, names, beside = file or OWN, [name], getattr(part, "__globals__", {}) | {name: part}
     yours = {x for x, own in beside.items() if inspect.isfunction(own)
              and own.__module__ == part.__module__}
@@ -297,8 +296,8 @@ def keep(name, part, file=None):
     with contextlib.suppress(OSError):                  # typed where no source is kept
         for name in names:                              # it grows meanwhile
             kept[name] = f"{name}\n{source_of(beside[name])}\n"
-            words = set(re.findall(r"\w+", kept[name])) & yours
-            names += sorted(words.difference(names, TASKS))
+            words = re.findall(r"\w+", kept[name])
+            names += sorted(yours.intersection(words).difference(names, TASKS))
         file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
 
 
