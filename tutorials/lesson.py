@@ -287,7 +287,7 @@ def show(name):
 
 
 def keep(name, part, file=None):
-    """Writes a class, or a function and those that it calls, into my_semmatch.py, over older ones."""
+    """Writes a class, or a function with those that it calls, into my_semmatch.py, over older."""
     file, names, beside = file or OWN, [name], getattr(part, "__globals__", {}) | {name: part}
     yours = {x for x, own in beside.items() if inspect.isfunction(own)
              and own.__module__ == part.__module__}
