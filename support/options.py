@@ -254,13 +254,10 @@ def find_neighbours(folder):
 
 def run_command(main, name, argv=None):
     """Runs main(argv). -> exit status: a user's mistake is a line and 2, a signal of STOPS 130."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # `>&-` closes it
     if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook's is none
         sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that is not UTF-8
-    before = {number: signal.getsignal(number) for number in STOPS}
-    for number in STOPS:
-        if before[number] != signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, interrupt)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in STOPS
+              if signal.getsignal(number) != signal.SIG_IGN}  # as nohup has it
     try:
         status = main(argv) or 0
         sys.stdout.flush()
@@ -268,8 +265,9 @@ def run_command(main, name, argv=None):
     except KeyboardInterrupt as stop:
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        return 0  # who reads our output has enough, as `head` has
+    except BrokenPipeError:  # who reads our output has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails at its end
+        return 0
     except Exception as error:
         place = last_own_line(error)
         if not isinstance(error, (ValueError, OSError)) and not place:
@@ -279,17 +277,8 @@ def run_command(main, name, argv=None):
         print(f"{name}: {place}{one_line(error_message(error))}", file=sys.stderr)
         return 2
     finally:
-        for number in STOPS:
-            signal.signal(number, before[number])
-        try:
-            sys.stdout.flush()
-        except OSError:  # or Python fails once more at its end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def interrupt(*signal_and_frame):
-    """What a signal does."""
-    raise KeyboardInterrupt
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def error_message(error):

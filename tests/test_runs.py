@@ -191,9 +191,8 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     best.write_bytes(sound)
     path = Path("run/result.json")
     whole = path.read_text()
-    for name, value in (("metrics", {}), ("influence", {"changes": {"no prior": {}}})):
-        path.write_text(json.dumps(put(json.loads(whole), name, value)))
-        refused(path.name, "--from", "run")
+    path.write_text(json.dumps(put(json.loads(whole), "metrics", 3)))
+    refused(path.name, "--from", "run")
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once):
