@@ -246,9 +246,6 @@ class Examples:
 
     def loader(self, parts, pinned=False):
         """The collated batches of `parts`, a list of lists of places, in order."""
-        default = torch.empty(0).device    # a loader's random numbers are the CPU's
-        refuse(default.type != "cpu", f"torch.set_default_device: expected cpu, found {default}; "
-               f"set it back, and say device={default} where a run is opened or its Recipe decided")
         return DataLoader(range(len(self.pairs)), batch_sampler=parts, collate_fn=self.collate,
                           num_workers=self.reader.workers, pin_memory=pinned,
                           generator=torch.Generator())  # its own: the global one is not touched

@@ -12,6 +12,7 @@ float32. A file that is another one, cut off or damaged is a ValueError of one l
 Left out: safetensors in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
+import contextlib
 import functools
 import json
 import re
@@ -44,9 +45,9 @@ def shorten(found):
     """An error, or a value, as a short piece of one line."""
     text = repr(found)
     if isinstance(found, Exception):
-        kind = "" if isinstance(found, OSError) or type(found) is ValueError else (
-            f"{type(found).__name__} ")
-        text = kind + (getattr(found, "strerror", None) or str(found))
+        text = getattr(found, "strerror", None) or str(found)
+        if not isinstance(found, OSError) and type(found) is not ValueError:  # torch writes pages
+            text = f"{type(found).__name__} {text.partition('. ')[0]}"
     text = " ".join(text.split())
     return text if len(text) < 100 else text[:97] + "..."
 
@@ -56,6 +57,19 @@ def join_names(names, most=8):
     shown = [(name if name.isprintable() else ascii(name))[:100] for name in map(str, names)]
     more = f", ... ({len(shown) - most} more)" if len(shown) > most else ""
     return (", ".join(shown[:most]) or "nothing") + more
+
+
+@contextlib.contextmanager
+def expecting(path, what, remedy="download it again"):
+    """Around what reads a file: all that fails, but an OSError that names it, is a ValueError
+    that says what was expected and found, and what to do.
+    """
+    try:
+        yield
+    except Exception as error:  # a damaged file raises almost anything
+        if getattr(error, "filename", None):
+            raise
+        raise ValueError(f"{path}: expected {what}, found {shorten(error)}; {remedy}") from error
 
 
 def find_file(folder, *patterns):
@@ -76,13 +90,10 @@ def find_file(folder, *patterns):
 
 def read_json(path):
     """Read a JSON object -> dict. Raises ValueError naming the file."""
-    try:
+    with expecting(path, "a JSON object", "correct or restore it"):
         content = json.loads(Path(path).read_text("utf-8"))
         refuse(not isinstance(content, dict), f"a {type(content).__name__}")
         return content
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected a JSON object, found {shorten(error)}; correct or "
-                         "restore it") from error
 
 
 # ---- Configurations and vocabularies ------------------------------------------------------------
@@ -246,37 +257,23 @@ def read_safetensors(path):
     """
     raw, arrays = np.fromfile(path, np.uint8), {}
     length = int.from_bytes(raw[:8].tobytes(), "little")
-    try:
+    what = f"a JSON header of {length} bytes and tensors of dtype {', '.join(SAFE_DTYPES)}"
+    with expecting(path, what, f"its {len(raw)} bytes are cut off, damaged or a Git LFS pointer: "
+                   "download it again"):
         header, body = json.loads(raw[8:8 + length].tobytes()), raw[8 + length:]
         header.pop("__metadata__", None)
         for name, entry in header.items():
             start, end = entry["data_offsets"]
             arrays[name] = _tensor(body[start:end], SAFE_DTYPES[entry["dtype"]], entry["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: expected a JSON header of {length} bytes and tensors of dtype "
-                         f"{', '.join(SAFE_DTYPES)}, found {shorten(error)} in a file of "
-                         f"{len(raw)}; truncated, damaged or a Git LFS pointer: download it again"
-                         ) from error
     return arrays
-
-
-def load_torch(path):
-    """What torch.save wrote, on the CPU; nothing in it is run. Raises ValueError without the path.
-    """
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file raises almost anything
-        raise ValueError(shorten(error).partition(". ")[0]) from error  # then come pages
 
 
 def read_pickle(path):
     """Read pytorch_model.bin -> dict of name -> array. weights_only=True: nothing in it is run."""
-    try:
+    with expecting(path, "a dict of name -> tensor"):
         return {name: (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)
-                .detach().numpy() for name, x in load_torch(path).items()}
-    except (ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{path}: expected a dict of name -> tensor, found {shorten(error)}; "
-                         "download it again") from error
+                .detach().numpy()
+                for name, x in torch.load(path, "cpu", weights_only=True).items()}
 
 
 # ---- TensorFlow ---------------------------------------------------------------------------------
@@ -326,25 +323,22 @@ def _tf_index(path):
     """The index -> (number of data files, dict of tensor name -> (dtype, shape, number of its data
     file, first byte, bytes)), strings left out. Raises ValueError naming the file.
     """
-    index, found = Path(path).read_bytes(), {}
-    try:
+    index, entries, found = Path(path).read_bytes(), {}, {}
+    with expecting(path, "the index of a little-endian, uncompressed TensorFlow checkpoint of "
+                   f"whole tensors of dtypes {', '.join(TF_DTYPES.values())}"):
         refuse(index[-8:] != (0xDB4775248B80FB57).to_bytes(8, "little"),
                f"{len(index)} bytes without the magic number at the end")
         _, at = _varint(index[-48:], 0)  # the handle of a block that is not used
         _, at = _varint(index[-48:], at)
-        entries = {key.decode(): dict(_fields(value)) for _, handle in _block(index, index[at - 48:])
-                   for key, value in _block(index, handle)}
+        for _, handle in _block(index, index[at - 48:]):
+            entries |= {key.decode(): dict(_fields(value)) for key, value in _block(index, handle)}
         shards = entries.pop("")[1]
         for name, entry in entries.items():
             if entry[1] != TF_STRING:
                 dims = [dim for number, dim in _fields(entry.get(2, b"")) if number == 2]
                 shape = [dict(_fields(dim)).get(1, 0) for dim in dims]
                 found[name] = TF_DTYPES[entry[1]], shape, *(entry.get(k, 0) for k in (3, 4, 5))
-        return shards, found
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path}: expected the index of a little-endian, uncompressed TensorFlow "
-                         f"checkpoint of whole tensors of dtypes {', '.join(TF_DTYPES.values())}, "
-                         f"found {shorten(error)}; download it again, or save it so") from error
+    return shards, found
 
 
 def read_tf_checkpoint(index):

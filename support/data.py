@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import torch.nn.functional as F
 
-from support.checkpoints import join_names, shorten
+from support.checkpoints import expecting, join_names, shorten
 from support.files import download, extract, write_whole
 from support.machine import main_process
 from support.options import nearest, refuse
@@ -230,12 +230,10 @@ def read_objects(path, columns):
     """`read_table` of a file with one JSON object a line."""
     for line, text in enumerate(read_lines(path), 1):
         if text.strip():
-            try:
+            with expecting(f"{path}:{line}", f"a JSON object with the texts {', '.join(columns)}"):
                 found = json.loads(text)
-                yield f"{path}:{line}", {name: found[name].strip() for name in columns}
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise ValueError(f"{path}:{line}: expected a JSON object with the texts "
-                                 f"{', '.join(columns)}, found {shorten(error)}") from None
+                row = {name: found[name].strip() for name in columns}
+            yield f"{path}:{line}", row
 
 
 def write_table(path, rows):
@@ -244,8 +242,8 @@ def write_table(path, rows):
     if is_csv(path):
         csv.writer(text, lineterminator="\n").writerows(rows)
     else:
-        text.writelines("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in row) + "\n"
-                        for row in rows)
+        for row in rows:
+            print(*(re.sub(r"[\t\r\n]", " ", cell) for cell in row), sep="\t", file=text)
     content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
     write_whole(path, lambda file: file.write(content))
 
@@ -350,7 +348,7 @@ class Source:
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
     columns: tuple = SENTENCES           # of a, b, label: names, or numbers where no header is
     metrics: tuple[str, ...] = ("accuracy",)
-    files: tuple = ()                    # to download: (url, bytes, sha256) of tables, or of a zip
+    files: tuple = ()                    # to download: (url, sha256) of tables, or of a zip
     on_request: str = ""                 # where the tables are, if nothing can be downloaded
     selection: str = "dev"
     unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
@@ -369,59 +367,59 @@ INFERENCE = ("entailment", "neutral", "contradiction")
 VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of six saw a paraphrase
 SOURCES = {
     "mrpc": Source(
-        files=((f"{SENTEVAL}/msr_paraphrase_train.txt", 1047044,
+        files=((f"{SENTEVAL}/msr_paraphrase_train.txt",
                 "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
-               (f"{SENTEVAL}/msr_paraphrase_test.txt", 441275,
+               (f"{SENTEVAL}/msr_paraphrase_test.txt",
                 "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
-               (f"{GLUE}/mrpc_dev_ids.tsv", 6222,
+               (f"{GLUE}/mrpc_dev_ids.tsv",
                 "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
         splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
         metrics=("accuracy", "f1"), cut=cut_by_ids, beside=("mrpc_dev_ids.tsv",)),
     "rte": Source(
-        files=((f"{GLUE}/RTE.zip", 697150,
+        files=((f"{GLUE}/RTE.zip",
                 "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
         splits=TABLES, labels=("not_entailment", "entailment"), unlabelled=("test",)),
     "qqp": Source(
-        files=((f"{GLUE}/QQP-clean.zip", 41696084,
+        files=((f"{GLUE}/QQP-clean.zip",
                 "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
         metrics=("accuracy", "f1"), unlabelled=("test",), mend=mend_qqp),
     "stsb": Source(
-        files=((f"{STSB}/stsb-en-train.csv", 708863,
+        files=((f"{STSB}/stsb-en-train.csv",
                 "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
-               (f"{STSB}/stsb-en-dev.csv", 204675,
+               (f"{STSB}/stsb-en-dev.csv",
                 "d29586e96558c4eb52cf5ea5d14e9c24d3bf0e44f111b017caba43a5adc33226"),
-               (f"{STSB}/stsb-en-test.csv", 158891,
+               (f"{STSB}/stsb-en-test.csv",
                 "11523b625219e94e9ca05d2816b5f02cac1614c5894fe657376fa0806378d053")),
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
         columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
     "mnli": Source(
-        files=((f"{GLUE}/MNLI.zip", 312783507,
+        files=((f"{GLUE}/MNLI.zip",
                 "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
         splits={split: f"{split}.tsv" for split in (
             "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
         selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
     "qnli": Source(
-        files=((f"{GLUE}/QNLIv2.zip", 10627589,
+        files=((f"{GLUE}/QNLIv2.zip",
                 "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
         splits=TABLES, columns=("question", "sentence", "label"),
         labels=("entailment", "not_entailment"), unlabelled=("test",)),
     "snli": Source(
-        files=(("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", 94550081,
+        files=(("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
                 "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE,
         spelled={"-": None}),
     "sick": Source(
-        files=(("https://zenodo.org/record/2787612/files/SICK.zip?download=1", 217584,
+        files=(("https://zenodo.org/record/2787612/files/SICK.zip?download=1",
                 "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
         splits={"train": "SICK.txt"}, cut=cut_by_word,
         columns=("sentence_A", "sentence_B", "entailment_label"),
         labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION")),
     "scitail": Source(
-        files=((f"{ALLEN}/downloads/SciTailV1.1.zip", 14174621,
+        files=((f"{ALLEN}/downloads/SciTailV1.1.zip",
                 "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
         columns=(0, 1, 2), labels=("neutral", "entails")),
@@ -471,10 +469,10 @@ def fetch_tables(name, source, folder, progress):
         raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
                                 f"{source.on_request}: put them there, or take the task toy")
     remedy = f"put {' and '.join(tables)} into {folder} by hand, or take the task toy"
-    for url, size, sha256 in source.files if lacking else ():
+    for url, sha256 in source.files if lacking else ():
         path = folder / PurePosixPath(url.partition("?")[0]).name
         if path.suffix == ".zip" or path.name in lacking:
-            download(url, path, size, sha256, progress, remedy)
+            download(url, path, sha256, progress, remedy)
         if path.suffix == ".zip":
             extract(path, folder, lacking)
             path.unlink()

@@ -79,11 +79,10 @@ def write_json(path, content):
 
 # ---- Downloads ----------------------------------------------------------------------------------
 
-def download(url, path, size=None, sha256=None, progress=True, remedy=""):
+def download(url, path, sha256=None, progress=True, remedy=""):
     """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
-    size, sha256: what the file must have; None: as many bytes as are announced, any sum.
-    progress: show a bar. remedy: what to do by hand.
+    sha256: what the file must have; None: any. progress: show a bar. remedy: what to do by hand.
     """
     path, digest = Path(path), hashlib.sha256()
     try:
@@ -91,7 +90,7 @@ def download(url, path, size=None, sha256=None, progress=True, remedy=""):
             answer = stack.enter_context(urllib.request.urlopen(url, timeout=60))
             path.parent.mkdir(parents=True, exist_ok=True)  # not before there is an answer
             file = stack.enter_context(_whole(path))
-            total = size or int(answer.headers.get("Content-Length", 0))
+            total = int(answer.headers.get("Content-Length", 0))
             with tqdm(total=total or None, unit="B", unit_scale=True, desc=path.name,
                       disable=None if progress else True) as bar:
                 while chunk := answer.read(1 << 20):

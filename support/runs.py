@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from support import machine
-from support.checkpoints import load_torch, read_json, shorten
+from support.checkpoints import expecting, read_json
 from support.files import write_json, write_text, write_whole
 from support.machine import main_process, print_once
 from support.options import prefix_errors, refuse
@@ -97,16 +97,10 @@ def sha256_of_pairs(splits):
 
 # ---- Reading ------------------------------------------------------------------------------------
 
-@contextlib.contextmanager
 def made_here(path):
     """Around what is done with the contents of a file of a run: one message for all that fails."""
-    try:
-        yield
-    except OSError:  # which says it all
-        raise
-    except Exception as error:  # torch, pickle and dicts raise many kinds
-        raise ValueError(f"{path}: made by other code, cut off or damaged ({shorten(error)}); copy "
-                         f"it again, or train anew") from None
+    return expecting(path, "what this code writes", "made by other code, cut off or damaged: copy "
+                     "it again, or train anew")
 
 
 def read_saved(path):
@@ -119,7 +113,7 @@ def read_saved(path):
         hint = f"--resume {folder} goes on" if begun else "a run is such as runs/toy-dafa"
         raise ValueError(f"{path}: no file is there; {hint}")
     with made_here(path):
-        saved = load_torch(path)
+        saved = torch.load(path, "cpu", weights_only=True)
         return saved | {"id": str(saved["id"])}
 
 

@@ -36,11 +36,8 @@ def show_result(folder, result):
     folder = shlex.quote(str(folder))
     named = {kind: result["settings"].get(kind) for kind in ("model", "parser")}
     own = "".join(f" --{kind} {name}" for kind, name in named.items() if ":" in (name or ""))
-    if result["task"] in SOURCES:
-        has_test = not SOURCES[result["task"]].unlabelled
-    else:
-        has_test = result["task"] == "toy" or result["settings"].get("test_file")
-    if has_test:
+    unlabelled = [name for name, source in SOURCES.items() if source.unlabelled]
+    if result["settings"].get("test_file") or result["task"] not in ("own", *unlabelled):
         print_once(f"\n# score the test split, once\npython train.py --from {folder} --test{own}")
     print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv{own}")
     print_once("# what it sees in a pair of yours: a page with two text fields\n"

@@ -218,7 +218,7 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
     (files, splits), calls = PUBLISHED["snli"][2], []
     content = zipped({f"X/y/{name}": text for name, text in files.items()} | noise)
 
-    def deliver(url, path, size, sha256, progress, remedy):
+    def deliver(url, path, sha256, progress, remedy):
         calls.append(url)
         write_file(path.parent, path.name, content)
 
