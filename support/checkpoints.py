@@ -133,7 +133,7 @@ def _check_settings(path, settings):
         refuse(type(value) is not int, f"{path}: {key} must be a whole number, got "
                f"{shorten(value)}")
     size, heads = settings["hidden_size"], settings["num_attention_heads"]
-    refuse(size % heads, f"{path}: num_attention_heads must divide hidden_size, {size}, got "
+    refuse(heads < 1 or size % heads, f"{path}: num_attention_heads must divide hidden_size, {size}, got "
            f"{heads}")
 
 

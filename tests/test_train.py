@@ -322,7 +322,7 @@ def test_selection_never_sees_the_test_split(model, monkeypatch):
     assert {e["split"] for e in events() if "split" in e} == {"dev_matched"}
 
 
-def test_a_loss_that_is_not_finite_ends_the_run(monkeypatch):
+def test_a_loss_or_gradient_that_is_not_finite_ends_the_run(monkeypatch):
     """It would make all weights NaN, and last.pt with them."""
     real, calls = train.loss_sum, []  # of five steps
 
@@ -330,9 +330,12 @@ def test_a_loss_that_is_not_finite_ends_the_run(monkeypatch):
         calls.append(1)
         return real(*args) * (math.nan if len(calls) == 5 else 1)
 
-    monkeypatch.setattr(train, "loss_sum", loss_sum)
-    refused("nan step 5 --lr", by=run)
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "loss_sum", loss_sum)
+        refused("nan step 5 --lr", by=run)
     assert all(value.isfinite().all() for value in loaded("run/last.pt")["weights"].values())
+    monkeypatch.setattr(*CLIP, lambda *args: torch.tensor(math.inf))
+    refused("inf step 1 --lr", out="other", by=run)
 
 
 def test_the_printed_recipe_in_the_loop(monkeypatch):
