@@ -133,8 +133,8 @@ def _check_settings(path, settings):
         refuse(type(value) is not int, f"{path}: {key} must be a whole number, got "
                f"{shorten(value)}")
     size, heads = settings["hidden_size"], settings["num_attention_heads"]
-    refuse(heads < 1 or size % heads, f"{path}: num_attention_heads must divide hidden_size, {size}, got "
-           f"{heads}")
+    refuse(heads < 1 or size % heads, f"{path}: num_attention_heads must divide hidden_size, "
+           f"{size}, got {heads}")
 
 
 def write_config(path, fields):
