@@ -113,7 +113,9 @@ def read_config(path):
     if lower is None:
         lower = settings.get("do_lower_case")
     if lower is None:
-        lower = kind == "bert" and _vocabulary_lowers(path.parent)
+        vocabulary = path.with_name("vocab.txt")
+        pieces = _lines(vocabulary) if vocabulary.exists() else ()
+        lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
     # RoBERTa counts positions from pad_token_id + 1, BERT from 0
     offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
     return {name: settings[key] for name, key in (COUNTS | RATES).items() if key in settings} | {
@@ -152,13 +154,6 @@ def tokenizer_setting(folder, key):
     """What tokenizer_config.json in the folder says of this key; None where it says nothing."""
     path = Path(folder, "tokenizer_config.json")
     return read_json(path).get(key) if path.exists() else None
-
-
-def _vocabulary_lowers(folder):
-    """Is a BERT folder lower-case? Unless its vocab.txt holds capitals."""
-    path = folder / "vocab.txt"
-    return not path.exists() or all(piece == piece.lower() or piece.startswith("[")
-                                    for piece in _lines(path))
 
 
 def _lines(path):

@@ -13,12 +13,12 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-import zlib
 from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from support.checkpoints import CONFIGS, WEIGHTS, find_file, join_names, read_config, shorten
+from support.checkpoints import (CONFIGS, WEIGHTS, expecting, find_file, join_names, read_config,
+                                 shorten)
 from support.options import prefix_errors, refuse
 
 GOOGLE = "https://storage.googleapis.com/bert_models/"
@@ -110,17 +110,15 @@ def extract(archive, folder, names):
     """Put the files of a zip that have these names, whatever folder they lie in there, into a
     folder, each whole or not at all. Raises ValueError naming the archive.
     """
-    try:
-        with zipfile.ZipFile(archive) as source:
-            members = {PurePosixPath(name).name: name for name in source.namelist()}
-            lacking = set(names) - set(members)
-            refuse(lacking, f"no member named {join_names(sorted(lacking))}")
-            for name in names:
-                with source.open(members[name]) as content:
-                    write_whole(Path(folder, name), functools.partial(shutil.copyfileobj, content))
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{archive}: cannot extract it into {folder}, found {shorten(error)}; "
-                         "make room, or download it again") from error
+    remedy = f"make room in {folder}, or download it again"
+    with (expecting(archive, f"a zip with {join_names(names)}", remedy),
+          zipfile.ZipFile(archive) as source):
+        members = {PurePosixPath(name).name: name for name in source.namelist()}
+        lacking = set(names) - set(members)
+        refuse(lacking, f"no {join_names(sorted(lacking))}")
+        for name in names:
+            with source.open(members[name]) as content:
+                write_whole(Path(folder, name), functools.partial(shutil.copyfileobj, content))
 
 
 # ---- Published encoders -------------------------------------------------------------------------

@@ -325,11 +325,8 @@ def _ask_own(texts, function):
     for text, parse in zip(texts, found):
         refuse(not isinstance(parse, Parse) or parse.text != text,
                f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
-        try:
-            spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
-            many = {len(spans), len(parse.tags), len(heads), len(parse.relations)}
-        except (TypeError, ValueError):  # what is no number, or no list
-            spans, heads, many = np.zeros((0, 2)), [], ()
+        spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
+        many = {len(spans), len(parse.tags), len(heads), len(parse.relations)}
         within = spans.min(initial=0) >= 0 and spans.max(initial=0) <= len(text)
         ordered = (spans[:, 0] < spans[:, 1]).all() and (np.diff(spans, axis=0) >= 0).all()
         tree = tree_depths(heads).max(initial=0) <= len(heads)

@@ -86,13 +86,8 @@ def lock_folder(folder):
 
 def sha256_of_pairs(splits):
     """dict split -> sha256 of its pairs, in their order: a run goes on with the same pairs."""
-    sums = {}
-    for split, pairs in splits.items():
-        digest = hashlib.sha256()
-        for pair in pairs:
-            digest.update(ascii(pair).encode())
-        sums[split] = digest.hexdigest()
-    return sums
+    return {split: hashlib.sha256("".join(map(ascii, pairs)).encode()).hexdigest()
+            for split, pairs in splits.items()}
 
 
 # ---- Reading ------------------------------------------------------------------------------------
@@ -186,10 +181,11 @@ def save_last(run, log, optimizer, scaler, progress):
     """
     states = machine.gather(machine.random_state(run.recipe.device))
     if main_process():
-        save_state(run.contents | {
+        state = run.contents | {
             "weights": run.model.state_dict(), "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(), "random": states, "progress": asdict(progress),
-            "log": log.path.read_text("utf-8")}, run.folder / "last.pt")
+            "log": log.path.read_text("utf-8")}
+        write_whole(run.folder / "last.pt", lambda file: torch.save(state, file))
         if not (run.folder / "config.json").exists():
             write_json(run.folder / "config.json", {name: run.contents[name] for name in (
                 "id", "settings", "recipe", "task", "new_parameters")})
@@ -198,13 +194,8 @@ def save_last(run, log, optimizer, scaler, progress):
 
 def save_best(run, progress):
     """Writes best.pt: all with which a run is used, and the epoch that it is of."""
-    save_state(run.contents | {"weights": run.model.state_dict(), "epoch": progress.epoch},
-               run.folder / "best.pt")
-
-
-def save_state(state, path):
-    """Writes what torch.save takes, whole or not at all."""
-    write_whole(path, lambda file: torch.save(state, file))
+    state = run.contents | {"weights": run.model.state_dict(), "epoch": progress.epoch}
+    write_whole(run.folder / "best.pt", lambda file: torch.save(state, file))
 
 
 def load_last(run, saved, optimizer, scaler):
