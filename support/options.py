@@ -203,35 +203,26 @@ def find_class(name, known):
 
 
 def source_of(place):
-    """The file of "path/to/file.py:Name", which may not exist, or of "module:Name", or None."""
-    source = place.partition(":")[0]
-    if source.endswith(".py"):
-        return Path(os.path.abspath(source))
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(source)
-        return Path(spec.origin) if spec and spec.has_location else None
-    return None
+    """The file of "path/to/file.py:Name", an absolute path; it may not exist."""
+    return Path(os.path.abspath(place.partition(":")[0]))
 
 
 @functools.cache
 def load_own(place, kind="class"):
-    """The class, or function, at "module:Name" or "path/to/file.py:Name", or ValueError."""
+    """The class, or function, at "path/to/file.py:Name", or ValueError."""
     (source, _, name), file = place.partition(":"), source_of(place)
-    refuse(file is None or not file.is_file(), f"{place}: there is no file or module {source}")
+    refuse(file.suffix != ".py" or not file.is_file(), f"{place}: expected a file and a name in it "
+           f"such as mine.py:Mine, found no file {source}")
     OWN[str(file)] = source
-    if source.endswith(".py"):
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(file.stem, module)
-        find_neighbours(file.parent)
-        try:
-            spec.loader.exec_module(module)
-        except SystemExit:
-            raise ValueError(f"{place}: ends Python where it is imported; put that behind "
-                             f"`if __name__ == '__main__'`") from None
-    else:
-        module = import_module(source)
-
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(file.stem, module)
+    find_neighbours(file.parent)
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit:
+        raise ValueError(f"{place}: ends Python where it is imported; put that behind "
+                         f"`if __name__ == '__main__'`") from None
     known = {name: found for name, found in vars(module).items()
              if (isinstance(found, type) if kind == "class" else callable(found))}
     refuse(name not in known, f"{place}: {source} has no {kind} {name}{nearest(name, known)}")

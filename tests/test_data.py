@@ -40,7 +40,6 @@ SCORES = Task("own", (), ("pearson",))
     ("f1", [0, 0], [0, 0], 0.0),
     ("pearson", [1, 2, 3, 4, 5], [10, 9, 2.5, 6, 4], -0.7426106572325056),    # scipy's pearsonr
     ("pearson", [2.0, 2.0, 2.0], [1.0, 5.0, 2.0], 0.0),
-    ("pearson", [1, 2, 4], [-1e200, -2e200, -4e200], -1.0),
     ("spearman", [1, 2, 3, 4, 5], [5, 6, 7, 8, 7], 0.8207826816681233)])      # scipy's spearmanr
 def test_metrics(metric, labels, predictions, expected):
     name, _, positive = metric.partition(" of class ")
