@@ -187,7 +187,7 @@ def run_group(folder, group, here):
         place = {"resume" if begun else "out": str(folder / name)}
         try:
             train.train_or_resume(given | place | {"test": group["test"]})
-        except runs.FolderLocked:
+        except BlockingIOError:
             print_once("another process trains it")
         gather_results(folder, group)
     show_groups([folder], picture=folder / "comparison.svg")

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from support.checkpoints import expecting, join_names, shorten
 from support.files import download, extract, write_whole
 from support.machine import main_process
-from support.options import nearest, refuse
+from support.options import refuse
 
 # Axes: N pairs, B batch, C classes, J judgements
 
@@ -107,11 +107,8 @@ def evaluate(task, labels, predictions):
     Raises: ValueError unless both are N >= 1 finite numbers.
     """
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
-    refuse(labels.ndim != 1 or labels.shape != predictions.shape or not labels.size,
-           f"evaluate: expected one pair or more, a label and a prediction of each, got shapes "
-           f"{labels.shape} and {predictions.shape}")
-    refuse(not np.isfinite([labels, predictions]).all(), "evaluate: labels and predictions must be "
-           "finite numbers; a split without labels cannot be scored")
+    refuse(not labels.size or not np.isfinite([labels, predictions]).all(), "evaluate: expected "
+           "pairs with labels, and finite numbers; a split without labels cannot be scored")
     positive = task.labels.index(task.positive) if task.positive else 1
     given = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
@@ -444,15 +441,12 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
 
     progress: show downloads.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
-    Raises: ValueError for an unknown name, malformed files or a failed download; FileNotFoundError
-        for files that are not to be downloaded.
+    Raises: ValueError for malformed files or a failed download; FileNotFoundError for files that
+        are not to be downloaded.
     """
     if name == "toy":
         from support.toy import toy_task  # it makes Pairs of this module
         return toy_task()
-    known = ["toy", *SOURCES]
-    refuse(name not in known, f"task {name!r}: no such task; expected one of {', '.join(known)}"
-           f"{nearest(name, known)}")
     folder, source = Path(data_dir) / name, SOURCES[name]
     fetch_tables(name, source, folder, progress)
     return (Task(name, source.labels, source.metrics, source.selection),

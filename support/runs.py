@@ -51,16 +51,12 @@ def new_folder(out, name, make=True):
                 return folder
 
 
-class FolderLocked(ValueError):
-    """Another process works in a run's folder."""
-
-
 @contextlib.contextmanager
 def lock_folder(folder):
     """Around all that writes into a run's folder: no other process does so meanwhile.
 
     Makes the folder, and removes it where no run was begun in it. Ctrl-C says what goes on. Raises
-    FolderLocked where another process has it.
+    BlockingIOError where another process has it.
     """
     if not main_process():
         yield
@@ -71,8 +67,8 @@ def lock_folder(folder):
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(place)
-        raise FolderLocked(f"{folder}: another process trains there; wait for it, or name another "
-                           f"folder") from None
+        raise BlockingIOError(f"{folder}: another process trains there; wait for it, or name "
+                              f"another folder") from None
     try:
         yield
     except KeyboardInterrupt:
