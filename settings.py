@@ -81,11 +81,7 @@ class Settings:
                f"--glove: {self.model} reads pieces of words, by an encoder")
         refuse(self.layers != "first" and not self.in_layers,
                f"--layers: no layer carries {self.model}")
-        refuse(self.parser and ":" not in self.parser,
-               f"--parser {self.parser}: expected mine.py:parse")
         refuse(self.parser and self.parses, "--parser or --parses, not both")
-        refuse(self.limit and self.limit > 1 and self.limit % 1,
-               f"--limit {self.limit}: expected a whole number, or a share below 1")
         refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
                f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
         self.parts()  # these three say what is wrong with their own

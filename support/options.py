@@ -265,20 +265,11 @@ def run_command(main, name, argv=None):
             if not OWN:
                 raise
             place = f"with {join_names(OWN.values())}: "  # what it returned, or how it is called
-        print(f"{name}: {place}{one_line(error_message(error))}", file=sys.stderr)
+        print(f"{name}: {place}{one_line(error)}", file=sys.stderr)
         return 2
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def error_message(error):
-    """What a user is told of an error."""
-    if getattr(error, "filename", None) and isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}"
-    if str(error) and isinstance(error, (ValueError, OSError)):
-        return str(error)
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"  # torch has a page
 
 
 def last_own_line(error):
@@ -294,8 +285,14 @@ def visible(text):
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], text)
 
 
-def one_line(text):
-    """A text without line ends, its middle left out where it is long."""
+def one_line(error):
+    """What a user is told of an error, its middle left out where it is long."""
+    if isinstance(error, OSError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    elif str(error) and isinstance(error, (ValueError, OSError)):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"  # torch has a page
     text = visible(" ".join(text.splitlines()))
     return text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"
 
@@ -308,4 +305,4 @@ def prefix_errors(prefix):
     except ConnectionError:  # of a pipe, or another process
         raise
     except (ValueError, OSError) as error:
-        raise ValueError(f"{prefix}{one_line(error_message(error))}") from error
+        raise ValueError(f"{prefix}{one_line(error)}") from error

@@ -192,38 +192,29 @@ def are_close(x, y):
     return not isinstance(x, str) and frozenset((x[0], y[0])) in OPPOSITES
 
 
-def draw_square(phenomenon, world, taken):
-    """Four new sentences of 5 to 14 words, which `taken` receives: for each meaning, [its wording
-    0, its wording 1]; or None if the draw gave others.
+def draw_square(phenomenon, rng, side, taken):
+    """The four Pairs of a new square, half of which have label 1; or None if the draw gave other
+    sentences than of 5 to 14 words, or one that is in `taken`, a set that receives them.
     """
-    kind, *wordings = world.rng.choice(FRAMES[phenomenon])
+    world = World(rng, side)
+    kind, *wordings = rng.choice(FRAMES[phenomenon])
     x, y = world.draw_x_and_y(kind)
-    square = []
+    square = []  # of each meaning, its two wordings
     for first, second in ((x, y), (y, x)):
         world.update(x=first, y=second)
         texts = [" ".join(wording.format_map(world).split()) for wording in wordings]
         square.append([text[0].upper() + text[1:] + "." for text in texts])
-    texts = {*square[0], *square[1]}
+    swapped, texts = rng.choice((False, True)), {*square[0], *square[1]}
     long = any(not 5 <= len(text.split()) <= 14 for text in texts)
     if long or len(texts) < 4 or not taken.isdisjoint(texts):
         return None
     taken.update(texts)
-    return square
-
-
-def draw_squares(count, phenomenon, rng, side, taken):
-    """So many squares of a phenomenon. Returns: list of lists of four Pairs; half have label 1."""
-    squares = []
-    while len(squares) < count:
-        square = draw_square(phenomenon, World(rng, side), taken)
-        swapped = rng.choice((False, True))
-        if square:
-            squares.append([])
-            for m, n in itertools.product((0, 1), repeat=2):
-                a, b = square[m][0], square[n][1]
-                a, b = (b, a) if swapped else (a, b)
-                squares[-1].append(Pair(a, b, int(m == n), phenomenon))
-    return squares
+    pairs = []
+    for m, n in itertools.product((0, 1), repeat=2):
+        a, b = square[m][0], square[n][1]
+        a, b = (b, a) if swapped else (a, b)
+        pairs.append(Pair(a, b, int(m == n), phenomenon))
+    return pairs
 
 
 def toy_task():
@@ -237,7 +228,10 @@ def toy_task():
     for split, (side, count) in TOY_SPLITS.items():
         rng, squares = random.Random(f"0 {split}"), []
         for phenomenon in FRAMES:
-            squares += draw_squares(count, phenomenon, rng, side, taken)
+            end = len(squares) + count
+            while len(squares) < end:
+                square = draw_square(phenomenon, rng, side, taken)
+                squares += [square] if square else []
         rng.shuffle(squares)             # so that the first pairs are a fair sample
         splits[split] = sum(squares, [])
     return Task("toy", ("different", "same"), ("accuracy",), block=4), splits

@@ -116,7 +116,7 @@ def subjects_meet(answer):
 # ---- its file ------------------------------------------------------------------------------------
 
 def test_a_file_is_what_was_saved(tmp_path):
-    """Weights in half precision, which are exact here; others than finite ones are refused."""
+    """Weights in half precision, which are exact here; a file that is cut off is named."""
     path, parser = tmp_path / "x.npz", Parser(VOCABULARY)
     for weight in parser.parameters():
         torch.nn.init.constant_(weight, 0.0 if weight.dim() > 2 else 0.125)
@@ -126,10 +126,7 @@ def test_a_file_is_what_was_saved(tmp_path):
     assert again.parse(SENTENCES) == parser.parse(SENTENCES) and not again.training
     assert again.fingerprint == load_parser(path).fingerprint != load_parser().fingerprint
     with np.load(path) as file:
-        arrays = dict(file)
-    assert arrays["W_arc"].dtype == np.float16
-    np.savez_compressed(path, **(arrays | {"tag.bias": np.array([np.nan, 0], np.float16)}))
-    fails(lambda: load_parser(path), path, "finite")
+        assert file["W_arc"].dtype == np.float16
     path.write_bytes(path.read_bytes()[:999])
     fails(lambda: load_parser(path), path)
 

@@ -75,7 +75,7 @@ WRONG = [
     ("--recipe printed --model knowledge --weight-decay 0.1", "--recipe printed --weight-decay"),
     ("--train-file train.tsv", "--train-file --dev-file"), ("--task own", "--task --train-file"),
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
-    ("--test-file test.tsv", "--test-file --train-file"), ("--limit 1.5", "--limit 1.5"),
+    ("--test-file test.tsv", "--test-file --train-file"),
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--from --resume"),
     ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "--out train.tsv"),
