@@ -256,14 +256,14 @@ class WordExamples(Examples):
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known, self.others = pairs, reader, known, False
-        longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
-        self.lengths = [min(reader.max_length, words) for words in longest]
+        self.longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
+        self.lengths = [min(reader.max_length, words) for words in self.longest]
 
     def cut_pairs(self):
         """(how many pairs have a sentence that is cut at max_length, the most words of a sentence)
         """
-        whole = [max(len(self.known[text].words) for text in (p.a, p.b)) for p in self.pairs]
-        return sum(words > self.reader.max_length for words in whole), max(whole, default=0)
+        cut = sum(words > self.reader.max_length for words in self.longest)
+        return cut, max(self.longest, default=0)
 
     def features(self, text, other):
         """A row for each word: number, characters, tag, has `other` it, has `other` an antonym?"""

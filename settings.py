@@ -229,14 +229,9 @@ def add_options(parser):
 
 def exceptions(name):
     """What --help says of a recipe's number where it is another one: "; 5 with dabert"."""
-    models = {}
-    for model, recipe in RECIPES.items():
-        if name in recipe:
-            models.setdefault(recipe[name], []).append(model)
-    found = [f"; {value} with {', '.join(names)}" for value, names in models.items()]
-    if name in SMALL:
-        found.append(f"; {SMALL[name]} from scratch")
-    return "".join(found)
+    recipes = RECIPES | {"--bert scratch": SMALL}
+    return "".join(f"; {recipe[name]} with {model}" for model, recipe in recipes.items()
+                   if name in recipe)
 
 
 def read_options(given: dict) -> tuple[Settings, Recipe]:

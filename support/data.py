@@ -169,11 +169,9 @@ def read_lines(path):
     refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which never ends")
     with open(path, "rb") as file:
         for line, data in enumerate(file, 1):
-            try:
-                yield data.decode("utf-8-sig" if line == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{line}: {error}; expected plain text: unpack the "
-                                 f"file, or save it as UTF-8") from None
+            with expecting(f"{path}:{line}", "text in UTF-8", "unpack the file, or save it so"):
+                text = data.decode("utf-8-sig" if line == 1 else "utf-8")
+            yield text
 
 
 def is_csv(path):
@@ -563,24 +561,22 @@ def as_pairs(task, given):
     """A list of Pair: of Pairs, and of two texts each, perhaps with a label, the name of a class or
     a score. A Pair or a tuple alone is one pair. Raises ValueError for anything else.
     """
-    many = isinstance(given, Iterable) and not isinstance(given, (Pair, tuple))
-    return [as_pair(task, one) for one in (given if many else [given])]
-
-
-def as_pair(task, one):
-    """The Pair of one of these."""
-    if isinstance(one, Pair):
-        as_pair(task, (one.a, one.b))
-        if one.label is None:
-            return one
-        refuse(task.labels and one.label not in range(len(task.labels)), f"label of a Pair: "
-               f"expected a number below {len(task.labels)}, found {shorten(one.label)}")
-        return replace(one, label=(int if task.labels else float)(one.label))
-    sound = isinstance(one, (tuple, list)) and len(one) in (2, 3)
-    refuse(not sound or not all(isinstance(text, str) for text in one[:2]), f"expected pairs of "
-           f"two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
-    known = len(one) == 3 and one[2] is not None
-    return Pair(*one[:2], parse_label(str(one[2]), task.labels, "label") if known else None)
+    many, pairs = isinstance(given, Iterable) and not isinstance(given, (Pair, tuple)), []
+    for one in given if many else [given]:
+        parts = (one.a, one.b) if isinstance(one, Pair) else one
+        sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
+        refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "
+               f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
+        if not isinstance(one, Pair):
+            known = len(one) == 3 and one[2] is not None
+            label = parse_label(str(one[2]), task.labels, "label") if known else None
+            one = Pair(*one[:2], label)
+        elif one.label is not None:
+            refuse(task.labels and one.label not in range(len(task.labels)), f"label of a Pair: "
+                   f"expected a number below {len(task.labels)}, found {shorten(one.label)}")
+            one = replace(one, label=(int if task.labels else float)(one.label))
+        pairs.append(one)
+    return pairs
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:

@@ -157,7 +157,6 @@ def read_values(text, known):
         if name not in known:
             listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
             raise ValueError(f"{part}: expected some of {listed or 'none'}{nearest(name, known)}")
-        refuse(name in found, f"{part}: {name.upper()} stands there twice")
         kind = type(known[name])
         try:
             if kind is bool:
