@@ -216,7 +216,7 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
         run = saved_run(settings, recipe, path, saved)
     if callable(parser):
         run.reader.parser = parser
-    runs.load_weights(run.model, saved["weights"], path)
+    runs.load_weights(run.model, saved, path)
     if path.name == "best.pt" and (path.parent / "last.pt").exists():
         print_once(f"{path.parent}: training stopped before its end, in epoch "
                    f"{saved['epoch'] + 1} of {recipe.epochs} or later; --resume goes on")

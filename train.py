@@ -253,7 +253,7 @@ def finish_training(run, examples, progress):
     """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
     settings, recipe, best = run.settings, run.recipe, run.folder / "best.pt"
     machine.gather(None)  # best.pt is there
-    runs.load_weights(run.model, runs.read_saved(best)["weights"], best)
+    runs.load_weights(run.model, runs.read_saved(best), best)
     clock = time.perf_counter()
     metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
     progress.add_seconds("evaluate", clock)

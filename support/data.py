@@ -169,9 +169,11 @@ def read_lines(path):
     refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which never ends")
     with open(path, "rb") as file:
         for line, data in enumerate(file, 1):
-            with expecting(f"{path}:{line}", "text in UTF-8", "unpack the file, or save it so"):
-                text = data.decode("utf-8-sig" if line == 1 else "utf-8")
-            yield text
+            try:
+                yield data.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{line}: {error}; expected plain text: unpack the "
+                                 f"file, or save it as UTF-8") from None
 
 
 def is_csv(path):

@@ -86,9 +86,9 @@ class Arguments(argparse.ArgumentParser):
             group.add_argument(option_name(f), dest=f.name, help=text,
                                action=argparse.BooleanOptionalAction)
             return
-        choices = f.metadata["choices"]
-        group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text, choices=choices,
-                           metavar=None if choices else f.name.upper())
+        choices = f.metadata["choices"]  # of which check_values names the nearest
+        shown = f"{{{','.join(choices)}}}" if choices else f.name.upper()
+        group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text, metavar=shown)
 
 
 KINDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False"}

@@ -108,10 +108,10 @@ def read_saved(path):
         return saved | {"id": str(saved["id"])}
 
 
-def load_weights(model, weights, path):
-    """Takes a model's weights, of the file `path`. Raises ValueError where they are another's."""
+def load_weights(model, saved, path):
+    """Takes a model's weights, of what the file `path` holds. Raises ValueError for another's."""
     with made_here(path):
-        model.load_state_dict(weights)
+        model.load_state_dict(saved["weights"])
 
 
 def read_result(folder, name="result.json"):
@@ -199,7 +199,7 @@ def load_last(run, saved, optimizer, scaler):
     Raises ValueError naming last.pt where they are not this run's.
     """
     path, (rank, count) = run.folder / "last.pt", machine.world()
-    load_weights(run.model, saved["weights"], path)
+    load_weights(run.model, saved, path)
     with made_here(path):
         optimizer.load_state_dict(saved["optimizer"])
         scaler.load_state_dict(saved["scaler"])
