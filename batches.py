@@ -58,9 +58,8 @@ def needs_of(method):
         both = ("parses", "facts")
         return {"dependency": ("parses",), "relations": both, "words": both}.get(method.PRIOR, ())
     needs = getattr(method, "NEEDS", ("parses",))
-    if not needs or set(needs) - {"parses", "facts", "words"}:
-        raise ValueError(f"{method.__name__}: NEEDS takes a tuple of parses, facts, words, got "
-                         f"{needs!r}")
+    refuse(not needs or set(needs) - {"parses", "facts", "words"},
+           f"{method.__name__}: NEEDS takes a tuple of parses, facts, words, got {needs!r}")
     return needs
 
 

@@ -198,7 +198,6 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     precision, workers, data_dir, parses. Raises ValueError for others, and naming folder or file
     where there is none, or it is another code's or damaged.
     """
-    refuse(not isinstance(folder, (str, Path)), f"open_run: expected a folder, got {folder!r}")
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
     free = "device", "precision", "workers", "data_dir", "parses"

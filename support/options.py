@@ -174,9 +174,6 @@ def as_text(value):
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
 
 
-DECLARED = "PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE"  # what a method says of itself
-
-
 def find_class(name, known):
     """The class of a method by its name in the dict `known`, or "mine.py:Name" of one's own.
 
@@ -189,7 +186,8 @@ def find_class(name, known):
            f"your own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
         method = load_own(name)
-    lacking = [x for x in DECLARED if not hasattr(method, x)]
+    lacking = [x for x in ("PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE")
+               if not hasattr(method, x)]
     refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
            f"of itself what it does, {', '.join(lacking)} too")
     kinds = (None, "dependency", "relations", *["words"] * (method.READS == "words"))

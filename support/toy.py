@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 from support.data import Pair, Task
 
-FILE = Path(__file__).with_suffix(".ini")   # the words and the frames
 VERBS = "treat", "chase", "give", "get", "work"     # tables of verbs
 THINGS = "furniture", "instrument", "garment", "tool", "container"
 
@@ -102,7 +101,7 @@ def read_frame(line):
 
 
 FOUND = configparser.ConfigParser(delimiters="=", interpolation=None)
-FOUND.read_string(FILE.read_text("utf-8"))
+FOUND.read_string(Path(__file__).with_suffix(".ini").read_text("utf-8"))
 WORDS = read_words(FOUND["words"])
 FRAMES = {phenomenon: tuple(read_frame(line) for line in lines.split("\n") if line)
           for phenomenon, lines in FOUND["frames"].items()}

@@ -7,6 +7,7 @@ import itertools
 import re
 import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from methods import ATTENTIONS, WHOLE, batch, whole
+from settings import Recipe, Settings
 from shapes import Tracer, fits
 from small_runs import beginning, of
 from support import data, kernels, meter, options, parser, parses
@@ -224,9 +226,11 @@ class Parsed(Exception):
 def test_commands_of_the_pages_are_understood(monkeypatch):
     """Programs and options exist, and values are of their kind."""
     parse, commands = options.Arguments.parse, 0
+    choices = {f.name: f.metadata["choices"] for kind in (Settings, Recipe) for f in fields(kind)}
 
     def stop(self, argv=None):
-        parse(self, argv)
+        for name, value in parse(self, argv).items():
+            assert value in (choices.get(name) or [value])
         raise Parsed
 
     monkeypatch.chdir(ROOT)
