@@ -242,6 +242,7 @@ def find_neighbours(folder):
 
 def run_command(main, name, argv=None):
     """Runs main(argv). -> exit status: a user's mistake is a line and 2, a signal of STOPS 130."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # `>&-` closes it
     if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook's is none
         sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that is not UTF-8
     before = {number: signal.signal(number, signal.default_int_handler) for number in STOPS

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import time
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -104,6 +105,9 @@ def read_saved(path):
         hint = f"--resume {folder} goes on" if begun else "a run is such as runs/toy-dafa"
         raise ValueError(f"{path}: no file is there; {hint}")
     with made_here(path):
+        with zipfile.ZipFile(path) as archive:  # as torch.save writes, whose sums torch skips
+            damaged = archive.testzip()
+        refuse(damaged, f"another sum of {damaged}")
         saved = torch.load(path, "cpu", weights_only=True)
         return saved | {"id": str(saved["id"])}
 

@@ -1,5 +1,6 @@
 """support/options.py: options out of a dataclass, values with limits, classes by name, errors."""
 import io
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -130,9 +131,10 @@ def test_files_of_ones_own_and_their_neighbours(workplace):
 
 
 def test_any_standard_output(monkeypatch):
-    """One that has no such letter, or a notebook's."""
+    """One that has no such letter, a notebook's, or one that is closed."""
     ascii_alone = io.TextIOWrapper(io.BytesIO(), "ascii")
-    for output in (ascii_alone, io.StringIO()):
+    for output in (ascii_alone, io.StringIO(), None):
         monkeypatch.setattr("sys.stdout", output)
         assert run_command(lambda argv: print("“same”"), "x") == 0
+    sys.stdout.close()
     assert ascii_alone.buffer.getvalue() == b"\\u201csame\\u201d\n"
