@@ -9,6 +9,7 @@ is left without the part.
 import numpy as np
 
 from bert_min import merge_heads
+from priors import RELATIONS
 from semmatch import DafaAttention, KnowledgeAttention
 
 
@@ -22,6 +23,16 @@ class ShuffledKnowledge(KnowledgeAttention):
     """Knowledge with other pairs' relations."""
 
     OTHERS = True
+
+
+class WiderKnowledge(KnowledgeAttention):
+    """Knowledge with one relation of its five, so that its direction can be seen: the word of the
+    second sentence is wider (a hypernym) than the word of the first.
+    """
+
+    def spread(self, prior, word_index, segment):
+        """As the method's, of this relation alone."""
+        return super().spread(prior[..., [RELATIONS.index("hypernym")]], word_index, segment)
 
 
 def equal_words(a, b):

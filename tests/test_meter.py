@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import torch
 
+import semmatch
 import train
 from bert_min import SelfAttention
 from experiments import influence
+from priors import RELATIONS
 from semmatch import Matcher
 from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result
 from support import meter
@@ -110,7 +112,16 @@ def test_one_attention():
 
 
 def test_less_in_the_prior():
-    """Equal words, whatever their case."""
+    """The word of b is wider than that of a, and no other way; equal words, whatever their case."""
+    wider, batch = part_of(f"{CONTROLS}:WiderKnowledge")
+    whole = semmatch.KnowledgeAttention(wider.bert.config)
+    relations = torch.zeros(5, 1, 1, 5, dtype=torch.bool)
+    relations[range(5), 0, 0, range(5)] = True
+    index, segment = torch.tensor([[0, 0]]).expand(5, 2), torch.tensor([[0, 1]]).expand(5, 2)
+    one = {RELATIONS.index("hypernym")}
+    for attention, there in ((wider.bert.layers[0].attention, one), (whole, set(range(5)))):
+        found = attention.spread(relations, index, segment)[:, 0, 1]
+        assert {i for i in range(5) if found[i]} == there
     equal = beginning(*gentle("dafa"), "--model", f"{CONTROLS}:EqualWordsDafa")[0]
     prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
     np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
