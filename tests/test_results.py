@@ -121,21 +121,23 @@ def test_what_a_trained_model_uses():
 
 
 def test_med():
-    """Own relations minus plain BERT, others' and none, on test and dev; p corrected for three."""
-    own = ROWS["knowledge averaged"]
-    against = ["bert", OTHERS["knowledge"], f"{own},prior"]
-    header, *rows = table("docs/results.md", "| MED: own relations minus |")
-    assert [row[0] for row in rows] == ["plain BERT", "other pairs' relations", "no relations"]
-    corrected = compare.holm([over_tasks(own, x, ["med"]).p for x in against])
-    for row, other, p in zip(rows, against, corrected, strict=True):
-        assert row[1:] == [said(own, other, ["med"]), compare.as_p(p),
-                           said(own, other, ["med"], "dev")]
+    """Relations minus plain BERT, others' and none, on test and dev; p corrected for four."""
+    own, wider = ROWS["knowledge averaged"], f"{CONTROLS[:-8]}WiderKnowledge{AVERAGE}"
+    others, none = OTHERS["knowledge"], f"{own},prior"
+    asked = {"own relations minus plain BERT": (own, "bert"),
+             "own minus other pairs' relations": (own, others),
+             "own minus no relations": (own, none), "wider alone minus none": (wider, none)}
+    _, *rows = table("docs/results.md", "| MED | test |")
+    corrected = compare.holm([over_tasks(*pair, ["med"]).p for pair in asked.values()])
+    for row, (title, pair), p in zip(rows, asked.items(), corrected, strict=True):
+        assert row == [title, said(*pair, ["med"]), compare.as_p(p), said(*pair, ["med"], "dev")]
     text = text_of("docs/results.md").replace(" points (", " (")
-    scores = [compare.score_table(PANELS["med"], "test", "bert")[k][1].split()[0]
-              for k in (2, 3, 4, 1)]
-    assert ("has {} on test, with another pair's {}, with none {}, plain BERT {}").format(
-        *scores) in text
-    assert f"nothing either, {said(own, against[2], ['med'])}" in text
+    lines = compare.score_table(PANELS["med"], "test", "bert")[1:]
+    scores = {model: score.split()[0] for model, score, *_ in lines}
+    sentence = ("has {} on test, with another pair's {}, with none {}, with wider words alone {}, "
+                "plain BERT {}")
+    assert sentence.format(*(scores[x] for x in (own, others, none, wider, "bert"))) in text
+    assert f"nothing either, {said(own, none, ['med'])}" in text
 
 
 def test_paws_so_far():
