@@ -157,7 +157,8 @@ def test_paws_so_far():
             f"epochs have {max(bert):.1f}, {max(dafa):.1f}, and {max(others):.1f} with others'",
             f"the average brings {max(others) - max(bert):.1f} points and a pair's own trees bring "
             f"{max(dafa) - max(others):.1f} more", f"{dafa[4] - others[4]:.1f} points after five",
-            f"Without its trees {100 * changed:.1f} % of"):
+            f"Without its trees {100 * changed:.1f} % of",
+            f"two seeds lie {max(bert) - 100 * max(done['bert-seed1']['curve']):.1f} points apart"):
         assert sentence in text, sentence
 
 
