@@ -1,4 +1,5 @@
 """What tests share: no test depends on time or chance."""
+import os
 import shutil
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU rounds otherwise than the processor that trained
 torch.set_num_threads(1)  # more are slower on tensors as small as these
 
 settings.register_profile("house", derandomize=True, deadline=None)

@@ -61,7 +61,7 @@ def test_scores_equal_the_naive_form(function, naive, sizes, block, large, monke
 
 def peak_numbers(function, inputs):
     """Peak of the memory held by forward and backward beyond the inputs, in numbers of float32."""
-    with torch.profiler.profile(profile_memory=True) as profile:
+    with torch.profiler.profile(profile_memory=True, acc_events=True) as profile:
         function(*inputs).sum().backward()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     events.sort(key=lambda event: event.start_ns())

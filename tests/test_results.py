@@ -2,6 +2,7 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 
 from experiments import compare
@@ -9,8 +10,10 @@ from small_runs import ROOT
 
 TASKS = {"mrpc": "MRPC", "qqp": "QQP", "sick": "SICK", "stsb": "STS-B"}
 GROUPS = {name: compare.read_group(ROOT / f"tests/results/{name}-planned.json")
-          for name in (*TASKS, "med")}
+          for name in (*TASKS, "med", "paws")}
 PANELS = {name: compare.find_panels(group)[0] for name, group in GROUPS.items()}
+PAWS = {name: compare.find_panels(compare.read_group(ROOT / f"tests/results/paws-{name}.json"))
+        for name in ("planned", "more", "rates", "less")}
 AVERAGE, CONTROLS = " --layers all --without fusion", "experiments/controls.py:Shuffled"
 LADRANET = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
 # What the page calls a row -> its value behind --vary model
@@ -140,26 +143,73 @@ def test_med():
     assert f"nothing either, {said(own, none, ['med'])}" in text
 
 
-def test_paws_so_far():
-    """Dev after each epoch of each run that is done, and what the text says of the first seed."""
-    done = compare.read_group(ROOT / "tests/results/paws-planned.json")["done"]
-    titles = {"bert": "plain BERT", "dafa": "DAFA averaged", "experiments": "others' trees"}
-    _, *rows = table("docs/results.md", "| PAWS, dev accuracy after epoch |")
-    for row, (name, run) in zip(rows, done.items(), strict=True):
-        title = f"{titles[name.partition('-')[0]]}, seed {name[-1]}"
-        assert row == [title, *(f"{100 * x:.1f}" for x in run["curve"])]
-    bert, dafa, others = ([100 * x for x in run["curve"]] for run in [*done.values()][:3])
-    changed = [*done.values()][1]["answers"]["no prior"]
+def cell(panel, row, split="test", against=None):
+    """Mean (deviation) of a row, or its difference from another."""
+    if against is None:
+        return compare.percent(compare.scores_of(panel.rows[row], split, panel.metric))
+    return compare.points(compare.change_of(compare.differences(panel, split, against)[row]))
+
+
+def test_paws():
+    """Trees with ten and twenty epochs, p corrected for four; dev after each epoch."""
+    few, many = PAWS["planned"]
+    dafa, asked = ROWS["DAFA averaged"], ("bert", OTHERS["dafa"])
+    ps = compare.holm([compare.change_of(compare.differences(panel, "test", against)[dafa]).p
+                       for panel in (few, many) for against in asked])
+    _, plain, *rows = table("docs/results.md", "| PAWS, test |")
+    assert plain[1::2] == [cell(few, "bert"), cell(many, "bert"), cell(many, "bert", "dev")]
+    for row, against, *p in zip(rows, asked, ps[:2], ps[2:], strict=True):
+        assert row[1::2] == [cell(panel, dafa, split, against)
+                             for panel, split in ((few, "test"), (many, "test"), (many, "dev"))]
+        assert row[2::2] == [compare.as_p(x) for x in p]
+    header, *rows = table("docs/results.md", "| PAWS, dev after epoch |")
+    for row, found in zip(rows, compare.curve_table(many)[1:], strict=True):
+        assert row[1:] == [found[int(epoch)].split()[0] for epoch in header[1:]]
+
+
+def test_paws_other_questions():
+    """Seven rows, p corrected for these; the numbers in sentences."""
+    (more,), (few, many), own = PAWS["more"], PAWS["planned"], ROWS["DAFA averaged"]
+    values = [value for value in more.rows if value != "bert"]
+    corrected = [line[-1] for line in compare.difference_table([more], "bert")[1:]]
+    _, *rows = table("docs/results.md", "| minus plain BERT | test |")
+    for row, value, p in zip(rows, values, corrected, strict=True):
+        assert row[1:] == [cell(more, value, "test", "bert"), p, cell(more, value, "dev", "bert")]
+
+    def hanging(panel, row):
+        return f"{100 * np.mean([x['answers']['no prior'] for x in panel.rows[row]]):.1f} %"
+
+    def means(panel, rows=("bert", own)):
+        return [cell(panel, row).split()[0] for row in rows]
+
+    def seeds(panel, row):
+        return [100 * x for x in compare.scores_of(panel.rows[row], "test", panel.metric)]
+
+    curves = {line[0]: line for line in compare.curve_table(many)}
+    head = float(curves[own][4].split()[0]) - float(curves[OTHERS["dafa"]][4].split()[0])
+    three, (_, one, knowledge, none, *_) = ("bert", own, OTHERS["dafa"]), values
+    low, _, high = PAWS["rates"]
+    fewest, third = PAWS["less"]
+    average = {knowledge: more.rows[knowledge], own: few.rows[own][:5], one: more.rows[one]}
+    sentences = [
+        ("they are worth {:.1f} points", [head]),
+        ("its answers on dev change (ten epochs: {}).", [hanging(few, own)]),
+        ("without its trees {} of its", [hanging(many, own)]),
+        ("hardly uses these: {} change.", [hanging(many, OTHERS["dafa"])]),
+        ("at {}, and as high without relations, at {}:", [cell(more, knowledge), cell(more, none)]),
+        ("BERT lie {:.1f} points apart.", [np.ptp(seeds(more, "bert"))]),
+        ("lowest seed, {:.1f}, is above the highest of ten of plain BERT, {:.1f}, and of ten with "
+         "twice the epochs, {:.1f}.", [min(seeds(more, knowledge)), max(seeds(few, "bert")),
+                                       max(seeds(many, "bert"))]),
+        ("at least as well, {} beside", [cell(more._replace(rows=average), one, "test", own)]),
+        ("At 5e-5 plain BERT has {} and DAFA averaged {}.", means(low)),
+        ("Of 3,000 plain BERT has {}, DAFA averaged {}, others' trees {}.", means(third, three)),
+        ("all are near 55.8: {}, {}, {}.", means(fewest, three)),
+        ("better, {}.", [cell(many, own, "test", "bert")])]
+    assert max(map(float, means(high))) < 56.2  # the larger class has 55.8
     text = text_of("docs/results.md")
-    for sentence in (
-            f"DAFA averaged is {dafa[4] - bert[4]:.1f} points above plain BERT, after ten "
-            f"{dafa[9] - bert[9]:.1f}:",
-            f"epochs have {max(bert):.1f}, {max(dafa):.1f}, and {max(others):.1f} with others'",
-            f"the average brings {max(others) - max(bert):.1f} points and a pair's own trees bring "
-            f"{max(dafa) - max(others):.1f} more", f"{dafa[4] - others[4]:.1f} points after five",
-            f"Without its trees {100 * changed:.1f} % of",
-            f"two seeds lie {max(bert) - 100 * max(done['bert-seed1']['curve']):.1f} points apart"):
-        assert sentence in text, sentence
+    for sentence, numbers in sentences:
+        assert sentence.format(*numbers) in text, sentence.format(*numbers)
 
 
 def test_p_by_task():

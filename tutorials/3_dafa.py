@@ -308,5 +308,6 @@ print(f"p(same): {found.probabilities['same']:.2f}, without the trees {without.p
 # well: queries and keys are learned, and training can turn the sign of a score that (6) would weaken. A defect that you
 # can prove in an equation need not show in an accuracy.
 #
-# This world was made for trees, and the encoder starts from random weights. What is left of it on real pairs, with
-# pre-trained weights and five seeds, and how much of that other pairs' trees bring as well: `docs/results.md`.
+# This world was made for trees, and the encoder starts from random weights. Little of it is left on real pairs, with
+# pre-trained weights. On PAWS, whose pairs have the same words in another order, trees make training faster; that the end is better
+# is not shown, and other pairs' trees lead as far (`docs/results.md`).
