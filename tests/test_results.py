@@ -185,14 +185,17 @@ def test_paws_other_questions():
     def seeds(panel, row):
         return [100 * x for x in compare.scores_of(panel.rows[row], "test", panel.metric)]
 
-    curves = {line[0]: line for line in compare.curve_table(many)}
-    head = float(curves[own][4].split()[0]) - float(curves[OTHERS["dafa"]][4].split()[0])
+    def after_three(panel):
+        both = ([x["curve"][2] for x in panel.rows[row]] for row in (own, OTHERS["dafa"]))
+        return compare.points(compare.change_of([x - y for x, y in zip(*both)]))
+
     three, (_, one, knowledge, none, *_) = ("bert", own, OTHERS["dafa"]), values
     low, _, high = PAWS["rates"]
     fewest, third = PAWS["less"]
     average = {knowledge: more.rows[knowledge], own: few.rows[own][:5], one: more.rows[one]}
     sentences = [
-        ("they are worth {:.1f} points", [head]),
+        ("they are worth {} over others', in the runs of ten epochs {};",
+         [after_three(many), after_three(few)]),
         ("its answers on dev change (ten epochs: {}).", [hanging(few, own)]),
         ("without its trees {} of its", [hanging(many, own)]),
         ("hardly uses these: {} change.", [hanging(many, OTHERS["dafa"])]),
