@@ -18,12 +18,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from bert_min import Embeddings, Layer, SelfAttention, attention_weights, record
-from priors import (dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
+from bert_min import SelfAttention, attention_weights, record
+from priors import (TfIdf, dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
                     tree_similarity)
-from reread import (SPENT, LadraNet, attentive_pooling, choose, coverage,
-                    dynamic_sequential_attention, highway, layer_mix, phrase_cnn,
-                    probability_fusion, read_limit, reread, stacked_gru)
+from reread import (SPENT, LadraNet, choose, coverage, dynamic_sequential_attention, layer_mix,
+                    phrase_cnn, probability_fusion, read_limit, reread, stacked_gru)
 from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, calibrated_attention,
                       co_attention, difference_attention, difference_scores, filtration_gate,
                       gated_fusion, guided_attention, knowledge_scores, relation_indicator,
@@ -53,32 +52,9 @@ def but(function, **names):
                               function.__defaults__, function.__closure__)
 
 
-def traced(function):
-    """The function with a trace, in its last argument, though nobody asked for one: without a
-    trace attention is one fused kernel."""
-    return lambda *args: function(*args[:-1], {} if args[-1] is None else args[-1])
-
-
-def swapped(linear):
-    """A map that gets the two halves of its input in the wrong order; None stays."""
-    return linear and (lambda x: linear(torch.cat(x.chunk(2, -1)[::-1], -1)))
-
-
-def nothing(*_):
-    return 0.0
-
-
 def masked_softmax(scores, mask, axis=-1, fill=-1e30):
     mask = mask.reshape(len(mask), *[1] * (scores.dim() - mask.dim()), *mask.shape[1:])
     return scores.masked_fill(~mask, fill).softmax(axis)
-
-
-def over_queries(scores, mask):
-    return masked_softmax(scores, mask, -2)
-
-
-def over_the_batch(scores, mask):
-    return masked_softmax(scores, mask, 0)
 
 
 def root(x):
@@ -86,44 +62,26 @@ def root(x):
     return x.shape[-1] ** 0.5
 
 
+# The methods themselves: tests put mistakes in their place.
+attend, judge_pieces, weigh = SelfAttention.attend, LadraNet.forward, TfIdf.weights
+
+
 # ---- BERT ---------------------------------------------------------------------------------------
 
-# The methods themselves: tests put mistakes in their place.
-attend, encode, embed = SelfAttention.attend, Layer.forward, Embeddings.forward
-judge_pieces = LadraNet.forward
 WRONG = {}
 WRONG["bert_min.split_heads"] = {
-    "no exchange of axes": lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1),
-    "d cut as k × H": lambda x, heads: x.unflatten(-1, (-1, heads)).movedim(3, 1)}
+    "no exchange of axes": lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1)}
 WRONG["bert_min.merge_heads"] = {
-    "no exchange of axes": lambda x: x.reshape(len(x), x.shape[2], -1),
-    "d joined as k × H": lambda x: x.permute(0, 2, 3, 1).flatten(2)}
+    "no exchange of axes": lambda x: x.reshape(len(x), x.shape[2], -1)}
 WRONG["bert_min.attention_weights"] = {
-    "the softmax over the wrong axis": over_queries,
+    "the softmax over the wrong axis": lambda scores, mask: masked_softmax(scores, mask, -2),
     "the mask upside down": lambda scores, mask: attention_weights(scores, ~mask),
     "-inf for the mask, so that a row without a key is nan; it must be 0":
         lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
     "a row without a key that is uniform": masked_softmax}
 WRONG["bert_min.SelfAttention.attend"] = {
     "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest),
-    "k in the place of its root": lambda self, x, q, *rest: attend(self, x, q / root(q), *rest),
-    "the softmax over the wrong axis": traced(but(attend, attention_weights=over_queries)),
-    "queries and keys exchanged": lambda self, x, q, k, *rest: attend(self, x, k, q, *rest),
-    "heads merged without an exchange of axes":
-        but(attend, merge_heads=lambda x: x.reshape(len(x), x.shape[2], -1))}
-WRONG["bert_min.Layer.forward"] = {
-    "no residual": lambda self, x, mask, *rest: encode(Other(
-        self, attention_norm=lambda both: self.attention_norm(both - x)), x, mask, *rest),
-    "the norm before the sum": lambda self, x, mask, *rest: encode(Other(
-        self, attention_norm=lambda both: x + self.attention_norm(both - x)), x, mask, *rest),
-    "no activation": lambda self, *rest: encode(Other(self, activation=lambda x: x), *rest)}
-WRONG["bert_min.Embeddings.forward"] = {
-    "no segment":
-        lambda self, *rest: embed(Other(self, segment=nothing), *rest),
-    "positions counted from 0, with RoBERTa too":
-        lambda self, *rest: embed(Other(self, offset=0), *rest),
-    "the words times √d": lambda self, *rest: embed(Other(
-        self, word=lambda ids: self.word(ids) * root(self.word.weight)), *rest)}
+    "queries and keys exchanged": lambda self, x, q, k, *rest: attend(self, x, k, q, *rest)}
 
 
 # ---- DABERT -------------------------------------------------------------------------------------
@@ -131,34 +89,19 @@ WRONG["bert_min.Embeddings.forward"] = {
 WRONG["semmatch.difference_scores"] = {
     "the bars left out": lambda q, k, *_: difference_scores(q, k, True),
     "the bars around the sum": lambda q, k, *_: difference_scores(q, k, True).abs(),
-    "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1),
-    "queries and keys exchanged": lambda q, k, *_: difference_scores(k, q)}
-
-
-def with_scores(change):
-    """difference_attention with a change of β, a function of β and √d."""
-    return but(difference_attention, difference_scores=lambda q, k, *_: change(
-        difference_scores(q, k), root(q)))
-
-
+    "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)}
 WRONG["semmatch.difference_attention"] = {
-    "no root": with_scores(lambda beta, d: beta * d),
-    "d in the place of its root": with_scores(lambda beta, d: beta / d),
-    "more weight for what is alike": with_scores(lambda beta, d: -beta),
-    "the softmax over the wrong axis": but(difference_attention, attention_weights=over_queries)}
-
-
-def guided_by(scores):
-    return but(guided_attention, additive_scores=scores)
-
-
+    "no root": but(difference_attention, difference_scores=lambda q, k, *_:
+                   difference_scores(q, k) * root(q)),
+    "more weight for what is alike": but(difference_attention, difference_scores=lambda q, k, *_:
+                                         -difference_scores(q, k))}
 WRONG["semmatch.guided_attention"] = {
-    "⊕ as concatenation, so that the guide cancels": guided_by(
-        lambda keys, queries, w: (keys.tanh() @ w)[:, None] + (queries.tanh() @ w)[:, :, None]),
-    "guide and value exchanged": guided_by(
-        lambda keys, queries, w: additive_scores(queries, keys, w)),
-    "no tanh": guided_by(lambda keys, queries, w: (keys @ w)[:, None] + (queries @ w)[:, :, None]),
-    "the softmax over the wrong axis": but(guided_attention, attention_weights=over_queries)}
+    "⊕ as concatenation, so that the guide cancels": but(
+        guided_attention, additive_scores=lambda keys, queries, w:
+        (keys.tanh() @ w)[:, None] + (queries.tanh() @ w)[:, :, None]),
+    "guide and value exchanged": but(
+        guided_attention, additive_scores=lambda keys, queries, w:
+        additive_scores(queries, keys, w))}
 
 
 def gates_exchanged(sem, other, W_sem, W_other, W_g):
@@ -168,88 +111,48 @@ def gates_exchanged(sem, other, W_sem, W_other, W_g):
 
 WRONG["semmatch.gated_fusion"] = {
     "g and 1 - g exchanged": gates_exchanged,
-    "the other order of what the gate sees":
-        lambda sem, other, W, U, W_g: gated_fusion(sem, other, W, U, swapped(W_g)),
     "the signals exchanged": lambda sem, other, *rest: gated_fusion(other, sem, *rest)}
-
-
 WRONG["semmatch.filtration_gate"] = {
     "s left out": lambda *args: filtration_gate(*args[:-1], True),
-    "the other order of what the gate sees":
-        lambda s, v, W_v, W_l, W_f, _: filtration_gate(s, v, W_v, W_l, swapped(W_f)),
-    "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, None, *rest),
-    "W_l of W_v v": lambda s, v, W_v, W_l, *rest: filtration_gate(
-        s, v, W_v, lambda x: W_l(x if W_v is None else W_v(x)), *rest)}
+    "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, None, *rest)}
 
 
-def fusions(method, guide):
-    """Mistakes of a method's `fuse`. guide: the name of its map of the second guide."""
+def raw_guide(method, name):
+    """A method's `fuse`, whose second guide is the raw signal. name: of the map of that guide."""
     fuse = method.fuse
 
-    def raw_guide(self, sem, other, *rest):
-        raw = Other(self, **{guide: lambda _: getattr(self, guide)(other)})
+    def mistaken(self, sem, other, *rest):
+        raw = Other(self, **{name: lambda _: getattr(self, name)(other)})
         return fuse(raw, sem, other, *rest)
 
-    return {
-        "the raw signal as the second guide": raw_guide,
-        "signals exchanged in the fusion": but(
-            fuse, gated_fusion=lambda x, y, *rest: gated_fusion(y, x, *rest)),
-        "the fused signal added to itself": but(
-            fuse, filtration_gate=lambda _, v, *rest: filtration_gate(v, v, *rest))}
+    return {"the raw signal as the second guide": mistaken}
 
 
-WRONG["semmatch.DabertAttention.fuse"] = fusions(DabertAttention, "W_dbar")
+WRONG["semmatch.DabertAttention.fuse"] = raw_guide(DabertAttention, "W_dbar")
 
 
 # ---- DAFA ---------------------------------------------------------------------------------------
-
-def relations_of(a, b, theta):
-    return np.where(a.types[1:, None] == b.types[1:], theta, 1.0)
-
 
 def cased(parse):
     return Other(parse, symbols=np.array([None, *parse.words], object))
 
 
-def untyped(parse):
-    return Other(parse, types=np.zeros(len(parse.words) + 1))
-
-
 WRONG["priors.tree_similarity"] = {
     "θ and 1 exchanged":
         lambda a, b, theta, root: theta * tree_similarity(a, b, 1 / theta, root),
-    "a sum for the product": lambda a, b, theta, root:
-        tree_similarity(a, b, 1.0, root) + relations_of(a, b, theta),
+    "a sum for the product": lambda a, b, theta, root: tree_similarity(a, b, 1.0, root) + np.where(
+        a.types[1:, None] == b.types[1:], theta, 1.0),
     "a ROOT that equals nothing": lambda a, b, theta, _: tree_similarity(a, b, theta, False),
-    "truths added, so that two are one": lambda a, b, theta, root:
-        tree_similarity(a, b, 1.0, root).clip(max=1) * relations_of(a, b, theta),
     "words that differ in case":
         lambda a, b, *rest: tree_similarity(cased(a), cased(b), *rest)}
 WRONG["priors.subgraph_similarity"] = {
     "α for each pair of children": lambda *args: subgraph_similarity(*args[:-1], True),
-    "no relations compared":
-        lambda a, b, *rest: subgraph_similarity(untyped(a), untyped(b), *rest),
     "the root first, the leaves last":
         lambda a, *rest: subgraph_similarity(Other(a, depths=-a.depths), *rest),
     "no ν": lambda a, b, alpha, *_: subgraph_similarity(a, b, alpha, 1.0)}
-
-
-def raw_tf(self, words, one=1.0, fold=str.casefold):
-    """tf-idf that nothing has divided yet. one: what is added to the logarithm."""
-    words = [fold(word) for word in words]
-    return np.array([words.count(word) * (np.log((1 + self.N) / (1 + self.df[word])) + one)
-                     for word in words])
-
-
 WRONG["priors.TfIdf.weights"] = {
-    "unit length": lambda self, words: raw_tf(self, words) / np.linalg.norm(raw_tf(self, words)),
-    "no division by the mean": raw_tf,
-    "no 1 beside the logarithm":
-        lambda self, words: raw_tf(self, words, 0.0) / raw_tf(self, words, 0.0).mean(),
-    "words that differ in case":
-        lambda self, words: raw_tf(self, words, fold=str) / raw_tf(self, words, fold=str).mean()}
+    "unit length": lambda self, words: weigh(self, words) / np.linalg.norm(weigh(self, words))}
 WRONG["priors.dependency_matrix"] = {
-    "weights added": but(dependency_matrix, np=Other(np, outer=np.add.outer)),
     "the weights of a alone": lambda a, b, tf_a, tf_b, *rest:
         dependency_matrix(a, b, tf_a, np.ones_like(tf_b), *rest),
     "no M": lambda *args: dependency_matrix(*args[:-1], {*args[-1], "tree"}),
@@ -259,14 +162,11 @@ WRONG["semmatch.spread_prior"] = {
         spread_prior(prior, index, 1 - segment, elsewhere),
     "no block of b with a": lambda prior, index, segment, elsewhere: spread_prior(
         prior, index, segment, elsewhere).masked_fill(segment[:, :, None] == 1, elsewhere),
-    "0 outside the blocks": lambda *args: spread_prior(*args[:-1], 0.0),
     "special tokens that take part":
         lambda prior, index, *rest: spread_prior(prior, index.clamp(0), *rest)}
 WRONG["semmatch.DafaAttention.spread"] = {
     "no 1 added": lambda self, M_F, *rest: spread_prior(M_F.log(), *rest, 0.0),
-    "no logarithm": lambda self, M_F, *rest: spread_prior(1 + M_F, *rest, 0.0),
-    "neither 1 nor a logarithm": lambda self, M_F, *rest: spread_prior(M_F, *rest, 0.0),
-    "1 outside the blocks": lambda self, M_F, *rest: spread_prior(M_F.log1p(), *rest, 1.0)}
+    "no logarithm": lambda self, M_F, *rest: spread_prior(1 + M_F, *rest, 0.0)}
 
 
 def after_the_softmax(q, k, v, M, mask, dropout, _, trace):
@@ -280,77 +180,49 @@ WRONG["semmatch.calibrated_attention"] = {
     "no root": lambda q, *rest: calibrated_attention(q * root(q), *rest),
     "M divided by the root, too":
         lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M / root(q), *rest),
-    "M transposed": lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M.mT, *rest),
-    "M after the softmax": after_the_softmax,
-    "the softmax over the wrong axis":
-        traced(but(calibrated_attention, attention_weights=over_queries))}
-WRONG["semmatch.DafaAttention.fuse"] = fusions(DafaAttention, "W_dstar")
+    "M after the softmax": after_the_softmax}
+WRONG["semmatch.DafaAttention.fuse"] = raw_guide(DafaAttention, "W_dstar")
 
 
 # ---- External knowledge -------------------------------------------------------------------------
 
 WRONG["semmatch.knowledge_scores"] = {
     "no root": lambda hidden, G, _: knowledge_scores(hidden, G, True),
-    "d in the place of its root":
-        lambda hidden, G, _: knowledge_scores(hidden / root(hidden) ** 0.5, G),
     "G divided by the root, too":
         lambda hidden, G, _: knowledge_scores(hidden, G / root(hidden))}
 WRONG["semmatch.relation_indicator"] = {
     "all relations at once": lambda relations, _: relations.all(-1),
-    "no co-hyponyms": lambda relations, _: relation_indicator(relations, True),
-    "synonyms alone": lambda relations, _: relations[..., 0]}
-
-
+    "no co-hyponyms": lambda relations, _: relation_indicator(relations, True)}
 WRONG["priors.relation_matrix"] = {
     "hypernym and hyponym exchanged":
         lambda facts_a, facts_b: relation_matrix(facts_a, facts_b)[..., [0, 1, 3, 2, 4]],
-    "no expressions": but(relation_matrix, index_facts=lambda facts: (index_facts(facts)[0], {})),
-    "expressions alone": but(relation_matrix,
-                             index_facts=lambda facts: ({}, index_facts(facts)[1]))}
+    "no expressions": but(relation_matrix, index_facts=lambda facts: (index_facts(facts)[0], {}))}
 
 
-def co_attend(ln_K=None, context=None):
-    """co_attention with another of its results, a function of ω and the hidden states."""
+def co_attend(ln_K):
+    """co_attention with another K_prior, a function of ω."""
     def mistaken(hidden, scores):
-        right, omega = co_attention(hidden, scores), attention_weights(scores, scores > OUTSIDE)
-        return (right[0] if ln_K is None else ln_K(omega),
-                right[1] if context is None else context(omega, hidden))
+        _, context = co_attention(hidden, scores)
+        return ln_K(attention_weights(scores, scores > OUTSIDE)), context
     return mistaken
 
 
 WRONG["semmatch.co_attention"] = {
-    "the softmax over the wrong axis": co_attend(context=lambda omega, hidden: omega.mT @ hidden),
     "a mean of logarithms": co_attend(lambda omega: (omega.log() + omega.mT.log()) / 2),
     "no logarithm": co_attend(lambda omega: (omega + omega.mT) / 2),
     "one direction alone": co_attend(torch.log)}
-WRONG["semmatch.KnowledgeAttention.fuse"] = fusions(KnowledgeAttention, "W_ohatknw")
+WRONG["semmatch.KnowledgeAttention.fuse"] = raw_guide(KnowledgeAttention, "W_ohatknw")
 WRONG["train.l2_ratio"] = {
-    "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step,
-                                                               *rest),
-    "a rise over twice the steps": lambda step, full_step, *rest:
-        l2_ratio((step + full_step / 2) / 2, full_step, *rest),
+    "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step, *rest),
     "a fall": lambda step, full_step, *rest: l2_ratio(full_step - step, full_step, *rest)}
 
 
 # ---- DRr-Net ------------------------------------------------------------------------------------
 
-WRONG["reread.highway"] = {
-    "t and 1 - t exchanged": lambda x, W_t, W_h: W_h(x).relu() + x - highway(x, W_t, W_h),
-    "no relu": lambda x, W_t, W_h: W_t(x).sigmoid() * (W_h(x) - x) + x,
-    "no σ": lambda x, W_t, W_h: W_t(x) * (W_h(x).relu() - x) + x}
-
-
-def last_states(x, mask, grus):
-    states, d = stacked_gru(x, mask, grus), grus[-1].hidden_size
-    last = states[torch.arange(len(x)), mask.sum(1).clamp(min=1) - 1, :d]
-    return torch.cat([last[:, None].expand(-1, x.shape[1], -1), states[..., d:]], -1)
-
-
 WRONG["reread.stacked_gru"] = {
     "the other order, what was read first": but(stacked_gru, torch=Other(
         torch, cat=lambda parts, axis: torch.cat(parts[::-1], axis))),
     "padding that is read": lambda x, mask, grus: stacked_gru(x, torch.ones_like(mask), grus),
-    "the last state at every word": last_states,
     "the lowest layer alone": lambda x, mask, grus: stacked_gru(x, mask, grus[:1])}
 
 
@@ -362,61 +234,35 @@ def pool(scores, mixed, mask):
 WRONG["reread.attentive_pooling"] = {
     "the softmax over an axis of size 1": lambda states, mask, W, w:
         ((states * mask[..., None]).sum(1), mask.to(states.dtype)),
-    "the softmax over the batch": but(attentive_pooling, attention_weights=over_the_batch),
     "no tanh": lambda states, mask, W, w: pool(w(W(states)), states, mask),
     "tanh mixed, not states":
         lambda states, mask, W, w: pool(w(W(states).tanh()), W(states).tanh(), mask)}
 
 
-def choose_with(**changes):
-    """choose with other arguments, name -> a function of what stands there."""
-    signature = inspect.signature(choose)
-
-    def mistaken(*args):
-        given = signature.bind(*args).arguments
-        return choose(**given | {name: change(given[name]) for name, change in changes.items()})
-    return mistaken
+def spent_chosen(*args):
+    *given, left, _ = args
+    return choose(*given, left if left is None else left.clamp(min=2 * SPENT))
 
 
 WRONG["reread.choose"] = {
-    "no β": choose_with(beta=lambda beta: 1.0),
-    "an arg-max": choose_with(beta=lambda beta: 1e8),
-    "no clue": choose_with(clue=torch.zeros_like),
-    "the softmax over the batch": but(choose, attention_weights=over_the_batch),
-    "no coverage": choose_with(left=lambda left: None),
-    "spent words that are chosen":
-        choose_with(left=lambda left: None if left is None else left.clamp(min=2 * SPENT))}
-
-
-def step_with(**names):
-    """reread.reread with another choice or gru: functions of (choice, gru, h̄_0)."""
-    def mistaken(states, mask, h, guide, choice, gru, *rest):
-        new = {name: make(choice, gru, h) for name, make in names.items()}
-        gru = new.pop("gru", gru)
-        return reread(states, mask, h, guide, Other(choice, **new), gru, *rest)
-    return mistaken
-
-
+    "no β": lambda states, keys, mask, clue, w, beta, *rest:
+        choose(states, keys, mask, clue, w, 1.0, *rest),
+    "no clue": lambda states, keys, mask, clue, *rest:
+        choose(states, keys, mask, 0 * clue, *rest),
+    "no coverage": lambda *args: choose(*args[:-2]),
+    "spent words that are chosen": spent_chosen}
 WRONG["reread.reread"] = {
-    "a clue of h̄_0 at each step": step_with(U_d=lambda choice, gru, h: lambda _: choice.U_d(h)),
+    "a clue of h̄_0 at each step": lambda states, mask, h, guide, choice, *rest: reread(
+        states, mask, h, guide, Other(choice, U_d=lambda _: choice.U_d(h)), *rest),
     "a GRU that begins at h̄_0 at each step":
-        step_with(gru=lambda choice, gru, h: lambda x, _: gru(x, h)),
-    "no guide": step_with(M_d=lambda choice, gru, h: choice.M_d and nothing),
-    "no h in the clue": step_with(U_d=lambda choice, gru, h: lambda x: 0 * choice.U_d(x))}
+        lambda states, mask, h, guide, choice, gru, *rest: reread(
+            states, mask, h, guide, choice, lambda x, _: gru(x, h), *rest),
+    "no guide": lambda states, mask, h, guide, *rest: reread(states, mask, h, 0 * guide, *rest)}
 WRONG["reread.matching"] = {
     "a - b": lambda a, b: torch.cat([a, b, a * b, a - b], -1),
-    "|b - a|": lambda a, b: torch.cat([a, b, a * b, (b - a).abs()], -1),
-    "another order": lambda a, b: torch.cat([a, b, b - a, a * b], -1)}
-
-
-def mlp_of_each(p_h, p_v, w_h, w_v, mlp):
-    _, gates = probability_fusion(p_h, p_v, w_h, w_v, mlp)
-    return mlp(gates[:, :1] * p_h) + mlp(gates[:, 1:] * p_v), gates
-
-
+    "|b - a|": lambda a, b: torch.cat([a, b, a * b, (b - a).abs()], -1)}
 WRONG["reread.probability_fusion"] = {
     "no MLP": lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_h, w_v, torch.clone),
-    "an MLP of each side": mlp_of_each,
     "gates exchanged":
         lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_v, w_h, mlp)}
 
@@ -425,63 +271,33 @@ WRONG["reread.probability_fusion"] = {
 
 WRONG["reread.layer_mix"] = {
     "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0)),
-    "no α": lambda blocks, alpha: sum(blocks),
     "α from the top down": lambda blocks, alpha: layer_mix(blocks, alpha.flip(0))}
 WRONG["reread.phrase_cnn"] = {
     "odd padding on one side twice": but(phrase_cnn, F=Other(
         F, pad=lambda x, sides: F.pad(x, sorted(sides)))),
-    "odd padding left first": but(phrase_cnn, F=Other(
-        F, pad=lambda x, sides: F.pad(x, sides[::-1]))),
     "padding that is read":
         lambda hidden, mask, *rest: phrase_cnn(hidden, torch.ones_like(mask), *rest),
     "a relu behind both layers": lambda *args: phrase_cnn(*args).relu()}
 WRONG["reread.read_limit"] = {
     "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True),
     "no T": lambda states, W_phi, steps, _:
-        W_phi(states)[..., 0].sigmoid().clamp(1, max(1, steps - 1)),
-    "T as the limit": lambda states, W_phi, steps, _:
-        read_limit(states, W_phi, steps, True).clamp(1, steps)}
+        W_phi(states)[..., 0].sigmoid().clamp(1, max(1, steps - 1))}
 WRONG["reread.coverage"] = {
     "a product for the quotient": lambda left, read, phi, mask, _:
         coverage(left, read, 1 / phi, mask),
     "no new start": lambda *args: coverage(*args[:-1], True),
     "padding that has to be spent, too": lambda left, read, phi, mask, _:
-        coverage(left, read, phi, torch.ones_like(mask)),
-    "a sum for the difference": lambda left, read, phi, mask, _: coverage(left, -read, phi, mask)}
-
-
-def read_with(**names):
-    """dynamic_sequential_attention with other maps in its choices, functions of (choice, h_ab)."""
-    def mistaken(states, mask, h_ab, choices, *rest):
-        choices = [Other(choice, **{name: make(choice, h_ab) for name, make in names.items()})
-                   for choice in choices]
-        return dynamic_sequential_attention(states, mask, h_ab, choices, *rest)
-    return mistaken
-
-
+        coverage(left, read, phi, torch.ones_like(mask))}
 WRONG["reread.dynamic_sequential_attention"] = {
     "no token in the sum": lambda *args: dynamic_sequential_attention(*args[:-1], {12}),
-    "choices that do not know each other": read_with(V_d=lambda choice, h_ab: nothing),
-    "coverage that never falls": but(dynamic_sequential_attention, coverage=lambda left, *_: left),
-    "readings that all start from h_ab":
-        read_with(U_d=lambda choice, h_ab: lambda _: choice.U_d(h_ab)),
-    "no h_ab in the clue": read_with(M_d=lambda choice, h_ab: nothing)}
-
-
-def last_reading(*args):
-    h, seen = dynamic_sequential_attention(*args)
-    return h[:, -1:], seen
-
-
-def without(part):
-    return lambda self, *rest: judge_pieces(
-        Other(self, without=self.without | {part}), *rest)
-
-
+    "choices that do not know each other": lambda states, mask, h_ab, choices, *rest:
+        dynamic_sequential_attention(states, mask, h_ab, [
+            Other(choice, V_d=lambda chosen: 0.0) for choice in choices], *rest),
+    "coverage that never falls": but(dynamic_sequential_attention, coverage=lambda left, *_: left)}
 WRONG["reread.LadraNet.forward"] = {
-    "a maximum for the mean": without("average-pooling"),
-    "no h_ab in the mean": without("global"),
-    "the last reading alone": but(judge_pieces, dynamic_sequential_attention=last_reading)}
+    f"without {part}": lambda self, *rest, part=part: judge_pieces(
+        Other(self, without=self.without | {part}), *rest)
+    for part in ("average-pooling", "global")}
 
 
 # ---- The list -----------------------------------------------------------------------------------
