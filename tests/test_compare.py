@@ -100,21 +100,6 @@ def test_what_is_run(faked, capsys):
     assert [option for option, *_ in group["vary"]] == ["lr", "task"]
 
 
-def test_processes_share_the_runs_of_a_group(faked, capsys):
-    """A second one takes what the first does not hold; the last to finish shows all."""
-    with runs.lock_folder(Path("group/bert-seed1")):
-        assert command("--seeds", "2", "--out", "group") == 0
-        assert of(faked, "model", "seed") == [("bert", 0), ("dafa", 0), ("dafa", 1)]
-        printed = capsys.readouterr().out
-        assert re.findall("(.*)\nanother process", printed) == ["run 2 of 4: bert-seed1"]
-        assert "1 runs are not finished" in printed and "minus bert," not in printed
-    assert command("--resume", "group", "--workers", "1") == 0 and len(faked) == 4
-    group = group_of("group")
-    assert len(group["done"]) == 4
-    assert faked[-1]["workers"] == 1 and "workers" not in group["shared"]  # of that process alone
-    assert "| minus bert " in capsys.readouterr().out
-
-
 def test_a_value_may_have_options_of_its_own(faked):
     """They go before the group's; a folder names no code that runs."""
     vary = ["--vary", "model", "bert", "dafa --layers all --without fusion --lr 1e-4", "dafa"]
@@ -146,29 +131,35 @@ def test_a_group_gets_more_rows(faked):
     refused("bert-seed0 another model", "--resume", "group", "--own", "mine.py:Mine", by=command)
 
 
-def test_a_row_that_comes_while_another_process_trains_stays(faked, monkeypatch):
-    """Neither process writes over the other's rows, and each trains its own."""
+def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
+    """A second one takes what the first does not hold, and a row that it adds stays."""
     train_one = train.train_or_resume
 
     def train_or_resume(given):
         if len(faked) == 1:  # the first process is at its second run
             monkeypatch.setattr(train, "train_or_resume", train_one)
             with runs.lock_folder(Path(given["out"])):
-                assert command("--resume", "group", "--vary", "model", "dabert") == 0
+                assert command("--resume", "group", "--vary", "model", "dabert",
+                               "--workers", "1") == 0
+            printed = capsys.readouterr().out
+            assert re.findall("(.*)\nanother process", printed) == ["run 1 of 3: dafa-seed0"]
+            assert "1 runs are not finished" in printed
         train_one(given)
 
     monkeypatch.setattr(train, "train_or_resume", train_or_resume)
     assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
-    assert of(faked, "model") == [("bert",), ("knowledge",), ("dabert",), ("dafa",)]
+    assert of(faked, "model", "workers") == [("bert", None), ("knowledge", 1), ("dabert", 1),
+                                             ("dafa", None)]
     assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
+    assert "workers" not in group_of("group")["shared"]  # of that process alone
+    assert "| minus bert " in capsys.readouterr().out
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     """What is done is not trained again, unless test is to be scored as well."""
     assert command("--seeds", "2", "--out", "here") == 0
     group = group_of("here")
-    group["vary"][0].append("dabert")
-    group["vary"][0].insert(1, "gone")  # a model that this code has no more, done
+    group["vary"] = [["model", "bert", "gone", "dafa", "dabert"]]  # this code has no model gone
     group["done"] |= {f"gone-seed{seed}": group["done"]["bert-seed0"] for seed in (0, 1)}
     del group["done"]["dafa-seed1"]
     Path("there").mkdir()
@@ -182,10 +173,7 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 
 EMPTY = {"vary": [["model", "bert", "dafa"]], "seeds": [0], "shared": {}, "test": False, "done": {}}
 DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"seeds": [0, 0]},
-           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}},
-           "curve": {"done": {"bert-seed0": {
-               "task": "own", "positive": "", "selection_split": "dev", "answers": {},
-               "metrics": {"dev": {"accuracy": 0.5}}, "curve": "no list"}}}}
+           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}}}
 
 
 @pytest.mark.parametrize("args, words", [
