@@ -24,7 +24,7 @@ from support.options import prefix_errors, refuse
 from support.parser import load_parser
 from support.parses import Parse, parse_texts, split_words, words_at
 from support.toy import LEXICON
-from support.words import TAGS, learn_vocabulary
+from support.words import TAGS
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
 # c characters of a word, R relations
@@ -101,15 +101,16 @@ class Reader:
 
     def read(self, pairs):
         """dict text -> Known of these pairs' texts."""
-        texts = list(dict.fromkeys(text for pair in pairs for text in (pair.a, pair.b)))
+        texts = list(dict.fromkeys(texts_of(pairs)))
+        if not self.needs:
+            return dict.fromkeys(texts, Known())
         seen = self.seen  # another thread may put another dict there meanwhile
         found = {text: seen[text] for text in texts if text in seen}
-        new = [text for text in texts if text not in found]
-        if self.needs and new:
+        if new := [text for text in texts if text not in found]:
             found |= self.read_new(new)
         if len(texts) < TEXTS_KEPT:
             self.seen = dict([*seen.items(), *found.items()][-TEXTS_KEPT:])
-        return found if self.needs else dict.fromkeys(texts, Known())
+        return found
 
     def read_new(self, texts):
         """`read` of texts that were not seen before."""
@@ -128,22 +129,6 @@ class Reader:
             found = {text: known._replace(facts=self.lexicon.facts(known.words, known.tags))
                      for text, known in bar}
         return found
-
-    def learn_tfidf(self, examples):
-        """Counts words for tf-idf where the method wants it. examples: Examples of train."""
-        if self.method.PRIOR == "dependency":
-            texts = (text for pair in examples.pairs for text in (pair.a, pair.b))
-            self.tfidf = priors.TfIdf(examples.known[text].words for text in texts)
-
-    def learn_words(self, texts, known, glove=None, seed=0):
-        """Makes the Vocabulary of texts, with fixed vectors of a file. -> what to say of it
-
-        known: dict text -> Known, of those of the texts that were read.
-        """
-        sentences = [known[text].words if text in known else words_at(text, split_words(text))
-                     for text in texts]
-        self.tokenizer, said = learn_vocabulary(sentences, glove, seed, self.progress)
-        return said
 
     def prior(self, a, b):
         """What is known of a pair's words: (n, m) or (n, m, ...), or None. a, b: Known."""
@@ -211,13 +196,12 @@ class Examples:
         """That of the pair at this place, see Reader.prior; of others, cut or padded to this one's
         words.
         """
-        pair, count = self.pairs[i], len(self.pairs)
-        n, m = (len(self.known[text].words) for text in (pair.a, pair.b))
-        if self.others:
-            pair = self.pairs[(i + count // 2) % count]
-        found = self.reader.prior(self.known[pair.a], self.known[pair.b])
-        if found is None or not self.others:
-            return found
+        a, b = (self.known[text] for text in texts_of([self.pairs[i]]))
+        if not self.others:
+            return self.reader.prior(a, b)
+        n, m, count = len(a.words), len(b.words), len(self.pairs)
+        other = self.pairs[(i + count // 2) % count]
+        found = self.reader.prior(*(self.known[text] for text in texts_of([other])))
         prior = np.zeros((n, m, *found.shape[2:]), found.dtype)
         prior[:found.shape[0], :found.shape[1]] = found[:n, :m]
         return prior
@@ -289,6 +273,11 @@ class WordExamples(Examples):
         for name, column in zip(names, zip(*rows)):
             batch[name] = pad_sequence(column, batch_first=True).unflatten(0, (2, len(pairs)))
         return batch, self.labels(indices)
+
+
+def texts_of(pairs):
+    """Both texts of each pair, one after the other."""
+    return [text for pair in pairs for text in (pair.a, pair.b)]
 
 
 def pad_matrices(matrices):

@@ -6,14 +6,12 @@ training scores each epoch with the same ones.
 Left out: what is computed (semmatch, reread, bert_min), the form of the files (support.runs).
 """
 import hashlib
-import itertools
 import os
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import batches
@@ -24,13 +22,13 @@ from settings import METHODS, Recipe, Settings, method_options
 from support import machine, meter, runs, summary
 from support.checkpoints import join_names
 from support.data import (Prediction, Task, add_predictions, answers, as_pairs, check_logits,
-                          evaluate, is_csv, load_pairs, loss_sum, pair_rows, predictions_of,
-                          read_pairs, seen_in_training, split_rows, write_table)
+                          evaluate, is_csv, load_pairs, load_test_splits, loss_sum, pair_rows,
+                          predictions_of, read_pairs, seen_in_training, split_rows, write_table)
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
 from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
 from support.parses import split_words, words_at
-from support.words import Vocabulary
+from support.words import Vocabulary, learn_vocabulary
 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
@@ -53,8 +51,7 @@ def read_training(settings, recipe, splits):
     """
     reader, config, arrays = make_reader(settings, recipe), None, None
     if recipe.bert == "scratch":
-        texts = [text for pair in splits["train"] for text in (pair.a, pair.b)]
-        reader.tokenizer = PairTokenizer.train(texts, vocab_size=8000)
+        reader.tokenizer = PairTokenizer.train(batches.texts_of(splits["train"]))
         config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
                             max_length=settings.max_length)
     elif recipe.bert != "none":
@@ -63,13 +60,18 @@ def read_training(settings, recipe, splits):
         config, arrays = read_checkpoint(folder)
         reader.tokenizer = PairTokenizer.from_folder(folder, config)
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
-    reader.learn_tfidf(examples["train"])
+    if settings.method.PRIOR == "dependency":
+        known = examples["train"].known
+        reader.tfidf = priors.TfIdf(known[text].words for text in batches.texts_of(splits["train"]))
     if recipe.bert == "none":
         learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
-        texts = [text for name in learned for pair in splits[name] for text in (pair.a, pair.b)]
-        known = {text: x for some in examples.values() for text, x in some.known.items()}
+        read = {text: x.words for some in examples.values() for text, x in some.known.items()}
+        sentences = [read[text] if text in read else words_at(text, split_words(text))
+                     for name in learned for text in batches.texts_of(splits[name])]
         with prefix_errors("--glove "):
-            print_once(reader.learn_words(texts, known, settings.glove, settings.seed))
+            reader.tokenizer, said = learn_vocabulary(sentences, settings.glove, settings.seed,
+                                                      main_process())
+            print_once(said)
     return reader, examples, config, arrays
 
 
@@ -165,21 +167,19 @@ def read_run(path, model=None, parser=None):
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
-        given = dict(saved["settings"])
-        had = {name: given[name] or "" for name in ("model", "parser")}
+        given = {"model": "", "parser": None} | saved["settings"]
     if parser:
         given["parses"] = None
     if callable(parser):
         given["parser"], parser = None, None
     for name, own in (("model", model), ("parser", parser)):
-        named = ":" in had[name] and given[name] is not None
-        refuse(named and own is None, f"{path}: the {name} is somebody's own, {had[name]}, and "
-               f"opening a run runs no code; if you know that file, say {name} {had[name]} as well")
+        had = given[name] or ""
+        refuse(not own and ":" in had, f"{path}: the {name} is somebody's own, {had}, and "
+               f"opening a run runs no code; if you know that file, say {name} {had} as well")
         refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected its place, such "
                f"as mine.py:Name")
-        refuse(own and (named or name == "model")
-               and own.rpartition(":")[2] != had[name].rpartition(":")[2],
-               f"{name} {own}: the run's is {had[name]}")
+        refuse(own and had and own.rpartition(":")[2] != had.rpartition(":")[2],
+               f"{name} {own}: the run's is {had}")
         given[name] = own or given[name]
     find_class(given["model"], METHODS)  # what it says of a user's own file is said as it is
     if given["parser"]:
@@ -359,8 +359,9 @@ def check_pairs(run, task, splits):
            f"the run was started, or --predict a file")
 
 
-def score_test(run, splits):
-    """Scores labelled test splits and writes test.json. -> dict split -> metric -> float"""
+def score_test(run):
+    """Scores the test splits and writes test.json. -> dict split -> metric -> float"""
+    splits = load_test_splits(run.settings)
     check_pairs(run, *load_pairs(run.settings))
     check_place(run.folder, "copy the run")
     if (run.folder / "test.json").exists():
@@ -381,18 +382,19 @@ def whole_splits(run):
     return load_pairs(run.settings, limited=False)[1]
 
 
-def predict_file(run, file, splits, columns=(), out=None):
+def predict_file(run, file, columns=(), out=None):
     """Labels the pairs of a file, or of a split by its name, into a new file `out`, by default in
     the run's folder; prints where, and metrics.
     """
-    refuse(splits and file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
-           f"{', '.join(splits)}")
-    if file in splits:
-        pairs, rows = splits[file], pair_rows(run.task, splits[file])
-    else:
+    if Path(file).suffix or Path(file).is_file():
         columns = columns or run.task.columns
         pairs = read_pairs(file, run.task.labels, need_label=False, columns=columns)
         rows = [fields for _, fields in split_rows(file)]
+    else:
+        splits = whole_splits(run)
+        refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
+               f"{', '.join(splits)}")
+        pairs, rows = splits[file], pair_rows(run.task, splits[file])
     there = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
     refuse(there, f"{file}: has a column {join_names(sorted(there))} already; rename it")
     refuse(out and Path(out).exists(), f"--out {out}: is there already; name another file")
@@ -406,10 +408,10 @@ def predict_file(run, file, splits, columns=(), out=None):
                    "or new to this model")
     logits = run.logits(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
-    name = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}")
-    path, numbers = name, itertools.count(2)
+    path, number = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}"), 1
     while path.exists():  # of an earlier prediction
-        path = name.with_stem(f"{name.stem}-{next(numbers)}")
+        number += 1
+        path = run.folder / f"predictions-{Path(file).stem}-{number}{ending}"
     if main_process():
         write_table(path, add_predictions(run.task, rows, predictions_of(logits, run.task)))
     print_once(f"pairs labelled: {len(pairs)}, in {path}")
@@ -428,21 +430,17 @@ def unknown_words(run, pair):
     """Words of a pair that the model has not learned, or from few pairs: those without a number or
     a piece; where the pieces were learned from the training pairs, those of several pieces, too.
     """
-    tokenizer, by_word, found = run.reader.tokenizer, run.reader.method.READS == "words", []
-    spans = split_words(pair.a), split_words(pair.b)
-    if not by_word:
-        ids, segment, place = map(np.array, tokenizer.encode(
-            pair.a, spans[0], pair.b, spans[1], run.reader.max_length))
-    for side, text in enumerate((pair.a, pair.b)):
-        for i, word in enumerate(words_at(text, spans[side])):
-            if by_word:
-                known = tokenizer.ids([word])[0] != 1
-            else:
-                pieces = tokenizer.pieces(ids[(segment == side) & (place == i)].tolist())
-                whole = not any(piece.startswith("##") for piece in pieces)
-                known = "[UNK]" not in pieces and (whole or run.recipe.bert != "scratch")
-            if not known and word not in found:
-                found.append(word)
+    tokenizer, found = run.reader.tokenizer, []
+    words = [word for text in (pair.a, pair.b) for word in words_at(text, split_words(text))]
+    for word in dict.fromkeys(words):
+        if run.settings.reads_words:
+            known = tokenizer.ids([word])[0] != 1
+        else:
+            pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
+            parts = any(piece.startswith("##") for piece in pieces)
+            known = "[UNK]" not in pieces and not (parts and run.recipe.bert == "scratch")
+        if not known:
+            found.append(word)
     return found
 
 

@@ -7,14 +7,14 @@
 Neither is ever rewritten: `replace(settings, model="bert")` asks for another recipe. Each field is
 an option of the command line; sizes of a method go by `--set`.
 """
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 from bert_min import SelfAttention, check_options
 from support import machine
 from support.data import SOURCES
 from support.files import BERTS
 from support.options import (ABOVE_0, check_values, find_class, keywords_of, load_own, option,
-                             option_name, prefix_errors, read_names, read_values, refuse)
+                             prefix_errors, read_names, read_values, refuse)
 
 # A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
@@ -245,7 +245,7 @@ def check_same(begun, given: dict):
     """Raises ValueError where an option given, but for those of PROCESS, is not what the two values
     `begun`, (Settings, Recipe), have.
     """
-    for f in (f for value in begun for f in fields(value) if f.name in given.keys() - PROCESS):
-        had = next(getattr(value, f.name) for value in begun if hasattr(value, f.name))
-        refuse(given[f.name] != had, f"{option_name(f)} {given[f.name]}: the run has {had}; leave "
-               f"it out, or start another run")
+    had = asdict(begun[0]) | asdict(begun[1])
+    for name in given.keys() - PROCESS:
+        refuse(given[name] != had[name], f"--{name.replace('_', '-')} {given[name]}: the run has "
+               f"{had[name]}; leave it out, or start another run")

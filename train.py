@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 import batches
 from run import (Run, check_pairs, new_run, open_run, predict_file, print_limit, read_run,
-                 saved_run, score_test, whole_splits)
+                 saved_run, score_test)
 from settings import (METHODS, PROCESS, Recipe, Settings, add_options, check_same, decide,
                       read_options)
 from support import machine, runs, summary
@@ -44,12 +44,13 @@ SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked 
 
 # ---- The optimizer ------------------------------------------------------------------------------
 
-def make_optimizer(kind, model, new, recipe):
-    """No decay on biases and norms; what the method adds, the names `new`, has its own rate."""
+def make_optimizer(kind, run):
+    """No decay on biases and norms; what the method adds to an encoder has its own rate."""
+    recipe, new = run.recipe, run.contents.get("new_parameters", ())
     classes = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD,
                "adadelta": functools.partial(torch.optim.Adadelta, rho=0.95, eps=1e-8)}
     groups = {}
-    for name, p in model.named_parameters():
+    for name, p in run.model.named_parameters():
         if p.requires_grad:
             peak = recipe.lr_new if name in new else recipe.lr
             peak = SGD_RATE if kind == "sgd" else peak
@@ -106,10 +107,10 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
 
     saved: what run.read_run read of the folder's last.pt, to go on with.
     """
-    run, examples, progress, clock = begin(settings, recipe, Path(folder), saved)
+    run, examples, progress = begin(settings, recipe, Path(folder), saved)
     train_set, (rank, processes) = examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # of an epoch
-    optimizer = optimizer_of(run, progress)
+    optimizer = make_optimizer(progress.optimizer, run)
     scaler = machine.loss_scaler(recipe.device, recipe.precision)
     log = runs.Log(run.folder / "log.jsonl", saved["log"] if saved else "")
     if saved:
@@ -136,16 +137,12 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
             scaler.update()
             optimizer.zero_grad()
             progress.step += 1
-            progress.pairs += part.size
             log.add_step(progress.step, norm, highest, overflow)
             if progress.step % LOG_EVERY == 0 or progress.step % steps == 0:
                 if log.write_steps(main_process() and time.monotonic() - log.saved > SAVE_SECONDS):
-                    clock = progress.add_seconds("train", clock)
                     runs.save_last(run, log, optimizer, scaler, progress)
-        clock = progress.add_seconds("train", clock)
         runs.save_last(run, log, optimizer, scaler, progress)
         judge_epoch(run, examples[run.task.selection], progress, log)
-        clock = progress.add_seconds("evaluate", clock)
         optimizer = change_optimizer(run, optimizer, progress)
     return finish_training(run, examples, progress)
 
@@ -180,18 +177,17 @@ def parts_of_epoch(run, train_set, progress, steps, log):
 
 def begin(settings, recipe, folder, saved):
     """What training begins with, or goes on with. -> (Run, dict split -> batches.Examples,
-    runs.Progress, the time when this was done)
+    runs.Progress)
     """
-    clock, progress = time.perf_counter(), runs.Progress(recipe.optimizer)
+    progress = runs.Progress(recipe.optimizer)
     with machine.main_process_first():
         task, splits = load_pairs(settings)
         if saved:
-            path = folder / "last.pt"
-            run = saved_run(settings, recipe, path, saved)
+            run = saved_run(settings, recipe, folder / "last.pt", saved)
             check_pairs(run, task, splits)
             examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
-            with runs.made_here(path):
-                progress, _ = runs.Progress(**saved["progress"]), saved["log"]
+            with runs.made_here(folder / "last.pt"):
+                progress = runs.Progress(**saved["progress"])
         else:
             if main_process():
                 runs.new_folder(folder, None)  # another run's files are not overwritten
@@ -199,7 +195,7 @@ def begin(settings, recipe, folder, saved):
     torch.manual_seed(settings.seed + machine.world()[0])
     run.model.to(recipe.device)
     describe_training(run, examples)
-    return run, examples, progress, progress.add_seconds("load", clock)
+    return run, examples, progress
 
 
 def describe_training(run, examples):
@@ -240,13 +236,7 @@ def change_optimizer(run, optimizer, progress):
         return optimizer
     progress.optimizer = "sgd"
     print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
-    return optimizer_of(run, progress)
-
-
-def optimizer_of(run, progress):
-    """The optimizer that this run has now."""
-    new = set(run.contents["new_parameters"])
-    return make_optimizer(progress.optimizer, run.model, new, run.recipe)
+    return make_optimizer(progress.optimizer, run)
 
 
 def finish_training(run, examples, progress):
@@ -254,17 +244,12 @@ def finish_training(run, examples, progress):
     settings, recipe, best = run.settings, run.recipe, run.folder / "best.pt"
     machine.gather(None)  # best.pt is there
     runs.load_weights(run.model, runs.read_saved(best), best)
-    clock = time.perf_counter()
     metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
-    progress.add_seconds("evaluate", clock)
-    seconds = {name: round(getattr(progress, f"{name}_seconds"), 2)
-               for name in ("load", "train", "evaluate")}
     result = {"id": run.contents["id"], "task": run.task.name, "model": settings.model,
               "bert": recipe.bert, "seed": settings.seed, "selection_split": run.task.selection,
-              "positive": run.task.positive,
-              "best_epoch": progress.best_epoch, "metrics": metrics,
-              "pairs": {name: len(x.pairs) for name, x in examples.items()}, "seconds": seconds,
-              "pairs_per_second": round(progress.pairs / progress.train_seconds, 2),
+              "positive": run.task.positive, "best_epoch": progress.best_epoch,
+              "metrics": metrics, "pairs": {name: len(x.pairs) for name, x in examples.items()},
+              "seconds": round(progress.seconds, 2),
               "peak_memory_mb": machine.peak_memory(recipe.device),
               "parameters": sum(p.numel() for p in run.model.parameters()),
               "new_parameters": sum(p.numel() for name, p in run.model.named_parameters()
@@ -315,31 +300,31 @@ def use_run(folder, given):
     refuse(file is None and (columns or out), "--columns and --out go with --predict here")
     run = open_run(folder, **given)
     if file is not None:
-        is_split = not Path(file).suffix and not Path(file).is_file()
-        splits = whole_splits(run) if is_split else {}
         with prefix_errors("--predict "):
-            predict_file(run, file, splits, columns and columns.split(","), out)
+            predict_file(run, file, columns and columns.split(","), out)
     if test:
-        metrics = score_test(run, load_test_splits(run.settings))
-        print_once(summary.metrics_table(metrics, run.task.positive))
+        print_once(summary.metrics_table(score_test(run), run.task.positive))
     if not test and file is None:
-        result = runs.read_result(run.folder)
-        refuse(result["id"] != run.contents["id"], f"{run.folder / 'result.json'}: of another "
-               f"training than best.pt; --resume {run.folder}, or evaluate it anew")
+        result = read_own_result(run.folder, run.contents)
         with runs.made_here(run.folder / "result.json"):
             summary.show_result(run.folder, result)
+
+
+def read_own_result(folder, saved):
+    """The dict of result.json. Raises ValueError where another training wrote it than `saved`."""
+    result = runs.read_result(folder)
+    refuse(result.get("id") != saved["id"], f"{folder / 'result.json'}: of another training than "
+           f"best.pt; copy the run again, or evaluate it anew")
+    return result
 
 
 def read_to_resume(folder, given):
     """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt where training has ended.
     given: options; those that do not change what the run is take the place of its own.
     """
-    own = given.get("model"), given.get("parser")
-    saved = None
-    if (folder / "best.pt").exists():
-        saved, settings, recipe = read_run(folder / "best.pt", *own)
-    if saved is None or not runs.ended(folder, saved):
-        saved, settings, recipe = read_run(folder / "last.pt", *own)
+    ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
+    path = folder / ("best.pt" if ended else "last.pt")
+    saved, settings, recipe = read_run(path, given.get("model"), given.get("parser"))
     check_same((settings, recipe), given)
     given = {name: given[name] for name in given.keys() & PROCESS}
     device = given.pop("device", recipe.device)
@@ -348,9 +333,9 @@ def read_to_resume(folder, given):
 
 def train_or_resume(given):
     """Trains, or goes on with --resume; --test reads test at the end. -> (folder, its result)"""
-    resume, test, saved = given.pop("resume", None), given.pop("test", False), None
+    resume, test = given.pop("resume", None), given.pop("test", False)
     if resume is None:
-        settings, recipe = read_options(given)
+        saved, (settings, recipe) = None, read_options(given)
     else:
         folder = Path(resume)
         saved, settings, recipe = read_to_resume(folder, given)
@@ -363,13 +348,13 @@ def train_or_resume(given):
             folder = runs.new_folder(settings.out, name) if main_process() else None
             folder = machine.gather(folder)[0]
     with runs.lock_folder(folder):
-        if saved and runs.ended(folder, saved):
-            result = runs.read_result(folder)
+        if saved and "progress" not in saved:  # best.pt: training has ended
+            result = read_own_result(folder, saved)
         else:
             result = train_model(settings, recipe, folder, saved)
         if test:
             run = open_run(folder, settings.parser, settings.model, device=recipe.device)
-            result["metrics"] |= score_test(run, load_test_splits(settings))
+            result["metrics"] |= score_test(run)
     return folder, result
 
 

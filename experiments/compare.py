@@ -15,9 +15,8 @@ interval: seed 0 of one task has nothing in common with seed 0 of another, so th
 up. p is two-sided, then corrected for the number of differences shown (Holm 1979): of twenty p one
 is below 0.05 by chance.
 
-A group's folder holds the folder of each run, which train.py can use, comparison.svg, and
-comparison.json, a line for each run that is done: such a run is not trained again, and the file
-alone goes on in another folder.
+A group's folder holds the folder of each run, comparison.svg, and comparison.json, a line for each
+run that is done: such a run is not trained again, and the file alone goes on in another folder.
 """
 import itertools
 import json
@@ -35,9 +34,9 @@ import numpy as np
 import batches
 import priors
 import train
-from settings import PROCESS, Settings, add_options, read_options
+from settings import GROUPS, PROCESS, Settings, add_options, read_options
 from support import machine, runs
-from support.checkpoints import read_json
+from support.checkpoints import expecting, read_json
 from support.data import load_pairs, load_test_splits, metric_title
 from support.files import write_text
 from support.machine import print_once
@@ -45,6 +44,7 @@ from support.options import Arguments, prefix_errors, refuse, run_command
 from support.summary import draw_line, draw_text, svg_page
 
 FILE = "comparison.json"
+KEYS = {"vary", "seeds", "shared", "test", "done"}  # of a group, a dict, in its file
 
 
 # ---- What is to be run --------------------------------------------------------------------------
@@ -147,26 +147,23 @@ def members(group):
     return found
 
 
-def plan_runs(group, here=()):
-    """`members` that are not done. Raises ValueError where options contradict each other."""
-    planned = {name: given | dict(here) for name, given in members(group).items()
+def plan_runs(group, here):
+    """`members` that are not done, with the settings `here` of this process. Raises ValueError or
+    OSError where options contradict each other, or a data set or WordNet is not there.
+    """
+    planned = {name: given | here for name, given in members(group).items()
                if name not in group["done"]}
+    known, found = set(" ".join(GROUPS.values()).split()), []
     for name, given in planned.items():
-        try:
-            with prefix_errors(f"{name}: "):
-                read_options(given)
-        except TypeError as error:  # an option of other code's
-            raise ValueError(f"{name}: {error}; start a new group") from None
-    return planned
-
-
-def check_data(planned, test):
-    """Raises ValueError or OSError where one of `plan_runs` lacks a data set or WordNet."""
-    settings = [read_options(given)[0] for given in planned.values()]
-    for one in {(x.task, x.train_file, x.dev_file, x.test_file): x for x in settings}.values():
-        (load_test_splits if test else load_pairs)(one)
-    if any("facts" in batches.needs_of(x.method) and x.task_name != "toy" for x in settings):
+        refuse(others := given.keys() - known, f"{name}: {', '.join(others)}: no option of this "
+               "code; start a new group")
+        with prefix_errors(f"{name}: "):
+            found.append(read_options(given)[0])
+    for settings in {(x.task, x.train_file, x.dev_file, x.test_file): x for x in found}.values():
+        (load_test_splits if group["test"] else load_pairs)(settings)
+    if any("facts" in batches.needs_of(x.method) and x.task_name != "toy" for x in found):
         priors.load_wordnet()
+    return planned
 
 
 # ---- Running ------------------------------------------------------------------------------------
@@ -177,7 +174,6 @@ def run_group(folder, group, here):
     here: settings of this process alone, which the group's file does not get.
     """
     planned = plan_runs(group, here)
-    check_data(planned, group["test"])
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:
@@ -233,19 +229,18 @@ def read_group(place):
     """The group in a folder, or in a file such as comparison.json. Raises ValueError naming it."""
     path = Path(place, FILE) if Path(place).is_dir() else Path(place)
     group = read_json(path)
-    try:
-        tables = [x for done in group["done"].values() for x in done["metrics"].values()]
-        sound = {"shared", "test"} <= group.keys() and min(map(len, group["vary"])) > 1
-        numbers = all(math.isfinite(x) for scores in tables for x in scores.values())
-        if sound and numbers and len({*group["seeds"]}) == len(group["seeds"]):
-            for panel in find_panels(group):
-                score_table(panel, panel.split, group["vary"][0][1])
-                curve_table(panel)
-            return group
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        pass  # any text may be in a file
-    raise ValueError(f"{path}: expected a group of runs as this code writes it; it is damaged, or "
-                     "of other code")
+    with expecting(path, "a group of runs as this code writes it",
+                   "it is damaged, or of other code"):
+        lacking, against = KEYS - group.keys(), group["vary"][0][1]
+        refuse(lacking, f"no {', '.join(lacking)}")
+        refuse(len({*group["seeds"]}) < len(group["seeds"]), "a seed twice")
+        scores = [x for done in group["done"].values() for some in done["metrics"].values()
+                  for x in some.values()]
+        refuse(not np.isfinite(scores).all(), "a score that is no number")
+        for panel in find_panels(group):
+            score_table(panel, panel.split, against)
+            curve_table(panel)
+    return group
 
 
 # ---- Numbers ------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from support import machine
 from support.files import write_json
 from support.options import Arguments, prefix_errors, refuse, run_command
 from support.parser import PARSER, Parser, length_batches, load_parser, save_parser
-from support.parses import read_conllu, split_sentences
+from support.parses import read_conllu
 from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
@@ -222,29 +222,11 @@ def score_parser(parser, sentences):
             "LAS_universal": (head & universal).mean()}
 
 
-def score_cuts(sentences):
-    """Of split_sentences on a treebank's paragraphs, their sentences joined by spaces: the share of
-    its cuts that are right, and of the treebank's that it finds. sentences: of read_conllu."""
-    paragraphs, counts = [], Counter()
-    for sentence in sentences:
-        if not paragraphs or any(comment.startswith(("# newpar", "# newdoc"))
-                                 for comment in sentence.comments):
-            paragraphs.append([])
-        paragraphs[-1].append(sentence.text)
-    for texts in paragraphs:
-        spans, lengths = split_sentences(" ".join(texts))
-        ours = {spans[end - 1, 1] for end in itertools.accumulate(lengths[:-1])}
-        theirs = {end - 1 for end in itertools.accumulate(len(text) + 1 for text in texts[:-1])}
-        counts.update(right=len(ours & theirs), ours=len(ours), theirs=len(theirs))
-    return {"cuts right": counts["right"] / max(1, counts["ours"]),
-            "cuts found": counts["right"] / max(1, counts["theirs"])}
-
-
 def score(parser, treebank):
     """dict split -> shares of the parser on dev and test, which are printed."""
     scores = {}
     for split in ("dev", "test"):
-        scores[split] = score_parser(parser, treebank[split]) | score_cuts(treebank[split])
+        scores[split] = score_parser(parser, treebank[split])
         shares = (f"{name} {100 * share:.1f}" for name, share in scores[split].items())
         print(split, *shares, sep="  ")
     return scores

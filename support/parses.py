@@ -431,7 +431,6 @@ class Sentence:
     the words of a token do not spell it, as de and le for du, one for that token.
     """
     where: str   # file and line of the first row
-    comments: list
     text: str
     pieces: list
     forms: list
@@ -490,7 +489,7 @@ def _make_sentence(comments, rows):
         if re.match(r"#\s*text\s*=", comment):
             text = comment.partition("=")[2]
     tree = [row[TAG] for row in words], heads, [row[RELATION] for row in words]
-    return Sentence(where, comments, text.strip(), pieces, forms, tree)
+    return Sentence(where, text.strip(), pieces, forms, tree)
 
 
 def _read_own(texts, path):

@@ -126,12 +126,6 @@ def read_result(folder, name="result.json"):
     return read_json(path)
 
 
-def ended(folder, saved):
-    """Is the training that wrote `saved`, what best.pt holds, finished? Its result says so."""
-    path = folder / "result.json"
-    return path.exists() and read_result(folder).get("id") == saved["id"]
-
-
 # ---- Training -----------------------------------------------------------------------------------
 
 @dataclass
@@ -145,10 +139,7 @@ class Progress:
     best_step: int = 0
     lowest: float = math.inf     # dev loss, and when it was reached
     lowest_step: int = 0
-    pairs: int = 0
-    load_seconds: float = 0.0
-    train_seconds: float = 0.0
-    evaluate_seconds: float = 0.0
+    seconds: float = 0.0         # from the first step on
 
     def judge(self, result, loss):
         """Ends an epoch with its dev result and loss. -> whether the result is the best so far"""
@@ -159,12 +150,6 @@ class Progress:
         if loss < self.lowest:
             self.lowest, self.lowest_step = loss, self.step
         return better
-
-    def add_seconds(self, name, since):
-        """Adds the time since then to load, train or evaluate. -> the time now"""
-        now, name = time.perf_counter(), f"{name}_seconds"
-        setattr(self, name, getattr(self, name) + now - since)
-        return now
 
     def finished(self, epochs, patience, epoch_steps):
         """Are all epochs done, or has the dev loss not fallen for `patience` steps (0: never)?
@@ -180,6 +165,7 @@ def save_last(run, log, optimizer, scaler, progress):
     state of its own.
     """
     states = machine.gather(machine.random_state(run.recipe.device))
+    progress.seconds += time.monotonic() - log.saved
     if main_process():
         state = run.contents | {
             "weights": run.model.state_dict(), "optimizer": optimizer.state_dict(),

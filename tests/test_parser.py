@@ -173,8 +173,7 @@ def test_training_writes_parser_and_scores(treebank, capsys):
     assert run("--treebank", treebank, "--vectors", glove, "--out", out) == 0
     report = json.loads(out.with_suffix(".json").read_text())
     perfect = dict.fromkeys(["UPOS", "UAS", "LAS", "LAS_universal"], 1)
-    assert report["scores"]["dev"] == report["scores"]["test"] == perfect | {
-        "cuts right": 0, "cuts found": 0}   # no mark stands between these sentences
+    assert report["scores"]["dev"] == report["scores"]["test"] == perfect
     printed = capsys.readouterr().out
     assert run("--treebank", treebank, "--score", out) == 0
     assert capsys.readouterr().out == printed
@@ -196,15 +195,3 @@ def test_scores_by_hand(treebank):
     fake = SimpleNamespace(parse=lambda sentences: [answer] * len(sentences))
     scores = train_parser.score_parser(fake, read_conllu(treebank / "x-dev.conllu"))
     assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}
-
-
-def test_cuts_of_sentences(tmp_path):
-    """In four paragraphs we cut at four places, the treebank at three, of which two are ours."""
-    lines = []
-    for texts in (["It ended.", "Go"], ["Hi", "there."], ["I saw. He left."],
-                  ["It is.", "You see. We go."]):
-        for k, text in enumerate(texts):
-            lines += ["# newpar"] * (k == 0) + [f"# text = {text}", row(1, "x", 0, "root"), ""]
-    (tmp_path / "x.conllu").write_text("\n".join(lines))
-    cuts = train_parser.score_cuts(read_conllu(tmp_path / "x.conllu"))
-    assert cuts == {"cuts right": 2 / 4, "cuts found": 2 / 3}
