@@ -41,11 +41,6 @@ class Known(NamedTuple):
     parse: Parse | None = None
     facts: list | None = None        # of each word, out of a lexicon
 
-    @property
-    def tags(self):
-        """The parts of speech of the words; None: the text is not parsed."""
-        return self.parse and self.parse.tags
-
 
 def needs_of(method):
     """What a method's prior is made of, some of "parses", "facts" of a lexicon, "words".
@@ -67,18 +62,15 @@ class Reader:
     """Reads pairs for one method.
 
     Args:
-        method: a class of semmatch or reread, or your own. Its PRIOR is what is known of a pair's
-            words: "dependency", DAFA's M_F; "relations", k_ij of a lexicon; a function that returns
-            an array (n, m, ...), of what its NEEDS names (see needs_of); or None. READS: "pieces"
-            of words or "words".
+        method: a class of semmatch or reread, or your own. PRIOR: "dependency", DAFA's M_F;
+            "relations", k_ij of a lexicon; a function, see needs_of; or None. READS: "pieces" of
+            words or "words".
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
         parser: in the place of the one that ships, a CoNLL-U file by its name, or a function of
-            texts. toy: the lexicon is the toy world's. workers: processes that
-            collate. progress: show bars.
-
-    tfidf: TfIdf of the training sentences, where the method wants it.
+            texts.
+        toy: the lexicon is the toy world's. workers: processes that collate. progress: show bars.
 
     What is found out of a text belongs to the Examples that `examples` returns. The reader keeps a
     table of bounded size for a service, which sees many a text again; threads may share it.
@@ -124,10 +116,10 @@ class Reader:
         if self.needs_facts:
             if self.lexicon is None:
                 self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
-            bar = tqdm(found.items(), "looking up words", leave=False,
-                       disable=None if self.progress else True)
-            found = {text: known._replace(facts=self.lexicon.facts(known.words, known.tags))
-                     for text, known in bar}
+            for text, known in tqdm(found.items(), "looking up words", leave=False,
+                                    disable=None if self.progress else True):
+                facts = self.lexicon.facts(known.words, known.parse and known.parse.tags)
+                found[text] = known._replace(facts=facts)
         return found
 
     def prior(self, a, b):
@@ -257,7 +249,7 @@ class WordExamples(Examples):
         relations = priors.relation_matrix(one.facts[:limit] or [None], other.facts)  # (n, m, R)
         antonyms = relations[..., priors.RELATIONS.index("antonym")].any(1)  # (n,)
         columns = (vocabulary.ids(words), vocabulary.spell(words),
-                   [TAGS.index(tag if tag in TAGS else "X") for tag in one.tags or ["X"]],
+                   [TAGS.index(tag if tag in TAGS else "X") for tag in one.parse.tags or ["X"]],
                    [word.casefold() in there for word in words], antonyms, [True] * len(words))
         return [torch.as_tensor(np.asarray(column)[:limit]) for column in columns]
 

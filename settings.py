@@ -22,14 +22,6 @@ METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention
            "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet"}
 PROCESS = {"device", "workers", "data_dir"}  # of where a run is trained; another place may differ
 POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
-# Of --help: the title above some options -> their names
-GROUPS = {
-    "every day": "task model bert train_file dev_file out epochs seed",
-    "method": "printed without layers set glove parses parser",
-    "data": "test_file columns positive scores data_dir max_length limit held_out",
-    "training": "recipe batch_size accumulate lr lr_new optimizer schedule warmup weight_decay "
-                "clip patience dropout class_weights",
-    "machine": "device precision workers"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +33,7 @@ class Settings:
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
     train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
     dev_file: str | None = option(None, "the same for choosing the best epoch")
+    test_file: str | None = option(None, "the same for --test")
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number)")
     seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
     printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
@@ -50,7 +43,6 @@ class Settings:
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
     parses: str | None = option(None, "your own parses, CoNLL-U, not the shipped parser's")
     parser: str | None = option(None, "your own function of texts in its place: mine.py:parse")
-    test_file: str | None = option(None, "own pairs for --test")
     columns: str = option("", "columns of own files (default: sentence1,sentence2,label)")
     positive: str | None = option(None, "the class of own files whose F1 is measured")
     scores: bool | None = option(None, "are labels of own files scores? (default: as they look)")
@@ -220,25 +212,20 @@ def method_options(settings: Settings, recipe: Recipe) -> dict:
 
 def add_options(parser):
     """One option of a support.options.Arguments for each field of Settings and of Recipe."""
-    known = {f.name: f for kind in (Settings, Recipe) for f in fields(kind)}
-    for title, names in GROUPS.items():
-        group = parser.add_argument_group(title)
-        for f in (known[name] for name in names.split()):
-            parser.add_field(group, f, exceptions(f.name))
-
-
-def exceptions(name):
-    """What --help says of a recipe's number where it is another one: "; 5 with dabert"."""
     recipes = RECIPES | {"--bert scratch": SMALL}
-    return "".join(f"; {recipe[name]} with {model}" for model, recipe in recipes.items()
-                   if name in recipe)
+    for title, kind in (("what is trained", Settings), ("how it is trained", Recipe)):
+        group = parser.add_argument_group(title)
+        for f in fields(kind):
+            exceptions = (f"; {recipe[f.name]} with {model}" for model, recipe in recipes.items()
+                          if f.name in recipe)
+            parser.add_field(group, f, "".join(exceptions))
 
 
 def read_options(given: dict) -> tuple[Settings, Recipe]:
     """(Settings, Recipe) of a dict name -> value, as the command line gives it."""
-    decided = {f.name for f in fields(Recipe)}
-    settings = Settings(**{name: x for name, x in given.items() if name not in decided})
-    return settings, decide(settings, **{name: x for name, x in given.items() if name in decided})
+    decided = given.keys() & {f.name for f in fields(Recipe)}
+    settings = Settings(**{name: given[name] for name in given.keys() - decided})
+    return settings, decide(settings, **{name: given[name] for name in decided})
 
 
 def check_same(begun, given: dict):

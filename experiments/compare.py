@@ -26,6 +26,7 @@ import re
 import shlex
 import statistics
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ import numpy as np
 import batches
 import priors
 import train
-from settings import GROUPS, PROCESS, Settings, add_options, read_options
+from settings import PROCESS, Recipe, Settings, add_options, read_options
 from support import machine, runs
 from support.checkpoints import expecting, read_json
 from support.data import load_pairs, load_test_splits, metric_title
@@ -153,7 +154,7 @@ def plan_runs(group, here):
     """
     planned = {name: given | here for name, given in members(group).items()
                if name not in group["done"]}
-    known, found = set(" ".join(GROUPS.values()).split()), []
+    known, found = {f.name for kind in (Settings, Recipe) for f in fields(kind)}, []
     for name, given in planned.items():
         refuse(others := given.keys() - known, f"{name}: {', '.join(others)}: no option of this "
                "code; start a new group")

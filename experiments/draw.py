@@ -118,7 +118,7 @@ def box(inner, label):
             "</div>")
 
 
-def maps(title, rows, columns, values, note="", top=None):
+def maps(title, rows, columns, values, note="", top=None, equations=""):
     """A Figure of a table of numbers whose colours show how large they are.
 
     Args: rows, columns: n and m labels. values: (n, m), or (H, n, m): the mean over heads, and the
@@ -133,7 +133,7 @@ def maps(title, rows, columns, values, note="", top=None):
         said = table(name, rows, columns, cells, shades(x, top), more=' class="map"')
         drawn.append(box(said, name))
     body, *more = drawn if len(heads) > 1 else drawn[:1]
-    return Figure(title, note, body + hide("Each head", more) if more else body)
+    return Figure(title, note, body + hide("Each head", more) if more else body, None, equations)
 
 
 def largest(values):

@@ -89,13 +89,16 @@ def labels_of(axis, size, labels):
     return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
 
 
-def trace_figures(run, examples, trace):
-    """(draw.Figures of a pair's trace, as TRACE tells; what to print of what is read in order)"""
+def trace_figures(run, examples, both, trace):
+    """(draw.Figures of a pair's trace, as TRACE tells; what to print of what is read in order)
+
+    both: batches.Known of both texts, as in all that follows.
+    """
     teller, reader, figures, lines = find_teller(run)[0], run.reader, [], []
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
     labels |= getattr(teller, "axis_names", {})
     if reader.needs_parses or reader.needs_facts:
-        labels["words"] = [known.words or ["(no word)"] for known in both_texts(examples)]
+        labels["words"] = [known.words or ["(no word)"] for known in both]
     if reader.method.READS == "pieces":
         labels["piece"] = reader.tokenizer.pieces(examples.tokens[0][0])
     told = [(shown, table) for part, shown in teller.TRACE.items() if part in trace
@@ -108,15 +111,9 @@ def trace_figures(run, examples, trace):
             lines.append(f"    {name or title}: {order}")
         if top and len(rows) > 1:  # small shares show, and even ones stay pale
             top = max(top / 4, draw.largest(x))
-        figures.append(draw.maps(title, rows, columns, x, note, top)._replace(
-            equations=equations_of(shown.by, type(teller))))
+        equations = equations_of(shown.by, type(teller))
+        figures.append(draw.maps(title, rows, columns, x, note, top, equations))
     return figures, lines
-
-
-def both_texts(examples):
-    """batches.Known of both texts of the one pair that there is."""
-    pair, = examples.pairs
-    return examples.known[pair.a], examples.known[pair.b]
 
 
 def equations_of(name, method):
@@ -158,10 +155,9 @@ def warnings_of(run, pair):
     return said
 
 
-def word_figures(examples):
+def word_figures(examples, both):
     """A list of one draw.Figure: the prior over words; empty where there is none to be drawn."""
-    reader, prior = examples.reader, examples.prior(0)
-    words = [known.words for known in both_texts(examples)]
+    reader, prior, words = examples.reader, examples.prior(0), [known.words for known in both]
     if reader.method.PRIOR == "relations":
         title = "Relations of words"
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
@@ -174,14 +170,14 @@ def word_figures(examples):
                 "word in the same role can have the same number.")
         if "root" not in reader.options.get("without", ()):
             note += " Two roots share a head, ROOT, whatever their words."
-        drawn = draw.maps("Dependency prior over words", *words, prior, note)
-        return [drawn._replace(equations="DAFA Eqs. (1)-(5)")]
+        return [draw.maps("Dependency prior over words", *words, prior, note,
+                          equations="DAFA Eqs. (1)-(5)")]
     if prior is None or prior.ndim != 2:
         return []
     return [draw.maps("Prior over words", *words, prior, f"What is known of {ACROSS}.")]
 
 
-def moved_figure(run, examples, trace):
+def moved_figure(run, examples, both, trace):
     """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
     words of a to those of b; empty where a method records no such two.
     """
@@ -189,7 +185,7 @@ def moved_figure(run, examples, trace):
     if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
         return []
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    (_, segment, word), both = examples.tokens[0], both_texts(examples)
+    _, segment, word = examples.tokens[0]
     words = [known.words for known in both]
     a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
     mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
@@ -207,15 +203,6 @@ def moved_figure(run, examples, trace):
 
 # ---- What stands first --------------------------------------------------------------------------
 
-def answers_of(run, pair, prediction):
-    """[(how, Prediction)]: as it is, then without each part that can be taken out. A part of
-    another pair takes the place of none here: there is no other.
-    """
-    return [("as it is", prediction)] + [
-        (describe_change(run, name), run.predict([pair], change)[0])
-        for name, change in run.changes().items() if not change.others]
-
-
 def describe_change(run, change):
     """The name of a change in a sentence."""
     known = KNOWN.get(run.reader.method.PRIOR, "prior knowledge")
@@ -225,7 +212,7 @@ def describe_change(run, change):
 
 
 def headline(rows):
-    """A sentence on what `answers_of` found."""
+    """A sentence on the answers. rows: [(how, Prediction)], as it is, then without each part."""
     (_, (answer, probabilities)), *others = rows
     if probabilities is None:
         return f"The model gives {answer:.3f}."
@@ -242,9 +229,9 @@ def describe_influence(run):
     if not (run.folder / "result.json").exists():
         return []
     result = runs.read_result(run.folder)
-    found = result.get("influence") or {"changes": {}}
     other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
     with runs.made_here(run.folder / "result.json"):
+        found = result["influence"] or {"changes": {}}
         parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
                  for name, x in found["changes"].items()]
         return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
@@ -252,7 +239,7 @@ def describe_influence(run):
 
 
 def answers_table(labels, rows):
-    """Rows of cells of what `answers_of` found, the header first: the probability of each class.
+    """Rows of cells, the header first: the probability of each class. rows: as for `headline`.
 
     labels: the classes, or () for a score.
     """
@@ -304,10 +291,14 @@ def explain_pair(run, a, b, equations, top=""):
     """
     pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
     examples = run.examples([pair])
-    recorded, reading = trace_figures(run, examples, trace)
-    figures = [moved_figure(run, examples, trace), word_figures(examples), recorded]
+    both = examples.known[a], examples.known[b]
+    recorded, reading = trace_figures(run, examples, both, trace)
+    figures = [moved_figure(run, examples, both, trace), word_figures(examples, both), recorded]
     figures = [some for some in figures if some]
-    rows, more = answers_of(run, pair, prediction), describe_influence(run)
+    rows, more = [("as it is", prediction)], describe_influence(run)
+    for name, change in run.changes().items():
+        if not change.others:  # another pair's part: here is no other pair
+            rows.append((describe_change(run, name), run.predict([pair], change)[0]))
     first = " ".join([*warnings_of(run, pair), headline(rows)])
     answers = answers_table(run.task.labels, rows)
     lines = [first, summary.align_columns(answers), *more, *reading]

@@ -3,7 +3,6 @@ methods of one's own."""
 import math
 import os
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ import train
 from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_same_run, at_call,
                         beginning, command, equal, events, gentle, loaded, losses, of,
                         result, refused, run, run_cut, write_file, write_pairs)
-from settings import GROUPS, Recipe, Settings, read_options
+from settings import read_options
 from support import machine, runs
 from support.data import Task, read_pairs
 
@@ -49,11 +48,6 @@ def test_recipes():
     s = complete("knowledge", recipe="printed")
     assert (s.optimizer, s.batch_size, s.lr, s.lr_new, s.schedule, s.weight_decay) == (
         "adadelta", 70, 0.5, 0.5, "flat", 0.0)
-
-
-def test_every_field_is_an_option():
-    listed = [name for names in GROUPS.values() for name in names.split()]
-    assert sorted(listed) == sorted(f.name for x in (Settings, Recipe) for f in fields(x))
 
 
 def test_precision_is_what_the_processor_computes_in(monkeypatch, tmp_path):
