@@ -1,4 +1,4 @@
-"""support/data.py: metrics, losses, answers; tables; published data sets on rows as published; the
+"""support/data.py: metrics, losses; tables; published data sets on rows as published; the
 user's files; pairs on their way in and out.
 """
 import csv
@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +16,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from small_runs import fails, rows_of, write_file, zipped
+from settings import Settings
 from support import data
-from support.data import (Pair, Prediction, Task, add_predictions, answers, as_pairs,
-                          cut_by_sentence, describe_labels, evaluate, hold_out, limit_pairs,
-                          load_pairs, load_task, load_test_splits, loss_sum, metric_title,
-                          own_task, pair_rows, read_pairs, write_table)
+from support.data import (Pair, Prediction, Task, add_predictions, as_pairs, cut_by_sentence,
+                          describe_labels, evaluate, hold_out, limit_pairs, load_pairs,
+                          load_task, load_test_splits, loss_sum, metric_title, own_task,
+                          pair_rows, read_pairs, write_table)
 
 
 quick = settings(derandomize=True, deadline=None, max_examples=30)
@@ -31,7 +31,7 @@ TWO = Task("own", ("different", "same"), ("accuracy",))
 SCORES = Task("own", (), ("pearson",))
 
 
-# ---- Metrics, losses, answers
+# ---- Metrics, losses
 
 @pytest.mark.parametrize("metric, labels, predictions, expected", [
     ("accuracy", [0, 1, 2, 0], [0, 1, 1, 1], 0.5),
@@ -49,20 +49,14 @@ def test_metrics(metric, labels, predictions, expected):
     fails(lambda: evaluate(task, [None], [1]), "without labels")
 
 
-def test_losses_and_answers():
-    classes, scores = (Task("x", names, ("accuracy",)) for names in (("a", "b", "c"), ()))
+def test_losses():
+    """Of scores, and of classes in float32. Several judgements are in test_train's loop."""
     logits, labels = torch.tensor([[1.5], [-0.25]]), torch.tensor([1.0, 0.5])
-    assert loss_sum(logits, labels, scores).item() == pytest.approx(0.25 + 0.5625)
-    assert answers(logits, scores) == [1.5, -0.25]
-    logits = torch.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 3.0]], dtype=torch.bfloat16)
-    found = loss_sum(logits, torch.tensor([2, 0]), classes)
-    rows = zip(logits.tolist(), (2, 0))
-    by_hand = sum(math.log(sum(map(math.exp, row))) - row[k] for row, k in rows)
+    assert loss_sum(logits, labels, SCORES).item() == pytest.approx(0.25 + 0.5625)
+    logits = torch.tensor([[1.0, 2.0], [0.0, 3.0]], dtype=torch.bfloat16)
+    found = loss_sum(logits, torch.tensor([1, 0]), TWO)
+    by_hand = math.log(1 + math.exp(-1)) + math.log(1 + math.exp(3))
     assert found.dtype == torch.float32 and found.item() == pytest.approx(by_hand)
-    assert answers(logits, classes) == [1, 2]
-    other = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # one more judgement: ln 3 a pair
-    found = loss_sum(torch.stack([logits, other]), torch.tensor([2, 0]), classes)
-    assert found.item() == pytest.approx(by_hand + 2 * math.log(3))
 
 
 # ---- Published data sets
@@ -179,7 +173,7 @@ def test_tweets(tmp_path):
 @quick
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=30))
 def test_no_sentence_is_in_two_splits(edges):
-    """Each pair is in one split, in the order of the file, whichever sentence comes first."""
+    """Each pair is in one split, in the order of the file."""
     rows = [(Pair(f"s{a}", f"s{b}", i), ()) for i, (a, b) in enumerate(edges)]
     splits = cut_by_sentence(rows)
     numbers = {name: [pair.label for pair in pairs] for name, pairs in splits.items()}
@@ -187,8 +181,6 @@ def test_no_sentence_is_in_two_splits(edges):
     assert numbers["test"] and sum(map(len, texts)) == len(set().union(*texts))  # filled first
     assert sorted(sum(numbers.values(), [])) == [*range(len(rows))]
     assert all(found == sorted(found) for found in numbers.values())
-    turned = cut_by_sentence([(Pair(pair.b, pair.a, pair.label), ()) for pair, _ in rows])
-    assert numbers == {name: [pair.label for pair in some] for name, some in turned.items()}
     apart = cut_by_sentence([(Pair(f"a{i}", f"b{i}", i), ()) for i in range(20)])
     assert {name: len(pairs) for name, pairs in apart.items()} == {"train": 16, "dev": 2, "test": 2}
 
@@ -203,22 +195,13 @@ def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text
     fails(lambda: load_task(task, tmp_path), tmp_path / task, message)
 
 
-def test_what_cannot_be_downloaded_says_where_it_is(monkeypatch, tmp_path):
-    monkeypatch.setattr(data, "download", None)
-    for task, words in (("paws", "google-research-datasets"), ("med", "MED.tsv")):
-        with pytest.raises(FileNotFoundError, match=words):
-            load_task(task, tmp_path)
-
-
 def test_zips_are_extracted(monkeypatch, tmp_path):
-    """The tables alone, wherever they lie in the zip; what was put there by hand stays."""
-    noise = {"X/README.txt": "x", "__MACOSX/X/._train.tsv": "\0", "X/original/raw.jsonl": "{}"}
+    """Once; what was put there by hand stays."""
     (files, splits), calls = PUBLISHED["snli"][2], []
-    content = zipped({f"X/y/{name}": text for name, text in files.items()} | noise)
 
-    def deliver(url, path, sha256, progress, remedy):
+    def deliver(url, path, *more):
         calls.append(url)
-        write_file(path.parent, path.name, content)
+        write_file(path.parent, path.name, zipped(files | {"README.txt": "x"}))
 
     monkeypatch.setattr(data, "download", deliver)
     write_file(tmp_path / "snli", "snli_1.0_dev.jsonl", snli("neutral", "mine", "mine"))
@@ -267,17 +250,6 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
         read_pairs(path, ("0", "1"))
 
 
-def test_columns_have_three_names(tmp_path):
-    path = write_file(tmp_path, "a.csv", "id,q2,same,q1\n1,b,yes,a\n2,d,no,c\n")
-    for columns in (["q1", "q2"], ["q1", "q1", "same"], ["q1", "", "same"]):
-        fails(lambda columns=columns: own_task(path, path, columns=columns), "--columns")
-
-
-def test_prediction_files_need_no_labels(tmp_path):
-    some = write_file(tmp_path, "b.tsv", GOOD + "a\tb\t1\na\tb\t\n")
-    assert [pair.label for pair in read_pairs(some, ("0", "1"), need_label=False)] == [1, None]
-
-
 def own(folder, labels, dev=None, **more):
     """own_task of files with these labels; the test file is the dev file."""
     train, dev = [write_file(folder, name, GOOD + "".join(f"a\tb\t{label}\n" for label in rows))
@@ -285,41 +257,34 @@ def own(folder, labels, dev=None, **more):
     return own_task(train, dev, dev, **more)
 
 
-@pytest.mark.parametrize("labels, names", [
-    (["yes", "no", "no"], ("no", "yes")),
-    (["1", "none", "0,5"], ("0,5", "1", "none")),
-    ([str(i) for i in range(10)], tuple(str(i) for i in range(10))),
-    ([str(i) for i in range(11)], ()), (["1e0", "2.5"], ())])
-def test_own_labels(tmp_path, labels, names):
-    """Few whole numbers and words are classes, other numbers scores. Two classes have an F1."""
-    task, splits = own(tmp_path, labels)
+@pytest.mark.parametrize("labels, names, more", [
+    (["yes", "no", "no"], ("no", "yes"), {}), (["yes", "no"], ("no", "yes"), {"positive": "no"}),
+    (["1", "none", "0,5"], ("0,5", "1", "none"), {}), ([*"0123456789"], tuple("0123456789"), {}),
+    ([*"0123456789"] + ["10"], (), {}), (["1e0", "2.5"], (), {}),
+    (["1", "5", "3"], (), {"scores": True}),
+    ([*"0123456789ab"] * 2, tuple("0123456789ab"), {"scores": False})])
+def test_own_labels(tmp_path, labels, names, more):
+    """Few whole numbers and words are classes, other numbers scores, if nothing else is said. One
+    of two classes has an F1."""
+    task, splits = own(tmp_path, labels, **more)
     assert task.labels == names and set(splits) == {"train", "dev", "test"}
     values = [names.index(label) if names else float(label) for label in labels]
     assert all([pair.label for pair in pairs] == values for pairs in splits.values())
     metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}
     assert task.metrics == metrics.get(len(names), ("accuracy",))
-    assert task.positive == (names[1] if len(names) == 2 else "")
+    assert task.positive == more.get("positive", names[1] if len(names) == 2 else "")
 
 
-def test_what_labels_are_can_be_said(tmp_path):
-    """Whole numbers can be scores; one class is measured."""
-    task, splits = own(tmp_path, ["1", "5", "3"], scores=True)
-    assert task.regression and [pair.label for pair in splits["dev"]] == [1, 5, 3]
-    assert len(own(tmp_path, [str(i) for i in range(12)] * 2, scores=False)[0].labels) == 12
-    fails(lambda: own(tmp_path, ["1", "high"], scores=True), "train.tsv:3: ", "'high'")
-    assert own(tmp_path, ["yes", "no"], positive="no")[0].positive == "no"
-    for labels, positive in ((["yes", "no"], "maybe"), (["0.5", "1.5"], "0.5")):
-        fails(lambda: own(tmp_path, labels, positive=positive), "--positive", positive)
-
-
-@pytest.mark.parametrize("labels, dev, message", [
-    (["0", ""], None, "train.tsv:3: "), (["1", "1"], None, "train.tsv: .* 1 dif"),
-    (["0.5", "NA"], None, "train.tsv:3: "), (["0", "1"], ["0", "2.5"], "dev.tsv:3: "),
-    ([f"This is text {i}." for i in range(20)], None, "20 different labels of 20 pairs"),
-    (["0.5", "1.5"], ["1e999"], "dev.tsv:2: ")])
-def test_own_labels_that_cannot_be(tmp_path, labels, dev, message):
+@pytest.mark.parametrize("labels, message, more", [
+    (["0", ""], "train.tsv:3: ", {}), (["1", "1"], "train.tsv: .* 1 dif", {}),
+    (["0.5", "NA"], "train.tsv:3: ", {}), (["0", "1"], "dev.tsv:3: ", {"dev": ["0", "2.5"]}),
+    ([f"This is text {i}." for i in range(20)], "20 different labels of 20 pairs", {}),
+    (["0.5", "1.5"], "dev.tsv:2: ", {"dev": ["1e999"]}),
+    (["1", "high"], "train.tsv:3: .*'high'", {"scores": True}),
+    (["0.5", "1.5"], "--positive '0.5'", {"positive": "0.5"})])
+def test_own_labels_that_cannot_be(tmp_path, labels, message, more):
     with pytest.raises(ValueError, match=message):
-        own(tmp_path, labels, dev)
+        own(tmp_path, labels, **more)
 
 
 # ---- Pairs on their way in and out
@@ -352,11 +317,9 @@ def test_what_is_no_pair_of_texts(task, wrong, said):
 
 
 def test_pairs_of_dev_that_are_in_train_are_counted():
-    for task, labels in ((TWO, (0, 1)), (SCORES, (0.5, 1.5))):
-        splits = {"train": pairs_of(5, labels), "dev": pairs_of(8, labels)}
-        assert "; 5 pairs" in describe_labels(task, splits)
-        splits["dev"] = splits["dev"][5:]
-        assert "pairs of dev" not in describe_labels(task, splits)
+    splits = {"train": pairs_of(5), "dev": pairs_of(8)}
+    assert "; 5 pairs of dev" in describe_labels(TWO, splits)
+    assert "pairs of dev" not in describe_labels(TWO, splits | {"dev": splits["dev"][5:]})
 
 
 @pytest.mark.parametrize("block", [1, 4])
@@ -380,38 +343,29 @@ def test_part_of_the_pairs(block, monkeypatch):
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
     assert len(hold_out(task, splits, 0.99, 0)["train"]) == block
     monkeypatch.setattr(data, "load_task", lambda *args: (task, splits))
-    settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=None, held_out=0.2,
-                               seed=1)
-    assert load_pairs(settings)[1] == other
-    assert load_pairs(settings, limited=False)[1] == splits     # to predict dev by its name
-    for limit in (1, 1e-9):  # of 0, 1, 0, 1, ... the first, or any one block
-        settings.limit = limit
-        if limit == 1 or block == 1:
-            fails(lambda: load_pairs(settings), "--limit", "class")
+    given = Settings("rte", held_out=0.2, seed=1)
+    assert load_pairs(given)[1] == other
+    assert load_pairs(given, limited=False)[1] == splits     # to predict dev by its name
+    fails(lambda: load_pairs(Settings("rte", limit=1)), "--limit", "class 1")
 
 
 def test_test_splits_have_labels(monkeypatch):
-    settings = SimpleNamespace(task="x", train_file=None, data_dir="", limit=1, held_out=None)
-    splits = {"train": pairs_of(2), "test": pairs_of(3), "test_unseen": pairs_of(2)}
-    monkeypatch.setattr(data, "load_task", lambda *args: (TWO, splits))
-    found = load_test_splits(settings)  # --limit is of training
-    assert {name: len(some) for name, some in found.items()} == {"test": 3, "test_unseen": 2}
-    for wrong in ({"train": pairs_of(2)}, splits | {"test": [Pair("a", "b")]}):
-        monkeypatch.setattr(data, "load_task", lambda *args, wrong=wrong: (TWO, wrong))
-        fails(lambda: load_test_splits(settings), "test", "labelled")
+    for splits in ({"train": pairs_of(2)}, {"test": [Pair("a", "b")], "test_2": pairs_of(2)}):
+        monkeypatch.setattr(data, "load_task", lambda *args, splits=splits: (TWO, splits))
+        fails(lambda: load_test_splits(Settings("rte")), "test", "labelled")
 
 
 def test_files_of_predictions(tmp_path):
     """The label stands there if all have it. In a .tsv tabs and line ends become spaces."""
-    said = Prediction("same", {"different": 0.25, "same": 0.75})
-    some = [Pair('"a"', "two\nlines", 1)]
-    write_table(tmp_path / "x.tsv", add_predictions(TWO, pair_rows(TWO, some), [said]))
-    assert rows_of(tmp_path / "x.tsv") == [{
-        "sentence1": '"a"', "sentence2": "two lines", "label": "same", "prediction": "same",
+    path, said = tmp_path / "x.tsv", [Prediction("same", {"different": 0.25, "same": 0.75})]
+    rows = pair_rows(TWO, [Pair('"a"', "two\nlines \ud83d", 1)])
+    write_table(path, add_predictions(TWO, rows, said))
+    assert rows_of(path) == [{
+        "sentence1": '"a"', "sentence2": "two lines ?", "label": "same", "prediction": "same",
         "p(different)": "0.2500", "p(same)": "0.7500"}]
-    assert pair_rows(TWO, [*some, Pair("a", "b")])[-1] == ["a", "b"]
-    write_table(tmp_path / "x.tsv", [["half of a pair \ud83d"]])
-    assert (tmp_path / "x.tsv").read_text("utf-8") == "half of a pair ?\n"
+    write_file(tmp_path, "x.tsv", GOOD + "a\tb\tsame\nc\td\t\n")
+    some = read_pairs(path, TWO.labels, need_label=False)
+    assert pair_rows(TWO, some)[1:] == [["a", "b"], ["c", "d"]]
     rows = pair_rows(SCORES, [Pair("a", "b", 1.5)])
     rows = add_predictions(SCORES, rows, [Prediction(0.12345, None)])
     assert rows[1:] == [["a", "b", "1.5000", "0.1235"]]
