@@ -57,8 +57,8 @@ def read_training(settings, recipe, splits):
     elif recipe.bert != "none":
         with prefix_errors("--bert "):
             folder = find_bert(recipe.bert, settings.data_dir, main_process())
-        config, arrays = read_checkpoint(folder)
-        reader.tokenizer = PairTokenizer.from_folder(folder, config)
+            config, arrays = read_checkpoint(folder)
+            reader.tokenizer = PairTokenizer.from_folder(folder, config)
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
     if settings.method.PRIOR == "dependency":
         known = examples["train"].known
@@ -408,10 +408,7 @@ def predict_file(run, file, columns=(), out=None):
                    "or new to this model")
     logits = run.logits(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
-    path, number = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}"), 1
-    while path.exists():  # of an earlier prediction
-        number += 1
-        path = run.folder / f"predictions-{Path(file).stem}-{number}{ending}"
+    path = runs.free_path(Path(out or run.folder / f"predictions-{Path(file).stem}{ending}"))
     if main_process():
         write_table(path, add_predictions(run.task, rows, predictions_of(logits, run.task)))
     print_once(f"pairs labelled: {len(pairs)}, in {path}")

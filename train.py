@@ -190,7 +190,8 @@ def begin(settings, recipe, folder, saved):
                 progress = runs.Progress(**saved["progress"])
         else:
             if main_process():
-                runs.new_folder(folder, None)  # another run's files are not overwritten
+                # another run's files are not overwritten
+                runs.new_folder(folder, None).mkdir(parents=True, exist_ok=True)
             run, examples = new_run(settings, recipe, folder, task, splits)
     torch.manual_seed(settings.seed + machine.world()[0])
     run.model.to(recipe.device)
@@ -344,9 +345,7 @@ def train_or_resume(given):
         load_test_splits(settings)  # before hours of training
     if resume is None:
         name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
-        with prefix_errors("--out "):
-            folder = runs.new_folder(settings.out, name) if main_process() else None
-            folder = machine.gather(folder)[0]
+        folder = machine.gather(runs.new_folder(settings.out, name) if main_process() else None)[0]
     with runs.lock_folder(folder):
         if saved and "progress" not in saved:  # best.pt: training has ended
             result = read_own_result(folder, saved)

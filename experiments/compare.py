@@ -88,7 +88,7 @@ def new_group(given):
     refuse(both := given.keys() & {option.replace("-", "_") for option, *_ in vary},
            f"--vary {', '.join(both)}: is also given for all runs; leave one of them out")
     name = "-".join(["compare", *(option for option, *_ in vary)])
-    folder = runs.new_folder(out, name, make=False)
+    folder = runs.new_folder(out, name)
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
                     "test": test, "done": {}}
 

@@ -15,6 +15,7 @@ Left out: safetensors in several files, compressed or big-endian checkpoints, te
 import contextlib
 import functools
 import json
+import operator
 import re
 from pathlib import Path
 
@@ -41,15 +42,20 @@ def refuse(when, message):
         raise ValueError(message)
 
 
-def shorten(found):
-    """An error, or a value, as a short piece of one line."""
-    text = repr(found)
-    if isinstance(found, Exception):
-        text = getattr(found, "strerror", None) or str(found)
-        if not isinstance(found, OSError) and type(found) is not ValueError:  # torch writes pages
-            text = f"{type(found).__name__} {text.partition('. ')[0]}"
-    text = " ".join(text.split())
-    return text if len(text) < 100 else text[:97] + "..."
+def visible(text):
+    """A text with "\\x1b" for a control character, which a terminal would obey."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], text)
+
+
+def one_line(error):
+    """What a user is told of an error, its middle left out where it is long."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = ": ".join(filter(None, (error.filename, error.strerror)))
+    elif not text or not isinstance(error, (ValueError, OSError)):  # torch writes pages
+        text = f"{type(error).__name__}: {text.partition('. ')[0]}"
+    text = visible(" ".join(text.split()))
+    return text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"
 
 
 def join_names(names, most=8):
@@ -69,7 +75,7 @@ def expecting(path, what, remedy="download it again"):
     except Exception as error:  # a damaged file raises almost anything
         if getattr(error, "filename", None):
             raise
-        raise ValueError(f"{path}: expected {what}, found {shorten(error)}; {remedy}") from error
+        raise ValueError(f"{path}: expected {what}, found {one_line(error)}; {remedy}") from error
 
 
 def find_file(folder, *patterns):
@@ -108,7 +114,11 @@ def read_config(path):
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
                 "pad_token_id": 1, "position_embedding_type": "absolute"} | read_json(path)
-    _check_settings(path, settings)
+    known = {"model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT),
+             "position_embedding_type": ("absolute",)}
+    for key, values in known.items():
+        refuse(settings[key] not in values, f"{path}: {key} must be {join_names(values)}, got "
+               f"{settings[key]!r}; give the folder of a BERT or RoBERTa")
     kind, lower = settings["model_type"], tokenizer_setting(path.parent, "do_lower_case")
     if lower is None:
         lower = settings.get("do_lower_case")
@@ -116,27 +126,16 @@ def read_config(path):
         vocabulary = path.with_name("vocab.txt")
         pieces = _lines(vocabulary) if vocabulary.exists() else ()
         lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
-    # RoBERTa counts positions from pad_token_id + 1, BERT from 0
-    offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
-    return {name: settings[key] for name, key in (COUNTS | RATES).items() if key in settings} | {
-        "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "position_offset": offset,
-        "max_length": settings["max_position_embeddings"] - offset, "lower_case": lower}
-
-
-def _check_settings(path, settings):
-    """Raise ValueError with the file and the first setting that no BERT or RoBERTa of ours has."""
-    known = {"model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT),
-             "position_embedding_type": ("absolute",)}
-    for key, values in known.items():
-        refuse(settings[key] not in values, f"{path}: {key} must be {join_names(values)}, got "
-               f"{shorten(settings[key])}; give the folder of a BERT or RoBERTa")
-    for key in (*COUNTS.values(), "max_position_embeddings"):
-        value = settings.get(key)
-        refuse(type(value) is not int, f"{path}: {key} must be a whole number, got "
-               f"{shorten(value)}")
-    size, heads = settings["hidden_size"], settings["num_attention_heads"]
-    refuse(heads < 1 or size % heads, f"{path}: num_attention_heads must divide hidden_size, "
-           f"{size}, got {heads}")
+    numbers = ", ".join([*COUNTS.values(), "max_position_embeddings"])
+    with expecting(path, f"whole numbers {numbers}", "give the folder of a BERT or RoBERTa"):
+        # RoBERTa counts positions from pad_token_id + 1, BERT from 0
+        offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
+        sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
+        rates = {name: float(settings[key]) for name, key in RATES.items() if key in settings}
+        refuse(sizes["hidden_size"] % sizes["num_heads"], "heads that cut hidden_size unevenly")
+        return sizes | rates | {
+            "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "lower_case": lower,
+            "position_offset": offset, "max_length": settings["max_position_embeddings"] - offset}
 
 
 def write_config(path, fields):

@@ -16,16 +16,18 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
+from reprlib import repr as shorten
 from typing import NamedTuple
 
 import numpy as np
 import torch.nn.functional as F
 
-from support.checkpoints import expecting, join_names, shorten
+from support.checkpoints import expecting, join_names
 from support.files import download, extract, write_whole
 from support.machine import main_process
 from support.options import refuse
@@ -159,7 +161,6 @@ def predictions_of(logits, task):
 # ---- Tables -------------------------------------------------------------------------------------
 
 SENTENCES = "sentence1", "sentence2", "label"
-QUOTED = re.compile('"(?:[^"]|"")*"')    # a field as csv writes it
 
 
 def read_lines(path):
@@ -191,33 +192,29 @@ def split_rows(path):
                 yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{line}: {error}; expected line ends of Unix or Windows, quotes "
-                         f"in pairs, {csv.field_size_limit()} letters in a cell at most") from None
+        raise ValueError(f"{path}:{line}: {error}; expected quotes in pairs, and line ends of Unix "
+                         f"or Windows") from None
 
 
-def read_table(path, columns, mend=list, remedy="get the file again"):
+def read_table(path, columns, need_label=True, mend=list):
     """The rows of a table: iterator of (where = "file:line", dict column -> its text).
 
-    columns: those that must be there, names in the header line, or numbers from 0 where there is
-        none.
-    mend: what is done first to the fields of each row. remedy: for a header without the columns.
+    columns: of a, b and label, names in the header line, or numbers from 0 where there is none.
+    need_label: if False, that of label may be missing. mend: what is done first to a row.
     """
-    mark, start, names = "commas" if is_csv(path) else "tabs", 0, []
-    for line, fields in split_rows(path):
-        fields = mend(fields)
-        if not start:
-            start, headed = line, isinstance(columns[0], str)
-            names = [name.strip() for name in fields] if headed else [*range(len(fields))]
-            quoted = headed and not is_csv(path) and any(map(QUOTED.fullmatch, names))
-            refuse(quoted, f"{path}:{line}: tabs and the quotes of csv, {join_names(names)}; save "
-                   f"it as .csv, with commas")
-            refuse(any(names.count(name) != 1 for name in columns),
-                   f"{path}:{line}: expected the columns {join_names(columns)}, parted by {mark}, "
-                   f"each once, found {join_names(names)}; {remedy}")
-            if headed:
-                continue
-        refuse(len(fields) != len(names), f"{path}:{line}: expected {len(names)} fields parted by "
-               f"{mark}, like line {start}, found {len(fields)}")
+    rows = ((line, mend(fields)) for line, fields in split_rows(path))
+    start, names = 1, columns
+    if isinstance(columns[0], str):
+        start, header = next(rows, (1, []))
+        names = [name.strip() for name in header]
+        counts, least = [names.count(name) for name in columns], [1, 1, int(need_label)]
+        refuse(any(not low <= count <= 1 for low, count in zip(least, counts)),
+               f"{path}:{start}: expected the columns {', '.join(columns)}, each once, parted by "
+               f"{'commas' if is_csv(path) else 'tabs, without quotes'}, found {join_names(names)};"
+               f" rename them, name those of your own file by --columns, or get the file again")
+    for line, fields in rows:
+        refuse(len(fields) != len(names), f"{path}:{line}: expected {len(names)} fields, like line "
+               f"{start}, found {len(fields)}")
         yield f"{path}:{line}", {name: text.strip() for name, text in zip(names, fields)}
 
 
@@ -229,6 +226,20 @@ def read_objects(path, columns):
                 found = json.loads(text)
                 row = {name: found[name].strip() for name in columns}
             yield f"{path}:{line}", row
+
+
+def pairs_of(table, columns, labels, need_label=True, spelled=()):
+    """(Pair, dict column -> text) of each row of `read_table`. An empty sentence is a sentence.
+
+    labels: as for `parse_label`. spelled: of a Source.
+    """
+    spelled = dict(spelled)
+    for where, row in table:
+        a, b, *label = (row.get(name, "") for name in columns)
+        text = spelled.get(*label, *label) if label else ""
+        if text is not None:
+            value = parse_label(text, labels, where) if text or need_label else None
+            yield Pair(a, b, value), row
 
 
 def write_table(path, rows):
@@ -261,9 +272,8 @@ def parse_label(text, labels, where):
                f"the name of a class or a score")
         return text
     if labels:
-        numbers = is_number(text) and all(map(is_number, labels))
         refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
-               f"{join_names(labels, 12)}{', or --scores, if they are scores' if numbers else ''}")
+               f"{join_names(labels, 12)}")
         return labels.index(text)
     refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
            f"task predicts scores")
@@ -274,12 +284,8 @@ def parse_label(text, labels, where):
 
 def mend_qqp(fields):
     """A field of QQP with quotes in it is written as in csv, "Why ""A""?", and no other is."""
-    return [text[1:-1].replace('""', '"') if QUOTED.fullmatch(text) else text for text in fields]
-
-
-def mend_tweets(fields):
-    """Ten lines of Twitter-URL's test have an empty field before the URL."""
-    return fields[:3] + fields[4:] if len(fields) == 5 and not fields[3] else fields
+    return [text[1:-1].replace('""', '"') if re.fullmatch('"(?:[^"]|"")*"', text) else text
+            for text in fields]
 
 
 # A cut is a function of the rows of train's table, each (Pair, dict column -> text), and of the
@@ -421,7 +427,7 @@ SOURCES = {
     "twitterurl": Source(
         on_request="its authors give them out on request (https://languagenet.github.io)",
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
-        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), mend=mend_tweets,
+        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), mend=itemgetter(slice(3)),
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
         cut=cut_by_draw),
     "paws": Source(
@@ -473,8 +479,14 @@ def fetch_tables(name, source, folder, progress):
 def read_source(source, folder):
     """The splits of one data set from its files. -> dict split -> list of Pair"""
     splits = {}
-    for split, table in source.splits.items():
-        rows = list(read_split(source, split, folder / table))
+    for split, name in source.splits.items():
+        path, labelled = folder / name, split not in source.unlabelled
+        columns = source.columns[:2 + labelled]
+        if path.suffix == ".jsonl":
+            table = read_objects(path, columns)
+        else:
+            table = read_table(path, columns, mend=source.mend)
+        rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
         splits[split] = [pair for pair, _ in rows]
         if source.cut and split == "train":
             splits |= source.cut(rows, *(folder / name for name in source.beside))
@@ -484,25 +496,10 @@ def read_source(source, folder):
     return splits
 
 
-def read_split(source, split, path):
-    """(Pair, dict column -> text) of each row of a split's table."""
-    labelled, (a, b, label) = split not in source.unlabelled, source.columns
-    columns = source.columns[:2 + labelled]
-    if path.suffix == ".jsonl":
-        table = read_objects(path, columns)
-    else:
-        table = read_table(path, columns, source.mend)
-    for where, row in table:
-        text = source.spelled.get(row[label], row[label]) if labelled else ""
-        if text is not None:
-            value = parse_label(text, source.labels, where) if labelled else None
-            yield Pair(row[a], row[b], value), row
-
-
 # ---- The user's own pairs -----------------------------------------------------------------------
 
 def read_pairs(path, labels=None, need_label=True, columns=()):
-    """The pairs of a user's .csv or .tsv file with a header. An empty sentence is a sentence.
+    """The pairs of a user's .csv or .tsv file with a header.
 
     columns: names of those of a, b and label; (): SENTENCES. labels: as for `parse_label`.
     need_label: if False, a pair may have no label, a file no column of labels, and `columns` no
@@ -512,13 +509,8 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
     refuse(len({*columns} - {""}) != 3 or len(columns) != 3, f"--columns: expected three names, of "
            f"both sentences and the label, found {','.join(columns)}")
-    _, header = next(split_rows(path), (0, []))
-    labelled, pairs = need_label or columns[2] in map(str.strip, header), []
-    remedy = "rename its columns, or name them: --columns a,b,label"
-    for where, row in read_table(path, columns[:2 + labelled], remedy=remedy):
-        a, b, text = (row.get(name, "") for name in columns)
-        label = parse_label(text, labels, where) if text or need_label else None
-        pairs.append(Pair(a, b, label))
+    table = read_table(path, columns, need_label)
+    pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label)]
     refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
     return pairs
 
@@ -563,8 +555,8 @@ def as_pairs(task, given):
     """A list of Pair: of Pairs, and of two texts each, perhaps with a label, the name of a class or
     a score. A Pair or a tuple alone is one pair. Raises ValueError for anything else.
     """
-    many, pairs = isinstance(given, Iterable) and not isinstance(given, (Pair, tuple)), []
-    for one in given if many else [given]:
+    pairs = []
+    for one in [given] if isinstance(given, (Pair, tuple)) else given:
         parts = (one.a, one.b) if isinstance(one, Pair) else one
         sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
         refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "

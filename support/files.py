@@ -10,32 +10,27 @@ import re
 import shutil
 import sys
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from support.checkpoints import (CONFIGS, WEIGHTS, expecting, find_file, join_names, read_config,
-                                 shorten)
+from support.checkpoints import WEIGHTS, expecting, join_names, one_line, read_config
 from support.options import prefix_errors, refuse
 
-GOOGLE = "https://storage.googleapis.com/bert_models/"
 HUGGING_FACE = "https://huggingface.co/"
-BERTS = {  # name -> a zip, or a name at Hugging Face
-    "tiny": GOOGLE + "2020_02_20/uncased_L-2_H-128_A-2.zip",
-    "mini": GOOGLE + "2020_02_20/uncased_L-4_H-256_A-4.zip",
-    "small": GOOGLE + "2020_02_20/uncased_L-4_H-512_A-8.zip",
-    "medium": GOOGLE + "2020_02_20/uncased_L-8_H-512_A-8.zip",
-    "base": GOOGLE + "2018_10_18/uncased_L-12_H-768_A-12.zip",
-    "large": GOOGLE + "2018_10_18/uncased_L-24_H-1024_A-16.zip",
+BERTS = {  # our name -> the one at Hugging Face; all but the last are Google's uncased models
+    "tiny": "google/bert_uncased_L-2_H-128_A-2",
+    "mini": "google/bert_uncased_L-4_H-256_A-4",
+    "small": "google/bert_uncased_L-4_H-512_A-8",
+    "medium": "google/bert_uncased_L-8_H-512_A-8",
+    "base": "google-bert/bert-base-uncased",
+    "large": "google-bert/bert-large-uncased",
     "roberta-base": "FacebookAI/roberta-base"}
 PUBLISHED = re.compile(  # no way out of a folder; bert-base-uncased and such need no owner
     r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
 OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published model has these
-OF_GOOGLE = ("bert_config.json", "vocab.txt", "bert_model.ckpt.index",
-             "bert_model.ckpt.data-00000-of-00001")
 
 
 # ---- Writing ------------------------------------------------------------------------------------
@@ -63,7 +58,7 @@ def write_whole(path, save):
         with _whole(Path(path)) as file:
             save(file)
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
-        raise OSError(f"cannot write {path}: {shorten(error)}; what was written before is whole; "
+        raise OSError(f"cannot write {path}: {one_line(error)}; what was written before is whole; "
                       "make room, or name a folder that can be written, and go on") from error
 
 
@@ -86,24 +81,21 @@ def download(url, path, sha256=None, progress=True, remedy=""):
     """
     path, digest = Path(path), hashlib.sha256()
     try:
-        with contextlib.ExitStack() as stack:
-            answer = stack.enter_context(urllib.request.urlopen(url, timeout=60))
-            path.parent.mkdir(parents=True, exist_ok=True)  # not before there is an answer
-            file = stack.enter_context(_whole(path))
+        with urllib.request.urlopen(url, timeout=60) as answer:
             total = int(answer.headers.get("Content-Length", 0))
-            with tqdm(total=total or None, unit="B", unit_scale=True, desc=path.name,
-                      disable=None if progress else True) as bar:
+            path.parent.mkdir(parents=True, exist_ok=True)  # not before there is an answer
+            with _whole(path) as file, tqdm(total=total or None, unit="B", unit_scale=True,
+                                            desc=path.name,
+                                            disable=None if progress else True) as bar:
                 while chunk := answer.read(1 << 20):
                     file.write(chunk)
                     digest.update(chunk)
                     bar.update(len(chunk))
-            got, found = file.tell(), digest.hexdigest()
-            refuse(total not in (0, got), f"expected bytes {total}, got {got}")
-            refuse(sha256 not in (None, found), f"expected sha256 {sha256}, got {found}")
+                got, found = file.tell(), digest.hexdigest()
+                refuse(total not in (0, got), f"expected bytes {total}, got {got}")
+                refuse(sha256 not in (None, found), f"expected sha256 {sha256}, got {found}")
     except (OSError, ValueError, http.client.HTTPException) as error:
-        if isinstance(error, urllib.error.HTTPError):
-            error.close()  # it holds the connection
-        raise ValueError(f"cannot download {url}: {shorten(error)}; {remedy}") from error
+        raise ValueError(f"cannot download {url}: {one_line(error)}; {remedy}") from error
 
 
 def extract(archive, folder, names):
@@ -114,10 +106,8 @@ def extract(archive, folder, names):
     with (expecting(archive, f"a zip with {join_names(names)}", remedy),
           zipfile.ZipFile(archive) as source):
         members = {PurePosixPath(name).name: name for name in source.namelist()}
-        lacking = set(names) - set(members)
-        refuse(lacking, f"no {join_names(sorted(lacking))}")
-        for name in names:
-            with source.open(members[name]) as content:
+        for name, member in [(name, members[name]) for name in names]:  # all of them are there
+            with source.open(member) as content:
                 write_whole(Path(folder, name), functools.partial(shutil.copyfileobj, content))
 
 
@@ -129,27 +119,12 @@ def find_bert(name, data_dir, progress=True):
     name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
     google-bert/bert-base-cased, which is taken from the cache of Hugging Face's library, or
     downloaded once to data_dir/bert/name; behind an @ may stand the revision, such as a commit's
-    name, without which it is the newest.
-    Raises: ValueError if the name is unknown, the download fails, or configuration, weights or
-        vocabulary are not in the folder.
+    name, without which it is the newest. Raises ValueError where the download fails.
     """
-    folder, published = Path(name), PUBLISHED.fullmatch(name) and not name.startswith("runs/")
-    if name in BERTS or (published and not folder.exists()):
-        folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
-        if not folder.exists():
-            folder = _cached(source) or _download_bert(source, folder, progress)
-    refuse(not folder.exists(), f"{name}: expected a folder, one of {', '.join(BERTS)}, or a name "
-           "at Hugging Face such as google-bert/bert-base-cased; correct the name")
-    check_bert(folder)
-    return folder
-
-
-def check_bert(folder):
-    """Raises ValueError unless configuration, weights and vocabulary are in the folder."""
-    find_file(folder, *CONFIGS)
-    find_file(folder, *WEIGHTS)
-    if find_file(folder, "vocab.txt", "vocab.json").suffix == ".json":
-        find_file(folder, "merges.txt")
+    if name not in BERTS and (Path(name).exists() or not PUBLISHED.fullmatch(name)):
+        return Path(name)
+    folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
+    return folder if folder.exists() else _cached(source) or _download(source, folder, progress)
 
 
 def _cached(name):
@@ -159,50 +134,34 @@ def _cached(name):
     place = Path(home, "hub", "models--" + model.replace("/", "--"))
     known = place / "refs" / (revision or "main")  # holds the name of a commit
     commit = known.read_text().strip() if known.is_file() else revision or "*"
-    for folder in sorted(place.glob(f"snapshots/{commit}")):
-        with contextlib.suppress(ValueError):  # of some models it has the vocabulary alone
-            check_bert(folder)
-            return folder
-    return None
+    weights = [path for file in WEIGHTS for path in place.glob(f"snapshots/{commit}/{file}")]
+    return min(weights).parent if weights else None  # of some models it has the vocabulary alone
 
 
-def _download_bert(source, folder, progress):
-    """Fetch into a temporary folder; only a whole model gets its final name, which is returned."""
-    remedy = "put its configuration, weights and vocabulary into a folder: --bert FOLDER"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temp:
-        new = Path(temp) / folder.name
-        new.mkdir()
-        if source.endswith(".zip"):
-            archive = Path(temp) / PurePosixPath(source).name
-            download(source, archive, progress=progress, remedy=remedy)
-            extract(archive, new, OF_GOOGLE)
-        else:
-            _download_published(source, new, progress, f"correct the name, or {remedy}")
-            with prefix_errors(f"{source}: "):
-                check_bert(new)
-        if not folder.exists():  # another process may have been faster
-            os.replace(new, folder)
-    return folder
-
-
-def _download_published(name, folder, progress, remedy):
-    """The files of a model at Hugging Face, configuration first: it says which others there are."""
-    model, _, revision = name.partition("@")
+def _download(source, folder, progress):
+    """Fetch a model into a temporary folder; only a whole one gets its final name. -> folder"""
+    model, _, revision = source.partition("@")
 
     def fetch(file):
         url = f"{HUGGING_FACE}{model}/resolve/{revision or 'main'}/{file}"
         try:
-            download(url, folder / file, progress=progress, remedy=remedy)
+            download(url, new / file, progress=progress, remedy="correct the name, or put "
+                     "configuration, weights and vocabulary into a folder: --bert FOLDER")
         except ValueError as error:
             if file not in OPTIONAL or getattr(error.__cause__, "code", None) != 404:
                 raise
 
     if progress:
-        print(f"{name}: no folder here; fetching {HUGGING_FACE}{name}", file=sys.stderr)
-    fetch("config.json")
-    is_bert = read_config(folder / "config.json")["kind"] == "bert"  # refuses another model
-    for file in (*(["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]), *OPTIONAL):
-        fetch(file)
-    if not (folder / "model.safetensors").exists():
-        fetch("pytorch_model.bin")
+        print(f"{source}: no folder here; fetching {HUGGING_FACE}{source}", file=sys.stderr)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temp, prefix_errors(f"{source}: "):
+        new = Path(temp, folder.name)
+        fetch("config.json")
+        is_bert = read_config(new / "config.json")["kind"] == "bert"  # refuses another model
+        for file in (*(["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]), *OPTIONAL):
+            fetch(file)
+        if not (new / "model.safetensors").exists():
+            fetch("pytorch_model.bin")
+        if not folder.exists():  # another process may have been faster
+            os.replace(new, folder)
+    return folder

@@ -13,7 +13,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from support.options import prefix_errors, refuse, visible
+from support.checkpoints import visible
+from support.options import prefix_errors, refuse
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
 PROCESSOR = Path("/proc/cpuinfo")  # where Linux says these flags

@@ -1,7 +1,6 @@
 """A command line out of frozen dataclasses, classes by their place, errors that are one line."""
 import argparse
 import contextlib
-import difflib
 import functools
 import importlib.util
 import io
@@ -14,7 +13,7 @@ from dataclasses import field, fields
 from importlib import import_module
 from pathlib import Path
 
-from support.checkpoints import join_names, refuse
+from support.checkpoints import join_names, one_line, refuse
 
 OWN = {}  # file of somebody's own code that was loaded, an absolute path -> as it was named
 STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -43,35 +42,24 @@ def kind_of(f):
 
 
 class Arguments(argparse.ArgumentParser):
-    """argparse whose errors are ValueErrors of one line, and which names the option that was
-    probably meant. needed: what its usage line names, such as "RUN A B".
-    """
+    """argparse whose errors are ValueErrors. needed: what its usage names, such as "RUN A B"."""
 
     def __init__(self, prog, description, needed=""):
         super().__init__(prog=prog, description=description, allow_abbrev=False,
                          usage=" ".join(["%(prog)s", *needed.split(), "[options]"]),
                          formatter_class=argparse.RawDescriptionHelpFormatter,
                          argument_default=argparse.SUPPRESS)
-        self.needed = needed
 
     def error(self, message):
         """argparse would print its usage and exit."""
-        raise ValueError(message)
+        raise ValueError(f"{message}; see --help")
 
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
         for word in sys.argv[1:] if argv is None else argv:
             refuse(re.match("--[a-z-]+=~", word), f"{word}: the shell leaves a ~ behind = as it is;"
                    f" put a space in the place of =")
-        given, unknown = self.parse_known_args(argv)
-        known = [name for action in self._actions for name in action.option_strings]
-        for word in (x.partition("=")[0] for x in unknown if x != "--"):
-            if not word.startswith("-") or word in known:  # the latter behind "--"
-                self.error(f"{word}: one argument too many; put a text of several words in quotes")
-            hint = nearest(word, known) or "; see --help"
-            text = "; a text that begins with - stands behind --" if self.needed else ""
-            self.error(f"{word}: no such option{hint}{text}")
-        return vars(given)
+        return vars(self.parse_args(argv))
 
     def add_field(self, group, f, exceptions=""):
         """The option of a dataclass's field, in a group. exceptions: what its help says behind its
@@ -86,12 +74,8 @@ class Arguments(argparse.ArgumentParser):
             group.add_argument(option_name(f), dest=f.name, help=text,
                                action=argparse.BooleanOptionalAction)
             return
-        choices = f.metadata["choices"]  # of which check_values names the nearest
-        shown = f"{{{','.join(choices)}}}" if choices else f.name.upper()
-        group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text, metavar=shown)
-
-
-KINDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False"}
+        group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text,
+                           metavar="|".join(f.metadata["choices"] or [f.name.upper()]))
 
 
 def check_values(given):
@@ -104,20 +88,13 @@ def check_values(given):
         if value is None and type(None) in getattr(f.type, "__args__", ()):
             continue
         refuse(type(value) is not kind and not (kind is float and type(value) is int),
-               f"{option_name(f)} {value!r}: expected {KINDS[kind]}")
+               f"{option_name(f)} {value!r}: expected {kind.__name__}")
         refuse(value == "" != f.default, f"{said} a value, got an empty one")  # "$OUT", not set
-        refuse(choices and value not in choices,
-               f"{said} {', '.join(choices or ())}{nearest(value, choices or ())}")
+        refuse(choices and value not in choices, f"{said} {join_names(choices or (), 99)}")
         if f.metadata["limits"]:
             low, high = f.metadata["limits"]
             least = "a number above 0" if low == ABOVE_0 else f"{low} or more"
             refuse(not low <= value < high, f"{said} {least}, below {high:g}")
-
-
-def nearest(word, known):
-    """" (did you mean X?)" for a misspelled word, or nothing."""
-    near = difflib.get_close_matches(str(word), [str(name) for name in known], 1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def read_names(text):
@@ -147,31 +124,23 @@ def keywords_of(cls):
 def read_values(text, known):
     """NAME=VALUE with commas, as a dict of values of the kinds of `known`, a dict name -> default.
 
-    Case does not matter in a name; the numbers of a tuple are joined by +. Raises ValueError for
-    another name or kind.
+    Case does not matter in a name; the numbers of a tuple are joined by +.
     """
     found = {}
-    for part in (part.strip() for part in text.split(",") if part.strip()):
+    for part in filter(None, map(str.strip, text.split(","))):
         name, value = (word.strip() for word in part.partition("=")[::2])
         name = name.lower()
-        if name not in known:
-            listed = ", ".join(f"{name.upper()}={as_text(value)}" for name, value in known.items())
-            raise ValueError(f"{part}: expected some of {listed or 'none'}{nearest(name, known)}")
+        refuse(name not in known,
+               f"{part}: expected some of {join_names(map(str.upper, known), 20)}")
         kind = type(known[name])
         try:
             if kind is bool:
-                value = {"true": True, "false": False}[value.lower()]
+                found[name] = {"true": True, "false": False}[value.lower()]
             else:
-                value = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
+                found[name] = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
         except (ValueError, TypeError, KeyError):  # or a default of None, which says nothing
-            raise ValueError(f"{part}: expected such as {as_text(known[name])}") from None
-        found[name] = value
+            raise ValueError(f"{part}: expected one such as {known[name]!r}") from None
     return found
-
-
-def as_text(value):
-    """How read_values reads it."""
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
 
 
 def find_class(name, known):
@@ -182,20 +151,16 @@ def find_class(name, known):
     if name in known:
         module, _, attribute = known[name].partition(":")
         return getattr(import_module(module), attribute)
-    refuse(":" not in name, f"--model {name}: expected one of {', '.join(known)}, or a class of "
-           f"your own such as mine.py:MyAttention{nearest(name, known)}")
     with prefix_errors("--model "):
-        method = load_own(name)
-    lacking = [x for x in ("PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE")
-               if not hasattr(method, x)]
-    refuse(lacking, f"--model {name}: expected a subclass of SelfAttention, or a model that says "
-           f"of itself what it does, {', '.join(lacking)} too")
-    kinds = (None, "dependency", "relations", *["words"] * (method.READS == "words"))
-    refuse(not callable(method.PRIOR) and method.PRIOR not in kinds,
-           f"--model {name}: PRIOR is {method.PRIOR!r}, expected a function, None, dependency, "
-           f"relations or words")
-    refuse(method.PRIOR and hasattr(method, "attend") and not hasattr(method, "spread"),
-           f"--model {name}: has a PRIOR and no spread, from words to pieces")
+        refuse(":" not in name, f"{name}: expected one of {', '.join(known)}, or a class of your "
+               f"own such as mine.py:MyAttention")
+        method, said = load_own(name), ("PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE")
+        lacking = [x for x in said if not hasattr(method, x)]
+        refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a model that says of "
+               f"itself what it does, {join_names(lacking)} too")
+        kinds = (None, "dependency", "relations", *["words"] * (method.READS == "words"))
+        refuse(not callable(method.PRIOR) and method.PRIOR not in kinds,
+               f"{name}: PRIOR is {method.PRIOR!r}, expected a function or one of {kinds}")
     return method
 
 
@@ -208,8 +173,8 @@ def source_of(place):
 def load_own(place, kind="class"):
     """The class, or function, at "path/to/file.py:Name", or ValueError."""
     (source, _, name), file = place.partition(":"), source_of(place)
-    refuse(file.suffix != ".py" or not file.is_file(), f"{place}: expected a file and a name in it "
-           f"such as mine.py:Mine, found no file {source}")
+    refuse(file.suffix != ".py" or not file.is_file(),
+           f"{place}: expected a file and a name in it such as mine.py:Mine, and there is none")
     OWN[str(file)] = source
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
@@ -222,7 +187,7 @@ def load_own(place, kind="class"):
                          f"`if __name__ == '__main__'`") from None
     known = {name: found for name, found in vars(module).items()
              if (isinstance(found, type) if kind == "class" else callable(found))}
-    refuse(name not in known, f"{place}: {source} has no {kind} {name}{nearest(name, known)}")
+    refuse(name not in known, f"{place}: {source} has no {kind} {name}, but {join_names(known)}")
     return known[name]
 
 
@@ -276,23 +241,6 @@ def last_own_line(error):
     found = [f"{OWN[file]}:{line}: " for file, line in re.findall(r'File "(.+?)", line (\d+)', text)
              if file in OWN]
     return found[-1] if found else ""
-
-
-def visible(text):
-    """A text with "\\x1b" for a control character, which a terminal would obey."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], text)
-
-
-def one_line(error):
-    """What a user is told of an error, its middle left out where it is long."""
-    if isinstance(error, OSError) and error.filename:
-        text = f"{error.filename}: {error.strerror}"
-    elif str(error) and isinstance(error, (ValueError, OSError)):
-        text = str(error)
-    else:
-        text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"  # torch has a page
-    text = visible(" ".join(text.splitlines()))
-    return text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"
 
 
 @contextlib.contextmanager

@@ -280,28 +280,22 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
         return _read_own(texts, parser)
     ours, found = hasattr(parser, "fingerprint"), {}
     fingerprint = parser.fingerprint if ours and len(texts) > FEW else None
-    with contextlib.closing(_Kept(fingerprint)) as kept:
-        for some in _batches(texts):
+    quiet = None if progress else True            # None: unless on a terminal
+    with (contextlib.closing(_Kept(fingerprint)) as kept,
+          tqdm(total=len(texts), desc="parse", leave=False, disable=quiet) as bar):
+        for some in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
             found |= kept.find(some)
-        new = [text for text in texts if text not in found]
-        quiet = True if not progress or not new else None            # None: unless on a terminal
-        with tqdm(total=len(texts), initial=len(found), desc="parse", disable=quiet) as bar:
-            for some in _batches(new):
-                parses = _parse(some, parser) if ours else _ask_own(some, parser)
-                kept.keep(parses)
-                found |= {parse.text: parse for parse in parses}
-                bar.update(len(some))
+            new = [text for text in some if text not in found]
+            parses = _parse(new, parser) if ours else _ask_own(new, parser)
+            kept.keep(parses)
+            found |= {parse.text: parse for parse in parses}
+            bar.update(len(some))
     lost = [text for text, x in found.items() if not ours and len(x.spans) < MAX_WORDS
-            and any(letter.isalnum() and not ((x.spans[:, 0] <= i) & (i < x.spans[:, 1])).any()
-                    for i, letter in enumerate(text))]
+            and sum(map(str.isalnum, text)) > sum(map(str.isalnum, "".join(x.words)))]
     if lost:
         print(f"parser: letters of {len(lost)} texts are in no word, such as of {lost[0]!r}; the "
               f"end of a word is the place behind its last letter", file=sys.stderr)
     return found
-
-
-def _batches(texts):
-    return (texts[i:i + BATCH] for i in range(0, len(texts), BATCH))
 
 
 def _parse(texts, parser):
@@ -367,7 +361,7 @@ class _Kept:
         """Where the file is of no use, says so, and does without."""
         try:
             yield
-        except (OSError, sqlite3.Error, zlib.error) as problem:
+        except (OSError, sqlite3.Error, zlib.error, TypeError) as problem:  # of a damaged row
             print(f"{CACHE}: {problem}; texts are parsed, and not kept: make room there, or remove "
                   f"the file where it is damaged", file=sys.stderr)
             self.close()
@@ -388,32 +382,24 @@ class _Kept:
         found = {}
         if self.base:
             texts = {self.key(text): text for text in texts}
-            query = ("SELECT key, parse FROM parses "   # a damaged row may be of another type
-                     f"WHERE typeof(parse) = 'blob' AND key IN ({', '.join('?' * len(texts))})")
+            query = f"SELECT * FROM parses WHERE key IN ({', '.join('?' * len(texts))})"
             with self.going_on():
                 for key, packed in self.base.execute(query, [*texts]):
-                    found[texts[key]] = _unpack(texts[key], packed)
+                    spans, tags, heads, relations = json.loads(zlib.decompress(packed))  # a sum too
+                    spans = np.array(spans, np.int32).reshape(-1, 2)
+                    tags, relations = (tuple(map(sys.intern, x)) for x in (tags, relations))
+                    found[texts[key]] = Parse(texts[key], spans, tags,
+                                              np.array(heads, np.int64), relations)
         return found
 
     def keep(self, parses):
         """Writes these Parses, all or none."""
         if self.base:
-            rows = [(self.key(parse.text), _pack(parse)) for parse in parses]
+            rows = [(self.key(x.text), zlib.compress(json.dumps(
+                [x.spans.tolist(), x.tags, x.heads.tolist(), x.relations]).encode()))
+                for x in parses]
             with self.going_on(), self.base:
                 self.base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
-
-
-def _pack(parse):
-    """The bytes of a Parse but its text, with a checksum."""
-    tree = parse.tags, parse.heads.tolist(), parse.relations
-    return zlib.compress(json.dumps([parse.spans.tolist(), *tree]).encode())
-
-
-def _unpack(text, packed):
-    """The Parse of a text that was packed. Raises zlib.error where the bytes are damaged."""
-    spans, tags, heads, relations = json.loads(zlib.decompress(packed))
-    return Parse(text, np.array(spans, np.int32).reshape(-1, 2), tuple(map(sys.intern, tags)),
-                 np.array(heads, np.int64), tuple(map(sys.intern, relations)))
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------

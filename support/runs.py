@@ -33,23 +33,23 @@ BEGUN = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one 
 
 # ---- The folder ---------------------------------------------------------------------------------
 
-def new_folder(out, name, make=True):
-    """Makes the folder of a new run: `out`, which must hold no file of a run, or the next free one
-    of runs/name, runs/name-2, ...; make: False only finds it. -> its Path
+def new_folder(out, name):
+    """The folder for a new run: `out`, which must hold no file of a run, or the next free one of
+    runs/name, runs/name-2, ...
     """
     if out:
         there = [file for file in BEGUN if Path(out, file).exists()]
         refuse(there, f"{out}: holds {', '.join(there)}; resume the run, or name another folder")
-        if make:
-            Path(out).mkdir(parents=True, exist_ok=True)
         return Path(out)
-    for number in itertools.count(1):
-        folder = Path("runs", name if number == 1 else f"{name}-{number}")
-        with contextlib.suppress(FileExistsError):
-            if make:
-                folder.mkdir(parents=True)
-            if make or not folder.exists():
-                return folder
+    return free_path(Path("runs", name))
+
+
+def free_path(path):
+    """The path, or the next of path-2, path-3, ... at which nothing is; the ending stays."""
+    found, numbers = path, itertools.count(2)
+    while found.exists():
+        found = path.with_stem(f"{path.stem}-{next(numbers)}")
+    return found
 
 
 @contextlib.contextmanager

@@ -177,7 +177,7 @@ DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"
 
 
 @pytest.mark.parametrize("args, words", [
-    ("--vary modle bert dafa", "--modle --model?"), ("--vary model bert bert", "model once"),
+    ("--vary modle bert dafa", "--modle"), ("--vary model bert bert", "model once"),
     ("--vary layers first all --model bert", "layers bert"),
     ("--vary test-file dev.tsv blind.tsv --train-file train.tsv --dev-file dev.tsv --bert scratch "
      "--test", "blind.tsv"),

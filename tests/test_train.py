@@ -62,7 +62,7 @@ def test_precision_is_what_the_processor_computes_in(monkeypatch, tmp_path):
 
 # Where nobody would notice, as the run would be another one: arguments, words of the line.
 WRONG = [
-    ("--model dafra", "--model dafra dafa? mine.py:"),
+    ("--model dafra", "--model dafra dafa, mine.py:"),
     ("--printed 5", "--printed 4, 6, 7, 9"), ("--model drrnet --bert base", "--bert drrnet"),
     ("--model dafa --glove x", "--glove dafa"), ("--model bert --layers 0", "--layers bert"),
     ("--model dafa --recipe printed", "--recipe knowledge dafa"),
@@ -72,7 +72,7 @@ WRONG = [
     ("--test-file test.tsv", "--test-file --train-file"),
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--from --resume"),
-    ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "--out train.tsv"),
+    ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "train.tsv:"),
     ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
     ("--parser x.py:f --parses x", "--parser --parses"),
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv"),
@@ -103,7 +103,7 @@ def test_a_mistake_gives_one_line_and_takes_no_folder(args, words):
 def test_a_finished_run_is_not_written_over(trained, capsys):
     """What is there is used."""
     files = {path: path.read_bytes() for path in trained().iterdir()}
-    for args, words in [([*OWN, "--out", "run"], "--out run"),
+    for args, words in [([*OWN, "--out", "run"], "run: result.json"),
                         (["--resume", "run", "--lr", "2e-3"], "--lr 0.002 0.001"),
                         (["--from", "run", "--predict", "tset"], "--predict tset train, dev")]:
         refused(words, *args)
@@ -390,7 +390,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", ATTEND + "hidden.double()", "Mine.attend float64"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
-    ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "PRIOR spread"),
+    ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "spread"),
     ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependency"),
     ("DafaAttention", "PRIOR = lambda a, b: [[1.]] * 99", "Mine.PRIOR: 1)"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
