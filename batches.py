@@ -292,12 +292,8 @@ def training_batches(lengths, batch_size, seed, block=1):
     blocks = [range(i, i + block) for i in range(0, whole, block)]
     rng.shuffle(blocks)
     order, pool = [], 50 * max(1, batch_size // block)
-
-    def longest(places):
-        return max(lengths[i] for i in places)
-
     for start in range(0, len(blocks), pool):
-        like = sorted(blocks[start:start + pool], key=longest)
+        like = sorted(blocks[start:start + pool], key=lambda some: max(lengths[i] for i in some))
         order += [i for places in like for i in places]
     order += range(whole, len(lengths))
     batches = [order[i:i + batch_size] for i in range(0, len(order), batch_size)]

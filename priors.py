@@ -29,8 +29,6 @@ import functools
 import itertools
 import math
 import re
-import zipfile
-import zlib
 from collections import Counter
 
 import numpy as np
@@ -493,7 +491,7 @@ def load_wordnet():
     from nltk.corpus import wordnet   # imported here, as few runs need it
     try:
         wordnet.ensure_loaded()
-    except (LookupError, OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as problem:
+    except Exception as problem:  # a damaged copy raises almost anything
         raise ValueError(f"WordNet: nltk does not find it, or has a damaged copy of it "
                          f"({type(problem).__name__}); get it with `python -m nltk.downloader "
                          f"wordnet`, or let NLTK_DATA name a folder that has it") from None

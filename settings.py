@@ -60,9 +60,9 @@ class Settings:
     def __post_init__(self):
         check_values(self)
         own, method = bool(self.train_file), self.method
-        refuse(own != bool(self.dev_file), "--train-file and --dev-file go together")
+        refuse(own != bool(self.dev_file) or self.task == "own" and not own,
+               "--task own needs --train-file and --dev-file, which go together")
         refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
-        refuse(self.task == "own" and not own, "--task own needs --train-file and --dev-file")
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, --positive and --scores need --train-file and --dev-file")

@@ -51,9 +51,7 @@ KEYS = {"vary", "seeds", "shared", "test", "done"}  # of a group, a dict, in its
 # ---- What is to be run --------------------------------------------------------------------------
 
 def read_value(option, text):
-    """dict setting -> value, of a value behind --vary: itself, and the options behind it.
-
-    Raises ValueError for a mistake.
+    """dict setting -> value of a value behind --vary, and of the options behind it; or ValueError.
     """
     parser, (first, dashes, more) = Arguments("", ""), text.partition(" --")
     add_options(parser)
@@ -64,8 +62,7 @@ def read_value(option, text):
 
 
 def read_vary(given):
-    """[[option, value, ...], ...] of the words behind each --vary. Raises ValueError for a mistake.
-    """
+    """[[option, value, ...], ...] of the words behind each --vary, or ValueError."""
     options = [option for option, *_ in given]
     for option, *texts in given:
         refuse(not texts or len(set(texts)) < len(texts) or options.count(option) > 1,

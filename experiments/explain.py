@@ -51,8 +51,7 @@ def tables_of(shown, values, labels):
     Args: values: an array with the axes of shown, and perhaps that of heads behind the pair's.
         labels: dict axis -> list of str; "words" -> two lists of str.
     Returns: name: of the sentence or the place, or "". rows, columns: labels. values: (n, m), or
-        (H, n, m) of heads.
-    Raises: ValueError where values has other axes than shown says.
+        (H, n, m) of heads. Raises ValueError where values has other axes than shown says.
     """
     axes = shown.axes.split()
     if values.ndim == len(axes) + 1 and "head" not in axes:
@@ -270,31 +269,29 @@ def form(a, b):
     return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
 
 
-def page(title, sentences, first, lead, sections, top=""):
+def page(title, sentences, first, lead, beside, below, top=""):
     """The whole document.
 
-    Args: sentences: the two texts. first: what is said of them, in large letters. lead: HTML below
-        it. sections: HTML, the first of which stands beside these. top: HTML that stands first.
+    Args: sentences: the two texts. first: what is said of them, in large letters. All else is HTML:
+        lead, below it; beside these; below; top, which stands first.
     """
     quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
-    beside, *below = sections
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
             f'<style>{draw.STYLE}</style></head>\n<body><main>{top}<header class="side"><div>'
-            f'{quotes}<h1>{escape(first)}</h1>{lead}</div>\n{beside}</header>{"".join(below)}'
+            f'{quotes}<h1>{escape(first)}</h1>{lead}</div>\n{beside}</header>{below}'
             f'</main></body></html>\n')
 
 
 def explain_pair(run, a, b, equations, top=""):
-    """-> (what to print, the page's text, its Figures as lists). equations: the address of
+    """-> (what to print, the page's text, its Figures). equations: the address of
     docs/equations.md. top: HTML that stands first.
     """
     pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
     examples = run.examples([pair])
     both = examples.known[a], examples.known[b]
     recorded, reading = trace_figures(run, examples, both, trace)
-    figures = [moved_figure(run, examples, both, trace), word_figures(examples, both), recorded]
-    figures = [some for some in figures if some]
+    figures = moved_figure(run, examples, both, trace) + word_figures(examples, both) + recorded
     rows, more = [("as it is", prediction)], describe_influence(run)
     for name, change in run.changes().items():
         if not change.others:  # another pair's part: here is no other pair
@@ -312,7 +309,7 @@ def explain_pair(run, a, b, equations, top=""):
                     *(f"<p>{escape(line)}</p>" for line in more),
                     f'<p class="note">{escape(note)}</p>'])
     text = page(f"What {run.settings.model} saw", (a, b), first, lead,
-                [section(some, equations) for some in figures], top)
+                section(figures[:1], equations), section(figures[1:], equations), top)
     return lines, text, figures
 
 
@@ -418,9 +415,8 @@ def main(argv=None):
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): text}
     if file:
-        first = figures[0][0]
-        refuse(not first.drawing, f"--picture {file}: this page begins with a table, no drawing")
-        texts[file] = draw.picture(lines[0], first)
+        refuse(not (figures and figures[0].drawing), f"--picture {file}: this page begins with a table")
+        texts[file] = draw.picture(lines[0], figures[0])
     for path, text in texts.items():
         write_text(path, text)
         print(path)

@@ -91,14 +91,13 @@ class Known:
             found = [other for lemma in sense.lemmas() if lemma.name() == word
                      for other in lemma.antonyms()]
             return sorted(x.name() for x in found if is_plain(x.name()) and x.count() >= COMMON)
-        names = {name for name in sense.lemma_names() if self.means(name, pos, sense)}
-        return sorted(names - {word}) if word in names else []
-
-    def means(self, word, pos, sense):
-        """Is this the first sense of a plain word, COMMON, and 4/5 of its uses?"""
-        first, *others = self.wordnet.lemmas(word, pos)
-        often = first.count() >= max(COMMON, 4 * sum(lemma.count() for lemma in others))
-        return is_plain(word) and first.synset() == sense and often
+        names = []
+        for name in filter(is_plain, sense.lemma_names()):
+            first, *others = self.wordnet.lemmas(name, pos)
+            often = first.count() >= max(COMMON, 4 * sum(lemma.count() for lemma in others))
+            if first.synset() == sense and often:
+                names.append(name)
+        return sorted(set(names) - {word}) if word in names else []
 
 
 def replace_word(text, words, find, rng):

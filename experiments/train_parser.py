@@ -45,8 +45,19 @@ LINKS = "@{}", "#{}", "http://t.co/{}", "www.{}.com"
 
 
 def make_parser(train, vectors):
-    """An untrained Parser for sentences, with vectors, a dict word -> fixed vector (50,)."""
-    parser = Parser(make_vocabulary(train) | {"vectors": list(vectors)})
+    """An untrained Parser for words that the sentences have twice or more (lower-case), characters
+    three times, all tags and relations. vectors: dict word -> fixed vector (50,).
+    """
+    words, letters, all_tags, all_relations = Counter(), Counter(), set(), set()
+    for forms, tags, _, relations in train:
+        words.update(form.lower() for form in forms)
+        letters.update("".join(forms))
+        all_tags.update(tags)
+        all_relations.update(relations)
+    parser = Parser({"words": [word for word, count in words.most_common() if count >= 2],
+                     "characters": sorted(c for c, count in letters.items() if count >= 3),
+                     "tags": sorted(all_tags), "relations": sorted(all_relations),
+                     "vectors": list(vectors)})
     for row, vector in zip(parser.vectors[1:], vectors.values()):
         row.copy_(torch.from_numpy(vector))
     return parser
@@ -157,19 +168,6 @@ def vary(forms, tags, heads, relations, kinds, rng):
         i = rng.choice(nouns)
         forms = [*forms[:i], rng.choice(LINKS).format(forms[i]), *forms[i + 1:]]
     return forms, tags, heads, relations
-
-
-def make_vocabulary(train):
-    """Words seen twice or more (lower-case), characters three times, all tags and relations."""
-    words, letters, all_tags, all_relations = Counter(), Counter(), set(), set()
-    for forms, tags, _, relations in train:
-        words.update(form.lower() for form in forms)
-        letters.update("".join(forms))
-        all_tags.update(tags)
-        all_relations.update(relations)
-    return {"words": [word for word, count in words.most_common() if count >= 2],
-            "characters": sorted(c for c, count in letters.items() if count >= 3),
-            "tags": sorted(all_tags), "relations": sorted(all_relations)}
 
 
 def frequent_vectors(path):
