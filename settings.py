@@ -160,11 +160,12 @@ REREAD = dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0
 RECIPES = {"dabert": dict(epochs=5), "dafa": dict(weight_decay=1e-8),
            "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
 # Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Its page prints no
-# epochs and no clip: three epochs of SNLI are 23,500 steps, of MRPC 159, so that SGD, and the ratio
-# beyond its first percents, need more --epochs. Left out: its cut-offs of 48, 32 and 24, which in
-# its recipe's source (Gong et al., 2018) are of each sentence and --max-length is of a pair;
-# dropout before every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of
-# two encoders' weights, and a dense block, which this model has no place for.
+# epochs and no clip: three epochs of SNLI are 23,500 steps, of MRPC 159, so that the ratio beyond
+# its first percents needs more --epochs. Left out: SGD at 3e-4 after 30,000 steps without a better
+# dev result, more than three epochs have; its cut-offs of 48, 32 and 24, which in its recipe's
+# source (Gong et al., 2018) are of each sentence and --max-length is of a pair; dropout before
+# every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of two encoders'
+# weights, and a dense block, which this model has no place for.
 PRINTED_RECIPES = {"knowledge": dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat",
                                      weight_decay=0.0)}
 SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # an encoder from scratch; words on toy

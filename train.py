@@ -39,27 +39,26 @@ __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_
 
 LOG_EVERY = 10        # steps after which losses are written: then a GPU is waited for
 SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
-SGD_RATE, SGD_AFTER = 3e-4, 30_000  # steps without a better dev result, looked at after each epoch
 
 
 # ---- The optimizer ------------------------------------------------------------------------------
 
-def make_optimizer(kind, run):
+def make_optimizer(run):
     """No decay on biases and norms; what the method adds to an encoder has its own rate."""
     recipe, new = run.recipe, run.contents.get("new_parameters", ())
-    classes = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD,
+    classes = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam,
                "adadelta": functools.partial(torch.optim.Adadelta, rho=0.95, eps=1e-8)}
     groups = {}
     for name, p in run.model.named_parameters():
         if p.requires_grad:
             peak = recipe.lr_new if name in new else recipe.lr
-            peak = SGD_RATE if kind == "sgd" else peak
             decay = recipe.weight_decay if p.dim() > 1 else 0.0
             groups.setdefault((peak, decay), []).append(p)
-    can_fuse = kind.startswith("adam") and recipe.device.split(":")[0] in ("cpu", "cuda")
+    can_fuse = recipe.optimizer != "adadelta" and recipe.device.split(":")[0] in ("cpu", "cuda")
     fused = {"fused": True} if can_fuse else {}  # one pass over the weights: a fifth of the time
-    return classes[kind]([{"params": p, "lr": peak, "peak": peak, "weight_decay": decay}
-                          for (peak, decay), p in groups.items()], **fused)
+    groups = [{"params": p, "lr": peak, "peak": peak, "weight_decay": decay}
+              for (peak, decay), p in groups.items()]
+    return classes[recipe.optimizer](groups, **fused)
 
 
 def rate(step, total, warmup, schedule="linear"):
@@ -97,7 +96,7 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
     Assumes: the penalty is half the sum of squares: the ratio is the decay added to a gradient.
     """
     x = (step - full_step / 2) * 8 / (full_step / 2)
-    return full_ratio / (1 + math.exp(-min(700.0, max(-700.0, x))))
+    return full_ratio / (1 + math.exp(-x))
 
 
 # ---- The loop -----------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
     run, examples, progress = begin(settings, recipe, Path(folder), saved)
     train_set, (rank, processes) = examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # of an epoch
-    optimizer = make_optimizer(progress.optimizer, run)
+    optimizer = make_optimizer(run)
     scaler = machine.loss_scaler(recipe.device, recipe.precision)
     log = runs.Log(run.folder / "log.jsonl", saved["log"] if saved else "")
     if saved:
@@ -143,7 +142,6 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
                     runs.save_last(run, log, optimizer, scaler, progress)
         runs.save_last(run, log, optimizer, scaler, progress)
         judge_epoch(run, examples[run.task.selection], progress, log)
-        optimizer = change_optimizer(run, optimizer, progress)
     return finish_training(run, examples, progress)
 
 
@@ -179,7 +177,7 @@ def begin(settings, recipe, folder, saved):
     """What training begins with, or goes on with. -> (Run, dict split -> batches.Examples,
     runs.Progress)
     """
-    progress = runs.Progress(recipe.optimizer)
+    progress = runs.Progress()
     with machine.main_process_first():
         task, splits = load_pairs(settings)
         if saved:
@@ -228,16 +226,6 @@ def judge_epoch(run, examples, progress, log):
     log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
     print_once(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
                f"{', the best so far' if better else ''}")
-
-
-def change_optimizer(run, optimizer, progress):
-    """The optimizer of the next epoch: SGD goes on where the knowledge paper's page has it so."""
-    flat = progress.step - progress.best_step >= SGD_AFTER and progress.optimizer != "sgd"
-    if not (run.settings.recipe == "printed" and flat):
-        return optimizer
-    progress.optimizer = "sgd"
-    print_once(f"no better dev result for {SGD_AFTER:,} steps: SGD goes on, at {SGD_RATE:g}")
-    return make_optimizer(progress.optimizer, run)
 
 
 def finish_training(run, examples, progress):

@@ -53,7 +53,7 @@ def step_of(run, pairs):
     """A function that does one training step, always of these pairs, as train.train_model does."""
     recipe, model, examples = run.recipe, run.model, run.examples(pairs)
     batch, labels = machine.to_device(examples.collate(range(len(pairs))), recipe.device)
-    optimizer = train.make_optimizer(recipe.optimizer, run)
+    optimizer = train.make_optimizer(run)
 
     def work():
         model.train()

@@ -8,7 +8,6 @@ Left out: what the numbers mean, and the page (explain). Nothing here knows a mo
 """
 import html
 import re
-import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from support.summary import draw_text
 
-# Axes: H heads, n rows, m columns
+# Axes: n rows, m columns
 
 FONT, LEVEL, CELL = 13, 22, 44  # pixels: letters, from arc to arc, a cell of a map
 SHADES, DARK = 5, 4  # steps of the colour scale, on either side of 0; from where ink is paper
@@ -53,17 +52,10 @@ def cut_label(label):
 
 
 def label_width(label):
-    """About how many pixels wide `cut_label(label)` is, rather too many than too few.
-
-    >>> label_width("abc") < label_width("ABC") < label_width("日本語")
-    True
-    >>> label_width("e") == label_width("e" + chr(0x301))
-    True
-    """
-    shown = [c for c in cut_label(label) if not unicodedata.combining(c)]
-    double = sum(unicodedata.east_asian_width(c) in "WF" for c in shown)
+    """About how many pixels wide `cut_label(label)` is, of English."""
+    shown = cut_label(label)
     large = sum(c.isupper() or c in "mwMW@%…—" for c in shown)
-    return FONT * (0.62 * len(shown) + 0.63 * double + 0.3 * large) + 4
+    return FONT * (0.62 * len(shown) + 0.3 * large) + 4
 
 
 def widest_label(labels):
@@ -121,29 +113,18 @@ def box(inner, label):
 def maps(title, rows, columns, values, note="", top=None, equations=""):
     """A Figure of a table of numbers whose colours show how large they are.
 
-    Args: rows, columns: n and m labels. values: (n, m), or (H, n, m): the mean over heads, and the
-        table of each head below it. top: the value of the full colour; None: the largest. A value
-        below 0 has the other colour.
+    Args: rows, columns: n and m labels. values: (n, m). top: the value of the full colour; None:
+        the largest. A value below 0 has the other colour.
     """
-    heads = values if values.ndim == 3 else values[None]
-    top = top or largest(heads)
-    drawn = []
-    for name, x in ((title, heads.mean(0)), *((f"head {h}", x) for h, x in enumerate(heads))):
-        cells = [[short_number(value) for value in row] for row in x.tolist()]
-        said = table(name, rows, columns, cells, shades(x, top), more=' class="map"')
-        drawn.append(box(said, name))
-    body, *more = drawn if len(heads) > 1 else drawn[:1]
-    return Figure(title, note, body + hide("Each head", more) if more else body, None, equations)
+    cells = [[short_number(value) for value in row] for row in values.tolist()]
+    shaded = shades(values, top or largest(values))
+    body = box(table(title, rows, columns, cells, shaded, more=' class="map"'), title)
+    return Figure(title, note, body, None, equations)
 
 
 def largest(values):
     """The largest size of a finite value; 1 where all are 0."""
     return float(abs(np.nan_to_num(values, posinf=0, neginf=0)).max(initial=0)) or 1.0
-
-
-def hide(title, parts):
-    """HTML that shows when a reader asks for it."""
-    return f'<details><summary>{title}</summary>{"".join(parts)}</details>'
 
 
 # ---- Trees --------------------------------------------------------------------------------------
@@ -239,8 +220,9 @@ def pair_map(title, rows, columns, values, note="", trees=None):
     said = [table(title, rows, columns, cells, shaded)]
     for side, words, tree in zip("ab", (rows, columns), trees or ()):
         said.append(tree_table(f"Dependency tree of sentence {side}", words, *tree))
-    return Figure(title, note, box(svg(*drawing, least), title) + hide(
-        "As a table", [box("".join(said), f"{title}, as a table")]), drawing)
+    hidden = box("".join(said), f"{title}, as a table")
+    return Figure(title, note, f"{box(svg(*drawing, least), title)}<details><summary>As a table"
+                  f"</summary>{hidden}</details>", drawing)
 
 
 def cell(x, y, wide, value, shade):

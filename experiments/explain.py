@@ -10,7 +10,8 @@ alone, until Ctrl-C. `--picture FILE.svg` draws what the page begins with.
 
 A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
 or a paper. A table has the last two axes for rows and columns; of whatever is more, and of each
-sentence, there is a figure. Left out: how figures are drawn (draw).
+sentence, there is a figure. Left out: each head by itself, in the place of the mean over heads
+(run.explain has them); how figures are drawn (draw).
 """
 import hashlib
 import inspect
@@ -50,25 +51,25 @@ def tables_of(shown, values, labels):
 
     Args: values: an array with the axes of shown, and perhaps that of heads behind the pair's.
         labels: dict axis -> list of str; "words" -> two lists of str.
-    Returns: name: of the sentence or the place, or "". rows, columns: labels. values: (n, m), or
-        (H, n, m) of heads. Raises ValueError where values has other axes than shown says.
+    Returns: name: of the sentence or the place, or "". rows, columns: labels. values: (n, m), the
+        mean over heads. Raises ValueError where values has other axes than shown says.
     """
     axes = shown.axes.split()
     if values.ndim == len(axes) + 1 and "head" not in axes:
         axes.insert(1, "head")
     refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
            f"{shown.axes}, got one of the shape {values.shape}")
-    for axis in ("pair", "gate", "one"):  # there is one pair, and as a rule one gate
-        if axis in axes and len(axes) > 1 and values.shape[axes.index(axis)] == 1:
-            values = values.take(0, axes.index(axis))
+    for axis in ("head", "pair", "gate", "one"):  # one pair, and as a rule one gate
+        size = values.shape[axes.index(axis)] if axis in axes else 0
+        if axis == "head" and size or size == 1 < len(axes):
+            values = values.mean(axes.index(axis))
             axes.remove(axis)
-    apart, heads, own = [], [], []  # places of axes
-    for i, axis in enumerate(axes):
-        {"sentence": apart, "head": heads}.get(axis, own).append(i)
+    apart = [i for i, axis in enumerate(axes) if axis == "sentence"]  # places of axes
+    own = [i for i, axis in enumerate(axes) if axis != "sentence"]
     while len(own) > 2:
         apart.append(next((i for i in own if axes[i] == "reader"), own[0]))
         own.remove(apart[-1])
-    order, tables = [*apart, *heads, *own], []
+    order, tables = [*apart, *own], []
     values = values.transpose(order)
     for place in np.ndindex(values.shape[:len(apart)]):
         known = dict(labels)
@@ -77,8 +78,8 @@ def tables_of(shown, values, labels):
         beside = [labels_of(axes[i], size, known) for i, size in zip(order, values.shape)]
         name = ", ".join(names[i] for names, i in zip(beside, place))
         rows, columns = [["value"], *beside[-len(own):]][-2:]
-        x = values[place] if len(own) == 2 else values[place][..., None, :]
-        x = x[..., :len(rows), :len(columns)]  # without the padding of a shorter sentence
+        x = np.atleast_2d(values[place])
+        x = x[:len(rows), :len(columns)]  # without the padding of a shorter sentence
         tables.append((name, rows, columns, x))
     return tables
 
@@ -104,7 +105,7 @@ def trace_figures(run, examples, both, trace):
             for table in tables_of(shown, trace[part], labels)]
     for shown, (name, rows, columns, x) in told:
         title, note, top = f"{shown.title}{name and ': '}{name}", shown.note, shown.top
-        if shown.chosen and x.ndim == 2:
+        if shown.chosen:
             order = " → ".join(draw.legal_text(columns[j]) for j in x.argmax(1))
             note += f" In order: {order}."
             lines.append(f"    {name or title}: {order}")

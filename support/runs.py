@@ -131,12 +131,10 @@ def read_result(folder, name="result.json"):
 @dataclass
 class Progress:
     """How far a training is: what last.pt holds beside weights, optimizer and random states."""
-    optimizer: str               # its kind
     step: int = 0
     epoch: int = 0
     best: float | None = None    # dev result, and when it was reached
     best_epoch: int = 0
-    best_step: int = 0
     lowest: float = math.inf     # dev loss, and when it was reached
     lowest_step: int = 0
     seconds: float = 0.0         # from the first step on
@@ -146,7 +144,7 @@ class Progress:
         self.epoch += 1
         better = self.best is None or result > self.best
         if better:
-            self.best, self.best_epoch, self.best_step = result, self.epoch, self.step
+            self.best, self.best_epoch = result, self.epoch
         if loss < self.lowest:
             self.lowest, self.lowest_step = loss, self.step
         return better
