@@ -104,15 +104,13 @@ def trace_figures(run, examples, both, trace):
     told = [(shown, table) for part, shown in teller.TRACE.items() if part in trace
             for table in tables_of(shown, trace[part], labels)]
     for shown, (name, rows, columns, x) in told:
-        title, note, top = f"{shown.title}{name and ': '}{name}", shown.note, shown.top
+        title, note = f"{shown.title}{name and ': '}{name}", shown.note
         if shown.chosen:
             order = " → ".join(draw.legal_text(columns[j]) for j in x.argmax(1))
             note += f" In order: {order}."
             lines.append(f"    {name or title}: {order}")
-        if top and len(rows) > 1:  # small shares show, and even ones stay pale
-            top = max(top / 4, draw.largest(x))
         equations = equations_of(shown.by, type(teller))
-        figures.append(draw.maps(title, rows, columns, x, note, top, equations))
+        figures.append(draw.maps(title, rows, columns, x, note, shown.top, equations))
     return figures, lines
 
 
