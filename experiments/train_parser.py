@@ -1,14 +1,12 @@
-"""How assets/parser.npz was made: trains the dependency parser on a treebank, and scores it.
+"""Trains a dependency parser on a treebank, and scores it.
 
     python -m experiments.train_parser --treebank FOLDER [--vectors FILE] [--out FILE]
-    python -m experiments.train_parser --treebank FOLDER --start PARSER [--out FILE]
     python -m experiments.train_parser --treebank FOLDER --score [PARSER]
 
 writes FILE and, beside it, its scores as JSON. FOLDER holds the three .conllu files of a treebank
 of Universal Dependencies. Of the vectors, in GloVe's text form, the first 40,000 are taken, the
-most frequent words in GloVe's own files. The second trains a parser on, with its words and vectors.
-The third scores the parser that ships, or another. WordNet says which words are colours, ordinals
-and nationalities.
+most frequent words in GloVe's own files. The second scores the parser that ships, or another.
+Left out: the swaps of words with which the parser that ships was trained on (assets/README.md).
 """
 
 import itertools
@@ -25,7 +23,6 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
 
-from priors import load_wordnet
 from support import machine
 from support.files import write_json
 from support.options import Arguments, prefix_errors, refuse, run_command
@@ -34,13 +31,9 @@ from support.parses import read_conllu
 from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
-AGAIN = {"epochs": 6, "lr": 1e-3}                            # from a trained parser
-FREQUENT = 40_000                                            # fixed vectors, at most
-QUESTIONS = 3                                                # times that an epoch has each
-SWAPPED, RENAMED, COLOURED = 0.7, 0.3, 0.15                  # shares of words, see `swap`
-LOWER, TITLED, OPEN, LINKED = 0.1, 0.03, 0.1, 0.05           # shares of sentences, see `vary`
-ALIKE = {"colour": ("chromatic.a.03", "achromatic.a.01"),    # heads of WordNet's adjectives
-         "ordinal": ("ordinal.a.02",), "number": ("cardinal.a.02",), "nation": ()}
+FREQUENT = 40_000                                    # fixed vectors, at most
+QUESTIONS = 3                                        # times that an epoch has each
+LOWER, TITLED, OPEN, LINKED = 0.1, 0.03, 0.1, 0.05   # shares of sentences, see `vary`
 LINKS = "@{}", "#{}", "http://t.co/{}", "www.{}.com"
 
 
@@ -63,12 +56,12 @@ def make_parser(train, vectors):
     return parser
 
 
-def train_parser(parser, train, kinds, epochs, lr, batch_words, unknown, seed):
+def train_parser(parser, train, epochs, lr, batch_words, unknown, seed):
     """Trains a Parser on sentences, lists of the columns FORM, TAG, HEAD, RELATION.
 
-    kinds: of `word_kinds`. unknown: share of words whose embedding, and of those
-    whose vector it does not see. Adam (0.9, 0.9), 200 steps of warm-up, then linearly to 0; clipped
-    at norm 5. What is kept is the moving average of the weights over about the last 500 steps.
+    unknown: share of words whose embedding, and of those whose vector it does not see. Adam (0.9,
+    0.9), 200 steps of warm-up, then linearly to 0; clipped at norm 5. What is kept is the moving
+    average of the weights over about the last 500 steps.
     """
     rng, began = random.Random(seed), time.monotonic()
     train = train + (QUESTIONS - 1) * [columns for columns in train if "?" in columns[0]]
@@ -82,7 +75,7 @@ def train_parser(parser, train, kinds, epochs, lr, batch_words, unknown, seed):
         for batch in tqdm(batches, desc=f"epoch {epoch}/{epochs}", leave=False, disable=None):
             for group in optimizer.param_groups:
                 group["lr"] = lr * min((step + 1) / 200, 1 - step / steps)
-            loss = parser_loss(parser, [vary(*train[i], kinds, rng) for i in batch], unknown)
+            loss = parser_loss(parser, [vary(*train[i], rng) for i in batch], unknown)
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(parser.parameters(), 5.0)
@@ -96,66 +89,10 @@ def train_parser(parser, train, kinds, epochs, lr, batch_words, unknown, seed):
     parser.load_state_dict(average)
 
 
-def word_kinds(train, known):
-    """dict kind -> words that can stand for each other in a sentence and change no tree.
-
-    Of the treebank: "name". Of WordNet, where known has them: the adjectives of ALIKE; of these,
-    "nation" has those of a country, and "number" those that the treebank has as well.
+def vary(forms, tags, heads, relations, rng):
+    """The columns of a sentence as people write on the web, by chance: in lower case; as a
+    headline; without the last mark; a name or a noun as @name, #tag or an address.
     """
-    wordnet, found, kinds = load_wordnet(), {"name": set(), "number": set()}, {}
-    for forms, tags, *_ in train:
-        found["name"].update(form for form, tag in zip(forms, tags) if tag == "PROPN"
-                             and form.istitle() and form.isalpha() and form[-1] != "s")
-        found["number"].update(form for form, tag in zip(forms, tags) if tag == "NUM"
-                               and form.isalpha() and len(form) > 2)
-    for kind, heads in ALIKE.items():
-        kinds[kind] = {word for head in heads for synset in wordnet.synset(head).similar_tos()
-                       for word in synset.lemma_names()}
-    kinds["number"] &= found["number"]
-    country = wordnet.synset("country.n.02")
-    for synset in wordnet.all_synsets("a"):
-        for lemma in synset.lemmas():
-            if any(country in path for noun in lemma.pertainyms()
-                   for path in noun.synset().hypernym_paths()):
-                kinds["nation"].add(lemma.name())
-    for kind, words in kinds.items():
-        kinds[kind] = sorted(word for word in words if word.isalnum() and word.lower() in known)
-    return kinds | {"name": sorted(found["name"])}
-
-
-def swap(forms, tags, heads, relations, kinds, rng):
-    """Forms, by chance with other names, numbers, ordinals, nationalities and colours: these say
-    nothing of the tree. A few attributes and predicates of other kinds become a colour."""
-    forms, leaves = list(forms), set(range(1, len(forms) + 1)).difference(heads)
-    predicates = {head for head, relation in zip(heads, relations) if relation == "cop"}
-    kind_of = {word.lower(): kind for kind in ("colour", "ordinal", "nation")
-               for word in kinds[kind]}
-    for i, (form, tag, relation) in enumerate(zip(forms, tags, relations)):
-        kind, share = None, SWAPPED
-        if tag == "PROPN" and form.istitle():
-            kind, share = "name", RENAMED
-        elif tag == "NUM":
-            kind = "number"
-        elif tag == "ADJ" and form.lower() in kind_of:
-            kind = kind_of[form.lower()]
-        elif tag == "ADJ" and form.islower():
-            if relation == "amod" and i + 1 in leaves or i + 1 in predicates:
-                kind, share = "colour", COLOURED
-        if kind is None or rng.random() >= share:
-            continue
-        if form.isdecimal():
-            forms[i] = "".join(rng.choice("123456789") for _ in form)
-        elif kinds[kind] and (form.isalpha() or kind == "ordinal"):
-            other = rng.choice(kinds[kind])
-            forms[i] = other[0].upper() + other[1:] if form[0].isupper() else other
-    return forms
-
-
-def vary(forms, tags, heads, relations, kinds, rng):
-    """The columns of a sentence as people write on the web, by chance: with words of `swap`; in
-    lower case; as a headline; without the last mark; a name or a noun as @name, #tag or an address.
-    """
-    forms = swap(forms, tags, heads, relations, kinds, rng)
     if rng.random() < TITLED:
         forms = [form[0].upper() + form[1:] for form in forms]
     if rng.random() < LOWER:
@@ -258,8 +195,6 @@ def command_line():
                            help="holds *-train.conllu, *-dev.conllu, *-test.conllu")
     arguments.add_argument("--vectors", metavar="FILE",
                            help="fixed vectors of 50 numbers in GloVe's text form (default: none)")
-    arguments.add_argument("--start", metavar="PARSER",
-                           help="a parser of this command (.npz), to be trained on")
     arguments.add_argument("--score", metavar="PARSER", nargs="?", const=PARSER,
                            help="trains none: scores this parser (default: the one that ships)")
     arguments.add_argument("--out", metavar="FILE",
@@ -281,24 +216,19 @@ def main(argv=None):
         return
     out = Path(options.get("out", "parser.npz"))
     check_out(out)
-    refuse("start" in options and "vectors" in options,
-           "--start has vectors of its own; leave --vectors out")
     vectors = frequent_vectors(options.get("vectors"))
-    start = load_parser(options["start"]) if "start" in options else None
-    recipe = RECIPE | AGAIN if start else RECIPE
     treebank = {split: read_conllu(path) for split, path in files.items()}
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
-    torch.manual_seed(recipe["seed"])
-    parser = start or make_parser(train, vectors)
-    kinds = word_kinds(train, parser.vector_ids)
-    train_parser(parser, train, kinds, **recipe)
+    torch.manual_seed(RECIPE["seed"])
+    parser = make_parser(train, vectors)
+    train_parser(parser, train, **RECIPE)
     save_parser(parser, out)
     parser = load_parser(out)
     write_json(out.with_suffix(".json"), {
         "treebank": {split: [path.name, len(treebank[split])] for split, path in files.items()},
         "scores": score(parser, treebank),
         "parameters": sum(p.numel() for p in parser.parameters()),
-        "vectors": len(parser.vector_ids), "start": start and start.fingerprint, **recipe,
+        "vectors": len(parser.vector_ids), **RECIPE,
         "seconds": round(time.monotonic() - began), "torch": torch.__version__})
 
 
