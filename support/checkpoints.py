@@ -5,7 +5,7 @@
     read_arrays(folder)         one of the following, with our names
     read_safetensors(path)      Hugging Face's model.safetensors
     read_pickle(path)           Hugging Face's older pytorch_model.bin; nothing in it is run
-    read_tf_checkpoint(index)   Google's prefix.index and prefix.data-00000-of-00001
+    read_tf_checkpoint(path)    Google's prefix.index and prefix.data-00000-of-00001
 
 The last three return a dict of name -> array, the names those of the file; half precision becomes
 float32. A file that is another one, cut off or damaged is a ValueError of one line that names it.
@@ -272,17 +272,15 @@ def read_pickle(path):
 
 # ---- TensorFlow ---------------------------------------------------------------------------------
 
-TF_DTYPES, TF_STRING = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "V2", 19: "<f2"}, 7
+TF_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "V2", 19: "<f2"}
 
 
 def _varint(data, at):
     """Seven bits a byte, low ones first -> (value, where it ends)."""
-    value = 0
-    for shift in range(0, 70, 7):
-        value, at = value | (data[at] & 127) << shift, at + 1
-        if data[at - 1] < 128:
-            return value, at
-    raise ValueError("a number of more than ten bytes")
+    value = shift = 0
+    while data[at] > 127:
+        value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1
+    return value | data[at] << shift, at + 1
 
 
 def _fields(message):
@@ -313,11 +311,14 @@ def _block(index, handle):
         at += fresh + length
 
 
-def _tf_index(path):
-    """The index -> (number of data files, dict of tensor name -> (dtype, shape, number of its data
-    file, first byte, bytes)), strings left out. Raises ValueError naming the file.
+def read_tf_checkpoint(path):
+    """Read a TensorFlow checkpoint -> dict of name -> array.
+
+    path: of prefix.index, beside which the data files lie.
+    Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
-    index, entries, found = Path(path).read_bytes(), {}, {}
+    index, entries, arrays = path.read_bytes(), {}, {}
+    read = functools.cache(lambda file: np.fromfile(file, np.uint8))
     with expecting(path, "the index of a little-endian, uncompressed TensorFlow checkpoint of "
                    f"whole tensors of dtypes {', '.join(TF_DTYPES.values())}"):
         refuse(index[-8:] != (0xDB4775248B80FB57).to_bytes(8, "little"),
@@ -327,25 +328,12 @@ def _tf_index(path):
         for _, handle in _block(index, index[at - 48:]):
             entries |= {key.decode(): dict(_fields(value)) for key, value in _block(index, handle)}
         shards = entries.pop("")[1]
-        for name, entry in entries.items():
-            if entry[1] != TF_STRING:
-                dims = [dim for number, dim in _fields(entry.get(2, b"")) if number == 2]
-                shape = [dict(_fields(dim)).get(1, 0) for dim in dims]
-                found[name] = TF_DTYPES[entry[1]], shape, *(entry.get(k, 0) for k in (3, 4, 5))
-    return shards, found
-
-
-def read_tf_checkpoint(index):
-    """Read a TensorFlow checkpoint -> dict of name -> array. Strings are left out.
-
-    index: the path of prefix.index, beside which the data files lie.
-    Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
-    """
-    shards, entries = _tf_index(index)
-    read, arrays = functools.cache(lambda file: np.fromfile(file, np.uint8)), {}
-    for name, (dtype, shape, number, start, size) in entries.items():
-        file = index.with_name(f"{index.stem}.data-{number:05d}-of-{shards:05d}")
-        raw = read(file)[start:start + size]
-        refuse(len(raw) != size, f"{file}: ends within {name}; truncated: download it again")
-        arrays[name] = _tensor(raw, dtype, shape)
+        for name, entry in entries.items():  # 1 dtype, 2 shape, 3 data file, 4 first byte, 5 bytes
+            shape = [dict(_fields(dim)).get(1, 0) for number, dim in _fields(entry.get(2, b""))
+                     if number == 2]
+            number, start, size = (entry.get(k, 0) for k in (3, 4, 5))
+            file = path.with_name(f"{path.stem}.data-{number:05d}-of-{shards:05d}")
+            raw = read(file)[start:start + size]
+            refuse(len(raw) != size, f"{file}, which ends within {name}")
+            arrays[name] = _tensor(raw, TF_DTYPES[entry[1]], shape)
     return arrays

@@ -289,31 +289,32 @@ def mend_qqp(fields):
 
 
 # A cut is a function of the rows of train's table, each (Pair, dict column -> text), and of the
-# paths of the files beside it. -> dict split -> list of Pair
+# folder. -> dict split -> list of Pair
 
-def cut_by_ids(rows, beside):
+def cut_by_ids(rows, folder):
     """GLUE's dev split of MRPC: the rows whose two ids stand in a file."""
-    ids, splits = {tuple(fields) for _, fields in split_rows(beside)}, {"train": [], "dev": []}
+    ids = {tuple(fields) for _, fields in split_rows(folder / "mrpc_dev_ids.tsv")}
+    splits = {"train": [], "dev": []}
     for pair, row in rows:
         splits["dev" if (row["#1 ID"], row["#2 ID"]) in ids else "train"].append(pair)
     return splits
 
 
-def cut_by_word(rows):
+def cut_by_word(rows, *_):
     """A row of SICK says its split."""
     words = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
     return {split: [pair for pair, row in rows if row["SemEval_set"] == word]
             for split, word in words.items()}
 
 
-def cut_by_draw(rows):
+def cut_by_draw(rows, *_):
     """Twitter-URL has no dev split: 5 % of train, drawn by a fixed seed."""
     drawn = {*random.Random("dev").sample(range(len(rows)), math.ceil(0.05 * len(rows)))}
     return {"train": [pair for i, (pair, _) in enumerate(rows) if i not in drawn],
             "dev": [rows[i][0] for i in sorted(drawn)]}
 
 
-def cut_by_sentence(rows):
+def cut_by_sentence(rows, *_):
     """MED has no splits: a tenth each is test and dev, and no sentence is in two of the splits.
 
     Sentences of a pair are in one group, so groups are the connected components of the graph whose
@@ -349,14 +350,12 @@ class Source:
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
     columns: tuple = SENTENCES           # of a, b, label: names, or numbers where no header is
     metrics: tuple[str, ...] = ("accuracy",)
-    files: tuple = ()                    # to download: (url, sha256) of tables, or of a zip
-    on_request: str = ""                 # where the tables are, if nothing can be downloaded
+    files: dict[str, str] = field(default_factory=dict)     # to download: url -> start of sha256
     selection: str = "dev"
     unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
     spelled: dict[str, str | None] = field(default_factory=dict)    # -> label, or None: no pair
     mend: Callable = list                # fields of a row -> its fields
     cut: Callable | None = None          # see above
-    beside: tuple[str, ...] = ()         # files that it reads
 
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
@@ -368,75 +367,56 @@ INFERENCE = ("entailment", "neutral", "contradiction")
 VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of six saw a paraphrase
 SOURCES = {
     "mrpc": Source(
-        files=((f"{SENTEVAL}/msr_paraphrase_train.txt",
-                "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
-               (f"{SENTEVAL}/msr_paraphrase_test.txt",
-                "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
-               (f"{GLUE}/mrpc_dev_ids.tsv",
-                "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7")),
+        files={f"{SENTEVAL}/msr_paraphrase_train.txt": "60a9b09084528f06",
+               f"{SENTEVAL}/msr_paraphrase_test.txt": "a04e271090879aab",
+               f"{GLUE}/mrpc_dev_ids.tsv": "971d7767d81b997f"},
         splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), cut=cut_by_ids, beside=("mrpc_dev_ids.tsv",)),
+        metrics=("accuracy", "f1"), cut=cut_by_ids),
     "rte": Source(
-        files=((f"{GLUE}/RTE.zip",
-                "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),),
+        files={f"{GLUE}/RTE.zip": "6bf86de103ecd335"},
         splits=TABLES, labels=("not_entailment", "entailment"), unlabelled=("test",)),
     "qqp": Source(
-        files=((f"{GLUE}/QQP-clean.zip",
-                "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),),
+        files={f"{GLUE}/QQP-clean.zip": "40e7c862c04eb26e"},
         splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
         metrics=("accuracy", "f1"), unlabelled=("test",), mend=mend_qqp),
     "stsb": Source(
-        files=((f"{STSB}/stsb-en-train.csv",
-                "e1e84fec60bbb598735552f54a35f4949904a484750fd2cb11e2720e49f63da6"),
-               (f"{STSB}/stsb-en-dev.csv",
-                "d29586e96558c4eb52cf5ea5d14e9c24d3bf0e44f111b017caba43a5adc33226"),
-               (f"{STSB}/stsb-en-test.csv",
-                "11523b625219e94e9ca05d2816b5f02cac1614c5894fe657376fa0806378d053")),
+        files={f"{STSB}/stsb-en-train.csv": "e1e84fec60bbb598",
+               f"{STSB}/stsb-en-dev.csv": "d29586e96558c4eb",
+               f"{STSB}/stsb-en-test.csv": "11523b625219e94e"},
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
         columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
     "mnli": Source(
-        files=((f"{GLUE}/MNLI.zip",
-                "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),),
+        files={f"{GLUE}/MNLI.zip": "e7c1d896d26ed6ca"},
         splits={split: f"{split}.tsv" for split in (
             "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
         selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
     "qnli": Source(
-        files=((f"{GLUE}/QNLIv2.zip",
-                "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),),
+        files={f"{GLUE}/QNLIv2.zip": "e634e78627a29ada"},
         splits=TABLES, columns=("question", "sentence", "label"),
         labels=("entailment", "not_entailment"), unlabelled=("test",)),
     "snli": Source(
-        files=(("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-                "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e"),),
+        files={"https://nlp.stanford.edu/projects/snli/snli_1.0.zip": "afb3d70a5af5d8de"},
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE,
         spelled={"-": None}),
     "sick": Source(
-        files=(("https://zenodo.org/record/2787612/files/SICK.zip?download=1",
-                "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912"),),
+        files={"https://zenodo.org/record/2787612/files/SICK.zip?download=1": "da272af924399fc2"},
         splits={"train": "SICK.txt"}, cut=cut_by_word,
         columns=("sentence_A", "sentence_B", "entailment_label"),
         labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION")),
     "scitail": Source(
-        files=((f"{ALLEN}/downloads/SciTailV1.1.zip",
-                "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5"),),
+        files={f"{ALLEN}/downloads/SciTailV1.1.zip": "3fccd37350a94ca2"},
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
         columns=(0, 1, 2), labels=("neutral", "entails")),
     "twitterurl": Source(
-        on_request="its authors give them out on request (https://languagenet.github.io)",
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
         columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), mend=itemgetter(slice(3)),
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
         cut=cut_by_draw),
-    "paws": Source(
-        on_request="they are PAWS-Wiki, labelled final, which its authors publish at "
-                   "https://github.com/google-research-datasets/paws; its dev, cut in two, is our "
-                   "train and dev",
-        splits=TABLES, labels=("0", "1")),
+    "paws": Source(splits=TABLES, labels=("0", "1")),
     "med": Source(
-        on_request="its authors publish it at https://github.com/verypluming/MED",
         splits={"train": "MED.tsv"}, cut=cut_by_sentence,
         columns=("sentence1", "sentence2", "gold_label"), labels=("entailment", "neutral")),
 }
@@ -447,28 +427,26 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
 
     progress: show downloads.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
-    Raises: ValueError for malformed files or a failed download; FileNotFoundError for files that
-        are not to be downloaded.
+    Raises: ValueError for malformed or missing files or a failed download.
     """
     if name == "toy":
         from support.toy import toy_task  # it makes Pairs of this module
         return toy_task()
     folder, source = Path(data_dir) / name, SOURCES[name]
-    fetch_tables(name, source, folder, progress)
+    fetch_tables(source, folder, progress)
     return (Task(name, source.labels, source.metrics, source.selection),
             read_source(source, folder))
 
 
-def fetch_tables(name, source, folder, progress):
+def fetch_tables(source, folder, progress):
     """Downloads and extracts the tables that the folder lacks; touches nothing if all are there."""
-    tables = dict.fromkeys([*source.splits.values(), *source.beside])
-    lacking = [table for table in tables if not (folder / table).exists()]
-    if lacking and source.on_request:
-        raise FileNotFoundError(f"task {name!r}: {folder} lacks {', '.join(lacking)}; "
-                                f"{source.on_request}: put them there, or take the task toy")
-    remedy = f"put {' and '.join(tables)} into {folder} by hand, or take the task toy"
-    for url, sha256 in source.files if lacking else ():
-        path = folder / PurePosixPath(url.partition("?")[0]).name
+    files = {folder / PurePosixPath(url.partition("?")[0]).name: (url, sha256)
+             for url, sha256 in source.files.items()}
+    tables = {path.name for path in files if path.suffix != ".zip"} | {*source.splits.values()}
+    lacking = [table for table in sorted(tables) if not (folder / table).exists()]
+    remedy = f"put {', '.join(lacking)} into {folder} by hand (docs/data.md), or take --task toy"
+    refuse(lacking and not files, f"{folder}: not to be downloaded; {remedy}")
+    for path, (url, sha256) in files.items() if lacking else ():
         if path.suffix == ".zip" or path.name in lacking:
             download(url, path, sha256, progress, remedy)
         if path.suffix == ".zip":
@@ -489,7 +467,7 @@ def read_source(source, folder):
         rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
         splits[split] = [pair for pair, _ in rows]
         if source.cut and split == "train":
-            splits |= source.cut(rows, *(folder / name for name in source.beside))
+            splits |= source.cut(rows, folder)
     lacking = [split for split, pairs in splits.items() if not pairs]
     refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
            f"edition: get it again")
@@ -507,8 +485,8 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
     columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
-    refuse(len({*columns} - {""}) != 3 or len(columns) != 3, f"--columns: expected three names, of "
-           f"both sentences and the label, found {','.join(columns)}")
+    refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
+           f"sentences and the label, found {','.join(columns)}")
     table = read_table(path, columns, need_label)
     pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label)]
     refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
@@ -585,11 +563,9 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
         task, splits = load_task(settings.task, settings.data_dir, main_process())
     refuse(task.regression and settings.class_weights != "none",
            "--class-weights: scores have no classes; leave it out")
-    if not limited or not (settings.held_out or settings.limit):
-        return task, splits
-    if settings.held_out:
+    if limited and settings.held_out:
         splits = hold_out(task, splits, settings.held_out, settings.seed)
-    if settings.limit:
+    if limited and settings.limit:
         splits = limit_pairs(task, splits, settings.limit, settings.seed)
     seen = {pair.label for pair in splits["train"]}
     for i, label in enumerate(task.labels):  # such as those of a file sorted by label
@@ -655,14 +631,10 @@ def describe_labels(task, splits):
 
 def pair_rows(task, pairs):
     """A header and a row for each pair: both sentences, and the label if all have one."""
-    labelled = all(pair.label is not None for pair in pairs)
-    rows = [["sentence1", "sentence2", *["label"] * labelled]]
-    for pair in pairs:
-        row = [pair.a, pair.b]
-        if labelled:
-            row.append(f"{pair.label:.4f}" if task.regression else task.labels[pair.label])
-        rows.append(row)
-    return rows
+    if any(pair.label is None for pair in pairs):
+        return [[*SENTENCES[:2]], *([pair.a, pair.b] for pair in pairs)]
+    labels = [f"{x.label:.4f}" if task.regression else task.labels[x.label] for x in pairs]
+    return [[*SENTENCES], *([pair.a, pair.b, label] for pair, label in zip(pairs, labels))]
 
 
 def add_predictions(task, rows, predictions):

@@ -74,10 +74,10 @@ def write_json(path, content):
 
 # ---- Downloads ----------------------------------------------------------------------------------
 
-def download(url, path, sha256=None, progress=True, remedy=""):
+def download(url, path, sha256="", progress=True, remedy=""):
     """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
-    sha256: what the file must have; None: any. progress: show a bar. remedy: what to do by hand.
+    sha256: how it must begin. progress: show a bar. remedy: what to do by hand.
     """
     path, digest = Path(path), hashlib.sha256()
     try:
@@ -93,7 +93,7 @@ def download(url, path, sha256=None, progress=True, remedy=""):
                     bar.update(len(chunk))
                 got, found = file.tell(), digest.hexdigest()
                 refuse(total not in (0, got), f"expected bytes {total}, got {got}")
-                refuse(sha256 not in (None, found), f"expected sha256 {sha256}, got {found}")
+                refuse(not found.startswith(sha256), f"expected sha256 {sha256}, got {found}")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise ValueError(f"cannot download {url}: {one_line(error)}; {remedy}") from error
 

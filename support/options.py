@@ -70,12 +70,11 @@ class Arguments(argparse.ArgumentParser):
             text += f" (default: {f.default}{exceptions})"
         elif exceptions:
             text += f" (default: as --lr{exceptions})"
-        if kind_of(f) is bool:
-            group.add_argument(option_name(f), dest=f.name, help=text,
-                               action=argparse.BooleanOptionalAction)
-            return
-        group.add_argument(option_name(f), dest=f.name, type=kind_of(f), help=text,
-                           metavar="|".join(f.metadata["choices"] or [f.name.upper()]))
+        form = {"action": argparse.BooleanOptionalAction}
+        if kind_of(f) is not bool:
+            shown = "|".join(f.metadata["choices"] or [f.name.upper()])
+            form = {"type": kind_of(f), "metavar": shown}
+        group.add_argument(option_name(f), dest=f.name, help=text, **form)
 
 
 def check_values(given):

@@ -483,16 +483,15 @@ def _read_own(texts, path):
     known = {}
     for sentence in read_conllu(path):
         known.setdefault(" ".join(sentence.text.split()), sentence)
-    longest = max((len(text.split()) for text in known), default=0)
-    found = {text: _find_sentences(text.split(), known, longest) for text in texts}
+    found = {text: _find_sentences(text.split(), known) for text in texts}
     missing = [text for text in texts if found[text] is None]
     refuse(missing, f"{path}: no parse of {missing[:1]} (of {len(texts)} texts, {len(missing)} "
            f"have none); add one with the comment '# text = ...'")
     return {text: _align(sentences, text) for text, sentences in found.items()}
 
 
-def _find_sentences(parts, known, longest):
-    """The known Sentences, of up to `longest` parts, that spell a text in these parts; or None.
+def _find_sentences(parts, known):
+    """The known Sentences that spell a text in these parts, or None.
 
     Of several ways, the one whose first sentence is the longest, then whose second is.
     """
@@ -500,7 +499,7 @@ def _find_sentences(parts, known, longest):
         return [whole]
     ways = {len(parts): []}   # the way from each part to the end of the text
     for start in reversed(range(len(parts))):
-        for end in range(min(len(parts), start + longest), start, -1):
+        for end in range(len(parts), start, -1):
             if end in ways and (sentence := known.get(" ".join(parts[start:end]))):
                 ways[start] = [sentence, *ways[end]]
                 break

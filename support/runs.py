@@ -97,19 +97,14 @@ def made_here(path):
 
 def read_saved(path):
     """What best.pt or last.pt holds, a dict. Raises ValueError where there is no run."""
-    folder = path.parent
-    refuse((folder / "comparison.json").exists(), f"{folder}: a group of runs; name one of them, "
-           f"or print their table by python -m experiments.compare --show {folder}")
-    if not path.exists():
-        begun = path.name == "best.pt" and (folder / "last.pt").exists()
-        hint = f"--resume {folder} goes on" if begun else "a run is such as runs/toy-dafa"
-        raise ValueError(f"{path}: no file is there; {hint}")
+    begun = path.name == "best.pt" and (path.parent / "last.pt").exists()
+    hint = f"--resume {path.parent} goes on" if begun else "a run is such as runs/toy-dafa"
+    refuse(not path.exists(), f"{path}: no file is there; {hint}")
     with made_here(path):
         with zipfile.ZipFile(path) as archive:  # as torch.save writes, whose sums torch skips
             damaged = archive.testzip()
         refuse(damaged, f"another sum of {damaged}")
-        saved = torch.load(path, "cpu", weights_only=True)
-        return saved | {"id": str(saved["id"])}
+        return torch.load(path, "cpu", weights_only=True)
 
 
 def load_weights(model, saved, path):
@@ -233,15 +228,13 @@ class Log:
 
         Raises ValueError where training has failed; what was saved before is sound.
         """
-        shares = [x for _, loss, norm, _, _ in self.waiting
-                  for x in (loss, norm / machine.world()[1])]
-        due, *sums = machine.sum_over_processes(due, *shares)
-        found = zip(self.waiting, sums[::2], sums[1::2], strict=True)
-        for (step, _, _, lr, overflow), loss, norm in found:
+        shares = [share for _, share, *_ in self.waiting]
+        due, *losses = machine.sum_over_processes(due, *shares)
+        for (step, _, norm, lr, overflow), loss in zip(self.waiting, losses, strict=True):
+            norm, self.loss = float(norm), loss
             refuse(not math.isfinite(loss) or not (math.isfinite(norm) or overflow),
                    f"the loss is {loss}, the gradient's norm {norm} at step {step}: lower --lr or "
                    f"--lr-new, or try --precision fp32")
             self(step=step, loss=loss, norm=norm, lr=lr)
-            self.loss = loss
         self.waiting = []
         return bool(due)

@@ -80,14 +80,11 @@ def learn_vocabulary(sentences, path=None, seed=0, progress=True):
     if not path:
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
-    count = Counter(word for words in sentences for word in words)
-    forms = {form for word in count for form in (word, word.casefold())}
-    found, malformed = read_vectors(path, forms, progress)
-    have = [word for word in count if word in found or word.casefold() in found]
-    types, running = len(have) / len(count), sum(count[w] for w in have) / count.total()
+    words = {word for words in sentences for word in words}
+    found, malformed = read_vectors(path, words | set(map(str.casefold, words)), progress)
+    have = sum(word in found or word.casefold() in found for word in words)
     return Vocabulary.learn(sentences, found, seed), (
-        f"{path}: vectors for {len(have):,} of {len(count):,} words ({100 * types:.1f} %), "
-        f"{100 * running:.1f} % of the running text; {malformed} malformed lines")
+        f"{path}: vectors for {have:,} of {len(words):,} words; {malformed} malformed lines")
 
 
 def read_vectors(path, words, progress=True):

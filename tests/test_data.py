@@ -350,7 +350,8 @@ def test_part_of_the_pairs(block, monkeypatch):
 
 
 def test_test_splits_have_labels(monkeypatch):
-    for splits in ({"train": pairs_of(2)}, {"test": [Pair("a", "b")], "test_2": pairs_of(2)}):
+    train = {"train": pairs_of(2)}
+    for splits in (train, train | {"test": [Pair("a", "b")], "test_2": pairs_of(2)}):
         monkeypatch.setattr(data, "load_task", lambda *args, splits=splits: (TWO, splits))
         fails(lambda: load_test_splits(Settings("rte")), "test", "labelled")
 

@@ -68,7 +68,7 @@ def test_download(served, tmp_path):
     body, path = random.Random(1).randbytes(2_500_000), tmp_path / "very" / "deep" / "file.bin"
     served |= {"whole": (body, {"Content-Length": len(body)}), "open": (body, {}),
                "cut": (body[:1000], {"Content-Length": 2000})}
-    wrong = [("cut", None, "1000"), ("none", None, "404"), ("whole", "0" * 64, "sha256")]
+    wrong = [("cut", "", "1000"), ("none", "", "404"), ("whole", "0" * 64, "sha256")]
     for name, digest, word in wrong:
         fails(lambda: download(URL + name, path, digest, False, "do it"),
               f"{URL}{name}", "do it", word)
