@@ -127,23 +127,14 @@ def rows_of(path):
         return list(csv.DictReader(file, **({} if str(path).endswith(".csv") else tabs)))
 
 
-def check_line(error, words):
-    """It is one line, which has all these words."""
-    assert error.count("\n") == 1 and error[-1] == "\n", error
-    assert all(word in error for word in words.split()), error
-
-
-def the_line(capsys, words):
-    """The one line that a user sees on stderr has all these words."""
-    check_line(capsys.readouterr().err, words)
-
-
 @contextlib.contextmanager
 def one_line(words):
     """Around what writes one line on stderr, which has all these words."""
     with contextlib.redirect_stderr(io.StringIO()) as said:
         yield
-    check_line(said.getvalue(), words)
+    error = said.getvalue()
+    assert error.count("\n") == 1 and error[-1] == "\n", error
+    assert all(word in error for word in words.split()), error
 
 
 def refused(words, *args, by=command, **options):

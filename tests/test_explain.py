@@ -14,7 +14,7 @@ import pytest
 
 import train
 from experiments import explain
-from small_runs import MODELS, OWN, ROOT, of, result, the_line, write_pairs
+from small_runs import MODELS, OWN, ROOT, of, one_line, result, write_pairs
 from support.options import run_command
 from support.parses import split_words
 
@@ -208,6 +208,6 @@ def test_what_is_served(trained, capfd):
         client.close()
         assert "no words" in asked(port, "/?a=&b=dog")[1]
         assert capfd.readouterr().err == ""
-        assert run_command(explain.main, "explain", ["run", "--serve", str(port)]) == 2
-        the_line(capfd, f"--serve {port}")
+        with one_line(f"--serve {port}"):
+            assert run_command(explain.main, "explain", ["run", "--serve", str(port)]) == 2
         server.shutdown()

@@ -75,18 +75,6 @@ def test_padding_and_neighbours_change_no_score(parser):
             torch.testing.assert_close(beside[k, :len(words) + 1, :one.shape[2]], one[0])
 
 
-def test_a_word_that_the_treebank_lacks_has_its_vector(parser):
-    """R and s are unknown words, of unknown characters; one of them has a vector."""
-    scores = parser.eval()([["R", "p"], ["s", "p"]])[1]
-    assert not torch.allclose(scores[0], scores[1])
-    parser.vectors.zero_()
-    torch.testing.assert_close(*parser([["R", "p"], ["s", "p"]])[1])
-
-
-def test_the_last_letters_of_a_long_word_are_read(parser):
-    assert not torch.equal(*parser.spell(["p" * 30, "p" * 29 + "é"])[1:])
-
-
 def test_no_word_has_two_subjects(parser):
     """Each answer is a tree. The best one stays where it has no rivals: outer subjects are none."""
     sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
