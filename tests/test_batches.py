@@ -12,7 +12,7 @@ import batches
 import priors
 import train
 from bert_min import PairTokenizer, SelfAttention
-from small_runs import ChainParser, at_call, beginning, of
+from small_runs import ChainParser, beginning, of
 from support.data import Pair
 from support.words import TAGS
 
@@ -146,16 +146,3 @@ def test_a_pairs_logits_are_its_own(model, trained):
     close = {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(torch.cat(alone), whole.repeat(4, 1), **close)
     torch.testing.assert_close(found.logits(ODD_PAIRS * 20), whole.repeat(20, 1), **close)
-
-
-def test_a_text_that_comes_again_is_not_parsed_again(monkeypatch, trained):
-    """As long as it is among the last TEXTS_KEPT."""
-    found = train.open_run(trained(*of("dafa")))
-    asked = at_call(monkeypatch, batches, "parse_texts", 0)
-    monkeypatch.setattr(batches, "TEXTS_KEPT", 4)
-    for texts in (("the dog", "a cat"), ("a cat", "the dog"), ("the dog", "not good"),
-                  ("book", "from"), ("a cat", "the dog")):
-        found.predict(texts)
-    assert [texts for texts, *_ in asked] == [
-        ["the dog", "a cat"], ["not good"], ["book", "from"], ["a cat"]]
-    assert len(found.reader.seen) <= 4

@@ -1,5 +1,4 @@
 """support/machine.py: errors of torch; one run in two processes."""
-import json
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ def test_too_little_memory_is_one_line():
 
 
 TWO = """
-import json, os, signal, sys
+import os, signal, sys
 sys.path.insert(0, {root!r})
 import torch, torch.distributed as dist
 import train
@@ -31,12 +30,11 @@ from support.options import run_command
 
 rank = int(os.fork() == 0)
 os.environ |= {{"RANK": str(rank), "WORLD_SIZE": "2"}}  # as torchrun does
-
 torch.set_num_threads(1)
 place = "file://" + os.path.abspath("store")
 dist.init_process_group("gloo", place, rank=rank, world_size=2)  # once, not for each run
 dist.init_process_group, dist.destroy_process_group = lambda *a, **k: None, lambda: None
-clip, steps, codes = torch.nn.utils.clip_grad_norm_, [], {{}}
+clip, steps = torch.nn.utils.clip_grad_norm_, []
 
 def step(*args):
     steps.append(args)
@@ -50,20 +48,17 @@ torch.nn.utils.clip_grad_norm_ = step
 for name, args in {commands!r}.items():
     steps.clear(), dist.barrier()
     train.SAVE_SECONDS, train.LOG_EVERY = -1, 1
-    codes[name] = run_command(train.main, "train.py", args), torch.initial_seed()
-    with open(f"../codes{{rank}}", "w") as file:
-        json.dump(codes, file)
+    assert run_command(train.main, "train.py", args) == (130 if name == "cut" else 0), name
+    assert name != "two" or torch.initial_seed() == rank
 """
 
 
-def test_two_processes_are_one(workplace, monkeypatch):
+def test_two_processes_are_one():
     """Their losses are those of one process; they are cut and go on; one is killed and both end.
 
     21 pairs in batches of 4: in the last batch of an epoch the second process has none. 70 of dev
     are more than a batch.
     """
-    (workplace / "two").mkdir()
-    monkeypatch.chdir("two")
     write_pairs(lambda rng, same: same, train=21, dev=70)
     common = [*OWN, "--batch-size", "4", "--epochs", "1"]
     loop = [*common, *gentle("ladranet"), "--dropout", "0", "--out"]  # has weights without use
@@ -74,18 +69,14 @@ def test_two_processes_are_one(workplace, monkeypatch):
     Path("two.py").write_text(TWO.format(root=str(ROOT), commands=commands))
     process = subprocess.run([sys.executable, "two.py"], capture_output=True, text=True,
                              timeout=300, env=os.environ | {"PYTHONHASHSEED": "1"})
-    output = process.stdout + process.stderr
-    for rank in (0, 1):
-        found = json.loads(Path(f"../codes{rank}").read_text())
-        assert found["two"] == [0, rank] and found["whole"][0] == 0, output
-        assert found["cut"][0] == 130 and found["resumed"][0] == 0, output
+    print(process.stdout, process.stderr)
+    assert process.returncode and Path("killed").exists()  # what came before has ended as it should
     assert command(*loop, "one") == 0
     np.testing.assert_allclose(losses("two"), losses("one"), rtol=0, atol=1e-5)
     np.testing.assert_allclose(losses("two", "norm"), losses("one", "norm"), rtol=1e-3)
     assert_like_weights(*(loaded(f"{out}/best.pt")["weights"] for out in ("one", "two")))
     assert result("two")["metrics"]["dev"] == pytest.approx(result("one")["metrics"]["dev"])
     assert_same_run("whole", "cut")  # each process has its own dropout, and goes on with it
-    assert process.returncode, output
     assert loaded("killed/last.pt")["progress"]["step"] == 4
     assert command("--resume", "killed") == 0
     np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)

