@@ -18,16 +18,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from bert_min import SelfAttention, attention_weights, record
+from bert_min import SelfAttention, attention_weights
 from priors import (TfIdf, dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
                     tree_similarity)
 from reread import (SPENT, LadraNet, attentive_pooling, choose, coverage,
                     dynamic_sequential_attention, layer_mix, phrase_cnn, probability_fusion,
                     read_limit, reread, stacked_gru)
-from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, calibrated_attention,
-                      co_attention, difference_attention, difference_scores, filtration_gate,
-                      gated_fusion, guided_attention, knowledge_scores, relation_indicator,
-                      spread_prior)
+from semmatch import (DabertAttention, calibrated_attention, co_attention, difference_attention,
+                      difference_scores, filtration_gate, gated_fusion, guided_attention,
+                      knowledge_scores, relation_indicator, spread_prior)
 from support.kernels import additive_scores
 from train import l2_ratio
 
@@ -64,7 +63,8 @@ def root(x):
 
 
 # The methods themselves: tests put mistakes in their place.
-attend, judge_pieces, weigh = SelfAttention.attend, LadraNet.forward, TfIdf.weights
+attend, fuse = SelfAttention.attend, DabertAttention.fuse
+judge_pieces, weigh = LadraNet.forward, TfIdf.weights
 
 
 # ---- BERT ---------------------------------------------------------------------------------------
@@ -80,8 +80,7 @@ WRONG["bert_min.attention_weights"] = {
         lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
     "a row without a key that is uniform": masked_softmax}
 WRONG["bert_min.SelfAttention.attend"] = {
-    "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest),
-    "queries and keys exchanged": lambda self, x, q, k, *rest: attend(self, x, k, q, *rest)}
+    "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest)}
 
 
 # ---- DABERT -------------------------------------------------------------------------------------
@@ -101,47 +100,22 @@ WRONG["semmatch.guided_attention"] = {
     "guide and value exchanged": but(
         guided_attention, additive_scores=lambda keys, queries, w:
         additive_scores(queries, keys, w))}
-
-
-def gates_exchanged(sem, other, W_sem, W_other, W_g):
-    v, g = gated_fusion(sem, other, W_sem, W_other, W_g)
-    return W_sem(sem).tanh() + W_other(other).tanh() - v, g
-
-
 WRONG["semmatch.gated_fusion"] = {
-    "g and 1 - g exchanged": gates_exchanged,
     "the signals exchanged": lambda sem, other, *rest: gated_fusion(other, sem, *rest)}
 WRONG["semmatch.filtration_gate"] = {
     "s left out": lambda *args: filtration_gate(*args[:-1], True),
     "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, None, *rest)}
-
-
-def raw_guide(method, name):
-    """A method's `fuse`, whose second guide is the raw signal. name: of the map of that guide."""
-    fuse = method.fuse
-
-    def mistaken(self, sem, other, *rest):
-        raw = Other(self, **{name: lambda _: getattr(self, name)(other)})
-        return fuse(raw, sem, other, *rest)
-
-    return {"the raw signal as the second guide": mistaken}
-
-
-WRONG["semmatch.DabertAttention.fuse"] = raw_guide(DabertAttention, "W_dbar")
+WRONG["semmatch.DabertAttention.fuse"] = {
+    "the raw signal as the second guide": lambda self, a, d, *rest: fuse(
+        Other(self, W_dbar=lambda _: self.W_dbar(d)), a, d, *rest)}
 
 
 # ---- DAFA ---------------------------------------------------------------------------------------
 
-def cased(parse):
-    return Other(parse, symbols=np.array([None, *parse.words], object))
-
-
 WRONG["priors.tree_similarity"] = {
     "θ and 1 exchanged":
         lambda a, b, theta, root: theta * tree_similarity(a, b, 1 / theta, root),
-    "a ROOT that equals nothing": lambda a, b, theta, _: tree_similarity(a, b, theta, False),
-    "words that differ in case":
-        lambda a, b, *rest: tree_similarity(cased(a), cased(b), *rest)}
+    "a ROOT that equals nothing": lambda a, b, theta, _: tree_similarity(a, b, theta, False)}
 WRONG["priors.subgraph_similarity"] = {
     "α for each pair of children": lambda *args: subgraph_similarity(*args[:-1], True),
     "the root first, the leaves last":
@@ -163,21 +137,10 @@ WRONG["semmatch.spread_prior"] = {
 WRONG["semmatch.DafaAttention.spread"] = {
     "no 1 added": lambda self, M_F, *rest: spread_prior(M_F.log(), *rest, 0.0),
     "no logarithm": lambda self, M_F, *rest: spread_prior(1 + M_F, *rest, 0.0)}
-
-
-def after_the_softmax(q, k, v, M, mask, dropout, _, trace):
-    weights = attention_weights(q @ k.mT / root(q), mask) * M.exp()[:, None]
-    record(trace, calibrated=weights)
-    return weights @ v
-
-
 WRONG["semmatch.calibrated_attention"] = {
     "scores multiplied": lambda *args: calibrated_attention(*args[:-2], True, args[-1]),
-    "no root": lambda q, *rest: calibrated_attention(q * root(q), *rest),
     "M divided by the root, too":
-        lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M / root(q), *rest),
-    "M after the softmax": after_the_softmax}
-WRONG["semmatch.DafaAttention.fuse"] = raw_guide(DafaAttention, "W_dstar")
+        lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M / root(q), *rest)}
 
 
 # ---- External knowledge -------------------------------------------------------------------------
@@ -206,7 +169,6 @@ def co_attend(ln_K):
 WRONG["semmatch.co_attention"] = {
     "a mean of logarithms": co_attend(lambda omega: (omega.log() + omega.mT.log()) / 2),
     "one direction alone": co_attend(torch.log)}
-WRONG["semmatch.KnowledgeAttention.fuse"] = raw_guide(KnowledgeAttention, "W_ohatknw")
 WRONG["train.l2_ratio"] = {
     "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step, *rest),
     "a fall": lambda step, full_step, *rest: l2_ratio(full_step - step, full_step, *rest)}
@@ -240,9 +202,6 @@ WRONG["reread.choose"] = {
 WRONG["reread.reread"] = {
     "a clue of h̄_0 at each step": lambda states, mask, h, guide, choice, *rest: reread(
         states, mask, h, guide, Other(choice, U_d=lambda _: choice.U_d(h)), *rest),
-    "a GRU that begins at h̄_0 at each step":
-        lambda states, mask, h, guide, choice, gru, *rest: reread(
-            states, mask, h, guide, choice, lambda x, _: gru(x, h), *rest),
     "no guide": lambda states, mask, h, guide, *rest: reread(states, mask, h, 0 * guide, *rest)}
 WRONG["reread.matching"] = {
     "a - b": lambda a, b: torch.cat([a, b, a * b, a - b], -1),
@@ -256,17 +215,14 @@ WRONG["reread.probability_fusion"] = {
 # ---- LadRa-Net ----------------------------------------------------------------------------------
 
 WRONG["reread.layer_mix"] = {
-    "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0)),
-    "α from the top down": lambda blocks, alpha: layer_mix(blocks, alpha.flip(0))}
+    "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0))}
 WRONG["reread.phrase_cnn"] = {
     "odd padding on one side twice": but(phrase_cnn, F=Other(
         F, pad=lambda x, sides: F.pad(x, sorted(sides)))),
     "padding that is read":
         lambda hidden, mask, *rest: phrase_cnn(hidden, torch.ones_like(mask), *rest)}
 WRONG["reread.read_limit"] = {
-    "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True),
-    "no T": lambda states, W_phi, steps, _:
-        W_phi(states)[..., 0].sigmoid().clamp(1, max(1, steps - 1))}
+    "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True)}
 WRONG["reread.coverage"] = {
     "no new start": lambda *args: coverage(*args[:-1], True),
     "padding that has to be spent, too": lambda left, read, phi, mask, _:
