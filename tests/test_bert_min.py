@@ -136,10 +136,10 @@ def test_the_encoder_refuses():
 # ---- Loading, strictly
 
 def test_loading_is_strict():
-    """One error lists all that does not fit. Without a pooler in the file, ours is new."""
+    """One error lists all that does not fit, and nothing is loaded halfway."""
     sizes, arrays = read_checkpoint(FIXTURES / "tiny_bert_hf")
-    bert, headless = Bert(sizes).double(), {n: x for n, x in arrays.items() if "pooler" not in n}
-    before, state = bert.state_dict()["layers.1.output.weight"].clone(), torch.get_rng_state()
+    bert = Bert(sizes)
+    before = bert.state_dict()["layers.1.output.weight"].clone()
     for value in (np.zeros((97, 32), int), np.full((97, 32), 1e99)):
         odd = arrays | {"embeddings.word.weight": value}
         fails(lambda: load_bert(bert, odd, "odd"), "not finite float32: embeddings.word.weight")
@@ -149,18 +149,21 @@ def test_loading_is_strict():
     fails(lambda: load_bert(bert, arrays, "model/x"), "model/x",
           "missing: layers.0.attention.query.weight, pooler.bias",
           "unexpected: layers.0.attention.quarry.weight", "misshaped: embeddings.word.weight ")
-    assert torch.equal(before, bert.state_dict()["layers.1.output.weight"])  # nothing halfway
-    bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))  # a reader's own attention
-    new = ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
-    assert load_bert(bert, headless, "x") == new
+    assert torch.equal(before, bert.state_dict()["layers.1.output.weight"])
+
+
+def test_what_is_new_keeps_its_initial_values():
+    """A reader's own parameter; a pooler that the file lacks, or that no step has trained."""
+    sizes, arrays = read_checkpoint(FIXTURES / "tiny_bert_hf")
+    bert, new = Bert(sizes).double(), ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
+    bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))
+    assert load_bert(bert, arrays, "x") == new[:1]
     assert bert.layers[1].output.weight.dtype == torch.float64
-    untrained = read_checkpoint(FIXTURES / "tiny_bert_hf")[1]
-    assert untrained["pooler.bias"].any() and load_bert(bert, untrained, "x") == new[:1]
-    drawn = torch.full_like(bert.pooler.weight, 7)
-    bert.pooler.weight.data.copy_(drawn)
-    untrained["pooler.bias"][:] = 0.0               # where every linear layer's begins
-    assert load_bert(bert, untrained, "x") == new and torch.equal(bert.pooler.weight, drawn)
-    assert torch.equal(state, torch.get_rng_state())  # nothing was drawn
+    headless = {name: x for name, x in arrays.items() if "pooler" not in name}
+    untrained = arrays | {"pooler.bias": np.zeros_like(arrays["pooler.bias"])}
+    for lacking in (headless, untrained):
+        bert.pooler.weight.data.fill_(7)
+        assert load_bert(bert, lacking, "x") == new and (bert.pooler.weight == 7).all()
 
 
 def test_what_is_published_beside_an_encoder_is_skipped():

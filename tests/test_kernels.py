@@ -20,17 +20,6 @@ def naive_l1(q, k):
     return (q[:, :, None] - k[:, None]).abs().sum(-1)
 
 
-def compare(function, naive, inputs, within):
-    """Values and gradients are those of the form written out."""
-    results = []
-    for scores in (function, naive):
-        out = scores(*inputs)
-        weights = normal(*out.shape, seed=4).to(out)
-        results.append([out, *torch.autograd.grad(out, inputs, weights)])
-    for got, want in zip(*results):
-        same(got, want, within)
-
-
 each_score = pytest.mark.parametrize("function, naive, sizes", [
     (additive_scores, naive_additive, [(B, M, A), (B, L, A), (A,)]),
     (l1_distances, naive_l1, [(B, L, A), (B, M, A)])], ids=["additive", "l1"])
@@ -53,7 +42,11 @@ def test_scores_equal_the_naive_form(function, naive, sizes, block, large, monke
         monkeypatch.setitem(kernels.BLOCK, "cpu", block)
     for dtype, within in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         given = [x.to(dtype).requires_grad_() for x in inputs]
-        compare(function, naive, given, within)
+        got, want = (scores(*given) for scores in (function, naive))
+        weights = normal(*got.shape, seed=4).to(dtype)
+        gradients = (torch.autograd.grad(out, given, weights) for out in (got, want))
+        for x, y in zip((got, *next(gradients)), (want, *next(gradients))):
+            same(x, y, within)
     with torch.autocast("cpu", torch.bfloat16):
         got = function(*given)
     assert got.dtype == torch.float32 and torch.equal(got, function(*given))

@@ -6,7 +6,7 @@ from torch import nn
 from methods import HIDDEN, drr, each_form, ladra, pairs, prefix, sentences, vocabulary
 from oracles import drrnet, ladranet
 from reread import (SPENT, DrrNet, LadraNet, attentive_pooling, choose, coverage,
-                    dynamic_sequential_attention, highway, layer_mix, matching, phrase_cnn,
+                    dynamic_sequential_attention, layer_mix, matching, phrase_cnn,
                     probability_fusion, read_limit, stacked_gru)
 from tensors import (against, check_trace, config, far, labelled, large, linear, lists, normal,
                      same, silent, weights_of)
@@ -30,11 +30,6 @@ LADRA_FORMS = [*((numbers, set()) for numbers in [*SETS_14, {12, 13, 14}]),
 
 
 # ---- Each equation against its loops ------------------------------------------------------------
-
-def test_highway_oracle():
-    x, W_t, W_h = normal(B, D), linear(D, D, 1), linear(D, D, 2)
-    against(highway(x, W_t, W_h), lambda word: drrnet.highway(word, lists(W_t), lists(W_h)), x)
-
 
 def test_stacked_gru_oracle():
     x, lengths = normal(B, N, D), [4, N, 0]
