@@ -87,29 +87,9 @@ def against(got, loop, *tensors):
                 same(x[b], y)
 
 
-def check_trace(model, trace, **sizes):
-    """TRACE names what is recorded and its axes (a head may be added); no graph is kept alive."""
-    assert trace.keys() <= model.TRACE.keys() and not any(x.requires_grad for x in trace.values())
-    for name, x in trace.items():
-        axes = model.TRACE[name].axes.split()
-        if getattr(model, "scope", "") == "head" and "piece" == axes[1] and name != "prior":
-            axes.insert(1, "head")
-        known = {axis: len(labels) for axis, labels in getattr(model, "axis_names", {}).items()}
-        assert list(x.shape) == [(known | sizes)[axis] for axis in axes], name
-
-
 def silent(model, out):
     """Names of parameters on which the output does not depend."""
     model.zero_grad()
     out.square().sum().backward()
     return {name for name, p in model.named_parameters()
             if p.requires_grad and (p.grad is None or not p.grad.abs().max() > 1e-12)}
-
-
-def check_finite(out, leaves):
-    """The output and all gradients are finite, and no gradient was NaN on its way."""
-    leaves = [x for x in leaves if x.requires_grad]
-    with torch.autograd.set_detect_anomaly(True):
-        found = torch.autograd.grad(out.float().square().sum(), leaves, allow_unused=True)
-    assert all(x.isfinite().all() for x in (out, *found) if x is not None)
-

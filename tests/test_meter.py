@@ -71,10 +71,7 @@ def test_without_its_method_it_is_plain_bert(model):
 
 
 def test_a_neutral_prior():
-    """DAFA's weights stay plain; knowledge is `--without prior`."""
-    (network, batch), trace = part_of("dafa"), {}
-    answer(network, batch, "no prior", trace)
-    torch.testing.assert_close(trace["layer0"]["calibrated"], trace["layer0"]["attention"])
+    """Knowledge's is `--without prior`; for DAFA's see test_one_attention."""
     network, batch = part_of("knowledge")
     changed = answer(network, batch, "no prior")
     network.bert.layers[0].attention.gamma = 0.0

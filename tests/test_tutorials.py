@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from mistakes import find
+from small_runs import the_line
 
 import bert_min
 import reread
@@ -227,16 +228,12 @@ def test_a_hand_in_that_hangs_is_ended():
     assert all(won == 0 and "ended after 5 seconds" in said for won, _, said in found.values())
 
 
-def test_a_folder_without_a_lesson_is_one_line(tmp_path, monkeypatch, capsys):
-    (tmp_path / "notes.py").write_text("print(1)\n", "utf-8")
-    monkeypatch.setattr(sys, "argv", ["grade.py", str(tmp_path)])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_path(grade.__file__, run_name="__main__")
-    assert end.value.code == 2 and "expected a lesson" in capsys.readouterr().err
-    (tmp_path / "notes.py").write_text("begin(2)\n")
+@pytest.mark.parametrize("name, content, words", [
+    ("notes.py", b"print(1)\n", "expected a lesson"), ("._notes.py", b"\0\xff", "._notes.py"),
+    ("mine.py", b"begin(2)\n", "none/points.csv")])
+def test_a_mistake_in_grading_is_one_line(name, content, words, tmp_path, capsys):
+    """No lesson; what a Mac's zip has; a table that cannot be written."""
+    (tmp_path / name).write_bytes(content)
     command = [str(tmp_path), "--csv", str(tmp_path / "none/points.csv")]
     assert run_command(grade.main, "grade.py", command) == 2
-    (tmp_path / "._notes.py").write_bytes(b"\0\xff")  # of a Mac's zip
-    capsys.readouterr()
-    assert run_command(grade.main, "grade.py", command[:1]) == 2
-    assert "._notes.py" in capsys.readouterr().err
+    the_line(capsys, words)
