@@ -100,35 +100,28 @@ def test_what_is_run(faked, capsys):
     assert [option for option, *_ in group["vary"]] == ["lr", "task"]
 
 
-def test_a_value_may_have_options_of_its_own(faked):
-    """They go before the group's; a folder names no code that runs."""
+def test_a_group_gets_more_rows(faked):
+    """A value may have options of its own, before the group's. What is done stays; a value that is
+    there already is not there twice. Which code of one's own is run, the command says itself; of
+    what the folder names, it must be said again."""
+    Path("mine.py").write_text("from semmatch import DafaAttention as Mine\ndef parse(words): pass\n")
     vary = ["--vary", "model", "bert", "dafa --layers all --without fusion --lr 1e-4", "dafa"]
     assert command(*vary, "--lr", "1e-3", "--out", "group") == 0
     assert of(faked, "model", "layers", "without", "lr") == [
         ("bert", None, None, 1e-3), ("dafa", "all", "fusion", 1e-4), ("dafa", None, None, 1e-3)]
-    group = group_of("group")
-    group["vary"][0].append("dafa --parser mine.py:parse")
-    write_json("group/comparison.json", group)
-    assert command("--resume", "group") == 2
-
-
-def test_a_group_gets_more_rows(faked):
-    """What is done stays; a value that is there already is not there twice. Which class of one's
-    own comes, the command says itself; of one that the folder names, it must be said again."""
-    Path("mine.py").write_text("from semmatch import DafaAttention as Mine")
-    assert command("--out", "group") == 0
-    more = ["dabert --lr 1e-4", "bert", "mine.py:Mine"]
+    more = ["dabert --parser mine.py:parse", "bert", "mine.py:Mine"]
     assert command("--resume", "group", "--vary", "model", *more) == 0
-    assert of(faked[2:], "model", "lr") == [("dabert", 1e-4), ("mine.py:Mine", None)]
+    assert of(faked[3:], "model", "parser") == [("dabert", "mine.py:parse"), ("mine.py:Mine", None)]
     group = group_of("group")
-    assert group["vary"] == [["model", "bert", "dafa", "dabert --lr 1e-4", "mine.py:Mine"]]
-    assert [*group["done"]][2:] == ["dabert-lr-1e-4-seed0", "mine.py-Mine-seed0"]
-    refused("--own mine.py:Mine", "--resume", "group", by=command)
-    assert command("--resume", "group", "--own", "mine.py:Mine") == 0 and len(faked) == 4
+    assert group["vary"] == [[*vary[1:], more[0], more[2]]]
+    assert [*group["done"]][3:] == ["dabert-parser-mine.py-parse-seed0", "mine.py-Mine-seed0"]
+    refused("--own mine.py:Mine mine.py:parse", "--resume", "group", by=command)
+    known = "--resume", "group", "--own", "mine.py:Mine", "mine.py:parse"
+    assert command(*known) == 0 and len(faked) == 5
     Path("group/dafa-seed0/log.jsonl").write_text('{"step": 5, "lo')
-    refused("dafa-seed0", "--resume", "group", "--own", "mine.py:Mine", by=command)
+    refused("dafa-seed0", *known, by=command)
     write_json("group/bert-seed0/result.json", result("group/dafa-seed0"))  # copied by mistake
-    refused("bert-seed0 another model", "--resume", "group", "--own", "mine.py:Mine", by=command)
+    refused("bert-seed0 another model", *known, by=command)
 
 
 def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
