@@ -10,9 +10,9 @@ Only the equation as intended is mistaken: with `printed` a mistake calls the ri
 tests/test_mistakes.py puts each in the place of the right one and sees the equation's oracle fail.
 """
 import functools
-import importlib
 import inspect
 import types
+from pkgutil import resolve_name
 
 import numpy as np
 import torch
@@ -241,16 +241,10 @@ WRONG["reread.LadraNet.forward"] = {
 
 # ---- The list -----------------------------------------------------------------------------------
 
-def find(place):
-    """The function of "module.function" or "module.Class.method"."""
-    module, *names = place.split(".")
-    return functools.reduce(getattr, names, importlib.import_module(module))
-
-
 def as_the_right_one(place, wrong):
     """A mistake with the signature of the right function, which it calls where that is `printed`.
     wrong: takes all arguments by position."""
-    right = find(place)
+    right = resolve_name(place)
     signature = inspect.signature(right)
 
     @functools.wraps(right)

@@ -2,13 +2,13 @@
 
 The table of docs/equations.md says which test is the oracle of a function; ORACLES does of others.
 """
-import importlib
 import itertools
 import sys
+from pkgutil import resolve_name
 
 import pytest
 from hypothesis import Phase, settings
-from mistakes import MISTAKES, find
+from mistakes import MISTAKES
 from test_house import equation_rows
 
 LAYERS = "test_bert_min.py::test_hidden_states_equal_transformers"
@@ -21,18 +21,17 @@ PLANTED = [(place, *mistake) for place, mistakes in MISTAKES.items() for mistake
 
 
 def oracles_of(place):
-    """The oracle tests of a function, or of the class whose method it is: "file::test"."""
+    """The oracle tests of a function, or of the class whose method it is."""
     found = [ORACLES[place]] if place in ORACLES else []
     for _, _, functions, tests in equation_rows():
         if any(f"{place}.".startswith(f"{name}.") for name in functions):
             found += [test.removeprefix("tests/") for test in tests]
-    return dict.fromkeys(found)
+    return [resolve_name(test.replace(".py::", ":")) for test in dict.fromkeys(found)]
 
 
-def call(place, monkeypatch):
+def call(test, monkeypatch):
     """Calls a test with each of its parameters. Hypothesis looks for a failure, not a small one."""
-    file, _, name = place.partition("::")
-    test, choices = getattr(importlib.import_module(file.removesuffix(".py")), name), []
+    choices = []
     if hasattr(test, "hypothesis"):
         quick = settings(test._hypothesis_internal_use_settings, max_examples=200, database=None,
                          phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False)
@@ -40,17 +39,16 @@ def call(place, monkeypatch):
     for mark in getattr(test, "pytestmark", ()):
         names, values = mark.args
         names = names.replace(" ", "").split(",")
-        rows = [getattr(row, "values", row) for row in values]
-        choices.append([dict(zip(names, row if len(names) > 1 else [row])) for row in rows])
+        choices.append([dict(zip(names, row if len(names) > 1 else [row])) for row in values])
     for parts in itertools.product(*choices):
         test(**{name: value for part in parts for name, value in part.items()})
 
 
 def plant(place, mistaken, monkeypatch):
     """Puts a mistake in the place of the right function, in whatever module has imported it."""
-    right, (owner, _, name) = find(place), place.rpartition(".")
+    right, (owner, _, name) = resolve_name(place), place.rpartition(".")
     if owner.count("."):
-        monkeypatch.setattr(find(owner), name, mistaken)
+        monkeypatch.setattr(resolve_name(owner), name, mistaken)
         return
     for module in list(sys.modules.values()):
         if module is not sys.modules["mistakes"] and vars(module).get(name) is right:
@@ -63,8 +61,6 @@ def plant(place, mistaken, monkeypatch):
 def test_a_classic_mistake_makes_an_oracle_fail(place, name, mistaken, monkeypatch):
     oracles = oracles_of(place)
     assert oracles, "docs/equations.md has no row for the function"
-    for oracle in oracles:
-        importlib.import_module(oracle.partition(".")[0])
     plant(place, mistaken, monkeypatch)
     with pytest.raises(AssertionError):
         for oracle in oracles:
