@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 
 import pytest
 import torch
-from small_runs import the_line
+from small_runs import refused
 
 import bert_min
 import reread
@@ -231,9 +231,8 @@ def test_a_hand_in_that_hangs_is_ended():
 @pytest.mark.parametrize("name, content, words", [
     ("notes.py", b"print(1)\n", "expected a lesson"), ("._notes.py", b"\0\xff", "._notes.py"),
     ("mine.py", b"begin(2)\n", "none/points.csv")])
-def test_a_mistake_in_grading_is_one_line(name, content, words, tmp_path, capsys):
+def test_a_mistake_in_grading_is_one_line(name, content, words, tmp_path):
     """No lesson; what a Mac's zip has; a table that cannot be written."""
     (tmp_path / name).write_bytes(content)
-    command = [str(tmp_path), "--csv", str(tmp_path / "none/points.csv")]
-    assert run_command(grade.main, "grade.py", command) == 2
-    the_line(capsys, words)
+    refused(words, str(tmp_path), "--csv", str(tmp_path / "none/points.csv"),
+            by=lambda *args: run_command(grade.main, "grade.py", args))
