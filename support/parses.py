@@ -19,10 +19,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
+from support.checkpoints import expecting
 from support.data import read_lines
 from support.options import refuse
 
@@ -317,17 +319,15 @@ def _ask_own(texts, function):
     refuse(len(found) != len(texts),
            f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
     for text, parse in zip(texts, found):
-        refuse(not isinstance(parse, Parse) or parse.text != text,
-               f"parser: expected support.parses.Parse of {text!r}, got {parse!r}")
-        spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
-        many = {len(spans), len(parse.tags), len(heads), len(parse.relations)}
-        within = spans.min(initial=0) >= 0 and spans.max(initial=0) <= len(text)
-        ordered = (spans[:, 0] < spans[:, 1]).all() and (np.diff(spans, axis=0) >= 0).all()
-        tree = tree_depths(heads).max(initial=0) <= len(heads)
-        refuse(not (within and ordered and len(many) == 1 and tree), f"parser: expected spans in "
-               f"order, within the text, none empty, as many tags, heads and relations, and heads "
-               f"that lead to 0, got {parse!r}")
-        parses.append(_make_parse(text, spans, [(list(parse.tags), heads, list(parse.relations))]))
+        with expecting(f"parser, {text!r}", "support.parses.Parse: its text, spans in order, none "
+                       "empty, as many tags, heads, relations, heads that lead to 0", "correct it"):
+            spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
+            tags, relations, flat = list(parse.tags), list(parse.relations), spans.flatten()
+            refuse(parse.text != text or not len(spans) == len(tags) == len(heads) == len(relations)
+                   or flat.min(initial=0) < 0 or flat.max(initial=0) > len(text)
+                   or (spans[:, 0] >= spans[:, 1]).any() or (np.diff(spans, axis=0) < 0).any()
+                   or tree_depths(heads).max(initial=0) > len(heads), f"{parse}")
+        parses.append(_make_parse(text, spans, [(tags, heads, relations)]))
     return parses
 
 
@@ -408,18 +408,17 @@ FORM, TAG, HEAD, RELATION, MISC = 1, 3, 6, 7, 9   # columns; column 0 is the num
 NUMBER = re.compile(r"([1-9]\d{,8})(?:-([1-9]\d{,8}))?|\d{1,9}\.[1-9]\d{,8}", re.ASCII)
 
 
-@dataclass
-class Sentence:
-    """A sentence of a CoNLL-U file: its comment lines, the forms of its words, and their tree.
+class Sentence(NamedTuple):
+    """A sentence of a CoNLL-U file.
 
-    tree: three lists, tags, heads, relations. text: what `# text = ...` says, or else the written
-    tokens. pieces: (form, how many words share it) of what is written: one for each word, but where
-    the words of a token do not spell it, as de and le for du, one for that token.
+    text: what `# text = ...` says, or else the written tokens. pieces: (form, how many words share
+    it) of what is written: one for each word, but where the words of a token do not spell it, as de
+    and le for du, one for that token. tree: three lists, tags, heads, relations.
     """
     where: str   # file and line of the first row
     text: str
     pieces: list
-    forms: list
+    forms: list  # of its words
     tree: tuple
 
 
@@ -429,23 +428,23 @@ def read_conllu(path):
     Raises ValueError naming file and line for a row that is not CoNLL-U, and for heads that are no
     tree with one root.
     """
-    sentences, comments, rows = [], [], []
+    sentences, text, rows = [], None, []
     for number, line in enumerate([*read_lines(path), ""], 1):
         line = line.rstrip("\r\n")
         if line.startswith("#") and not rows:
-            comments.append(line)
+            text = line.partition("=")[2] if re.match(r"#\s*text\s*=", line) else text
         elif line:
             rows.append((f"{path}, line {number}", line.split("\t")))
         elif rows:
-            sentences.append(_make_sentence(comments, rows))
-            comments, rows = [], []
+            sentences.append(_make_sentence(text, rows))
+            text, rows = None, []
     return sentences
 
 
-def _make_sentence(comments, rows):
+def _make_sentence(text, rows):
     """The Sentence of rows, each (where, columns): words (8), tokens of several words (8-9), and
     empty nodes (8.1), which are passed over."""
-    words, tokens, text, last = [], [], "", 0   # last: of the words of the latest token
+    words, tokens, last = [], [], 0   # last: of the words of the latest token
     for where, row in rows:
         number = NUMBER.fullmatch(row[0])
         refuse(len(row) != 10 or not number or not row[FORM].strip(),
@@ -460,22 +459,19 @@ def _make_sentence(comments, rows):
             words.append(row)
         if first > last:
             last = end or first
-            tokens.append((row[FORM], first, last))
-            text += row[FORM] + " " * ("SpaceAfter=No" not in row[MISC].split("|"))
-    where, size = rows[0][0], len(words)
-    heads = [int(row[HEAD]) if re.fullmatch("[0-9]{1,9}", row[HEAD]) else -1 for row in words]
-    refuse(heads.count(0) != 1 or tree_depths(heads).max() > size, f"{where}: expected heads, "
-           f"column 7, that all lead to one word with head 0, found "
-           f"{' '.join(row[HEAD] for row in words)[:200]}")
-    forms, pieces = [row[FORM] for row in words], []
-    for form, first, last in tokens:
+            tokens.append((row, first, last))
+    forms, pieces, written = [row[FORM] for row in words], [], ""
+    for row, first, last in tokens:
         own = forms[first - 1:last]
-        pieces += [(word, 1) for word in own] if "".join(own) == form else [(form, len(own))]
-    for comment in comments:
-        if re.match(r"#\s*text\s*=", comment):
-            text = comment.partition("=")[2]
+        spelled = "".join(own) == row[FORM]
+        pieces += [(word, 1) for word in own] if spelled else [(row[FORM], len(own))]
+        written += row[FORM] + " " * ("SpaceAfter=No" not in row[MISC].split("|"))
+    where, heads = rows[0][0], [row[HEAD] for row in words]
+    with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):
+        heads = [*map(int, heads)]
+        refuse(heads.count(0) != 1 or tree_depths(heads).max() > len(heads), f"{heads}")
     tree = [row[TAG] for row in words], heads, [row[RELATION] for row in words]
-    return Sentence(where, text.strip(), pieces, forms, tree)
+    return Sentence(where, (written if text is None else text).strip(), pieces, forms, tree)
 
 
 def _read_own(texts, path):

@@ -95,7 +95,7 @@ def read_vectors(path, words, progress=True):
     Returns (dict word -> (width,) float32, how many needed lines were malformed).
     Raises ValueError naming the file when it holds none of the words, OSError where it is not read.
     """
-    found, widths = {}, Counter()  # a malformed line's width is 0
+    rows = []  # (word, its vector, which is empty where the line is malformed)
     with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
                                         unit="B", unit_scale=True, leave=False,
                                         disable=None if progress else True) as bar:
@@ -104,21 +104,13 @@ def read_vectors(path, words, progress=True):
             name, _, numbers = line.rstrip().partition(b" ")
             word = name.decode("utf-8", "replace")
             if word in words:
-                vector = _vector(numbers)
-                widths[len(vector)] += 1
-                found.setdefault(word, {}).setdefault(len(vector), vector)
-    malformed = widths.pop(0, 0)
+                vector = np.empty(0, np.float32)
+                with contextlib.suppress(ValueError), np.errstate(over="ignore"):
+                    vector = np.array(numbers.split(b" "), np.float32)
+                rows.append((word, vector if (np.abs(vector) < LARGEST).all() else vector[:0]))
+    widths = Counter(len(vector) for _, vector in rows if len(vector) > 1)
     refuse(not widths, f"{path}: holds none of the {len(words)} words; expected GloVe's text form, "
            f"a word and its numbers a line, parted by spaces")
     width = widths.most_common(1)[0][0]
-    malformed += widths.total() - widths[width]
-    return {word: of[width] for word, of in found.items() if width in of}, malformed
-
-
-def _vector(numbers):
-    """(width,) float32 of a line's numbers; empty if there is one alone, or something else."""
-    with contextlib.suppress(ValueError), np.errstate(over="ignore"):
-        vector = np.array(numbers.split(b" "), np.float32)
-        if len(vector) > 1 and (np.abs(vector) < LARGEST).all():
-            return vector
-    return np.empty(0, np.float32)
+    found = {word: vector for word, vector in reversed(rows) if len(vector) == width}
+    return found, len(rows) - widths[width]
