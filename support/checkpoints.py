@@ -169,9 +169,14 @@ def read_pieces(folder, kind, rows):
         path, merges = find_file(folder, "vocab.txt"), None
         ids, special = {piece: i for i, piece in enumerate(_lines(path))}, "[PAD] [UNK] [CLS] [SEP]"
     else:
-        path = find_file(folder, "vocab.json")
+        path, of_merges = find_file(folder, "vocab.json"), find_file(folder, "merges.txt")
         ids, special = read_json(path), "<s> <pad> </s>"
-        merges = _read_merges(find_file(folder, "merges.txt"), ids)
+        merges = [tuple(x.split(" ")) for x in _lines(of_merges) if not x.startswith("#version")]
+        longer = [piece for piece in ids if len(piece) > 1
+                  and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
+        refuse(sorted(map("".join, merges)) != sorted(longer), f"{of_merges}: expected a line of "
+               f"two pieces for each longer piece of vocab.json, which has {len(longer)}, found "
+               f"{len(merges)}; download both again")
     padded = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # to a multiple
     refuse(rows not in padded or max(ids.values()) >= rows, f"{path}: expected {rows} pieces, each "
            f"once, as config.json's vocab_size, found {len(ids)}; take both from one model")
@@ -179,17 +184,6 @@ def read_pieces(folder, kind, rows):
     refuse(lacking, f"{path}: expected the special pieces {special}, found no "
            f"{join_names(sorted(lacking))}; use the vocabulary that came with the weights")
     return ids, merges
-
-
-def _read_merges(path, ids):
-    """The pairs of pieces in merges.txt, of which the longer ones of the vocabulary are made."""
-    pairs = [tuple(line.split(" ")) for line in _lines(path) if not line.startswith("#version")]
-    longer = [piece for piece in ids if len(piece) > 1
-              and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
-    refuse(sorted(map("".join, pairs)) != sorted(longer), f"{path}: expected one line of two "
-           f"pieces for each longer piece of vocab.json, which has {len(longer)}, found "
-           f"{len(pairs)}; download both again")
-    return pairs
 
 
 # ---- Weights ------------------------------------------------------------------------------------

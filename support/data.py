@@ -170,11 +170,9 @@ def read_lines(path):
     refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which never ends")
     with open(path, "rb") as file:
         for line, data in enumerate(file, 1):
-            try:
-                yield data.decode("utf-8-sig" if line == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{line}: {error}; expected plain text: unpack the "
-                                 f"file, or save it as UTF-8") from None
+            with expecting(f"{path}:{line}", "plain text", "unpack the file, or save it as UTF-8"):
+                text = data.decode("utf-8-sig" if line == 1 else "utf-8")
+            yield text
 
 
 def is_csv(path):
@@ -200,10 +198,9 @@ def read_table(path, columns, need_label=True, mend=list):
     """The rows of a table: iterator of (where = "file:line", dict column -> its text).
 
     columns: of a, b and label, names in the header line, or numbers from 0 where there is none.
-    need_label: if False, that of label may be missing. mend: what is done first to a row.
+    need_label: if False, that of label may be missing. mend: makes the fields of a row.
     """
-    rows = ((line, mend(fields)) for line, fields in split_rows(path))
-    start, names = 1, columns
+    rows, start, names = split_rows(path), 1, columns
     if isinstance(columns[0], str):
         start, header = next(rows, (1, []))
         names = [name.strip() for name in header]
@@ -213,19 +210,11 @@ def read_table(path, columns, need_label=True, mend=list):
                f"{'commas' if is_csv(path) else 'tabs, without quotes'}, found {join_names(names)};"
                f" rename them, name those of your own file by --columns, or get the file again")
     for line, fields in rows:
-        refuse(len(fields) != len(names), f"{path}:{line}: expected {len(names)} fields, like line "
-               f"{start}, found {len(fields)}")
-        yield f"{path}:{line}", {name: text.strip() for name, text in zip(names, fields)}
-
-
-def read_objects(path, columns):
-    """`read_table` of a file with one JSON object a line."""
-    for line, text in enumerate(read_lines(path), 1):
-        if text.strip():
-            with expecting(f"{path}:{line}", f"a JSON object with the texts {', '.join(columns)}"):
-                found = json.loads(text)
-                row = {name: found[name].strip() for name in columns}
-            yield f"{path}:{line}", row
+        where = f"{path}:{line}"
+        with expecting(where, f"{len(names)} fields, like line {start}", "correct or restore it"):
+            fields = mend(fields)
+            refuse(len(fields) != len(names), f"{len(fields)}")
+        yield where, {name: text.strip() for name, text in zip(names, fields)}
 
 
 def pairs_of(table, columns, labels, need_label=True, spelled=()):
@@ -281,6 +270,12 @@ def parse_label(text, labels, where):
 
 
 # ---- Published data sets ------------------------------------------------------------------------
+
+def mend_snli(fields):
+    """A line of SNLI is a JSON object."""
+    row = json.loads(fields[0])
+    return row["sentence1"], row["sentence2"], row["gold_label"]
+
 
 def mend_qqp(fields):
     """A field of QQP with quotes in it is written as in csv, "Why ""A""?", and no other is."""
@@ -343,8 +338,7 @@ def cut_by_sentence(rows, *_):
 class Source:
     """One published data set: its files, how they are read, what is measured.
 
-    The ending of a table's name is its form: .csv has commas and quotes, .jsonl one JSON object on
-    each line, all else tabs and no quotes.
+    The ending of a table's name is its form: .csv has commas and quotes, all else tabs and none.
     """
     splits: dict[str, str]               # split -> its table; `cut` may make more of train's
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
@@ -399,8 +393,7 @@ SOURCES = {
     "snli": Source(
         files={"https://nlp.stanford.edu/projects/snli/snli_1.0.zip": "afb3d70a5af5d8de"},
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
-        columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE,
-        spelled={"-": None}),
+        columns=(0, 1, 2), labels=INFERENCE, spelled={"-": None}, mend=mend_snli),
     "sick": Source(
         files={"https://zenodo.org/record/2787612/files/SICK.zip?download=1": "da272af924399fc2"},
         splits={"train": "SICK.txt"}, cut=cut_by_word,
@@ -460,10 +453,7 @@ def read_source(source, folder):
     for split, name in source.splits.items():
         path, labelled = folder / name, split not in source.unlabelled
         columns = source.columns[:2 + labelled]
-        if path.suffix == ".jsonl":
-            table = read_objects(path, columns)
-        else:
-            table = read_table(path, columns, mend=source.mend)
+        table = read_table(path, columns, mend=source.mend)
         rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
         splits[split] = [pair for pair, _ in rows]
         if source.cut and split == "train":
@@ -493,36 +483,30 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
     return pairs
 
 
-def class_names(path, labels, scores=None):
-    """Names of the classes, sorted, or () for scores: any that is a number and no integer, or more
-    than 10 different numbers alone, unless `scores` says. labels: their texts.
+def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
+    """A task of the user's own files. -> (Task, dict split -> list of Pair)
+
+    Its classes are the training file's labels, sorted. scores: are labels scores? None: where one
+    is a number and no integer, or more than 10 different numbers stand alone. Metrics: accuracy,
+    and F1 of `positive`, without which it is the second of two classes; or those of scores.
     """
-    names = sorted(set(labels))
+    given = [pair.label for pair in read_pairs(train_file, columns=columns)]
+    names = tuple(sorted(set(given)))
     if scores is None:
         numbers = [float(name) for name in names if is_number(name)]
         scores = len(names) == len(numbers) > 10 or any(number % 1 for number in numbers)
-    refuse(not scores and not 2 <= len(names) <= max(10, len(labels) / 2), f"{path}: expected two "
-           f"classes or more, and pairs of each, found {len(names)} different labels of "
-           f"{len(labels)} pairs, such as {shorten(names[0])}; name the columns by --columns")
-    return () if scores else tuple(names)
-
-
-def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
-    """A task of the user's own files, its classes from the training file.
-
-    Metrics: accuracy, and F1 of `positive`, without which it is the second of two classes; Pearson
-    and Spearman of scores. scores: as for `class_names`. -> (Task, dict split -> list of Pair)
-    """
-    given = [pair.label for pair in read_pairs(train_file, columns=columns)]
-    labels = class_names(train_file, given, scores)
+    refuse(not scores and not 2 <= len(names) <= max(10, len(given) / 2), f"{train_file}: expected "
+           f"two classes or more, and pairs of each, found {len(names)} different labels of "
+           f"{len(given)} pairs, such as {shorten(names[0])}; name the columns by --columns")
+    labels, metrics = ((), ("pearson", "spearman")) if scores else (names, ("accuracy",))
     refuse(positive and positive not in labels, f"--positive {shorten(positive)}: expected one of "
            f"the classes, {join_names(labels) if labels else 'but labels are scores'}")
     if len(labels) == 2:
         positive = positive or labels[1]
-    metrics = ("accuracy", "f1") if positive else ("accuracy",)
-    files = {"train": train_file, "dev": dev_file, "test": test_file}
-    task = Task("own", labels, metrics if labels else ("pearson", "spearman"), positive=positive,
+    metrics += ("f1",) * bool(positive)
+    task = Task("own", labels, metrics, positive=positive,
                 columns=tuple(name.strip() for name in columns) or SENTENCES)
+    files = {"train": train_file, "dev": dev_file, "test": test_file}
     return task, {split: read_pairs(file, labels, columns=columns)
                   for split, file in files.items() if file}
 

@@ -92,6 +92,7 @@ def split_sentences(text):
     raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop
     of a text off its word.
     """
+    from nltk.tokenize import NLTKWordTokenizer  # it takes a second, and `--help` has no use for it
     given = plain_characters(text)
     for match in WHOLE.finditer(text):
         letter = "_" if match[0][0] in ":;=" else "X"    # a sentence begins with X, but not with _
@@ -103,7 +104,7 @@ def split_sentences(text):
         if not characters.isspace():
             origin += [place] * (2 if characters == '"' else len(characters.strip()))
     try:
-        words = [word_tokenizer().tokenize(part) for part in _sentences("".join(given))]
+        words = [NLTKWordTokenizer().tokenize(part) for part in _sentences("".join(given))]
     except TimeoutError:   # nltk gives up on a text that its expressions take too long for
         words = []
     lengths = [len(word) for part in words for word in part]
@@ -135,13 +136,6 @@ def words_at(text, spans):
     """The words at spans (n, 2) of a text, as plain_characters reads it: a list of n."""
     plain = plain_characters(text)
     return ["".join(plain[start:end]) for start, end in spans.tolist()]
-
-
-@functools.cache
-def word_tokenizer():
-    """nltk's. It is imported here, as that takes up to a second, and `--help` has no use for it."""
-    from nltk.tokenize import NLTKWordTokenizer
-    return NLTKWordTokenizer()
 
 
 def _sentences(text):

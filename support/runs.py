@@ -115,10 +115,7 @@ def load_weights(model, saved, path):
 
 def read_result(folder, name="result.json"):
     """The dict of result.json, or of test.json. Raises ValueError naming the file."""
-    path = Path(folder, name)
-    refuse(not path.exists(), f"{path} is not there; where last.pt is, --resume {folder} finishes "
-           f"the run")
-    return read_json(path)
+    return read_json(Path(folder, name))
 
 
 # ---- Training -----------------------------------------------------------------------------------

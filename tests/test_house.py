@@ -123,7 +123,7 @@ def run_words(monkeypatch):
     small([list("pqrpq")], unknown=0.5)
     parser.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
     data.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
-    monkeypatch.setattr(parses, "word_tokenizer",                           # as if nltk gave up
+    monkeypatch.setattr("nltk.tokenize.NLTKWordTokenizer",                   # as if nltk gave up
                         lambda: SimpleNamespace(tokenize=lambda text: []))
     parses.split_words("p q")
 

@@ -38,7 +38,7 @@ def test_split_words_covers_any_text(text):
     ("( a", ["-LRB-"], ["(", "a"]), ("ab …", [*"ab..."], ["ab", "…"])])
 def test_split_words_survives_nltk(text, found, words, monkeypatch):
     """A word that is not in the text, or a part of one of its letters: the parts between spaces."""
-    monkeypatch.setattr(parses, "word_tokenizer",
+    monkeypatch.setattr("nltk.tokenize.NLTKWordTokenizer",
                         lambda: SimpleNamespace(tokenize=lambda part: found))
     assert words_of(text) == words
 
