@@ -4,6 +4,7 @@
 """
 import ast
 import csv
+import functools
 import re
 import runpy
 import sys
@@ -93,6 +94,7 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: None, "not written yet"),
     ("difference_scores", lambda q, k: q.shape[-1] @ k, "q.shape[-1] @ k"),
     ("difference_scores", lambda q, k: q.data.add_(1), "in place"),
+    ("difference_scores", lambda q, k: sys.exit(3), "SystemExit"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).sum(1), "(B, H, L, L)"),
     ("difference_scores", lambda q, k: (equations.difference_scores(q, k), k), "2 results"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).half(), "float16"),
@@ -160,9 +162,15 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     """And their layer is computed with them."""
     monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
     source = tmp_path / "written.py"
-    source.write_text("def swap(x):\n    return x.transpose(1, 2)\n\n\n"
-                      "def merge_heads(x):\n    return swap(x).flatten(2)  # mine\n\n\n"
-                      "def split_heads(x, heads):\n    return x\n", "utf-8")
+    right = "def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)  # mine\n\n\n"
+    for needed in ("END = 2\n" + right.replace("(2)", "(END)"),       # a cell has it, no file has
+                   "from torch import Tensor\n" + right.replace("(x)", "(x: Tensor)")):
+        source.write_text(needed, "utf-8")
+        with pytest.raises(ValueError, match="merge_heads.*(END|Tensor)"):
+            lesson.check(runpy.run_path(source)["merge_heads"])
+    with pytest.raises(ValueError, match="partial.*def"):
+        lesson.check(functools.partial(max))
+    source.write_text(f"{right}def split_heads(x, heads):\n    return x\n", "utf-8")
     written = runpy.run_path(source)
     for _ in range(2):                                                  # again: in the same place
         assert lesson.check(written["merge_heads"]) is written["merge_heads"]
@@ -171,7 +179,7 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     lesson.keep("MyBert", equations.MyBert)
     text = lesson.OWN.read_text("utf-8")
     assert text.count("# mine") == 1 and "def split_heads" not in text and "class MyBert" in text
-    merge_heads = lesson.mine("merge_heads")                            # with what it calls
+    merge_heads = lesson.mine("merge_heads")
     assert merge_heads.__module__ == "my_semmatch" and merge_heads(torch.ones(1, 2, 3, 4)).sum() > 0
     assert lesson.mine("attention") is not None
 
@@ -205,10 +213,10 @@ def test_points_of_hand_ins(tmp_path):
     """A blank one has none, one mistake costs its own points alone, a right one has all of them;
     hand-ins of one name are told apart."""
     right = solved("from equations import *\n" + LESSONS[2])
-    squares = build.notebook_of("# %%\n!ls\n%cd x\n" + right.replace(".abs().", ".square()."))
+    squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\n" + right.replace(".abs().", ".square()."))
     texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": squares, "cleo/mine.py": right}
-    for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name, text in (texts | {"cleo/.old/mine.py": LESSONS[2]}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     folders = [str(tmp_path / name.partition("/")[0]) for name in texts]
     command = [*folders, "--csv", str(tmp_path / "points.csv"), "--pages", str(tmp_path / "pages"),
@@ -229,10 +237,10 @@ def test_a_hand_in_that_hangs_is_ended():
 
 
 @pytest.mark.parametrize("name, content, words", [
-    ("notes.py", b"print(1)\n", "expected a lesson"), ("._notes.py", b"\0\xff", "._notes.py"),
-    ("mine.py", b"begin(2)\n", "none/points.csv")])
+    ("notes.py", b"print(1)\n", "expected a lesson"), ("notes.py", b"\0\xff", "notes.py UTF-8"),
+    ("mine.py", b"begin(9)\n", "expected a lesson"), ("mine.py", b"begin(2)\n", "none/points.csv")])
 def test_a_mistake_in_grading_is_one_line(name, content, words, tmp_path):
-    """No lesson; what a Mac's zip has; a table that cannot be written."""
+    """No lesson; no text; no lesson 9; a table that cannot be written."""
     (tmp_path / name).write_bytes(content)
     refused(words, str(tmp_path), "--csv", str(tmp_path / "none/points.csv"),
             by=lambda *args: run_command(grade.main, "grade.py", args))

@@ -27,7 +27,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]        # tasks.py and the modules a
 
 from support.options import Arguments, refuse, run_command  # noqa: E402
 
-BEGIN = re.compile(r"^begin\((\d)\)", re.M)
+BEGIN = re.compile(r"^begin\(([1-6])\)", re.M)
 
 
 def read_code(path):
@@ -38,7 +38,8 @@ def read_code(path):
             return text
         cells = json.loads(text)["cells"]
         code = "\n\n".join("".join(x["source"]) for x in cells if x["cell_type"] == "code")
-        return re.sub(r"^([ \t]*)(!|%+[a-z]).*", r"\1pass", code, flags=re.M)  # Jupyter's own lines
+        jupyters = r"^([ \t]*)(?:(?:!|\?|%+[a-z]).*|[\w.]+\?\??[ \t]*$)"  # !ls, %cd x, name?
+        return re.sub(jupyters, r"\1pass", code, flags=re.M)
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: expected a notebook with cells, or code in UTF-8") from None
 
@@ -47,7 +48,9 @@ def find_hand_ins(given):
     """dict path -> code, of the lessons among these files and in these folders."""
     found = {}
     for path in map(Path, given):
-        files = [path] if path.is_file() else sorted([*path.rglob("*.py"), *path.rglob("*.ipynb")])
+        files = [path] if path.is_file() else [  # hidden ones are Jupyter's, or a Mac's
+            file for file in sorted([*path.rglob("*.py"), *path.rglob("*.ipynb")])
+            if "/." not in f"/{file.relative_to(path)}"]
         lessons = {file: code for file in files if BEGIN.search(code := read_code(file))}
         refuse(not lessons, f"{path}: expected a lesson with its line begin(...), found none")
         found |= lessons

@@ -17,7 +17,6 @@ import inspect
 import io
 import json
 import os
-import re
 import runpy
 import sys
 import tempfile
@@ -50,10 +49,6 @@ OWN_HEAD = '''"""Your functions, as the lessons found them right, and the layers
 
 python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder above)
 """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 from equations import *  # the library's, where yours do not stand below
 '''
 open_tasks = []         # what is still to be checked in this lesson
@@ -122,9 +117,10 @@ def check(function, *by_hand):
 
     by_hand: arguments small enough to compute by hand. Points do not hang on them.
     """
-    name = function.__name__
+    name = getattr(function, "__name__", type(function).__name__)
     if name not in TASKS:
-        stop(f"There is no {name} to check; in this lesson there are {', '.join(open_tasks)}.")
+        stop(f"There is no {name} to check; in this lesson there are {', '.join(open_tasks)}, each "
+             f"written with `def`.")
     if MODE == "solved":
         show(name)
         return getattr(equations, name)
@@ -140,6 +136,15 @@ def check(function, *by_hand):
         return getattr(equations, name) if said else function
     if said:
         stop(f"{name}: {said}")
+    with tempfile.TemporaryDirectory() as folder:
+        keep(name, function, file := Path(folder, OWN.name))
+        try:
+            said = judge(name, runpy.run_path(str(file))[name])
+        except NameError as error:
+            said = error
+    if said:
+        stop(f"{name} is right here, not by itself in {OWN.name}: {said}. Write what it needs into "
+             f"it, such as a number, another function or an import.")
     keep(name, function)
     print(f"{name} is right: {won} point{'s' if won > 1 else ''}. The library's lines:\n")
     show(name)
@@ -157,7 +162,7 @@ def judge(name, function, by_hand=()):
         rights[case] = results(library, arguments(case))
         try:
             found[case] = results(function, arguments(case))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return f"{case}: {where_it_failed(error, function)}"
         if found[case] is None:
             return "not written yet: it returns nothing. Write it, with `return`."
@@ -287,18 +292,12 @@ def show(name):
 
 
 def keep(name, part, file=None):
-    """Writes a class, or a function with those that it calls, into my_semmatch.py, over older."""
-    file, names, beside = file or OWN, [name], getattr(part, "__globals__", {}) | {name: part}
-    yours = {x for x, own in beside.items() if inspect.isfunction(own)
-             and own.__module__ == part.__module__}
+    """Writes a class, or a function, into my_semmatch.py, over an older one."""
+    file = file or OWN
     head, *parts = (file.read_text("utf-8") if file.exists() else OWN_HEAD).split("\n\n# ---- ")
     kept = {text.partition("\n")[0]: text for text in parts}
-    with contextlib.suppress(OSError):                  # typed where no source is kept
-        for name in names:                              # it grows meanwhile
-            kept[name] = f"{name}\n{source_of(beside[name])}\n"
-            words = re.findall(r"\w+", kept[name])
-            names += sorted(yours.intersection(words).difference(names, TASKS))
-        file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
+    kept[name] = f"{name}\n{source_of(part)}\n"
+    file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
 
 
 # ---- Training -----------------------------------------------------------------------------------
