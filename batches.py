@@ -73,7 +73,7 @@ class Reader:
         toy: the lexicon is the toy world's. workers: processes that collate. progress: show bars.
 
     What is found out of a text belongs to the Examples that `examples` returns. The reader keeps a
-    table of bounded size for a service, which sees many a text again; threads may share it.
+    table of bounded size for a service, which sees many a text again.
     """
 
     def __init__(self, method, max_length, options=None, tokenizer=None, parser=None, toy=False,
@@ -96,12 +96,11 @@ class Reader:
         texts = list(dict.fromkeys(texts_of(pairs)))
         if not self.needs:
             return dict.fromkeys(texts, Known())
-        seen = self.seen  # another thread may put another dict there meanwhile
-        found = {text: seen[text] for text in texts if text in seen}
+        found = {text: self.seen[text] for text in texts if text in self.seen}
         if new := [text for text in texts if text not in found]:
             found |= self.read_new(new)
         if len(texts) < TEXTS_KEPT:
-            self.seen = dict([*seen.items(), *found.items()][-TEXTS_KEPT:])
+            self.seen = dict([*self.seen.items(), *found.items()][-TEXTS_KEPT:])
         return found
 
     def read_new(self, texts):
@@ -129,12 +128,13 @@ class Reader:
             return priors.relation_matrix(a.facts, b.facts)  # (n, m, R)
         if callable(kind):
             field = {"parses": "parse", "facts": "facts", "words": "words"}
-            found = kind(*(getattr(x, field[need]) for need in self.needs for x in (a, b)))
+            given = [getattr(x, field[need]) for need in self.needs for x in (a, b)]
+            found = kind(*copy.deepcopy(given))  # which it may change; the next epoch wants them
             with prefix_errors(f"{self.method.__name__}.PRIOR: "):
                 array, (n, m) = np.array(found, order="C"), (len(a.words), len(b.words))
-                refuse(array.dtype.kind not in "biuf" or array.ndim < 2 or array.shape[0] < n
-                       or array.shape[1] < m, f"expected numbers (n, m, ...) over words, here "
-                       f"({n}, {m}), got {array.shape} of {array.dtype}")
+                refuse(array.dtype.kind not in "biuf" or array.shape[:2] != (n, m), f"expected "
+                       f"numbers (n, m, ...) over words, here ({n}, {m}), got {array.shape} of "
+                       f"{array.dtype}")
             return array.astype(np.float32) if array.dtype.kind == "f" else array
         if kind != "dependency":  # DRr-Net's words, or nothing
             return None

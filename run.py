@@ -8,6 +8,7 @@ Left out: what is computed (semmatch, reread, bert_min), the form of the files (
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from support.options import find_class, load_own, prefix_errors, read_places, re
 from support.parses import split_words, words_at
 from support.words import Vocabulary, learn_vocabulary
 
+ONE_AT_A_TIME = threading.RLock()  # a Change is made in the model; nltk's WordNet seeks in files
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
@@ -229,7 +231,7 @@ class Run:
     """A model with all that it needs to read pairs; `open_run` makes one of a run's folder.
 
     Pairs are support.data.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score,
-    or one of these alone; or batches.Examples.
+    or one of these alone; or batches.Examples. Threads that ask are answered one after another.
     """
 
     def __init__(self, settings, recipe, folder, task, model, reader, contents):
@@ -250,7 +252,9 @@ class Run:
         """batches.Examples of pairs."""
         if isinstance(pairs, batches.Examples):
             return pairs
-        found = self.reader.examples(as_pairs(self.task, pairs))
+        pairs = as_pairs(self.task, pairs)
+        with ONE_AT_A_TIME:
+            found = self.reader.examples(pairs)
         now = getattr(self.reader.parser, "fingerprint", None)
         if now and self.parser not in (None, now):
             print_once(f"{self.folder}: trained with another parser than the one that ships now; "
@@ -272,7 +276,7 @@ class Run:
         parts = [order[i:i + 64] for i in range(0, len(order), 64)]
         logits, found = torch.zeros(len(order), len(self.task.labels) or 1).float(), []
         self.model.eval()
-        with meter.changed(self.model, change) as altered:
+        with ONE_AT_A_TIME, meter.changed(self.model, change) as altered:
             examples = examples.of_others() if change and change.others else examples
             for batch_and_labels in examples.loader(parts[rank::count]):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
@@ -309,7 +313,7 @@ class Run:
                 return {}
             return {"score": evaluate(self.task, labels, answers(logits, self.task))[metric]}
 
-        with meter.added_sizes(self.model) as added:
+        with ONE_AT_A_TIME, meter.added_sizes(self.model) as added:
             before = self.logits(examples)
         found = {}
         for name, change in self.changes().items():

@@ -18,7 +18,6 @@ import inspect
 import os
 import re
 import sys
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote
@@ -35,7 +34,8 @@ from run import unknown_words
 from support import machine, runs, summary
 from support.data import Pair
 from support.files import write_text
-from support.options import Arguments, prefix_errors, refuse, run_command
+from support.options import (Arguments, last_own_line, one_line, prefix_errors, refuse,
+                             run_command)
 from support.parses import split_words
 
 ACROSS = "a word of a (row) and a word of b (column)"
@@ -328,12 +328,12 @@ class PageHandler(BaseHTTPRequestHandler):
             given = parse_qs(query, keep_blank_values=True)
             a = given.get("a", ["The cat chased the dog."])[0]
             b = given.get("b", ["The dog was chased by the cat."])[0]
+            status, top = 200, form(a, b)
             try:
-                with self.server.one_at_a_time:
-                    text = explain_pair(self.server.run, a, b, "/equations.md", form(a, b))[1]
-                self.answer(200, text)
-            except ValueError as error:
-                self.answer(400, form(a, b) + escape(error))
+                _, text, _ = explain_pair(self.server.run, a, b, "/equations.md", top)
+            except Exception as error:  # a class of one's own may raise anything
+                status, text = 400, top + escape(last_own_line(error) + one_line(error))
+            self.answer(status, text)
         else:
             self.answer(404, "only / is served")
 
@@ -353,11 +353,11 @@ class PageHandler(BaseHTTPRequestHandler):
 class PageServer(ThreadingHTTPServer):
     """Serves the pages of a run on 127.0.0.1; a slow client holds up no other.
 
-    port: 0 takes a free one. one_at_a_time: a lock around the model.
+    port: 0 takes a free one.
     """
 
     def __init__(self, run, port):
-        self.run, self.one_at_a_time = run, threading.Lock()
+        self.run = run
         super().__init__(("127.0.0.1", port), PageHandler)
 
     def handle_error(self, request, client_address):

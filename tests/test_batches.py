@@ -2,6 +2,7 @@
 import math
 import pickle
 import random
+import re
 from multiprocessing.pool import ThreadPool
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 import batches
 import priors
 import train
-from bert_min import PairTokenizer, SelfAttention
+from bert_min import Change, PairTokenizer, SelfAttention
 from small_runs import ChainParser, beginning, of
 from support.data import Pair
 from support.words import TAGS
@@ -86,15 +87,21 @@ def test_a_prior_is_given_what_its_class_needs():
     seen = []
 
     def prior(*given):
-        seen.append(given)
+        seen.append(told(given))
+        for part in given:  # what it changes is its own
+            getattr(part, "heads", part)[:] = [] if isinstance(part, list) else 0
         return np.zeros((2, 1))[::-1]  # numpy's own kind and order are taken, too
+
+    def told(given):
+        return re.sub(" at 0x[0-9a-f]+", "", repr(given))  # Facts
 
     own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": ("words", "facts", "parses")})
     reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
     data = reader.examples([Pair("the dog", "cat")])
-    assert data.collate([0])[0]["prior"].dtype == torch.float32
+    for _ in range(2):
+        assert data.collate([0])[0]["prior"].dtype == torch.float32
     a, b = data.known["the dog"], data.known["cat"]
-    assert seen == [(["the", "dog"], ["cat"], a.facts, b.facts, a.parse, b.parse)]
+    assert seen == [told((["the", "dog"], ["cat"], a.facts, b.facts, a.parse, b.parse))] * 2
     assert a.facts and a.parse
 
 
@@ -138,11 +145,13 @@ def test_words_are_collated(monkeypatch):
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_a_pairs_logits_are_its_own(model, trained):
     """A pair's row is the same alone, beside a longer one, among more pairs than a batch has, and
-    in eight threads."""
+    in eight threads, some of which change the model."""
     found = train.open_run(trained(*of(model)))
     whole = found.logits(ODD_PAIRS)
+    none = Change(outputs=dict.fromkeys(found.model.outputs(), lambda *given: 0 * given[-1]))
+    asked = [([pair], None, change) for pair in ODD_PAIRS * 4 for change in (None, none)]
     with ThreadPool(8) as pool:
-        alone = pool.map(lambda pair: found.logits([pair]), ODD_PAIRS * 4)
+        alone = pool.starmap(found.logits, asked)[::2]
     close = {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(torch.cat(alone), whole.repeat(4, 1), **close)
     torch.testing.assert_close(found.logits(ODD_PAIRS * 20), whole.repeat(20, 1), **close)

@@ -389,7 +389,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
     ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "spread"),
     ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependency"),
-    ("DafaAttention", "PRIOR = lambda a, b: [[1.]] * 99", "Mine.PRIOR: 1)"),
+    ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "Mine.PRIOR: bool"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
     """Wrong shapes would be broadcast, names with a slip be passed over."""
