@@ -34,8 +34,7 @@ from run import unknown_words
 from support import machine, runs, summary
 from support.data import Pair
 from support.files import write_text
-from support.options import (Arguments, last_own_line, one_line, prefix_errors, refuse,
-                             run_command)
+from support.options import Arguments, one_line, prefix_errors, refuse, run_command
 from support.parses import split_words
 
 ACROSS = "a word of a (row) and a word of b (column)"
@@ -332,7 +331,7 @@ class PageHandler(BaseHTTPRequestHandler):
             try:
                 _, text, _ = explain_pair(self.server.run, a, b, "/equations.md", top)
             except Exception as error:  # a class of one's own may raise anything
-                status, text = 400, top + escape(last_own_line(error) + one_line(error))
+                status, text = 400, top + escape(one_line(error))
             self.answer(status, text)
         else:
             self.answer(404, "only / is served")
@@ -351,9 +350,7 @@ class PageHandler(BaseHTTPRequestHandler):
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the pages of a run on 127.0.0.1; a slow client holds up no other.
-
-    port: 0 takes a free one.
+    """Serves the pages of a run on 127.0.0.1; a slow client holds up no other. Port 0: a free one.
     """
 
     def __init__(self, run, port):

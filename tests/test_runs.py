@@ -43,6 +43,7 @@ def test_a_run_in_use(model, trained, capsys):
         assert sum(x.probabilities.values()) == pytest.approx(1)
         assert x.answer == max(x.probabilities, key=x.probabilities.get)
     assert found.predict([]) == [] and "another parser" not in capsys.readouterr().out
+    fails(lambda: found.predict(*texts[:2]), "change", "bad book")
     dev, scores = read_pairs("dev.tsv", ("0", "1")), result()["metrics"]["dev"]
     assert found.evaluate(dev) == found.evaluate(found.examples(dev)) == scores
     some = [replace(pair, group="new") for pair in dev[:3]]

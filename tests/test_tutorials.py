@@ -215,7 +215,7 @@ def test_points_of_hand_ins(tmp_path):
     right = solved("from equations import *\n" + LESSONS[2])
     squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\n" + right.replace(".abs().", ".square()."))
     texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": squares, "cleo/mine.py": right}
-    for name, text in (texts | {"cleo/.old/mine.py": LESSONS[2]}).items():
+    for name, text in (texts | {"cleo/.ipynb_checkpoints/mine.py": LESSONS[2]}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     folders = [str(tmp_path / name.partition("/")[0]) for name in texts]

@@ -48,10 +48,9 @@ def find_hand_ins(given):
     """dict path -> code, of the lessons among these files and in these folders."""
     found = {}
     for path in map(Path, given):
-        files = [path] if path.is_file() else [  # hidden ones are Jupyter's, or a Mac's
-            file for file in sorted([*path.rglob("*.py"), *path.rglob("*.ipynb")])
-            if "/." not in f"/{file.relative_to(path)}"]
-        lessons = {file: code for file in files if BEGIN.search(code := read_code(file))}
+        files = [path] if path.is_file() else sorted([*path.rglob("*.py"), *path.rglob("*.ipynb")])
+        lessons = {file: code for file in files if ".ipynb_checkpoints" not in file.parts
+                   and BEGIN.search(code := read_code(file))}
         refuse(not lessons, f"{path}: expected a lesson with its line begin(...), found none")
         found |= lessons
     return found

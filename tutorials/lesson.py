@@ -136,15 +136,14 @@ def check(function, *by_hand):
         return getattr(equations, name) if said else function
     if said:
         stop(f"{name}: {said}")
-    with tempfile.TemporaryDirectory() as folder:
-        keep(name, function, file := Path(folder, OWN.name))
-        try:
-            said = judge(name, runpy.run_path(str(file))[name])
-        except NameError as error:
-            said = error
+    try:
+        exec(source_of(function), alone := dict(vars(equations)))
+        said = judge(name, alone[name])
+    except NameError as error:      # of a default value, such as P in `def f(q, p=P)`
+        said = error
     if said:
-        stop(f"{name} is right here, not by itself in {OWN.name}: {said}. Write what it needs into "
-             f"it, such as a number, another function or an import.")
+        stop(f"{name} is right here, but not in {OWN.name}: {said}. Write what it needs into it, "
+             f"such as a number, another function or an import.")
     keep(name, function)
     print(f"{name} is right: {won} point{'s' if won > 1 else ''}. The library's lines:\n")
     show(name)
