@@ -376,8 +376,8 @@ def page_name(a, b):
     return "-".join(["explanation", *words, mark]) + ".html"
 
 
-def command_line():
-    """The options, those with which a run is opened among them."""
+def main(argv=None):
+    """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
                           "the prediction, and a page, HTML, in the run's folder.", "RUN [A B]")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
@@ -388,12 +388,7 @@ def command_line():
     arguments.add_argument("--picture", metavar="FILE.svg",
                            help="draw what the page begins with by itself")
     add_run_options(arguments)
-    return arguments
-
-
-def main(argv=None):
-    """The command. Raises ValueError or OSError for a user's mistake."""
-    given = command_line().parse(argv)
+    given = arguments.parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)
     if (port is None) == (b is None) or port is not None and (file or a or not 0 <= port < 65536):
@@ -411,7 +406,7 @@ def main(argv=None):
     print("\n".join(lines))
     texts = {run.folder / page_name(a, b): text}
     if file:
-        refuse(not (figures and figures[0].drawing), f"--picture {file}: this page begins with a table")
+        refuse(not (figures and figures[0].drawing), f"--picture {file}: here is no drawing")
         texts[file] = draw.picture(lines[0], figures[0])
     for path, text in texts.items():
         write_text(path, text)

@@ -8,17 +8,8 @@ transformation, on exactly those pairs that it changed.
 The tests are those of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint (T.
 Gui et al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word lists
 and code are ours: do not compare numbers with the papers'. NumWord changes a number, as DABERT says
-("changing numbers in text"); the knowledge paper speaks of "replacing numbers with words".
-
-    SwapAnt       a, and a with a word turned into its antonym     a denial
-    NumWord       a, and a with a number turned into another       a denial
-    AddSent       a truism behind a                                the label stays, as in all below
-    InsertAdv     "indeed" or its like before a verb
-    AppendIrr     one irrelevant sentence behind a and b
-    AddPunc       punctuation around a and b
-    TwitterType   a and b spelled as on Twitter
-    SwapNamedEnt  a name of a and b turned into another in both
-    SwapSyn       b with a word turned into a synonym
+("changing numbers in text"); the knowledge paper speaks of "replacing numbers with words". Each
+test is a function below; TRANSFORMATIONS has its name.
 
 Left out: BackTrans and others that need a translator or a language model, or a label that nobody
 can know afterwards; inflected words and words with a capital, where a word is swapped; that "a"

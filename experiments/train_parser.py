@@ -187,8 +187,11 @@ def check_out(path):
     tempfile.TemporaryFile(dir=path.parent).close()
 
 
-def command_line():
-    """The options."""
+def main(argv=None):
+    """Runs the command line. Raises ValueError for a mistake.
+
+    The dev split is only reported, test scored once at the end. What is scored is what was written.
+    """
     arguments = Arguments("python -m experiments.train_parser",
                           "Trains and scores the dependency parser.", "--treebank FOLDER")
     arguments.add_argument("--treebank", required=True, metavar="FOLDER",
@@ -200,24 +203,15 @@ def command_line():
     arguments.add_argument("--out", metavar="FILE",
                            help="the parser, with its scores beside it as .json; a file that is "
                                 "there is not overwritten (default: parser.npz)")
-    return arguments
-
-
-def main(argv=None):
-    """Runs the command line. Raises ValueError for a mistake.
-
-    The dev split is only reported, test scored once at the end. What is scored is what was written.
-    """
-    options, began = command_line().parse(argv), time.monotonic()
+    options, began = arguments.parse(argv), time.monotonic()
     files = find_treebank(options["treebank"])
+    treebank = {split: read_conllu(path) for split, path in files.items()}
     if "score" in options:
-        score(load_parser(options["score"]),
-              {split: read_conllu(files[split]) for split in ("dev", "test")})
+        score(load_parser(options["score"]), treebank)
         return
     out = Path(options.get("out", "parser.npz"))
     check_out(out)
     vectors = frequent_vectors(options.get("vectors"))
-    treebank = {split: read_conllu(path) for split, path in files.items()}
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])
     parser = make_parser(train, vectors)
