@@ -114,10 +114,12 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
 
 
 def own_sums(settings):
-    """dict of "model" and "parser", if they are somebody's own -> sha256 of the file."""
-    places = {"model": settings.model, "parser": settings.parser or ""}
-    return {name: hashlib.sha256(source_of(place).read_bytes()).hexdigest()
-            for name, place in places.items() if ":" in place}
+    """dict of the model, parser and parses that are somebody's own -> sha256 of the file."""
+    places = {"model": settings.model, "parser": settings.parser,
+              f"parses {settings.parses}": settings.parses}  # other parses may take their place
+    files = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for name, file in files.items() if file.is_file()}
 
 
 def new_run(settings, recipe, folder, task, splits):
@@ -156,8 +158,8 @@ def saved_run(settings, recipe, path, saved):
             "tokenizer", "tfidf")} | {"own": saved.get("own", {})}
     for name, found in own_sums(settings).items():
         if contents["own"].get(name, found) != found:
-            print_once(f"{path}: the file of the {name} has changed since training began; the "
-                       f"answers may be others")
+            print_once(f"{path}: {name}: the file has changed since training began; the answers "
+                       f"may be others")
     return Run(settings, recipe, path.parent, task, model, reader, contents)
 
 

@@ -66,6 +66,8 @@ class Settings:
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, --positive and --scores need --train-file and --dev-file")
+        refuse(self.limit and self.limit > 1 and self.limit % 1,
+               f"--limit {self.limit}: expected a whole number, or a share below 1")
         refuse(self.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
                                       for x in ("attend", "forward", "project")),
                f"--model {self.model}: writes no attend, so that it would be plain attention")

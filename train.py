@@ -186,6 +186,11 @@ def begin(settings, recipe, folder, saved):
             examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
             with runs.made_here(folder / "last.pt"):
                 progress = runs.Progress(**saved["progress"])
+            best = folder / "best.pt"
+            refuse(progress.best_epoch and not (best.exists() and runs.read_saved(best)["id"] ==
+                                                saved["id"]),
+                   f"{best}: of another training than last.pt, or not there; copy both again, or "
+                   f"train anew")
         else:
             if main_process():
                 # another run's files are not overwritten
@@ -315,6 +320,8 @@ def read_to_resume(folder, given):
     path = folder / ("best.pt" if ended else "last.pt")
     saved, settings, recipe = read_run(path, given.get("model"), given.get("parser"))
     check_same((settings, recipe), given)
+    refuse("parser" in given and not saved["settings"]["parser"], f"--parser {settings.parser}: "
+           f"the run has none of your own; leave it out, or start another run")
     given = {name: given[name] for name in given.keys() & PROCESS}
     device = given.pop("device", recipe.device)
     return saved, replace(settings, **given), replace(recipe, device=device)

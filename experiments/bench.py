@@ -24,7 +24,7 @@ import train
 from run import Run, build_model, read_training
 from settings import Settings, decide
 from support import machine
-from support.data import load_task, loss_sum
+from support.data import load_pairs, loss_sum
 from support.options import Arguments, refuse, run_command
 from support.summary import align_columns
 
@@ -118,7 +118,7 @@ def main(argv=None):
     """Measures and prints. Raises ValueError or OSError for a user's mistake."""
     options = read_options(argv)
     with machine.torch_session(options):
-        task, splits = load_task(options["task"], options["data_dir"])
+        task, splits = load_pairs(Settings(task=options["task"], data_dir=options["data_dir"]))
         pairs, repeats = splits["train"], options["repeats"]
         models = dict.fromkeys(["bert", *options["models"].split(",")])
         runs = {model: make_run(model, task, pairs, options) for model in models}

@@ -171,7 +171,7 @@ def run_group(folder, group, here):
 
     here: settings of this process alone, which the group's file does not get.
     """
-    planned = plan_runs(group, here)
+    planned, failed = plan_runs(group, here), []
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:
@@ -183,8 +183,11 @@ def run_group(folder, group, here):
             train.train_or_resume(given | place | {"test": group["test"]})
         except BlockingIOError:
             print_once("another process trains it")
+        except ValueError as error:  # such as a loss that is no number; the others are trained
+            failed.append(f"{name}: {error}")
         gather_results(folder, group)
     show_groups([folder], picture=folder / "comparison.svg")
+    refuse(failed, "; ".join(failed))
     print_once(f"\n{folder} has the runs, {FILE} and comparison.svg")
 
 
@@ -210,17 +213,18 @@ def read_done(folder, given, test):
     result = runs.read_result(folder)
     if test:
         result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
-    had = result.get("settings", {}) | result["recipe"]
-    others = [name for name in given.keys() - PROCESS if had.get(name, given[name]) != given[name]]
-    refuse(others, f"{folder}: a run of another {', '.join(others)} than the group's; move it away")
-    changes = (result.get("influence") or {}).get("changes", {})
-    log, metric = folder / "log.jsonl", next(iter(result["metrics"][result["selection_split"]]))
-    events = map(json.loads, log.read_text("utf-8").splitlines() if log.exists() else ())
-    kept = "task", "positive", "best_epoch", "selection_split", "metrics"
     with runs.made_here(folder):
-        return {name: result.get(name) for name in kept} | {
+        had = result.get("settings", {}) | result["recipe"]
+        changes = (result.get("influence") or {}).get("changes", {})
+        log, metric = folder / "log.jsonl", next(iter(result["metrics"][result["selection_split"]]))
+        events = map(json.loads, log.read_text("utf-8").splitlines() if log.exists() else ())
+        kept = "task", "positive", "best_epoch", "selection_split", "metrics"
+        found = {name: result.get(name) for name in kept} | {
             "answers": {name: x["answers"] for name, x in changes.items()},
             "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
+    others = [name for name in given.keys() - PROCESS if had.get(name, given[name]) != given[name]]
+    refuse(others, f"{folder}: a run of another {', '.join(others)} than the group's; move it away")
+    return found
 
 
 def read_group(place):

@@ -212,9 +212,10 @@ def read_table(path, columns, need_label=True, mend=list):
     for line, fields in rows:
         where = f"{path}:{line}"
         with expecting(where, f"{len(names)} fields, like line {start}", "correct or restore it"):
-            fields = mend(fields)
+            fields = [text.strip() for text in mend(fields)]
             refuse(len(fields) != len(names), f"{len(fields)}")
-        yield where, {name: text.strip() for name, text in zip(names, fields)}
+            refuse(fields == names, "the header again")
+        yield where, dict(zip(names, fields))
 
 
 def pairs_of(table, columns, labels, need_label=True, spelled=()):

@@ -41,6 +41,13 @@ def kind_of(f):
     return next(kind for kind in (bool, int, float, str) if kind in declared)
 
 
+class Joined(argparse.Action):
+    """Of an option that takes names with commas between them: given twice, it has all of them."""
+
+    def __call__(self, parser, given, text, option=None):
+        setattr(given, self.dest, ",".join(filter(None, [getattr(given, self.dest, ""), text])))
+
+
 class Arguments(argparse.ArgumentParser):
     """argparse whose errors are ValueErrors. needed: what its usage names, such as "RUN A B"."""
 
@@ -74,6 +81,7 @@ class Arguments(argparse.ArgumentParser):
         if kind_of(f) is not bool:
             shown = "|".join(f.metadata["choices"] or [f.name.upper()])
             form = {"type": kind_of(f), "metavar": shown}
+            form |= {"action": Joined} if f.default == "" else {}
         group.add_argument(option_name(f), dest=f.name, help=text, **form)
 
 
@@ -98,7 +106,7 @@ def check_values(given):
 
 def read_names(text):
     """Numbers and words with commas between them, such as "6,tree", as a set; "none" is empty."""
-    parts = {part for part in text.replace(" ", "").split(",") if part not in ("", "none")}
+    parts = {*map(str.strip, text.split(","))} - {"", "none"}
     return {int(part) if part.isdecimal() else part for part in parts}
 
 
@@ -129,8 +137,8 @@ def read_values(text, known):
     for part in filter(None, map(str.strip, text.split(","))):
         name, value = (word.strip() for word in part.partition("=")[::2])
         name = name.lower()
-        refuse(name not in known,
-               f"{part}: expected some of {join_names(map(str.upper, known), 20)}")
+        refuse(name not in known or name in found,
+               f"{part}: expected some of {join_names(map(str.upper, known), 20)}, each once")
         kind = type(known[name])
         try:
             if kind is bool:

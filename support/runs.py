@@ -62,7 +62,7 @@ def lock_folder(folder):
     if not main_process():
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    os.makedirs(os.path.realpath(folder), exist_ok=True)  # a link may lead where nothing is yet
     place = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)

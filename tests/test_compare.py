@@ -122,6 +122,8 @@ def test_a_group_gets_more_rows(faked):
     refused("dafa-seed0", *known, by=command)
     write_json("group/bert-seed0/result.json", result("group/dafa-seed0"))  # copied by mistake
     refused("bert-seed0 another model", *known, by=command)
+    write_json("group/bert-seed0/result.json", {})
+    refused("bert-seed0", *known, by=command)
 
 
 def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
@@ -146,6 +148,19 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
     assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
     assert "workers" not in group_of("group")["shared"]  # of that process alone
     assert "| minus bert " in capsys.readouterr().out
+
+
+def test_a_run_that_fails_stops_no_other(faked, monkeypatch):
+    train_one = train.train_or_resume
+
+    def train_or_resume(given):
+        if given["model"] == "bert":
+            raise ValueError("the loss is nan")
+        train_one(given)
+
+    monkeypatch.setattr(train, "train_or_resume", train_or_resume)
+    refused("bert-seed0 nan", "--out", "group", by=command)
+    assert of(faked, "model") == [("dafa",)] and [*group_of("group")["done"]] == ["dafa-seed0"]
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):

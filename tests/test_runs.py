@@ -177,9 +177,11 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     refused(path.name, "--from", "run")
 
 
-def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once):
-    """The pairs and last.pt must be those; the log and config.json are for people."""
-    run_cut(monkeypatch, ["--test-file", "test.tsv"])
+def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
+    """The pairs, best.pt and last.pt must be those, and no parser comes; of other parses it speaks;
+    the log and config.json are for people."""
+    Path("own.conllu").write_text("")
+    run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
     text = Path("train.tsv").read_text()
     for label in (1 - int(text[-2]), "a new class"):
         Path("train.tsv").write_text(f"{text[:-2]}{label}\n")
@@ -195,16 +197,29 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once):
         torch.save(put(loaded(last), place, value), last)
         refused("cut/last.pt", "--resume", "cut")
         last.write_bytes(sound)
+    best = Path("cut/best.pt").rename("best.pt")
+    refused("cut/best.pt", "--resume", "cut")
+    torch.save(put(loaded(best), "id", "another"), "cut/best.pt")
+    refused("cut/best.pt", "--resume", "cut")
+    best.rename("cut/best.pt")
+    Path("mine.py").write_text("def parse(texts):\n    return []\n")
+    refused("--parser mine.py:parse", "--resume", "cut", "--parser", "mine.py:parse")
+    Path("own.conllu").write_text("\n")
     Path("cut/config.json").unlink()
     log = Path("cut/log.jsonl").read_text()
     Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
     Path("cut/last.pt.7.tmp").touch()  # of a process that was killed
+    assert "has changed" not in capsys.readouterr().out
     assert command("--resume", "cut") == 0
+    assert "own.conllu: the file has changed" in capsys.readouterr().out
     assert_same_run(trained_once(), "cut")
+    train.open_run("cut", parses="mine.py")
+    assert "has changed" not in capsys.readouterr().out
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
-    """A signal says how to go on."""
+    """A signal says how to go on. A link may lead where nothing is yet."""
+    Path("run").symlink_to("there")
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
         assert run() == 130

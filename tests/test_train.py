@@ -73,7 +73,7 @@ WRONG = [
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--from --resume"),
     ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "train.tsv:"),
-    ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
+    ("--out=", "--out"), ("--limit 2.5", "--limit 2.5"), ("--parser mine.py", "--parser mine.py"),
     ("--parser x.py:f --parses x", "--parser --parses"),
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv"),
     ("--task paws --out run", "paws google-research-datasets")]
