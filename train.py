@@ -244,7 +244,6 @@ def finish_training(run, examples, progress):
               "positive": run.task.positive, "best_epoch": progress.best_epoch,
               "metrics": metrics, "pairs": {name: len(x.pairs) for name, x in examples.items()},
               "seconds": round(progress.seconds, 2),
-              "peak_memory_mb": machine.peak_memory(recipe.device),
               "parameters": sum(p.numel() for p in run.model.parameters()),
               "new_parameters": sum(p.numel() for name, p in run.model.named_parameters()
                                     if name in run.contents["new_parameters"]),

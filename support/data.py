@@ -10,11 +10,14 @@ Left out: data sets of single sentences, and GLUE's server (test splits without 
 file order, which is the `index` it asks for).
 """
 import csv
+import functools
 import io
 import json
 import math
 import random
 import re
+import shutil
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -28,7 +31,7 @@ import numpy as np
 import torch.nn.functional as F
 
 from support.checkpoints import expecting, join_names
-from support.files import download, extract, write_whole
+from support.files import download, write_whole
 from support.machine import main_process
 from support.options import refuse
 
@@ -444,7 +447,12 @@ def fetch_tables(source, folder, progress):
         if path.suffix == ".zip" or path.name in lacking:
             download(url, path, sha256, progress, remedy)
         if path.suffix == ".zip":
-            extract(path, folder, lacking)
+            with zipfile.ZipFile(path) as archive:
+                for member in archive.namelist():
+                    name = PurePosixPath(member).name  # whatever folder it lies in there
+                    if name in lacking:
+                        write_whole(folder / name, functools.partial(
+                            shutil.copyfileobj, archive.open(member)))
             path.unlink()
 
 

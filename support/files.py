@@ -1,22 +1,19 @@
-"""Files: written whole or not at all, downloaded, unpacked; the folder of a published BERT."""
+"""Files: written whole or not at all, downloaded; the folder of a published BERT."""
 
 import contextlib
-import functools
 import hashlib
 import http.client
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import urllib.request
-import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tqdm import tqdm
 
-from support.checkpoints import WEIGHTS, expecting, join_names, one_line, read_config
+from support.checkpoints import WEIGHTS, one_line, read_config
 from support.options import prefix_errors, refuse
 
 HUGGING_FACE = "https://huggingface.co/"
@@ -96,19 +93,6 @@ def download(url, path, sha256="", progress=True, remedy=""):
                 refuse(not found.startswith(sha256), f"expected sha256 {sha256}, got {found}")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise ValueError(f"cannot download {url}: {one_line(error)}; {remedy}") from error
-
-
-def extract(archive, folder, names):
-    """Put the files of a zip that have these names, whatever folder they lie in there, into a
-    folder, each whole or not at all. Raises ValueError naming the archive.
-    """
-    remedy = f"make room in {folder}, or download it again"
-    with (expecting(archive, f"a zip with {join_names(names)}", remedy),
-          zipfile.ZipFile(archive) as source):
-        members = {PurePosixPath(name).name: name for name in source.namelist()}
-        for name, member in [(name, members[name]) for name in names]:  # all of them are there
-            with source.open(member) as content:
-                write_whole(Path(folder, name), functools.partial(shutil.copyfileobj, content))
 
 
 # ---- Published encoders -------------------------------------------------------------------------

@@ -1,9 +1,7 @@
-"""The machine a run is on: its device, the other processes of torchrun, memory, versions."""
+"""The machine a run is on: its device, the other processes of torchrun, versions."""
 import contextlib
 import os
 import platform
-import resource
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -185,14 +183,6 @@ def restore_random_state(state, device):
     torch.set_rng_state(cpu)
     if cuda is not None and device.startswith("cuda"):
         torch.cuda.set_rng_state(cuda, device)
-
-
-def peak_memory(device):
-    """Highest memory use in MB: of the run on its GPU, or of the process so far."""
-    if device.startswith("cuda"):
-        return torch.cuda.max_memory_allocated(device) // 2 ** 20
-    unit = 2 ** 20 if sys.platform == "darwin" else 2 ** 10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
 
 
 def versions(device):

@@ -196,12 +196,13 @@ def test_malformed_published_files_name_file_and_line(tmp_path, task, name, text
 
 
 def test_zips_are_extracted(monkeypatch, tmp_path):
-    """Once; what was put there by hand stays."""
+    """Once, into the folder, wherever a member says that it lies; what was put there stays."""
     (files, splits), calls = PUBLISHED["snli"][2], []
 
     def deliver(url, path, *more):
         calls.append(url)
-        write_file(path.parent, path.name, zipped(files | {"README.txt": "x"}))
+        write_file(path.parent, path.name, zipped(
+            {f"../../{name}": text for name, text in files.items()} | {"README.txt": "x"}))
 
     monkeypatch.setattr(data, "download", deliver)
     write_file(tmp_path / "snli", "snli_1.0_dev.jsonl", snli("neutral", "mine", "mine"))

@@ -1,4 +1,4 @@
-"""support/files.py: files whole or not at all, downloads, zips."""
+"""support/files.py: files whole or not at all, downloads."""
 import hashlib
 import io
 import random
@@ -9,10 +9,10 @@ import urllib.response
 import pytest
 
 from bert_min import read_checkpoint
-from small_runs import fails, write_file, zipped
+from small_runs import fails, write_file
 from support import files
 from support.checkpoints import read_config
-from support.files import BERTS, download, extract, find_bert, write_whole
+from support.files import BERTS, download, find_bert, write_whole
 from test_checkpoints import FIXTURES
 
 
@@ -77,25 +77,6 @@ def test_download(served, tmp_path):
     for name in ("whole", "open"):
         download(URL + name, path, hashlib.sha256(body).hexdigest(), progress=False)
         assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
-
-
-MEMBERS = {"x/a.txt": "hello" * 99, "x/y/b.txt": "there", "__MACOSX/._a.txt": "", "x/z/": ""}
-NAMES = ["b.txt", "a.txt"]
-
-
-def test_extract(tmp_path):
-    """Wherever a member says that it lies, it lies in the folder; nothing there is taken away."""
-    folder = tmp_path / "out"
-    archive = write_file(tmp_path, "in/a.zip", zipped(MEMBERS | {"../../evil": "x", "/odd": ""}))
-    folder.mkdir()
-    (folder / "old").touch()
-    extract(archive, folder, [*NAMES, "evil"])
-    assert listing(folder) == ["a.txt", "b.txt", "evil", "old"]
-    assert (folder / "a.txt").read_text() == "hello" * 99 and listing(tmp_path) == ["in", "out"]
-    for content in (zipped({"x/b.txt": "there"}), b"<html>"):  # a member lacks; no zip at all
-        archive.write_bytes(content)
-        fails(lambda: extract(archive, tmp_path, NAMES), archive)
-        assert listing(tmp_path) == ["in", "out"]
 
 
 @pytest.mark.parametrize("name, kind", [("a-b/C_1.x", "bert"), ("a-b/C_1.x@v2", "bert"),
