@@ -94,8 +94,7 @@ class Settings:
 
     @property
     def in_layers(self):
-        """Do layers of an encoder carry the method? Else it is plain attention, or a whole model.
-        """
+        """Do layers of an encoder carry the method? Else it is plain attention or a whole model."""
         return issubclass(self.method, SelfAttention) and self.method is not SelfAttention
 
     @property

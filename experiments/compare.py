@@ -45,7 +45,6 @@ from support.options import Arguments, prefix_errors, refuse, run_command
 from support.summary import draw_line, draw_text, svg_page
 
 FILE = "comparison.json"
-KEYS = {"vary", "seeds", "shared", "test", "done"}  # of a group, a dict, in its file
 
 
 # ---- What is to be run --------------------------------------------------------------------------
@@ -233,7 +232,7 @@ def read_group(place):
     group = read_json(path)
     with expecting(path, "a group of runs as this code writes it",
                    "it is damaged, or of other code"):
-        lacking, against = KEYS - group.keys(), group["vary"][0][1]
+        against, lacking = group["vary"][0][1], {"shared", "test", "done"} - group.keys()
         refuse(lacking, f"no {', '.join(lacking)}")
         refuse(len({*group["seeds"]}) < len(group["seeds"]), "a seed twice")
         scores = [x for done in group["done"].values() for some in done["metrics"].values()
