@@ -28,6 +28,7 @@ from support.data import (Prediction, Task, add_predictions, answers, as_pairs, 
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
 from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
+from support.parser import PARSER
 from support.parses import split_words, words_at
 from support.words import Vocabulary, learn_vocabulary
 
@@ -113,10 +114,14 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
     return model, new
 
 
-def own_sums(settings):
-    """dict of the model, parser and parses that are somebody's own -> sha256 of the file."""
+def own_sums(settings, reader):
+    """dict of the model, parser and parses that are somebody's own, or of the parser that ships ->
+    sha256 of the file.
+    """
     places = {"model": settings.model, "parser": settings.parser,
               f"parses {settings.parses}": settings.parses}  # other parses may take their place
+    if reader.needs_parses and not (settings.parser or settings.parses):
+        places["the shipped parser"] = str(PARSER)
     files = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}
     return {name: hashlib.sha256(file.read_bytes()).hexdigest()
             for name, file in files.items() if file.is_file()}
@@ -135,8 +140,7 @@ def new_run(settings, recipe, folder, task, splits):
         "tokenizer": reader.tokenizer.state(), "tfidf": reader.tfidf and reader.tfidf.state(),
         "id": secrets.token_hex(8), "settings": asdict(settings), "recipe": asdict(recipe),
         "task": asdict(task), "new_parameters": new, "encoder": config and asdict(config),
-        "own": own_sums(settings), "parser": getattr(reader.parser, "fingerprint", None),
-        "pairs": runs.sha256_of_pairs(seen)}
+        "own": own_sums(settings, reader), "pairs": runs.sha256_of_pairs(seen)}
     return Run(settings, recipe, folder, task, model, reader, contents), examples
 
 
@@ -154,9 +158,9 @@ def saved_run(settings, recipe, path, saved):
             reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
         model, _ = build_model(settings, recipe, task, reader, config)
         contents = {name: saved[name] for name in (
-            "id", "settings", "recipe", "task", "new_parameters", "encoder", "parser", "pairs",
-            "tokenizer", "tfidf")} | {"own": saved.get("own", {})}
-    for name, found in own_sums(settings).items():
+            "id", "settings", "recipe", "task", "new_parameters", "encoder", "pairs", "tokenizer",
+            "tfidf")} | {"own": saved.get("own", {})}
+    for name, found in own_sums(settings, reader).items():
         if contents["own"].get(name, found) != found:
             print_once(f"{path}: {name}: the file has changed since training began; the answers "
                        f"may be others")
@@ -240,7 +244,6 @@ class Run:
         """contents: what its files hold beside weights."""
         self.settings, self.recipe, self.folder = settings, recipe, folder
         self.task, self.model, self.reader, self.contents = task, model, reader, contents
-        self.parser = contents.get("parser")  # it was trained with
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
         """(C,) by which each class counts alike in these training pairs; None: not asked for."""
@@ -256,13 +259,7 @@ class Run:
             return pairs
         pairs = as_pairs(self.task, pairs)
         with ONE_AT_A_TIME:
-            found = self.reader.examples(pairs)
-        now = getattr(self.reader.parser, "fingerprint", None)
-        if now and self.parser not in (None, now):
-            print_once(f"{self.folder}: trained with another parser than the one that ships now; "
-                       f"its answers may be worse than its result says, so train anew")
-            self.parser = None  # said once
-        return found
+            return self.reader.examples(pairs)
 
     def changes(self) -> dict:
         """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""

@@ -249,8 +249,7 @@ def finish_training(run, examples, progress):
                                     if name in run.contents["new_parameters"]),
               "settings": run.contents["settings"], "recipe": run.contents["recipe"],
               "versions": machine.versions(recipe.device),
-              "influence": run.influence(examples[run.task.selection]) if run.changes() else None,
-              "parser": run.parser}
+              "influence": run.influence(examples[run.task.selection]) if run.changes() else None}
     if main_process():
         lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
         picture = summary.draw_run([json.loads(line) for line in lines], run.task.metrics[0],

@@ -13,8 +13,8 @@ import torch
 
 import train
 from experiments import influence, robustness
-from small_runs import (TINY, ChainParser, assert_same_run, at_call, beginning, command, fails,
-                        loaded, of, result, rows_of, refused, run, run_cut, write_pairs)
+from small_runs import (TINY, assert_same_run, at_call, beginning, command, fails, loaded, of,
+                        result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs
 from support.data import Task, pearson, read_pairs
 from support.options import load_own
@@ -42,7 +42,7 @@ def test_a_run_in_use(model, trained, capsys):
     for x in answers:
         assert sum(x.probabilities.values()) == pytest.approx(1)
         assert x.answer == max(x.probabilities, key=x.probabilities.get)
-    assert found.predict([]) == [] and "another parser" not in capsys.readouterr().out
+    assert found.predict([]) == [] and "has changed" not in capsys.readouterr().out
     fails(lambda: found.predict(*texts[:2]), "change", "bad book")
     dev, scores = read_pairs("dev.tsv", ("0", "1")), result()["metrics"]["dev"]
     assert found.evaluate(dev) == found.evaluate(found.examples(dev)) == scores
@@ -62,18 +62,18 @@ def test_what_is_no_number_is_no_answer(trained):
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
-    """Its best.pt is enough, wherever it was made; another parser is said once. What is explained
-    is the layer that carries the method."""
+    """Its best.pt is enough, wherever it was made; another parser is said. What is explained is the
+    layer that carries the method."""
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
     (tmp_path / "elsewhere").mkdir()
     torch.save(put(loaded("run/best.pt"), "recipe device", "cuda:7"), "elsewhere/its.pt")
     monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setattr(ChainParser, "fingerprint", "another")
+    monkeypatch.setattr("run.PARSER", write_file(Path(), "new.npz", "another"))
     found, traces = train.open_run("its.pt", device="cpu", precision="bf16", workers=1), {}
     found.logits([("the dog", "new york")], traces)
     _, trace = found.explain("the dog", "new york")
     np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
-    assert capsys.readouterr().out.count("trained with another parser") == 1
+    assert "the shipped parser: the file has changed" in capsys.readouterr().out
 
 
 def test_a_run_in_use_is_as_it_was_trained(trained):
