@@ -277,8 +277,8 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     ours, found = hasattr(parser, "fingerprint"), {}
     fingerprint = parser.fingerprint if ours and len(texts) > FEW else None
     quiet = None if progress else True            # None: unless on a terminal
-    with (contextlib.closing(_Kept(fingerprint)) as kept,
-          tqdm(total=len(texts), desc="parse", leave=False, disable=quiet) as bar):
+    kept = _Kept(fingerprint)
+    with tqdm(total=len(texts), desc="parse", leave=False, disable=quiet) as bar:
         for some in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
             found |= kept.find(some)
             new = [text for text in some if text not in found]
@@ -333,38 +333,27 @@ def _make_parse(text, spans, trees):
 
 
 class _Kept:
-    """The parses of one parser in CACHE, a file of sqlite.
-
-    Where it cannot be read or written, or is damaged, that is said once, and nothing is kept.
-    """
+    """The parses of one parser in CACHE, a file of sqlite."""
 
     def __init__(self, fingerprint):
         """fingerprint: of the parser; None: nothing is kept or found."""
-        self.base = None
-        if fingerprint is not None:
-            own = ascii((FORMAT, version("nltk"), fingerprint)).encode()
-            self.own = hashlib.sha256(own).digest()
-            with self.going_on():
-                CACHE.parent.mkdir(parents=True, exist_ok=True)
-                self.base = sqlite3.connect(CACHE, timeout=60)   # s that another process may write
-                self.base.execute("CREATE TABLE IF NOT EXISTS parses "
-                                  "(key BLOB PRIMARY KEY, parse BLOB) WITHOUT ROWID")
+        own = ascii((FORMAT, version("nltk"), fingerprint)).encode()
+        self.own = None if fingerprint is None else hashlib.sha256(own).digest()
 
-    @contextlib.contextmanager
-    def going_on(self):
-        """Where the file is of no use, says so, and does without."""
+    def use(self, action):
+        """Calls action(connection); where the file is of no use, that is said, and from now on
+        nothing is kept or found.
+        """
         try:
-            yield
+            CACHE.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.closing(sqlite3.connect(CACHE, timeout=60)) as base, base:
+                base.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB) "
+                             "WITHOUT ROWID")
+                action(base)
         except (OSError, sqlite3.Error, zlib.error, TypeError) as problem:  # of a damaged row
             print(f"{CACHE}: {problem}; texts are parsed, and not kept: make room there, or remove "
                   f"the file where it is damaged", file=sys.stderr)
-            self.close()
-
-    def close(self):
-        """From now on, nothing is kept or found."""
-        if self.base:
-            self.base.close()
-        self.base = None
+            self.own = None
 
     def key(self, text):
         """16 bytes that stand for a text and for who parsed it."""
@@ -373,27 +362,31 @@ class _Kept:
 
     def find(self, texts):
         """dict text -> Parse, of those of the texts that are kept."""
+        def look(base):
+            keys = {self.key(text): text for text in texts}
+            query = f"SELECT * FROM parses WHERE key IN ({', '.join('?' * len(keys))})"
+            for key, packed in base.execute(query, [*keys]):
+                spans, tags, heads, relations = json.loads(zlib.decompress(packed))  # with a sum
+                tags, relations = (tuple(map(sys.intern, x)) for x in (tags, relations))
+                spans = np.array(spans, np.int32).reshape(-1, 2)
+                heads = np.array(heads, np.int64)
+                found[keys[key]] = Parse(keys[key], spans, tags, heads, relations)
+
         found = {}
-        if self.base:
-            texts = {self.key(text): text for text in texts}
-            query = f"SELECT * FROM parses WHERE key IN ({', '.join('?' * len(texts))})"
-            with self.going_on():
-                for key, packed in self.base.execute(query, [*texts]):
-                    spans, tags, heads, relations = json.loads(zlib.decompress(packed))  # a sum too
-                    spans = np.array(spans, np.int32).reshape(-1, 2)
-                    tags, relations = (tuple(map(sys.intern, x)) for x in (tags, relations))
-                    found[texts[key]] = Parse(texts[key], spans, tags,
-                                              np.array(heads, np.int64), relations)
+        if self.own:
+            self.use(look)
         return found
 
     def keep(self, parses):
         """Writes these Parses, all or none."""
-        if self.base:
-            rows = [(self.key(x.text), zlib.compress(json.dumps(
-                [x.spans.tolist(), x.tags, x.heads.tolist(), x.relations]).encode()))
-                for x in parses]
-            with self.going_on(), self.base:
-                self.base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+        def write(base):
+            for x in parses:
+                tree = [x.spans.tolist(), x.tags, x.heads.tolist(), x.relations]
+                row = self.key(x.text), zlib.compress(json.dumps(tree).encode())
+                base.execute("INSERT OR REPLACE INTO parses VALUES (?, ?)", row)
+
+        if self.own and parses:
+            self.use(write)
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
