@@ -84,19 +84,16 @@ def cut_batch(batch, accumulate):
     return [part for r in range(rank, parts, count) if (part := batch[r::parts])] or [batch[:1]]
 
 
-def join_processes(device):
-    """Meets the processes that torchrun started. -> the device of this one; None: what was chosen
-
-    Raises ValueError where there are more processes than GPUs.
-    """
+def join_processes(given):
+    """Meets the processes that torchrun started; `given`, options, then has this one's device."""
     backend, place = "gloo", None
-    if torch.cuda.is_available() and device.startswith("cuda"):
+    if torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda"):
         number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        refuse(number >= there, f"torchrun: start as many processes as GPUs, {there}")
+        refuse(number >= there, f"start as many processes as GPUs, {there}")
         backend, place = "nccl", torch.device("cuda", number)
         torch.cuda.set_device(place)
+        given["device"] = str(place)
     dist.init_process_group(backend, timeout=timedelta(days=1), device_id=place)  # one parses
-    return place and str(place)
 
 
 @contextlib.contextmanager
@@ -113,8 +110,7 @@ def torch_session(given):
     try:
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
             with prefix_errors("RANK and WORLD_SIZE are set, as torchrun does: "):
-                device = join_processes(given.get("device", "cuda"))
-            given |= {"device": device} if device else {}
+                join_processes(given)
         yield
     except (torch.OutOfMemoryError, MemoryError):
         raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
