@@ -177,8 +177,6 @@ WRONG["train.l2_ratio"] = {
 # ---- DRr-Net ------------------------------------------------------------------------------------
 
 WRONG["reread.stacked_gru"] = {
-    "the other order, what was read first": but(stacked_gru, torch=Other(
-        torch, cat=lambda parts, axis: torch.cat(parts[::-1], axis))),
     "padding that is read": lambda x, mask, grus: stacked_gru(x, torch.ones_like(mask), grus)}
 WRONG["reread.attentive_pooling"] = {
     "the softmax over an axis of size 1": lambda states, mask, W, w:

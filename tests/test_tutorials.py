@@ -28,7 +28,7 @@ import equations  # noqa: E402
 import grade  # noqa: E402
 import lesson  # noqa: E402
 from guesses import GUESSES  # noqa: E402
-from tasks import TASKS, Draw  # noqa: E402
+from tasks import CONFIG, TASKS, B, Draw, M, N, R, V  # noqa: E402
 
 each_lesson = pytest.mark.parametrize("number", LESSONS)
 # Mistakes of coverage, which lesson 5's choice does not have yet.
@@ -52,26 +52,19 @@ def test_the_equations_to_read_are_the_librarys(name):
 
 def test_the_layers_to_read_are_the_librarys():
     """With the same weights: what has no function of its own in the library is a part of these."""
-    torch.manual_seed(0)
-    config = bert_min.BertConfig(29, hidden_size=6, num_layers=1, num_heads=2, intermediate_size=5,
-                                 max_length=7, dropout=0.0, attention_dropout=0.0)
-    words = torch.tensor([[-1, 0, 1, 2, -1, 0, 1], [-1, 0, 1, 1, -1, 0, -1]])
-    segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1]] * 2)
-    mask = torch.tensor([[True] * 7, [True] * 6 + [False]])
-    hidden, matrix = torch.randn(2, 7, 6).double(), torch.rand(2, 3, 2).double()
-    related = torch.rand(2, 3, 2, 5) < 0.3
-    for library, own, prior in ((bert_min.SelfAttention, equations.MyBert, None),
-                                (semmatch.DabertAttention, equations.MyDabert, None),
-                                (semmatch.DafaAttention, equations.MyDafa, matrix),
-                                (semmatch.KnowledgeAttention, equations.MyKnowledge, related)):
-        right, mine = library(config).double(), own(config).double()
-        for weight in right.parameters():
-            weight.data = 0.5 * torch.randn_like(weight)       # larger ones saturate the gates
+    d = Draw("padding")
+    (words, segment), mask, hidden = d.tokens(), d.mask(), d.states()
+    for library, own, prior in (
+            (bert_min.SelfAttention, equations.MyBert, None),
+            (semmatch.DabertAttention, equations.MyDabert, None),
+            (semmatch.DafaAttention, equations.MyDafa, d.normal(B, N, M).abs()),
+            (semmatch.KnowledgeAttention, equations.MyKnowledge, d.integer(6, B, N, M, R) == 0)):
+        right, mine = d.fill(library(CONFIG)).eval(), own(CONFIG).double().eval()
         mine.load_state_dict(right.state_dict())
         outs = [layer(hidden, mask, None if prior is None else layer.spread(prior, words, segment))
                 for layer in (right, mine)]
         torch.testing.assert_close(*outs)
-    bert, ids = bert_min.Bert(config), torch.arange(14).view(2, 7)
+    bert, ids = d.fill(bert_min.Bert(CONFIG)).eval(), d.integer(V, *mask.shape)
     tables, layer = bert.embeddings, bert.layers[0]
     first, last = bert(ids, segment, mask)[0]
     found = equations.embed(ids, segment, tables.word, tables.position, tables.segment, tables.norm)
