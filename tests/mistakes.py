@@ -21,16 +21,13 @@ import torch.nn.functional as F
 from bert_min import SelfAttention, attention_weights
 from priors import (TfIdf, dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
                     tree_similarity)
-from reread import (SPENT, LadraNet, attentive_pooling, choose, coverage,
-                    dynamic_sequential_attention, layer_mix, phrase_cnn, probability_fusion,
-                    read_limit, reread, stacked_gru)
+from reread import (LadraNet, attentive_pooling, choose, coverage, dynamic_sequential_attention,
+                    layer_mix, phrase_cnn, probability_fusion, read_limit, reread, stacked_gru)
 from semmatch import (DabertAttention, calibrated_attention, co_attention, difference_attention,
                       difference_scores, filtration_gate, gated_fusion, guided_attention,
                       knowledge_scores, relation_indicator, spread_prior)
 from support.kernels import additive_scores
 from train import l2_ratio
-
-OUTSIDE = float("-inf")
 
 
 # ---- What mistakes are made with ----------------------------------------------------------------
@@ -77,7 +74,7 @@ WRONG["bert_min.merge_heads"] = {
 WRONG["bert_min.attention_weights"] = {
     "the softmax over the wrong axis": lambda scores, mask: masked_softmax(scores, mask, -2),
     "-inf for the mask, so that a row without a key is nan; it must be 0":
-        lambda scores, mask: masked_softmax(scores, mask, fill=OUTSIDE),
+        lambda scores, mask: masked_softmax(scores, mask, fill=-torch.inf),
     "a row without a key that is uniform": masked_softmax}
 WRONG["bert_min.SelfAttention.attend"] = {
     "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest)}
@@ -89,8 +86,6 @@ WRONG["semmatch.difference_scores"] = {
     "the bars left out": lambda q, k, *_: difference_scores(q, k, True),
     "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)}
 WRONG["semmatch.difference_attention"] = {
-    "no root": but(difference_attention, difference_scores=lambda q, k, *_:
-                   difference_scores(q, k) * root(q)),
     "more weight for what is alike": but(difference_attention, difference_scores=lambda q, k, *_:
                                          -difference_scores(q, k))}
 WRONG["semmatch.guided_attention"] = {
@@ -119,8 +114,7 @@ WRONG["priors.tree_similarity"] = {
 WRONG["priors.subgraph_similarity"] = {
     "α for each pair of children": lambda *args: subgraph_similarity(*args[:-1], True),
     "the root first, the leaves last":
-        lambda a, *rest: subgraph_similarity(Other(a, depths=-a.depths), *rest),
-    "no ν": lambda a, b, alpha, *_: subgraph_similarity(a, b, alpha, 1.0)}
+        lambda a, *rest: subgraph_similarity(Other(a, depths=-a.depths), *rest)}
 WRONG["priors.TfIdf.weights"] = {
     "unit length": lambda self, words: weigh(self, words) / np.linalg.norm(weigh(self, words))}
 WRONG["priors.dependency_matrix"] = {
@@ -158,20 +152,14 @@ WRONG["priors.relation_matrix"] = {
     "no expressions": but(relation_matrix, index_facts=lambda facts: (index_facts(facts)[0], {}))}
 
 
-def co_attend(ln_K):
-    """co_attention with another K_prior, a function of ω."""
-    def mistaken(hidden, scores):
-        _, context = co_attention(hidden, scores)
-        return ln_K(attention_weights(scores, scores > OUTSIDE)), context
-    return mistaken
+def mean_of_logarithms(hidden, scores):
+    ln_omega = attention_weights(scores, scores > -torch.inf).log()
+    return (ln_omega + ln_omega.mT) / 2, co_attention(hidden, scores)[1]
 
 
-WRONG["semmatch.co_attention"] = {
-    "a mean of logarithms": co_attend(lambda omega: (omega.log() + omega.mT.log()) / 2),
-    "one direction alone": co_attend(torch.log)}
+WRONG["semmatch.co_attention"] = {"a mean of logarithms": mean_of_logarithms}
 WRONG["train.l2_ratio"] = {
-    "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step, *rest),
-    "a fall": lambda step, full_step, *rest: l2_ratio(full_step - step, full_step, *rest)}
+    "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step, *rest)}
 
 
 # ---- DRr-Net ------------------------------------------------------------------------------------
@@ -183,20 +171,9 @@ WRONG["reread.attentive_pooling"] = {
         ((states * mask[..., None]).sum(1), mask.to(states.dtype)),
     "padding that is read": lambda states, mask, W, w:
         attentive_pooling(states, torch.ones_like(mask), W, w)}
-
-
-def spent_chosen(*args):
-    *given, left, _ = args
-    return choose(*given, left if left is None else left.clamp(min=2 * SPENT))
-
-
 WRONG["reread.choose"] = {
-    "no β": lambda states, keys, mask, clue, w, beta, *rest:
-        choose(states, keys, mask, clue, w, 1.0, *rest),
     "no clue": lambda states, keys, mask, clue, *rest:
-        choose(states, keys, mask, 0 * clue, *rest),
-    "no coverage": lambda *args: choose(*args[:-2]),
-    "spent words that are chosen": spent_chosen}
+        choose(states, keys, mask, 0 * clue, *rest)}
 WRONG["reread.reread"] = {
     "a clue of h̄_0 at each step": lambda states, mask, h, guide, choice, *rest: reread(
         states, mask, h, guide, Other(choice, U_d=lambda _: choice.U_d(h)), *rest),
@@ -216,9 +193,7 @@ WRONG["reread.layer_mix"] = {
     "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0))}
 WRONG["reread.phrase_cnn"] = {
     "odd padding on one side twice": but(phrase_cnn, F=Other(
-        F, pad=lambda x, sides: F.pad(x, sorted(sides)))),
-    "padding that is read":
-        lambda hidden, mask, *rest: phrase_cnn(hidden, torch.ones_like(mask), *rest)}
+        F, pad=lambda x, sides: F.pad(x, sorted(sides))))}
 WRONG["reread.read_limit"] = {
     "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True)}
 WRONG["reread.coverage"] = {

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, ladra, masks, method, pairs,
-                     positive, prior_of, related, sentences, vocabulary)
+from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, labelled, ladra, linear,
+                     masks, method, normal, pairs, positive, prior_of, related, same, sentences,
+                     silent, vocabulary)
 from priors import subgraph_similarity
 from reread import DrrNet, choose, coverage, dynamic_sequential_attention
 from semmatch import (calibrated_attention, difference_attention, filtration_gate,
                       knowledge_scores)
-from tensors import labelled, linear, normal, same, silent
 from test_priors import make
 from test_semmatch import BIASED, packed
 

@@ -6,23 +6,16 @@ import torch
 
 from support import kernels
 from support.kernels import additive_scores, l1_distances
-from tensors import normal, same
+from methods import normal, same
 
 B, L, M, A = 3, 7, 17, 11
 
 
-def naive_additive(keys, queries, w):
-    return torch.tanh(keys[:, None] + queries[:, :, None]) @ w
-
-
-def naive_l1(q, k):
-    """Every difference at once, as a student would write it first."""
-    return (q[:, :, None] - k[:, None]).abs().sum(-1)
-
-
 each_score = pytest.mark.parametrize("function, naive, sizes", [
-    (additive_scores, naive_additive, [(B, M, A), (B, L, A), (A,)]),
-    (l1_distances, naive_l1, [(B, L, A), (B, M, A)])], ids=["additive", "l1"])
+    (additive_scores, lambda keys, queries, w: (keys[:, None] + queries[:, :, None]).tanh() @ w,
+     [(B, M, A), (B, L, A), (A,)]),
+    (l1_distances, lambda q, k: (q[:, :, None] - k[:, None]).abs().sum(-1),
+     [(B, L, A), (B, M, A)])], ids=["additive", "l1"])
 
 
 @each_score

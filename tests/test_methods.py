@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_min import SelfAttention
-from methods import (ATTENTIONS, WHOLE, A, B, D, L, alone, batch, drr, each_model, ladra, masks,
-                     prior_of, sentences, whole)
+from methods import (ATTENTIONS, WHOLE, B, D, L, alone, batch, config, drr, each_model, far,
+                     ladra, masks, normal, prior_of, quick, same, sentences, whole)
 from semmatch import Matcher
-from tensors import config, far, normal, quick, same
 
 pair_lengths = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_size=3)
 
@@ -74,15 +73,12 @@ def test_no_nan(name, factor, narrow):
         assert model.bfloat16()(**x).isfinite().all()
 
 
-# Parts in whose place stands an average: there dropout is that of the second attention alone.
-AVERAGE = {"dabert": {"regulation"}, "dafa": {"fusion"}, "knowledge": {"fusion"}}
-
-
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
+    """Where plain attention is 0, and its average with the second one goes on."""
     monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))
-    layer = ATTENTIONS[name](config(attention_dropout=0.5), without=AVERAGE[name],
-                             attention_size=A).double()
+    average = "regulation" if name == "dabert" else "fusion"
+    layer = ATTENTIONS[name](config(attention_dropout=0.5), without={average}).double()
     hidden, prior = normal(B, L, D), prior_of(name, layer, masks())
     for training, trace in itertools.product((False, True), (None, {})):
         layer.train(training)

@@ -3,13 +3,12 @@ import pytest
 import torch
 from torch import nn
 
-from methods import HIDDEN, drr, each_form, ladra, pairs, prefix, sentences, vocabulary
+from methods import (HIDDEN, against, config, drr, each_form, far, labelled, ladra, large, linear,
+                     lists, normal, pairs, prefix, same, sentences, silent, vocabulary, weights_of)
 from oracles import drrnet, ladranet
 from reread import (SPENT, DrrNet, LadraNet, attentive_pooling, choose, coverage,
                     dynamic_sequential_attention, layer_mix, matching, phrase_cnn,
                     probability_fusion, read_limit, stacked_gru)
-from tensors import (against, config, far, labelled, large, linear, lists, normal, same, silent,
-                     weights_of)
 
 B, N, D, A, C = 3, 7, 10, 5, 3
 

@@ -5,16 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_min import SelfAttention
-from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, each_form, masks, method, positive,
-                     prior_of, related)
+from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, against, config, each_form, labelled,
+                     large, linear, lists, masks, method, normal, positive, prior_of, quick,
+                     related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
 from semmatch import (Matcher, calibrated_attention, co_attention, difference_attention,
                       difference_scores, filtration_gate, gated_fusion, guided_attention,
                       knowledge_scores, relation_indicator, spread_prior)
-from tensors import (against, config, labelled, large, linear, lists, normal, quick, same, silent,
-                     weights_of)
 
-OUTSIDE = float("-inf")
 each_bias = pytest.mark.parametrize("bias", [False, True])
 BIASED = {  # maps with a bias on the page
     "dabert": "W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v",
@@ -118,7 +116,7 @@ def test_relation_indicator_oracle(printed):
 
 # Of N and M words: hidden states; numbers between the words, and between all tokens.
 HIDDEN, BETWEEN = normal(1, N + M + 3, D), 2 * normal(1, N, M, seed=1)
-SPREAD = spread_prior(BETWEEN, *packed(), OUTSIDE)
+SPREAD = spread_prior(BETWEEN, *packed(), -torch.inf)
 IN_A, IN_B = slice(1, N + 1), slice(N + 2, -1)                          # words of `packed`
 
 
@@ -170,7 +168,7 @@ def test_attention_oracle(name, scope, printed, without):
 
 
 @quick
-@given(st.data(), st.integers(0, 3), st.integers(0, 2), st.sampled_from([0.0, 1.0, OUTSIDE]))
+@given(st.data(), st.integers(0, 3), st.integers(0, 2), st.sampled_from([0.0, 1.0, -torch.inf]))
 def test_spread_prior_oracle(data, n, m, elsewhere):
     """Words of one and several pieces, specials, padding, sentences without words, both blocks."""
     a, b = (data.draw(st.lists(st.integers(-1, top - 1), max_size=4)) for top in (n, m))
@@ -212,7 +210,8 @@ def test_neutral_prior_is_plain_attention():
 def test_scores_are_wide(printed):
     """bfloat16 in, under autocast: scores are float32, those of the rounded numbers."""
     q, k = (normal(B, H, L, K, seed=i).bfloat16() for i in (1, 2))
-    hidden, G = normal(B, L, D).bfloat16(), spread_prior(normal(B, N, M).float(), *words(), OUTSIDE)
+    hidden = normal(B, L, D).bfloat16()
+    G = spread_prior(normal(B, N, M).float(), *words(), -torch.inf)
     for scores, inputs in ((difference_scores, (q, k)), (knowledge_scores, (hidden, G))):
         with torch.autocast("cpu", torch.bfloat16):
             got = scores(*inputs, printed)
