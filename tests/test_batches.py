@@ -118,28 +118,27 @@ ODD_PAIRS = [Pair(*texts, label) for texts, label in [
     (("The GOOD dog is in New York", "bad the cat is not the dog"), 1), (("", "good"), 0),
     (("a BAD zebra", "Good bad good apples are good"), 0), (("", ""), 1),
     (("STRASSE \U0001f600 x" + "y" * 30, "Straße"), 0), (("dog " * 8 + "dog", "cat"), 1)]]
-COLLATED = [  # of the first two of them: words, match, antonym; six words of a sentence are read
-    ("The GOOD dog is in New", [1, 0, 1, 1, 0, 0], [0, 1, 0, 0, 0, 0]), ("", [0], [0]),
-    ("bad the cat is not the", [0, 1, 0, 1, 0, 1], [1, 0, 0, 0, 0, 0]), ("good", [0], [0])]
 
 
 def test_words_are_collated(monkeypatch):
+    """Six words of a sentence are read; one without words has an unknown one."""
     monkeypatch.setattr(batches, "load_parser", TagParser)
     reader = beginning(*of("drrnet"), "--max-length", "6")[0].reader
     data = reader.examples(ODD_PAIRS)
-    batch, labels = data.collate([0, 1])
+    (batch, labels), known = data.collate([0, 1]), reader.tokenizer
     assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]
-    found = [dict(zip(batch, row)) for row in zip(*(x.flatten(0, 1) for x in batch.values()))]
-    for (text, match, antonym), row in zip(COLLATED, found, strict=True):
-        words = text.split(" ")
-        tags = [TAGS.index("X" if word in ("", "is") else "ADJ") for word in words]
-        expected = {"word_ids": reader.tokenizer.ids(words), "tags": tags, "match": match,
-                    "character_ids": reader.tokenizer.spell(words), "antonym": antonym,
-                    "mask": [1] * len(words)}
-        assert row.keys() == expected.keys()
-        for name, x in row.items():
-            assert np.array_equal(x[:len(words)], expected[name]), (text, name)
-            assert x[len(words):].count_nonzero() == 0, (text, name)
+    sentences = ["The GOOD dog is in New".split(), [""], "bad the cat is not the".split(), ["good"]]
+    tags = [[TAGS.index("X" if word in ("", "is") else "ADJ") for word in words]
+            for words in sentences]
+    expected = {"word_ids": map(known.ids, sentences), "tags": tags,
+                "character_ids": map(known.spell, sentences),
+                "mask": [[1] * len(words) for words in sentences],
+                "match": [[1, 0, 1, 1, 0, 0], [0], [0, 1, 0, 1, 0, 1], [0]],
+                "antonym": [[0, 1, 0, 0, 0, 0], [0], [1, 0, 0, 0, 0, 0], [0]]}
+    assert batch.keys() == expected.keys()
+    for name, rows in expected.items():
+        for x, row in zip(batch[name].flatten(0, 1), rows, strict=True):
+            assert np.array_equal(x[:len(row)], row) and not x[len(row):].any(), name
 
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])

@@ -235,10 +235,7 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
 def test_opening_a_folder_runs_no_code(kind, args, capsys):
     """A class or parser of one's own is named by who opens the run, wherever the folder says it
     lies, and its file is the one that the run was made with."""
-    code = {"model": "from bert_min import SelfAttention\nclass Mine(SelfAttention):\n"
-                     "    def attend(self, hidden, *others):\n        return hidden\n"
-                     "    def get_extra_state(self):\n        return {'version': 1}\n"
-                     "    def set_extra_state(self, state):\n        pass\n",
+    code = {"model": "from semmatch import DabertAttention as Mine\n",
             "parser": "from support.parses import Parse\ndef Mine(texts):\n    return [Parse(t, "
                       "[(0, len(t))], ['X'], [0], ['root']) for t in texts]\n"}
     text = f"import pathlib\npathlib.Path('ran').touch()\n{code[kind]}"

@@ -172,13 +172,9 @@ def test_the_loop_is_plain_training(model, trained_once):
     if model in ("drrnet", "ladranet"):
         kind, schedule = torch.optim.Adam, "cosine"
     _, data, network, new = beginning(*args)
-    groups = []
-    for peak, added in ((5e-5, False), (2e-4, True)):
-        for decays in (False, True):
-            some = [p for name, p in network.named_parameters()
-                    if (name in new) == added and (p.dim() > 1) == decays]
-            if some:
-                groups.append({"params": some, "peak": peak, "weight_decay": 0.5 * decays})
+    groups = [{"params": [p], "peak": 2e-4 if name in new else 5e-5,
+               "weight_decay": 0.5 if p.dim() > 1 else 0.0}
+              for name, p in network.named_parameters()]
     optimizer, step, seen, dev, weights = kind(groups), 0, [], [], []
     torch.manual_seed(0)  # of dropout
     for epoch in range(2):
