@@ -75,8 +75,7 @@ WRONG = [
     ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "train.tsv:"),
     ("--out=", "--out"), ("--limit 2.5", "--limit 2.5"), ("--parser mine.py", "--parser mine.py"),
     ("--parser x.py:f --parses x", "--parser --parses"),
-    ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv"),
-    ("--task paws --out run", "paws train.tsv")]
+    ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv")]
 WRONG_DATA = [
     ("--model dafa --layers 7", "--layers 7 1"), ("--max-length 64", "--max-length 64 48"),
     ("--model dafa --set SCOPE=heads", "scope heads"), ("--dev-file range.tsv", "range.tsv:2 '2'"),
