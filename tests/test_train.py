@@ -341,7 +341,7 @@ def test_vectors_of_a_file(monkeypatch, capsys):
     lines = ["the 1 2", *(f"{word} {' '.join(map(str, row))}" for word, row in vectors.items())]
     Path("glove.txt").write_text("\n".join(lines) + "\n")
     run_cut(monkeypatch, [*of("drrnet"), "--glove", "glove.txt"])
-    assert f"2 of {len(WORDS)} words (10.0 %)" in capsys.readouterr().out
+    assert f"2 of {len(WORDS)} words" in capsys.readouterr().out
     Path("glove.txt").unlink()
     assert command("--resume", "cut") == 0
     table, found = loaded("cut/best.pt")["weights"]["words.weight"], train.open_run("cut")
