@@ -10,7 +10,6 @@ looked up where the method asks for that. Times are medians (with the lower and 
 ratio is the median of the ratios of neighbouring turns.
 """
 import functools
-import platform
 import statistics
 import sys
 import time
@@ -94,39 +93,30 @@ def compare(what, works, options):
         yield [what, model, f"{median:.1f} ({low:.1f} to {high:.1f})", f"{ratio:.2f}"]
 
 
-def read_options(argv):
-    """dict of the options. Raises ValueError for a mistake."""
-    parser = Arguments("python -m experiments.bench", __doc__)
-    device = machine.best_device()
+def main(argv=None):
+    """Measures and prints. Raises ValueError or OSError for a user's mistake."""
+    parser, device = Arguments("python -m experiments.bench", __doc__), machine.best_device()
     known = {"models": ",".join(name for name in train.METHODS if name != "bert"),
              "encoder": "6-layer", "task": "toy", "data_dir": "data", "layers": "first",
              "device": device, "precision": machine.fast_precision(device), "batch_size": 32,
              "repeats": 5}
     for name, default in known.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, type=type(default),
+                            choices=ENCODERS if name == "encoder" else None,
                             metavar=name.upper(), help=f"(default: {default})")
     options = parser.parse(argv)
-    refuse(options["encoder"] not in ENCODERS,
-           f"--encoder {options['encoder']}: expected one of {', '.join(ENCODERS)}")
-    refuse(min(options["batch_size"], options["repeats"]) < 1,
-           "--batch-size, --repeats: expected numbers above 0")
     machine.prepare_device(options["device"])
-    return options
-
-
-def main(argv=None):
-    """Measures and prints. Raises ValueError or OSError for a user's mistake."""
-    options = read_options(argv)
     with machine.torch_session(options):
         task, splits = load_pairs(Settings(task=options["task"], data_dir=options["data_dir"]))
         pairs, repeats = splits["train"], options["repeats"]
+        new = pairs[READ::4]    # of the four pairs of a square of toy, one
+        refuse(not 0 < repeats < len(new), f"--repeats {repeats}: expected a number from 1 to "
+               f"{len(new) - 1}")
         models = dict.fromkeys(["bert", *options["models"].split(",")])
         runs = {model: make_run(model, task, pairs, options) for model in models}
-        new = pairs[READ::4]    # of the four pairs of a square of toy, one
-        refuse(len(new) <= repeats, f"--repeats: expected fewer than {len(new)}")
-        processor = platform.processor() or platform.machine()
-        print(f"{options['device']}, {processor}, {torch.get_num_threads()} threads, torch "
-              f"{torch.__version__}, {options['encoder']}, {options['precision']}, {task.name}, "
+        versions = machine.versions(options["device"])
+        print(f"{options['device']}, {versions['processor']}, {versions['threads']} threads, torch "
+              f"{versions['torch']}, {options['encoder']}, {options['precision']}, {task.name}, "
               f"layers {options['layers']}, medians of {repeats} (quartiles)\n")
         rows = [["", "model", "ms", "x bert"]]
         steps = {model: step_of(run, pairs[:options["batch_size"]]) for model, run in runs.items()}

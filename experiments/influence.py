@@ -20,19 +20,6 @@ from support.machine import main_process, print_once
 from support.options import Arguments, refuse, run_command
 
 
-def measure(run, split):
-    """(name, Run.influence) of a split of its task, all of a test split, of others what training
-    had; None: the one that chose the epoch. Raises ValueError where there is no such split.
-    """
-    split = split or run.task.selection
-    check_pairs(run, *load_pairs(run.settings))
-    splits = load_pairs(run.settings, limited=not split.startswith("test"))[1]
-    refuse(split not in splits, f"--split {split}: expected one of {', '.join(splits)}")
-    if any(pair.label is None for pair in splits[split]):
-        raise ValueError(f"--split {split}: its pairs have no labels; take another split")
-    return split, run.influence(splits[split])
-
-
 def add_run_options(arguments):
     """Those of a command that opens the folders of runs: what train.open_run takes."""
     for name, what, said in (
@@ -50,21 +37,23 @@ def main(argv=None):
                           "trained model predicts: without its prior, its choices, itself.",
                           "RUN ...")
     arguments.add_argument("runs", metavar="RUN", nargs="+", help="folders of trained runs")
-    arguments.add_argument("--split", help="dev, test, ... (default: what chose the epoch)")
+    arguments.add_argument("--split", help="dev, test, ... (default: what chose the epoch); of "
+                           "a test split all pairs, of others what training had")
     add_run_options(arguments)
     given = arguments.parse(argv)
     folders, split = given.pop("runs"), given.pop("split", None)
     with machine.torch_session(given):
         for folder in folders:
             run = train.open_run(folder, **given)
-            name, found = measure(run, split)
+            name = split or run.task.selection
+            check_pairs(run, *load_pairs(run.settings))
+            splits = load_pairs(run.settings, limited=not name.startswith("test"))[1]
+            labelled = [x for x in splits if all(pair.label is not None for pair in splits[x])]
+            refuse(name not in labelled, f"--split {name}: expected one of {', '.join(labelled)}")
+            found = run.influence(splits[name])
             title = f"{run.settings.model} on {run.task.name}, {name}, seed {run.settings.seed}"
-            print_once(f"{folder}: {title}, {found['pairs']} pairs")
-            if not found["changes"]:
-                print_once(f"{found['metric']} {100 * found['score']:.1f}; there is nothing to "
-                           f"take out\n")
-                continue
-            print_once(f"{summary.influence_table(found, name)}\n")
+            print_once(f"{folder}: {title}, {found['pairs']} pairs\n"
+                       f"{summary.influence_table(found, name)}\n")
             if main_process():
                 write_json(run.folder / f"influence-{name}.json", found)
 

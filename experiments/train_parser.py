@@ -177,16 +177,6 @@ def find_treebank(folder):
     return files
 
 
-def check_out(path):
-    """Raises ValueError or OSError where the parser and its scores cannot be written."""
-    refuse(path.suffix != ".npz", f"--out {path}: needs a name that ends in .npz")
-    for file in (path, path.with_suffix(".json")):
-        refuse(file.exists(),
-               f"--out {path}: {file} is there already; move it or give another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=path.parent).close()
-
-
 def main(argv=None):
     """Runs the command line. Raises ValueError for a mistake.
 
@@ -210,7 +200,11 @@ def main(argv=None):
         score(load_parser(options["score"]), treebank)
         return
     out = Path(options.get("out", "parser.npz"))
-    check_out(out)
+    there = [str(file) for file in (out, out.with_suffix(".json")) if file.exists()]
+    refuse(out.suffix != ".npz" or there, f"--out {out}: expected a new name that ends in .npz; "
+           f"{', '.join(there) or 'nothing'} is there")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=out.parent).close()  # it can be written, before hours of work
     vectors = frequent_vectors(options.get("vectors"))
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])

@@ -14,7 +14,7 @@ from experiments import compare
 from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, refused, run
 from support import runs
 from support.files import write_json
-from support.options import run_command
+from support.options import refuse, run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5", "--vary", "model", "bert", "dafa",
@@ -39,6 +39,7 @@ def faked(monkeypatch):
         folder = Path(given.get("resume") or given["out"])
         with runs.lock_folder(folder):
             trained.append({"model": "dafa"} | given)
+            refuse(given.get("lr") == 9, "the loss is nan")
             found = {"task": "toy", "positive": "", "best_epoch": 1, "selection_split": "dev",
                      "settings": given, "recipe": {"epochs": 1},
                      "metrics": {"dev": {"accuracy": len(trained) % 5 / 5, "voice": 0.5}}}
@@ -93,6 +94,8 @@ def test_what_is_run(faked, capsys):
     assert "| minus bert " in printed and "generated diagnostic" in printed
     assert command("--vary", "limit", "8", "9", "--vary", "model", "bert", "dafa") == 0
     assert of(faked[6:], "limit", "model") == [(8, "bert"), (8, "dafa"), (9, "bert"), (9, "dafa")]
+    refused("9-seed0 nan", "--vary", "lr", "9", "8", "--out", "group", by=command)
+    assert [*group_of("group")["done"]] == ["8-seed0"]  # no run stops another
     group = compare.new_group({"vary": [["task", "mrpc", "rte"]], "model": "dabert"})[1]
     assert group["vary"] == [["model", "dabert"], ["task", "mrpc", "rte"]]
     group = compare.new_group({"vary": [["task", "mrpc", "rte"], ["lr", "1e-4", "2e-4"]]})[1]
@@ -147,19 +150,6 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
     assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
     assert "workers" not in group_of("group")["shared"]  # of that process alone
     assert "| minus bert " in capsys.readouterr().out
-
-
-def test_a_run_that_fails_stops_no_other(faked, monkeypatch):
-    train_one = train.train_or_resume
-
-    def train_or_resume(given):
-        if given["model"] == "bert":
-            raise ValueError("the loss is nan")
-        train_one(given)
-
-    monkeypatch.setattr(train, "train_or_resume", train_or_resume)
-    refused("bert-seed0 nan", "--out", "group", by=command)
-    assert of(faked, "model") == [("dafa",)] and [*group_of("group")["done"]] == ["dafa-seed0"]
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):

@@ -187,4 +187,4 @@ def test_the_command(trained, capsys):
         assert name in said and f"{100 * change['answers']:.1f} %" in said
     fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev")
     influence.main([str(trained(*of("bert")))])
-    assert "nothing to take out" in capsys.readouterr().out and result()["influence"] is None
+    assert "as it is" in capsys.readouterr().out and result()["influence"] is None
