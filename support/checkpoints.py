@@ -84,14 +84,11 @@ def find_file(folder, *patterns):
     Raises ValueError that says what is there instead.
     """
     folder = Path(folder)
-    refuse(not folder.is_dir(), f"{folder}: expected a folder with configuration, weights and "
-           "vocabulary, and there is none; correct the name")
-    for pattern in patterns:
-        for path in sorted(folder.glob(pattern)):
-            return path
-    found = join_names(sorted(path.name for path in folder.iterdir()))
-    raise ValueError(f"{folder}: expected {' or '.join(patterns)}, found {found}; add the missing "
-                     "file, or remove the folder to download it again")
+    found = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    there = join_names(sorted(path.name for path in folder.glob("*")))
+    refuse(not found, f"{folder}: expected a folder with {' or '.join(patterns)}, found {there}; "
+           "correct the name, add the file, or remove the folder to download it again")
+    return found[0]
 
 
 def read_json(path):
