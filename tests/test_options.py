@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from small_runs import fails
-from support.options import (ABOVE_0, Arguments, check_values, keywords_of, load_own, option,
-                             prefix_errors, read_names, read_places, read_values, run_command)
+from support.options import (ABOVE_0, Arguments, check_values, load_own, option, prefix_errors,
+                             read_names, read_places, read_values, run_command)
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,9 @@ class Choices:
     share: float = option(0.5, "of the whole", limits=(0, 1))
     quick: bool | None = option(None, "be quick")
     names: str = option("", "some of them")
+
+
+SIZES = {"wide": (2, 3), "name": "hidden", "rate": 0.5, "on": True}
 
 
 def parser():
@@ -54,24 +57,13 @@ def test_a_wrong_value_is_named_with_its_option(args, words):
         elif args[0] == "-":
             parser().parse(args.split())
         else:
-            read_values(args, keywords_of(Derived))
+            read_values(args, SIZES)
 
     fails(give, *words.split())
 
 
-class Base:
-    def __init__(self, config, *, wide=(2, 3), name="hidden"):
-        pass
-
-
-class Derived(Base):
-    def __init__(self, config, *more, rate=0.5, **options):
-        pass
-
-
 def test_values_names_and_places():
-    known = keywords_of(Derived) | {"on": True}
-    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,ON=False,", known)
+    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,ON=False,", SIZES)
     assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head", "on": False}
     assert read_names("6, 9 9,tree") == {6, "9 9", "tree"} and not read_names("none,")
     assert read_places("2, 0,2", 3) == (0, 2)

@@ -138,16 +138,11 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
     for name, value in (("FORMAT", 0), ("version", lambda package: "0")):
         monkeypatch.setattr(parses, name, value)
         assert asked_for() and not asked_for()
+    with pytest.raises(KeyboardInterrupt):  # in the batch of "one" and "Two words"
+        parse_texts(TEXTS, Fake("v3", stop_at="one"), progress=False)
+    assert len(asked_for(Fake("v3"))) == 5, "those before are kept, of which one has words"
     monkeypatch.setattr(parses, "FEW", len(TEXTS))
     assert asked_for(), "a few are parsed faster"
-
-
-def test_who_is_stopped_loses_a_batch_at_most(cache):
-    """A batch of two is "one" and "Two words"; those before are kept, of which one has words."""
-    with pytest.raises(KeyboardInterrupt):
-        parse_texts(TEXTS, Fake(stop_at="one"), progress=False)
-    assert len(asked_for(texts=TEXTS)) == 5
-    assert not asked_for()
 
 
 def test_a_file_that_is_of_no_use_for_now(cache, monkeypatch):
