@@ -33,6 +33,8 @@ from support.parses import split_words, words_at
 from support.words import Vocabulary, learn_vocabulary
 
 ONE_AT_A_TIME = threading.RLock()  # a Change is made in the model; nltk's WordNet seeks in files
+os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
+                    after_in_child=ONE_AT_A_TIME.release)  # else no thread of the child has it
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 

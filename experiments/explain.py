@@ -13,6 +13,7 @@ or a paper. A table has the last two axes for rows and columns; of whatever is m
 sentence, there is a figure. Left out: each head by itself, in the place of the mean over heads
 (run.explain has them); how figures are drawn (draw).
 """
+import contextlib
 import hashlib
 import inspect
 import os
@@ -119,7 +120,7 @@ def equations_of(name, method):
     """
     for module in (sys.modules[kind.__module__] for kind in method.__mro__ if name):
         if name in vars(module):
-            first = inspect.getdoc(vars(module)[name]).split("\n\n")[0]
+            first = (inspect.getdoc(vars(module)[name]) or "").split("\n\n")[0]
             cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
             return ", ".join(f"{paper} {number}" for paper, number in cited
                              if f"{paper} Eq" in (method.__doc__ or ""))
@@ -314,7 +315,12 @@ def explain_pair(run, a, b, equations, top=""):
 # ---- The page served ----------------------------------------------------------------------------
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT, and /equations.md, to this machine alone."""
+    """Answers /?a=TEXT&b=TEXT, and /equations.md, to this machine alone: pages of `server.run`."""
+
+    def handle(self):
+        """A client that hangs up is no error of ours."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self):
         """Another site's name for this machine gets nothing, nor does another path."""
@@ -327,12 +333,11 @@ class PageHandler(BaseHTTPRequestHandler):
             given = parse_qs(query, keep_blank_values=True)
             a = given.get("a", ["The cat chased the dog."])[0]
             b = given.get("b", ["The dog was chased by the cat."])[0]
-            status, top = 200, form(a, b)
+            run, top = self.server.run, form(a, b)
             try:
-                _, text, _ = explain_pair(self.server.run, a, b, "/equations.md", top)
+                self.answer(200, explain_pair(run, a, b, "/equations.md", top)[1])
             except Exception as error:  # a class of one's own may raise anything
-                status, text = 400, top + escape(one_line(error))
-            self.answer(status, text)
+                self.answer(400, top + escape(one_line(error)))
         else:
             self.answer(404, "only / is served")
 
@@ -347,20 +352,6 @@ class PageHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         """Is silent: what people type stays with them."""
-
-
-class PageServer(ThreadingHTTPServer):
-    """Serves the pages of a run on 127.0.0.1; a slow client holds up no other. Port 0: a free one.
-    """
-
-    def __init__(self, run, port):
-        self.run = run
-        super().__init__(("127.0.0.1", port), PageHandler)
-
-    def handle_error(self, request, client_address):
-        """A client that hangs up is no error of ours."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
 
 
 # ---- The command --------------------------------------------------------------------------------
@@ -398,7 +389,9 @@ def main(argv=None):
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         if port is not None:
-            with prefix_errors(f"--serve {port} (0: a free one): "), PageServer(run, port) as door:
+            with (prefix_errors(f"--serve {port} (0: a free one): "),
+                  ThreadingHTTPServer(("127.0.0.1", port), PageHandler) as door):
+                door.run = run
                 print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
                 door.serve_forever()
         equations = quote(os.path.relpath(EQUATIONS, run.folder))

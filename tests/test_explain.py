@@ -147,6 +147,7 @@ def test_a_method_of_ones_own(trained, workplace):
     root = explained("the good dog", "a dog", "--model", place)
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
     assert "Gate" in titles(root)
+    assert explain.equations_of("said", type("M", (), {"__module__": __name__})) == ""  # no docs
 
 
 def test_a_score_has_no_probabilities(workplace):
@@ -188,7 +189,8 @@ def asked(port, path, host="127.0.0.1"):
 
 def test_what_is_served(trained, capfd):
     """Text stays text; nothing else is served; a client that is slow or hangs up is no trouble."""
-    with explain.PageServer(train.open_run(trained(*of("dafa"), *ONCE)), 0) as server:
+    with explain.ThreadingHTTPServer(("127.0.0.1", 0), explain.PageHandler) as server:
+        server.run = train.open_run(trained(*of("dafa"), *ONCE))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
         client = socket.create_connection(("127.0.0.1", port))

@@ -31,15 +31,14 @@ BEGIN = re.compile(r"^begin\(([1-6])\)", re.M)
 
 
 def read_code(path):
-    """The code of a .py or .ipynb. Raises ValueError where it is neither."""
+    """The code of a .py or .ipynb, but for lines of Jupyter's (!ls, name?). ValueError: neither."""
     try:
         text = path.read_text("utf-8")
         if path.suffix != ".ipynb":
             return text
         cells = json.loads(text)["cells"]
         code = "\n\n".join("".join(x["source"]) for x in cells if x["cell_type"] == "code")
-        jupyters = r"^([ \t]*)(?:(?:!|\?|%+[a-z]).*|[\w.]+\?\??[ \t]*$)"  # !ls, %cd x, name?
-        return re.sub(jupyters, r"\1pass", code, flags=re.M)
+        return re.sub(r"^([ \t]*)((!|\?|%+[a-z]).*|[\w.]+\?+[ \t]*$)", r"\1pass", code, flags=re.M)
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: expected a notebook with cells, or code in UTF-8") from None
 

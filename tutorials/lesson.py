@@ -51,11 +51,8 @@ python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder abo
 """
 from equations import *  # the library's, where yours do not stand below
 '''
+NOTEBOOK = hasattr(builtins, "__IPYTHON__")
 open_tasks = []         # what is still to be checked in this lesson
-
-
-def in_notebook():
-    return hasattr(builtins, "__IPYTHON__")
 
 
 def stop(message):
@@ -70,7 +67,7 @@ def begin(number):
     ends as every other program of this project does."""
     first = not open_tasks
     open_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
-    if first and not in_notebook():
+    if first and not NOTEBOOK:
         sys.exit(options.run_command(run_script, f"lesson {number}"))
     refuse(not SEED.isdecimal(), f"LESSON_SEED={SEED}: expected a whole number")
     torch.set_num_threads(1)
@@ -283,7 +280,7 @@ def source_of(part):
 def show(name):
     """The lines of a function of equations.py."""
     code = source_of(getattr(equations, name))
-    if in_notebook():
+    if NOTEBOOK:
         from IPython.display import Markdown, display
         display(Markdown(f"```python\n{code}\n```"))
     else:
