@@ -133,8 +133,7 @@ class Reader:
             with prefix_errors(f"{self.method.__name__}.PRIOR: "):
                 array, (n, m) = np.array(found, order="C"), (len(a.words), len(b.words))
                 refuse(array.dtype.kind not in "biuf" or array.shape[:2] != (n, m), f"expected "
-                       f"numbers (n, m, ...) over words, here ({n}, {m}), got {array.shape} of "
-                       f"{array.dtype}")
+                       f"numbers ({n}, {m}, ...), words by words, got {array.shape} {array.dtype}")
             return array.astype(np.float32) if array.dtype.kind == "f" else array
         if kind != "dependency":  # DRr-Net's words, or nothing
             return None

@@ -325,11 +325,12 @@ class PageHandler(BaseHTTPRequestHandler):
     def do_GET(self):
         """Another site's name for this machine gets nothing, nor does another path."""
         host, (path, _, query) = self.headers.get("Host", ""), self.path.partition("?")
-        if host.rsplit(":", 1)[0] not in ("127.0.0.1", "localhost"):
-            self.answer(404, "this page is served to this machine alone")
+        here = host.rsplit(":", 1)[0] in ("127.0.0.1", "localhost")
+        if not here or path not in ("/", "/equations.md"):
+            self.answer(404, "only / is served, and to this machine alone")
         elif path == "/equations.md":
             self.answer(200, EQUATIONS.read_text("utf-8"), "plain")
-        elif path == "/":
+        else:
             given = parse_qs(query, keep_blank_values=True)
             a = given.get("a", ["The cat chased the dog."])[0]
             b = given.get("b", ["The dog was chased by the cat."])[0]
@@ -338,8 +339,6 @@ class PageHandler(BaseHTTPRequestHandler):
                 self.answer(200, explain_pair(run, a, b, "/equations.md", top)[1])
             except Exception as error:  # a class of one's own may raise anything
                 self.answer(400, top + escape(one_line(error)))
-        else:
-            self.answer(404, "only / is served")
 
     def answer(self, status, text, kind="html"):
         """Sends text that may load nothing, and run nothing."""

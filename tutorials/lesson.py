@@ -287,13 +287,12 @@ def show(name):
         print(f"{code}\n")
 
 
-def keep(name, part, file=None):
+def keep(name, part):
     """Writes a class, or a function, into my_semmatch.py, over an older one."""
-    file = file or OWN
-    head, *parts = (file.read_text("utf-8") if file.exists() else OWN_HEAD).split("\n\n# ---- ")
+    head, *parts = (OWN.read_text("utf-8") if OWN.exists() else OWN_HEAD).split("\n\n# ---- ")
     kept = {text.partition("\n")[0]: text for text in parts}
     kept[name] = f"{name}\n{source_of(part)}\n"
-    file.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
+    OWN.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
 
 
 # ---- Training -----------------------------------------------------------------------------------
@@ -320,9 +319,9 @@ def train_on(frames, model, start=None, **given):
           mock.patch.object(runs, "build_model", build_on_start),
           tempfile.TemporaryDirectory() as folder):
         if model.startswith("My"):
-            file = Path(folder, OWN.name) if MODE else OWN
-            keep(model, getattr(equations, model), file)
-            own = f"{file}:{model}"
+            if not MODE:
+                keep(model, getattr(equations, model))
+            own = f"{equations.__file__ if MODE else OWN}:{model}"
         settings, recipe = train.read_options(
             {"model": own or model, "seed": int(SEED), "device": "cpu"} | given)
         with contextlib.redirect_stdout(io.StringIO()):
