@@ -33,7 +33,7 @@ from support.data import (describe_labels, load_pairs, load_test_splits, loss_su
                           seen_in_training)
 from support.files import write_json, write_text
 from support.machine import main_process, print_once
-from support.options import Arguments, prefix_errors, refuse, run_command
+from support.options import Arguments, refuse, run_command
 
 __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 
@@ -187,10 +187,9 @@ def begin(settings, recipe, folder, saved):
             with runs.made_here(folder / "last.pt"):
                 progress = runs.Progress(**saved["progress"])
             best = folder / "best.pt"
-            refuse(progress.best_epoch and not (best.exists() and runs.read_saved(best)["id"] ==
-                                                saved["id"]),
-                   f"{best}: of another training than last.pt, or not there; copy both again, or "
-                   f"train anew")
+            there = runs.read_saved(best)["id"] if best.exists() else None
+            refuse(progress.best_epoch and there != saved["id"], f"{best}: of another training "
+                   f"than last.pt, or not there; copy both again, or train anew")
         else:
             if main_process():
                 # another run's files are not overwritten
@@ -292,8 +291,7 @@ def use_run(folder, given):
     refuse(file is None and (columns or out), "--columns and --out go with --predict here")
     run = open_run(folder, **given)
     if file is not None:
-        with prefix_errors("--predict "):
-            predict_file(run, file, columns and columns.split(","), out)
+        predict_file(run, file, columns and columns.split(","), out)
     if test:
         print_once(summary.metrics_table(score_test(run), run.task.positive))
     if not test and file is None:

@@ -189,17 +189,13 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
     for main in (influence.main, robustness.main):
         fails(lambda main=main: main(["cut"]), "cut", "pairs")
     Path("train.tsv").write_text(text)
-    last = Path("cut/last.pt")
-    sound = last.read_bytes()
-    for place, value in [("progress stop", -1), ("optimizer", {})]:
-        torch.save(put(loaded(last), place, value), last)
-        refused("cut/last.pt", "--resume", "cut")
-        last.write_bytes(sound)
-    best = Path("cut/best.pt").rename("best.pt")
-    refused("cut/best.pt", "--resume", "cut")
-    torch.save(put(loaded(best), "id", "another"), "cut/best.pt")
-    refused("cut/best.pt", "--resume", "cut")
-    best.rename("cut/best.pt")
+    for name, place, value in [("last.pt", "progress stop", -1), ("last.pt", "optimizer", {}),
+                               ("best.pt", "id", "another"), ("best.pt", "", None)]:
+        sound = Path("cut", name).rename("sound.pt")
+        if place:
+            torch.save(put(loaded(sound), place, value), f"cut/{name}")
+        refused(f"cut/{name}", "--resume", "cut")
+        sound.rename(f"cut/{name}")
     Path("mine.py").write_text("def parse(texts):\n    return []\n")
     refused("--parser mine.py:parse", "--resume", "cut", "--parser", "mine.py:parse")
     Path("own.conllu").write_text("\n")
