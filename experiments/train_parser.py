@@ -167,16 +167,6 @@ def score(parser, treebank):
     return scores
 
 
-def find_treebank(folder):
-    """dict split -> the path of its file. Raises ValueError where one of the three is missing."""
-    files = {}
-    for split in ("train", "dev", "test"):
-        found = [x for x in Path(folder).glob(f"*-{split}.conllu") if x.stat().st_size]
-        refuse(len(found) != 1, f"--treebank {folder}: needs one *-{split}.conllu, and not empty")
-        files[split] = found[0]
-    return files
-
-
 def main(argv=None):
     """Runs the command line. Raises ValueError for a mistake.
 
@@ -194,8 +184,12 @@ def main(argv=None):
                            help="the parser, with its scores beside it as .json; a file that is "
                                 "there is not overwritten (default: parser.npz)")
     options, began = arguments.parse(argv), time.monotonic()
-    files = find_treebank(options["treebank"])
-    treebank = {split: read_conllu(path) for split, path in files.items()}
+    files, folder = {}, options["treebank"]
+    for split in ("train", "dev", "test"):
+        files[split] = [x for x in Path(folder).glob(f"*-{split}.conllu") if x.stat().st_size]
+        refuse(len(files[split]) != 1, f"--treebank {folder}: needs one *-{split}.conllu, and not "
+               f"empty")
+    treebank = {split: read_conllu(path) for split, (path,) in files.items()}
     if "score" in options:
         score(load_parser(options["score"]), treebank)
         return
@@ -213,7 +207,7 @@ def main(argv=None):
     save_parser(parser, out)
     parser = load_parser(out)
     write_json(out.with_suffix(".json"), {
-        "treebank": {split: [path.name, len(treebank[split])] for split, path in files.items()},
+        "treebank": {split: [path.name, len(treebank[split])] for split, (path,) in files.items()},
         "scores": score(parser, treebank),
         "parameters": sum(p.numel() for p in parser.parameters()),
         "vectors": len(parser.vector_ids), **RECIPE,
