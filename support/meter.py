@@ -24,7 +24,8 @@ def changed(model, change):
     if change is None:
         yield dict
         return
-    refuse(not hasattr(change, "outputs"), f"change: expected a value of run.changes(), got {change!r}")
+    refuse(not hasattr(change, "outputs"),
+           f"change: expected a value of run.changes(), got {change!r}")
     with contextlib.ExitStack() as undo:
         for name, value in change.attributes.items():
             undo.callback(setattr, model, name, getattr(model, name))

@@ -16,7 +16,7 @@ from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_sa
                         beginning, command, equal, events, gentle, loaded, losses, of,
                         result, refused, run, run_cut, write_file, write_pairs)
 from settings import read_options
-from support import machine, runs
+from support import machine
 from support.data import Task, read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")

@@ -196,7 +196,8 @@ def test_points_of_hand_ins(tmp_path):
     """A blank one has none, one mistake costs its own points alone, a right one has all of them;
     hand-ins of one name are told apart."""
     right = solved("from equations import *\n" + LESSONS[2])
-    squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\n" + right.replace(".abs().", ".square()."))
+    squares = right.replace(".abs().", ".square().")
+    squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\n" + squares)
     texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": squares, "cleo/mine.py": right}
     for name, text in (texts | {"cleo/.ipynb_checkpoints/mine.py": LESSONS[2]}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
