@@ -117,9 +117,7 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
 
 
 def own_sums(settings, reader):
-    """dict of the model, parser and parses that are somebody's own, or of the parser that ships ->
-    sha256 of the file.
-    """
+    """dict of each file of code, of parses or of a parser that answers hang on -> its sha256."""
     places = {"model": settings.model, "parser": settings.parser,
               f"parses {settings.parses}": settings.parses}  # other parses may take their place
     if reader.needs_parses and not (settings.parser or settings.parses):

@@ -37,8 +37,7 @@ def main(argv=None):
                           "trained model predicts: without its prior, its choices, itself.",
                           "RUN ...")
     arguments.add_argument("runs", metavar="RUN", nargs="+", help="folders of trained runs")
-    arguments.add_argument("--split", help="dev, test, ... (default: what chose the epoch); of "
-                           "a test split all pairs, of others what training had")
+    arguments.add_argument("--split", help="dev, test, ... (default: what chose the epoch)")
     add_run_options(arguments)
     given = arguments.parse(argv)
     folders, split = given.pop("runs"), given.pop("split", None)
@@ -47,6 +46,7 @@ def main(argv=None):
             run = train.open_run(folder, **given)
             name = split or run.task.selection
             check_pairs(run, *load_pairs(run.settings))
+            # all of a test split, of others what training had
             splits = load_pairs(run.settings, limited=not name.startswith("test"))[1]
             labelled = [x for x in splits if all(pair.label is not None for pair in splits[x])]
             refuse(name not in labelled, f"--split {name}: expected one of {', '.join(labelled)}")
