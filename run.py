@@ -162,8 +162,7 @@ def saved_run(settings, recipe, path, saved):
             "tfidf")} | {"own": saved.get("own", {})}
     for name, found in own_sums(settings, reader).items():
         if contents["own"].get(name, found) != found:
-            print_once(f"{path}: {name}: the file has changed since training began; the answers "
-                       f"may be others")
+            print_once(f"{path}: {name}: the file has changed since training; answers may differ")
     return Run(settings, recipe, path.parent, task, model, reader, contents)
 
 

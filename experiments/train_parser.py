@@ -187,8 +187,7 @@ def main(argv=None):
     files, folder = {}, options["treebank"]
     for split in ("train", "dev", "test"):
         files[split] = [x for x in Path(folder).glob(f"*-{split}.conllu") if x.stat().st_size]
-        refuse(len(files[split]) != 1, f"--treebank {folder}: needs one *-{split}.conllu, and not "
-               f"empty")
+        refuse(len(files[split]) != 1, f"--treebank {folder}: needs one full *-{split}.conllu")
     treebank = {split: read_conllu(path) for split, (path,) in files.items()}
     if "score" in options:
         score(load_parser(options["score"]), treebank)

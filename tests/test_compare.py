@@ -170,7 +170,8 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 
 EMPTY = {"vary": [["model", "bert", "dafa"]], "seeds": [0], "shared": {}, "test": False, "done": {}}
 DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"seeds": [0, 0]},
-           "list": {"shared": []}, "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}}}
+           "list": {"shared": []},
+           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}}}
 
 
 @pytest.mark.parametrize("args, words", [

@@ -176,8 +176,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
-    """The pairs, best.pt and last.pt must be those, and no parser comes; of other parses it speaks;
-    the log and config.json are for people."""
+    """Its pairs, best.pt and last.pt; other parses are said; log and config.json are for people."""
     Path("own.conllu").write_text("")
     run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
     text = Path("train.tsv").read_text()
