@@ -194,7 +194,7 @@ def test_paws_other_questions():
     fewest, third = PAWS["less"]
     average = {knowledge: more.rows[knowledge], own: few.rows[own][:5], one: more.rows[one]}
     sentences = [
-        ("they are worth {} over others', in the runs of ten epochs {};",
+        ("these are worth {} over others', in the runs of ten epochs {};",
          [after_three(many), after_three(few)]),
         ("its answers on dev change (ten epochs: {}).", [hanging(few, own)]),
         ("without its trees {} of its", [hanging(many, own)]),
@@ -204,7 +204,7 @@ def test_paws_other_questions():
         ("lowest seed, {:.1f}, is above the highest of ten of plain BERT, {:.1f}, and of ten with "
          "twice the epochs, {:.1f}.", [min(seeds(more, knowledge)), max(seeds(few, "bert")),
                                        max(seeds(many, "bert"))]),
-        ("at least as well, {} beside", [cell(more._replace(rows=average), one, "test", own)]),
+        ("trees in it has {} beside", [cell(more._replace(rows=average), one, "test", own)]),
         ("At 5e-5 plain BERT has {} and DAFA averaged {}.", means(low)),
         ("Of 3,000 plain BERT has {}, DAFA averaged {}, others' trees {}.", means(third, three)),
         ("all are near 55.8: {}, {}, {}.", means(fewest, three)),
