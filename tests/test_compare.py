@@ -1,5 +1,4 @@
-"""experiments.compare: what is run and goes on; differences, intervals, p; tables and the picture.
-"""
+"""experiments.compare: which runs are trained; differences, intervals, p; tables, the picture."""
 import math
 import re
 import statistics
@@ -32,7 +31,7 @@ def group_of(folder):
 
 @pytest.fixture
 def faked(monkeypatch):
-    """Trainings that only write a result. -> list of their options"""
+    """Trainings that only write a result. -> the list of their options, which grows"""
     trained = []
 
     def train_or_resume(given):
@@ -40,10 +39,11 @@ def faked(monkeypatch):
         with runs.lock_folder(folder):
             trained.append({"model": "dafa"} | given)
             refuse(given.get("lr") == 9, "the loss is nan")
-            found = {"task": "toy", "positive": "", "best_epoch": 1, "selection_split": "dev",
-                     "settings": given, "recipe": {"epochs": 1},
-                     "metrics": {"dev": {"accuracy": len(trained) % 5 / 5, "voice": 0.5}}}
-            write_json(folder / "result.json", found)
+            scores = {"accuracy": len(trained) % 5 / 5, "voice": 0.5}
+            write_json(folder / "result.json", {
+                "task": "toy", "positive": "", "best_epoch": 1, "selection_split": "dev",
+                "settings": given, "recipe": {}, "influence": None, "metrics": {"dev": scores}})
+            (folder / "log.jsonl").touch()
 
     monkeypatch.setattr(train, "train_or_resume", train_or_resume)
     return trained
@@ -56,7 +56,7 @@ def of(faked, *names):
 # ---- Running ------------------------------------------------------------------------------------
 
 def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch, capsys):
-    """Every combination is as a run of its own would be; a finished one is not run again."""
+    """A run of a group is the same as a run alone. A finished run is not trained again."""
     test = ["--test", "--test-file", "test.tsv"]
     assert command(*GRID, *test, "--out", "whole") == 0
     printed, found = capsys.readouterr().out, group_of("whole")
@@ -86,7 +86,7 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
 
 
 def test_what_is_run(faked, capsys):
-    """Without --vary plain BERT beside the model; each combination; tasks are no rows."""
+    """Without --vary: plain BERT and the model. Each combination is run. Tasks are no rows."""
     assert command() == 0 and command("--model", "knowledge", "--seeds", "2", "--seed", "5") == 0
     assert of(faked, "model", "seed") == [("bert", 0), ("dafa", 0), ("bert", 5), ("bert", 6),
                                           ("knowledge", 5), ("knowledge", 6)]
@@ -95,7 +95,7 @@ def test_what_is_run(faked, capsys):
     assert command("--vary", "limit", "8", "9", "--vary", "model", "bert", "dafa") == 0
     assert of(faked[6:], "limit", "model") == [(8, "bert"), (8, "dafa"), (9, "bert"), (9, "dafa")]
     refused("9-seed0 nan", "--vary", "lr", "9", "8", "--out", "group", by=command)
-    assert [*group_of("group")["done"]] == ["8-seed0"]  # no run stops another
+    assert [*group_of("group")["done"]] == ["8-seed0"]  # a run that fails stops no other
     group = compare.new_group({"vary": [["task", "mrpc", "rte"]], "model": "dabert"})[1]
     assert group["vary"] == [["model", "dabert"], ["task", "mrpc", "rte"]]
     group = compare.new_group({"vary": [["task", "mrpc", "rte"], ["lr", "1e-4", "2e-4"]]})[1]
@@ -103,9 +103,8 @@ def test_what_is_run(faked, capsys):
 
 
 def test_a_group_gets_more_rows(faked):
-    """A value may have options of its own, before the group's. What is done stays; a value that is
-    there already is not there twice. Which code of one's own is run, the command says itself; of
-    what the folder names, it must be said again."""
+    """A value's own options win over the group's. Finished runs stay; a value that the group has
+    is not added again. Code of one's own that the folder names must be named again with --own."""
     Path("mine.py").write_text("from semmatch import DafaAttention as Mine\nparse = print\n")
     vary = ["--vary", "model", "bert", "dafa --layers all --without fusion --lr 1e-4", "dafa"]
     assert command(*vary, "--lr", "1e-3", "--out", "group") == 0
@@ -123,13 +122,11 @@ def test_a_group_gets_more_rows(faked):
     Path("group/dafa-seed0/log.jsonl").write_text('{"step": 5, "lo')
     refused("dafa-seed0", *known, by=command)
     write_json("group/bert-seed0/result.json", result("group/dafa-seed0"))  # copied by mistake
-    refused("bert-seed0 another model", *known, by=command)
-    write_json("group/bert-seed0/result.json", {})
-    refused("bert-seed0", *known, by=command)
+    refused("bert-seed0 model", *known, by=command)
 
 
 def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
-    """A second one takes what the first does not hold, and a row that it adds stays."""
+    """A second process takes the runs that the first does not train. A row that it adds stays."""
     train_one = train.train_or_resume
 
     def train_or_resume(given):
@@ -153,7 +150,7 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked):
-    """What is done is not trained again, unless test is to be scored as well."""
+    """Finished runs are not trained again, unless --test asks for scores that they lack."""
     assert command("--seeds", "2", "--out", "here") == 0
     group = group_of("here")
     group["vary"] = [["model", "bert", "gone", "dafa", "dabert"]]  # this code has no model gone
@@ -168,29 +165,22 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     assert compare.saved_group("there", {"test": True})[1]["done"] == {}
 
 
-EMPTY = {"vary": [["model", "bert", "dafa"]], "seeds": [0], "shared": {}, "test": False, "done": {}}
-DAMAGED = {"kinds": {"vary": 3, "done": 1}, "nothing": {"vary": []}, "seeds": {"seeds": [0, 0]},
-           "list": {"shared": []},
-           "score": {"done": {"bert-seed0": {"metrics": {"dev": {"accuracy": math.nan}}}}}}
-
-
 @pytest.mark.parametrize("args, words", [
-    ("--vary modle bert dafa", "--modle"), ("--vary model bert bert", "model once"),
+    ("--vary modle bert dafa", "--modle"), ("--vary model bert bert", "bert-seed0"),
+    ("--vary lr 1 --vary lr 2", "--vary once"), ("--vary model", "--vary values"),
+    ("--vary model bert --seeds 0", "--seeds 0"), ("--vary seed 1 2", "--seed group"),
     ("--vary layers first all --model bert", "layers bert"),
     ("--vary test-file dev.tsv blind.tsv --train-file train.tsv --dev-file dev.tsv --bert scratch "
      "--test", "blind.tsv"),
-    ("--resume done --lr 1", "lr"), ("--resume done --vary lr 1", "varies model"),
-    ("--vary lr 1 2 --lr 3", "--vary lr"), ("--seeds 99999999999", "--seeds 999"),
-    *((f"--show {name}.json", f"{name}.json") for name in DAMAGED),
-    ("--show done done/comparison.json", "done/comparison.json"),
-    ("--show done --picture x.png", "--picture"),
-    ("--show done --rows dabert", "dabert bert, dafa")])
+    ("--out done", "--resume done"), ("--resume done --lr 1", "lr"),
+    ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
+    ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     Path("blind.tsv").write_text("sentence1\tsentence2\na\tb\n")
-    for name, change in DAMAGED.items():
-        write_json(f"{name}.json", EMPTY | change)
+    write_json("damaged.json", {"vary": 3})
     Path("done").mkdir()
-    write_json("done/comparison.json", EMPTY)
+    write_json("done/comparison.json", {"vary": [["model", "bert", "dafa"]], "seeds": [0],
+                                        "shared": {}, "test": False, "done": {}})
     refused(words, *args.split(), by=command)
     assert not faked and not Path("runs").exists()
 
@@ -198,9 +188,9 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked):
 # ---- Numbers ------------------------------------------------------------------------------------
 
 def test_a_difference_its_interval_and_p():
-    """One task is Student's t: 4.302653 with two degrees of freedom, where p has a closed form.
-    Several: variances 2 / 2 and 4 / 3 of the means, Welch and Satterthwaite's freedom, by hand; the
-    order of a task's seeds says nothing."""
+    """One task: Student's t, 4.302653 with two degrees of freedom, where p has a closed form.
+    Several tasks, by hand: the variances of the means are 2 / 2 and 4 / 3, the degrees of freedom
+    Welch and Satterthwaite's. The order of a task's seeds has no effect."""
     steps = [0.25, -0.25, 0.5]
     error = statistics.stdev(steps) / math.sqrt(3)
     found, t = compare.change_of(steps), 1 / 6 / error
@@ -227,7 +217,7 @@ def test_holm_by_hand():
 # ---- Tables and the picture ---------------------------------------------------------------------
 
 def write_group(file, task="own", **rows):
-    """A file of a group whose rows have these scores, of seeds 0, 1, ..."""
+    """Writes a group's file. rows: model -> the scores of seeds 0, 1, ..."""
     done = {f"{model}-seed{seed}": {
         "task": task, "positive": "y" if model == "bert" else "n", "selection_split": "dev",
         "metrics": {"dev": {"accuracy": score, "voice": 0.5, "f1": 0.5},
@@ -242,7 +232,7 @@ def write_group(file, task="own", **rows):
 
 
 def shown(capsys, *args):
-    """The tables that --show prints, rows of cells."""
+    """The rows of all tables that --show prints, each a list of cells."""
     assert command("--show", *args) == 0
     lines = capsys.readouterr().out.splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines
@@ -250,9 +240,9 @@ def shown(capsys, *args):
 
 
 def test_tables_by_hand(capsys):
-    """12.7062 is Student's t with one degree of freedom, whose p is 2 atan(1 / t) / π; what hangs
-    on a method is its last change, which takes most out, on dev. Splits have one order of columns.
-    """
+    """12.7062 is Student's t with one degree of freedom; its p is 2 atan(1 / t) / π. The share of
+    answers that change is of the last change, which takes most out, on dev. All splits have one
+    order of columns."""
     write_group("x.json", bert=(0.5, 0.75), dafa=(0.75, 1.0), dabert=(0.5, 1.0))
     titles = ["accuracy", "each seed", "minus bert, 95 % interval", "f1 of class y or n", "voice"]
     tables, half = shown(capsys, "x.json"), ["50.0 (0.0)"] * 2
@@ -272,7 +262,7 @@ def test_tables_by_hand(capsys):
 
 
 def test_one_test_over_several_tasks(capsys):
-    """A mean over tasks that all have the row; the picture has a panel for each."""
+    """A row has a mean if all tasks have the row. The picture has a panel for each task."""
     write_group("x.json", bert=(0.25, 0.25), dafa=(0.251, 0.253), dabert=(0.253, 0.255))
     write_group("y.json", "mrpc", bert=(0.25, 0.25), dafa=(0.252, 0.254))
     *_, title, dafa, dabert = shown(capsys, "x.json", "y.json", "--picture", "both.svg")
