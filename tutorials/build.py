@@ -1,9 +1,9 @@
-"""Builds the lessons' notebooks, as they are handed out: blank, nothing has run.
+"""Builds the lessons' notebooks as they are handed out: blank, no cell has run.
 
     python tutorials/build.py
 
 A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %%
-[markdown]` one of text. tests/test_tutorials.py fails when a notebook is not that of its script.
+[markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script.
 """
 import json
 import re

@@ -1,9 +1,9 @@
-"""The equations that the lessons ask for, in a form to read: no autocast, no fused kernel, no page.
+"""The right functions of the lessons, to be read: no autocast, no fused kernel.
 
-A lesson shows a function of this file only when yours is right. `python tutorials/grade.py` and
-`LESSON=solved` put these functions in the place of those that are missing. tests/test_tutorials.py
-compares them with the library's. Shapes and masks are as in the library; a lesson's docstring has
-them. The classes at the end are the layers that `my_semmatch.py`, your own file, gets.
+A lesson shows one of them when yours is right. They stand in for functions that are missing
+(LESSON=solved) or wrong (grade.py). Where the library's function is as plain, it is imported here.
+tests/test_tutorials.py compares the others with the library's. Shapes and masks are in the
+docstrings of the lessons. The classes at the end are the layers of your own file, my_semmatch.py.
 """
 import math
 
@@ -12,19 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bert_min import SelfAttention
+from bert_min import SelfAttention, merge_heads, split_heads
+from reread import attentive_pooling, layer_mix, matching, phrase_cnn
 from semmatch import DabertAttention, DafaAttention, KnowledgeAttention
+from train import l2_ratio
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
-
-def split_heads(x, heads):
-    B, L, d = x.shape
-    return x.reshape(B, L, heads, d // heads).transpose(1, 2)  # (B, H, L, k)
-
-
-def merge_heads(x):
-    return x.transpose(1, 2).flatten(2)  # (B, L, d)
-
 
 def attention_weights(scores, mask):
     keys = mask.reshape(len(mask), *[1] * (scores.dim() - 2), -1)  # (B, 1, ..., L)
@@ -148,11 +141,6 @@ def mean_one(ln_K):
     return torch.where(cross, ln_K - mean.clamp(min=1e-30).log(), 0.0)  # (B, L, L)
 
 
-def l2_ratio(step, full_step, full_ratio):
-    half = full_step / 2
-    return full_ratio / (1 + math.exp(-(step - half) * 8 / half))
-
-
 # ---- 5. DRr-Net ---------------------------------------------------------------------------------
 
 def stacked_gru(x, mask, grus):
@@ -160,11 +148,6 @@ def stacked_gru(x, mask, grus):
         h, _ = gru(x)
         x = torch.cat([h, x], -1)
     return x.masked_fill(~mask[..., None], 0.0)  # (B, n, d)
-
-
-def attentive_pooling(states, mask, W, w):
-    weights = attention_weights(w(W(states).tanh())[..., 0], mask)  # (B, n)
-    return (weights[:, None] @ states)[:, 0], weights
 
 
 def choose(states, keys, mask, clue, w_d, beta):
@@ -183,29 +166,12 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     return h, torch.stack(reading, 1)
 
 
-def matching(a, b):
-    return torch.cat([a, b, a * b, b - a], -1)  # (B, 4d)
-
-
 def probability_fusion(p_h, p_v, w_h, w_v, mlp):
     alpha_h, alpha_v = w_h(p_h).sigmoid(), w_v(p_v).sigmoid()  # (B, 1) each
     return mlp(alpha_h * p_h + alpha_v * p_v), torch.cat([alpha_h, alpha_v], -1)
 
 
 # ---- 6. LadRa-Net -------------------------------------------------------------------------------
-
-def layer_mix(hidden_states, alpha):
-    return sum(a * h for a, h in zip(alpha, hidden_states))  # (B, L, d)
-
-
-def phrase_cnn(hidden, mask, first, second):
-    gone, extra = ~mask[:, None], first.kernel_size[0] - 1
-    left, right = extra // 2, extra - extra // 2
-    x = hidden.transpose(1, 2).masked_fill(gone, 0.0)  # (B, d, L)
-    x = first(F.pad(x, (left, right))).relu().masked_fill(gone, 0.0)
-    x = second(F.pad(x, (right, left))).masked_fill(gone, 0.0)
-    return x.transpose(1, 2)  # (B, L, d)
-
 
 def read_limit(states, W_phi, steps):
     phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
@@ -233,21 +199,21 @@ def mix_readers(chosen, W_f, w_f):
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------
 
 class Yours:
-    """The layers below have one form of each equation, leave none out, and record no part of it."""
+    """The layers below have no printed form, leave no part out and record nothing of their own."""
 
     PRINTED = ABLATIONS = frozenset()
     TRACE = SelfAttention.TRACE
 
 
 class MyBert(Yours, SelfAttention):
-    """BERT whose attention is yours: lesson 1."""
+    """Lesson 1: BERT with your attention."""
 
     def attend(self, hidden, q, k, v, mask, *others):
         return merge_heads(attention(q, k, v, mask))  # (B, L, d)
 
 
 class MyDabert(Yours, DabertAttention):
-    """DABERT's weights under your functions, Eqs. (1)-(7): lesson 2."""
+    """Lesson 2: DABERT's weights and your functions, Eqs. (1)-(7)."""
 
     def second(self, hidden, q, k, v, mask, *others):
         return difference_attention(q, k, v, mask)  # (B, H, L, k)
@@ -262,7 +228,7 @@ class MyDabert(Yours, DabertAttention):
 
 
 class MyDafa(Yours, DafaAttention):
-    """DAFA's weights under your functions, Eqs. (6)-(9); the library makes M_F: lesson 3."""
+    """Lesson 3: DAFA's weights and your functions, Eqs. (6)-(9). The library makes M_F."""
 
     def spread(self, prior, word_index, segment):
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # ln M̃ (B, L, L)
@@ -275,7 +241,7 @@ class MyDafa(Yours, DafaAttention):
 
 
 class MyKnowledge(Yours, KnowledgeAttention):
-    """Knowledge's weights under your functions, Eqs. (1)-(8): lesson 4."""
+    """Lesson 4: the knowledge paper's weights and your functions, Eqs. (1)-(8)."""
 
     def spread(self, prior, word_index, segment):
         G = self.gamma * relation_indicator(prior).float()  # (B, n, m)

@@ -1,15 +1,15 @@
-"""What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training run.
+"""What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training.
 
-    begin(3)                       first: which lesson this is
-    reveal("sign", guess)          goes on only when a guess stands; says what came, and why
-    guessed("sign", guess)         only that it stands: what came is said behind a training
-    f = check(f, a, b)             goes on only when your function is right; shows the library's
-                                   lines. a, b: arguments by hand, of which it speaks first
+    begin(3)                       comes first: the lesson's number
+    reveal("sign", guess)          stops until you have guessed; then says what is right, and why
+    guessed("sign", guess)         stops until you have guessed; a training and `reveal` follow
+    f = check(f, a, b)             stops until your function is right; then shows the library's
+                                   lines. It tries a and b, arguments by hand, too
     train_on(frames, "MyDafa")     trains a layer made of your functions on a toy world
 
-The environment says how a lesson runs. LESSON=solved: the library's functions stand in the place of
-yours. LESSON=grade: nothing stops, and points go to the file LESSON_POINTS (grade.py). LESSON_SEED:
-the seed of weights and of what `check` draws.
+Three environment variables say how a lesson runs. LESSON=solved: the library's functions stand in
+for yours. LESSON=grade, set by grade.py: nothing stops, and points go to the file LESSON_POINTS.
+LESSON_SEED: the seed of weights and of the arguments that `check` draws.
 """
 import builtins
 import contextlib
@@ -45,30 +45,31 @@ MODE = os.environ.get("LESSON", "")
 SEED = os.environ.get("LESSON_SEED", "0")
 BY_HAND = "the pair by hand"
 OWN = HERE / "my_semmatch.py"
-OWN_HEAD = '''"""Your functions, as the lessons found them right, and the layers made of them.
+OWN_HEAD = '''"""Your functions that the lessons found right, and the layers made of them.
 
 python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder above)
 """
-from equations import *  # the library's, where yours do not stand below
+from equations import *  # the library's functions, where yours do not stand below
 '''
 NOTEBOOK = hasattr(builtins, "__IPYTHON__")
-open_tasks = []         # what is still to be checked in this lesson
+lesson_tasks = []       # the names of this lesson's functions
 
 
 def stop(message):
-    """Ends a script, or a notebook's cell, with these words and no traceback."""
+    """Ends a script, or a notebook's cell, with this message and no traceback."""
     problem = ValueError(message)
-    problem._render_traceback_ = lambda: textwrap.wrap(message, 100)
+    problem._render_traceback_ = lambda: textwrap.wrap(message, 100)    # Jupyter calls it
     raise problem
 
 
 def begin(number):
-    """Opens lesson `number`. A script starts once more from here, inside `run_command`, so that it
-    ends as every other program of this project does."""
-    first = not open_tasks
-    open_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
+    """Opens lesson `number`. A script starts a second time, inside `run_command`, so that an error
+    is one line, as in every other program of this project."""
+    first = not lesson_tasks
+    lesson_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
     if first and not NOTEBOOK:
         sys.exit(options.run_command(run_script, f"lesson {number}"))
+    refuse(MODE not in ("", "solved", "grade"), f"LESSON={MODE}: expected solved, or nothing")
     refuse(not SEED.isdecimal(), f"LESSON_SEED={SEED}: expected a whole number")
     torch.set_num_threads(1)
     print(f"Lesson {number}, seed {SEED}.")
@@ -77,14 +78,13 @@ def begin(number):
 def run_script(_):
     """Runs the lesson that the command line names, which takes no options."""
     file = os.path.abspath(sys.argv[0])
-    refuse(sys.argv[1:], f"{' '.join(sys.argv[1:])}: a lesson has no options; how to train on real "
-           f"pairs is in tutorials/README.md")
-    options.OWN[file] = sys.argv[0]         # an error names its line
+    refuse(sys.argv[1:], f"{' '.join(sys.argv[1:])}: a lesson has no options; see its README.md")
+    options.OWN[file] = sys.argv[0]         # so that an error names its line in this file
     runpy.run_path(file, run_name="__main__")
 
 
 def mine(name):
-    """Your function of an earlier lesson, out of my_semmatch.py, or else the library's."""
+    """Your function of an earlier lesson from my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
         return getattr(equations, name)
     return options.load_own(f"{OWN}:{name}", "function")
@@ -93,62 +93,59 @@ def mine(name):
 # ---- Guesses ------------------------------------------------------------------------------------
 
 def guessed(name, guess):
-    """Stops without a guess."""
+    """Stops if the guess is not one of the choices."""
     right, others, _ = GUESSES[name]
     if guess not in (right, *others) and not MODE:
         choices = ", ".join(sorted(map(repr, (right, *others))))
-        stop(f"First guess: put one of {choices} where `guess = ...` stands, then run on.")
+        stop(f"Guess first: write one of {choices} in the place of ... in `guess = ...`, and run "
+             f"this again.")
 
 
 def reveal(name, guess):
-    """Says what is right, and why. Stops without a guess."""
+    """Stops if the guess is not one of the choices; else says which one is right, and why."""
     guessed(name, guess)
     right, _, why = GUESSES[name]
-    print(textwrap.fill(f"It is {right!r}. {why}", 100))
+    print(textwrap.fill(" ".join(f"It is {right!r}. {why}".split()), 100))
 
 
 # ---- check --------------------------------------------------------------------------------------
 
 def check(function, *by_hand):
-    """Your function if it is right; else it stops and says the first thing that helps.
+    """Returns your function if it is right. Else it stops with the message that helps first.
 
-    by_hand: arguments small enough to compute by hand. Points do not hang on them.
+    by_hand: arguments small enough to compute by hand; grade.py does without them.
     """
     name = getattr(function, "__name__", type(function).__name__)
     if name not in TASKS:
-        stop(f"There is no {name} to check; in this lesson there are {', '.join(open_tasks)}, each "
-             f"written with `def`.")
+        stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
+    library, points = getattr(equations, name), TASKS[name].points
     if MODE == "solved":
         show(name)
-        return getattr(equations, name)
-    said = judge(name, function, () if MODE else by_hand)
-    won = 0 if said else TASKS[name].points
-    if name in open_tasks:
-        open_tasks.remove(name)
+        return library
+    message = judge(name, function, () if MODE else by_hand)
     if MODE == "grade":
         with open(os.environ["LESSON_POINTS"], "a", encoding="utf-8") as file:
-            file.write(json.dumps({"name": name, "won": won, "said": said}) + "\n")
-        if not open_tasks:
-            raise SystemExit            # what follows trains
-        return getattr(equations, name) if said else function
-    if said:
-        stop(f"{name}: {said}")
+            row = {"name": name, "won": 0 if message else points, "message": message}
+            file.write(json.dumps(row) + "\n")
+        return library if message else function
+    if message:
+        stop(f"{name}: {message}")
     try:
-        exec(source_of(function), alone := dict(vars(equations)))
-        said = judge(name, alone[name])
-    except NameError as error:      # of a default value, such as P in `def f(q, p=P)`
-        said = error
-    if said:
-        stop(f"{name} is right here, but not in {OWN.name}: {said}. Write what it needs into it, "
-             f"such as a number, another function or an import.")
+        exec(source_of(function), in_own_file := dict(vars(equations)))
+        message = judge(name, in_own_file[name])
+    except NameError as error:      # in a default value, such as P in `def f(q, p=P)`
+        message = error
+    if message:
+        stop(f"{name} is right here, but not in {OWN.name}: {message}. That file gets only the "
+             f"function. Move what it needs, such as a number or an import, into the function.")
     keep(name, function)
-    print(f"{name} is right: {won} point{'s' if won > 1 else ''}. The library's lines:\n")
+    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n")
     show(name)
     return function
 
 
 def judge(name, function, by_hand=()):
-    """What is wrong with a function, beside that of equations.py, or ""."""
+    """What is wrong with a function, compared with that of equations.py, or ""."""
     task, library, rights, found = TASKS[name], getattr(equations, name), {}, {}
 
     def arguments(case):
@@ -159,44 +156,46 @@ def judge(name, function, by_hand=()):
         try:
             found[case] = results(function, arguments(case))
         except (Exception, SystemExit) as error:
-            return f"{case}: {where_it_failed(error, function)}"
+            return f"tried with {case}: {where_it_failed(error, function)}"
         if found[case] is None:
             return "not written yet: it returns nothing. Write it, with `return`."
         letters = {} if case == BY_HAND else Draw(case).letters
-        if said := misshaped(rights[case], found[case], letters):
-            return f"{case}: {said}"
+        if message := misshaped(rights[case], found[case], letters):
+            return f"tried with {case}: {message}"
     good = [case for case in rights if alike(rights[case], found[case])]
     if wrong := [case for case in rights if case not in good]:
         case = BY_HAND if BY_HAND in wrong else wrong[0]
-        said = describe(rights[case], found[case], arguments(case))
-        right = f" Right: {'; '.join(good)}." if good else ""
-        return known_mistake(task, found, arguments) or f"{case}: {said}{right}"
+        message = describe(rights[case], found[case], arguments(case))
+        right = f" It is right with {', '.join(good)}." if good else ""
+        return known_mistake(task, found, arguments) or f"tried with {case}: {message}{right}"
     for case in task.cases:
-        if not alike(*(gradients(f, arguments(case)) for f in (library, function))):
-            return (f"{case}: the values are right, their gradients are not. detach, item, .data, "
-                    "numpy and no_grad cut them off; an infinity on the way makes them nan.")
+        right, yours = (gradients(f, arguments(case)) for f in (library, function))
+        if not alike(right, yours):
+            wrong = "nan" if any(x.isnan().any() for x in yours) else "wrong"
+            return (f"tried with {case}: the values are right, their gradients are {wrong}. "
+                    "detach, item, .data, numpy and no_grad cut gradients off. 0 / 0, the log of 0 "
+                    "or an infinity makes them nan, even if torch.where or a mask drops it later.")
     return ""
 
 
 def results(function, arguments):
-    """What a function returns for these arguments, as a list of tensors; None for nothing."""
+    """What a function returns for these arguments, as a list of tensors; None if nothing."""
     before = [x.detach().clone() if torch.is_tensor(x) else x for x in arguments]
     value = function(*arguments)
     for i, (x, old) in enumerate(zip(arguments, before)):
         if torch.is_tensor(x) and not torch.equal(x, old):
-            raise ValueError(f"it changes its argument {i + 1} in place; others still need that")
+            raise ValueError(f"it changes its argument {i + 1} in place, which others still need")
     if value is None:
         return None
     values = value if isinstance(value, (tuple, list)) else [value]
-    return [torch.as_tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in values]
+    return [torch.as_tensor(x) for x in values]
 
 
 def gradients(function, arguments):
-    """The gradient of a weighted sum of what a function returns, for each tensor that it is given.
-    """
-    given = [y for x in arguments for y in (x if isinstance(x, list) else [x])]
-    leaves = [weight for x in given if isinstance(x, torch.nn.Module) for weight in x.parameters()]
-    leaves += [x for x in given if torch.is_tensor(x) and x.requires_grad]
+    """The gradients of a weighted sum of the results, for each tensor among the arguments."""
+    flat = [y for x in arguments for y in (x if isinstance(x, list) else [x])]
+    leaves = [weight for x in flat if isinstance(x, torch.nn.Module) for weight in x.parameters()]
+    leaves += [x for x in flat if torch.is_tensor(x) and x.requires_grad]
     if not leaves:
         return []
     total = torch.zeros((), requires_grad=True)
@@ -223,33 +222,33 @@ def where_it_failed(error, function):
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if frame.filename == function.__code__.co_filename]
     line = f" in `{frames[-1].line}`" if frames and frames[-1].line else ""
-    return f"{type(error).__name__}{line}: {str(error) or 'no more is said'}"
+    return f"{type(error).__name__}{line}: {str(error) or 'it has no message'}"
 
 
 def misshaped(rights, found, letters):
-    """What is wrong with number, shape or dtype of what was returned, or ""."""
+    """What is wrong with number, shape or dtype of the results, or ""."""
     if len(rights) != len(found):
-        return f"it returns {len(found)} results; {len(rights)} are needed."
+        return f"it returns {len(found)} results, expected {len(rights)}."
     for i, (x, y) in enumerate(zip(rights, found)):
         which = f"result {i + 1} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
             axes = ", ".join(letters.get(size, str(size)) for size in x.shape)
-            return (f"{which}has the shape {tuple(y.shape)}; {tuple(x.shape)} is needed, which is "
+            return (f"{which}has the shape {tuple(y.shape)}, expected {tuple(x.shape)}, that is "
                     f"({axes}).")
         if (x.dtype == torch.bool) != (y.dtype == torch.bool):
-            return f"{which}is {y.dtype}; {x.dtype} is needed."
+            return f"{which}is {y.dtype}, expected {x.dtype}."
         if x.requires_grad and x.dtype != y.dtype:
-            return f"{which}is {y.dtype} where arguments are {x.dtype}: keep their dtype."
+            return f"{which}is {y.dtype}, expected {x.dtype}, the dtype of the arguments."
     return ""
 
 
 def known_mistake(task, found, arguments):
-    """What is said of the listed mistake that returns just what was returned, or ""."""
+    """The name of a listed mistake that returns the same numbers, in a sentence, or ""."""
     for name, mistaken in task.mistakes().items():
         with contextlib.suppress(Exception):      # a mistake need not run in each case
             if all(alike(found[case], results(mistaken, arguments(case)))
                    for case in task.cases):
-                return f"your numbers are those of the equation with: {name}."
+                return f"your numbers are those of the equation with this mistake: {name}."
     return ""
 
 
@@ -257,28 +256,29 @@ def describe(rights, found, arguments):
     """How numbers of one shape differ: by a factor; where most."""
     x, y = next((x, y) for x, y in zip(rights, found) if differ(x, y).any())
     if not x.dim():
-        return f"yours is {y.item()}, {x.item()} is needed."
+        return f"yours is {y.item()}, expected {x.item()}."
     far, x, y = differ(x, y), x.detach().double(), y.detach().double()
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape)
     at = ", ".join(map(str, place))
-    if isinstance(arguments[0], Parse):                 # of two parses: a matrix over their words
+    if isinstance(arguments[0], Parse):                 # a matrix over the words of two parses
         at += ": {!r} x {!r}".format(*(p.words[i] for p, i in zip(arguments, place)))
-    factor, said = y[place] / x[place], ""
+    factor, message = y[place] / x[place], ""
     if x.numel() > 1 and not differ(y, factor * x).any():
-        said = f"Yours is the right result times {factor:.4g}. "
-    return (f"{said}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
-            f"{y[place]:.5g}, {x[place]:.5g} is needed.")
+        message = f"Yours is the right result times {factor:.4g}. "
+    return (f"{message}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
+            f"{y[place]:.5g}, expected {x[place]:.5g}.")
 
 
 # ---- The library's lines, and your file ---------------------------------------------------------
 
 def source_of(part):
+    """The lines of a function or class."""
     return textwrap.dedent(inspect.getsource(part)).rstrip()
 
 
 def show(name):
-    """The lines of a function of equations.py."""
+    """Prints the lines of a function of equations.py."""
     code = source_of(getattr(equations, name))
     if NOTEBOOK:
         from IPython.display import Markdown, display
@@ -288,7 +288,7 @@ def show(name):
 
 
 def keep(name, part):
-    """Writes a class, or a function, into my_semmatch.py, over an older one."""
+    """Writes a function or class into my_semmatch.py, in the place of an older one."""
     head, *parts = (OWN.read_text("utf-8") if OWN.exists() else OWN_HEAD).split("\n\n# ---- ")
     kept = {text.partition("\n")[0]: text for text in parts}
     kept[name] = f"{name}\n{source_of(part)}\n"
@@ -298,14 +298,16 @@ def keep(name, part):
 # ---- Training -----------------------------------------------------------------------------------
 
 def train_on(frames, model, start=None, **given):
-    """Trains a model on a toy world of these frames only: seconds, where all frames take minutes.
+    """Trains a model on a toy world of these frames alone: seconds, not minutes.
 
-    frames: dict name -> frames in the form of support.toy.FRAMES. model: a name of train.py's, or
-    one of the classes of equations.py, which then computes with your functions. start: a Run of
-    these frames whose encoder is the one to begin with, as if it were pre-trained. given: options
-    of train.py's command line. -> (the best epoch's Run; what it says of dev by `influence`, and
-    "unseen", the accuracy with words that it never saw; "dev", its pairs)
+    frames: dict name -> frames, as in support.toy.FRAMES. model: a name of --model, or a class of
+    equations.py, which then computes with your functions. start: a Run on these frames; the new
+    encoder begins with its weights, as if they were pre-trained. given: options of train.py.
+    Returns: the best epoch's Run; what Run.influence says of dev, and "unseen", the accuracy with
+    words that training did not have, and "dev", the pairs of dev.
     """
+    if MODE == "grade":
+        raise SystemExit
     print(f"{model} is training ...", flush=True)
     build, own = runs.build_model, None
 
@@ -329,8 +331,8 @@ def train_on(frames, model, start=None, **given):
             run = runs.open_run(folder, model=own, device="cpu")
         dev = load_pairs(run.settings)[1]["dev"]
         found = run.influence(dev) | {"dev": dev, "unseen": metrics["dev_unseen"]["accuracy"]}
-    print(f"{100 * found['score']:.1f} % of dev are right, with words that it never saw "
-          f"{100 * found['unseen']:.1f}; 50 is chance")
+    print(f"{100 * found['score']:.1f} % of dev are right; with words that training did not have "
+          f"{100 * found['unseen']:.1f} %. Chance is 50.")
     if found["changes"]:
         print(f"{summary.influence_table(found, 'dev')}\n")
     return run, found
@@ -339,7 +341,7 @@ def train_on(frames, model, start=None, **given):
 # ---- Small things -------------------------------------------------------------------------------
 
 def fixed(rows, bias=None):
-    """A linear map with these numbers, for hand calculation: x → rows x + bias."""
+    """A linear map with these weights, for hand calculation: x → rows x + bias."""
     layer = torch.nn.Linear(len(rows[0]), len(rows), bias=bias is not None).requires_grad_(False)
     layer.weight.copy_(torch.tensor(rows))
     if bias is not None:

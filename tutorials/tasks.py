@@ -1,7 +1,7 @@
-"""What `check` tries your functions on: TASKS[name], with the arguments that are drawn for it.
+"""The functions that the lessons ask for: TASKS[name] has points, random arguments and mistakes.
 
-What is right is the function of that name in equations.py. The classic mistakes that `check` knows
-are those of tests/mistakes.py, which tests plant in the library.
+`check` compares your function with that of equations.py. The mistakes that it can name are listed
+here and in tests/mistakes.py.
 """
 import math
 import sys
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import equations as ours
+import equations
 import reread
 from bert_min import BertConfig
 from semmatch import DafaAttention
@@ -26,16 +26,17 @@ B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
 D = H * K
 CASES = "some pairs", "one token", "padding", "wide scores", "float32"
 TREES = "some pairs", "one word", "one relation"
+RELATIONS = "nsubj", "obj", "det"
 
 
 class Task(NamedTuple):
-    """A function that the reader writes."""
+    """A function that you write."""
 
     lesson: int
     points: int
-    place: str          # of the library's function with these arguments, "module.name", or ""
-    draw: object        # of a Draw: the arguments
-    more: dict = {}     # name -> mistaken function, beside those of tests/mistakes.py
+    place: str          # "module.name" of the library's function; "" if it takes other arguments
+    draw: object        # a function: Draw -> arguments
+    more: dict = {}     # name -> mistaken function, added to those of tests/mistakes.py
     cases: tuple = CASES
 
     def mistakes(self):
@@ -46,7 +47,7 @@ class Task(NamedTuple):
 # ---- Arguments ----------------------------------------------------------------------------------
 
 class Draw:
-    """Arguments of one case out of a seed. Sizes are primes, so that no axis looks like another."""
+    """Random arguments for one case. Each axis has another size, so that no two look alike."""
 
     def __init__(self, case, seed=0):
         self.case, self.generator = case, torch.Generator().manual_seed(seed)
@@ -56,7 +57,7 @@ class Draw:
                         self.L: "L", self.n: "n", self.m: "m"} | {1: "1"}
 
     def normal(self, *shape, wide=1.0):
-        """Normal numbers; `wide` times as large where scores are."""
+        """Normal numbers; in the case "wide scores" they are `wide` times as large."""
         size = wide if self.case == "wide scores" else 1.0
         x = torch.randn(shape, generator=self.generator, dtype=torch.float64) * size
         return x.to(self.dtype).requires_grad_()
@@ -65,14 +66,14 @@ class Draw:
         return torch.randint(high, shape, generator=self.generator)
 
     def mask(self, size=None):
-        """bool (B, size): with padding half of the second row is real, and nothing of the third."""
+        """bool (B, size). In the case "padding" row 2 is half padding, row 3 has no real key."""
         size = size or self.L
         short = size // 2 if self.case == "padding" else size
         none = 0 if self.case == "padding" else size
         return torch.arange(size) < torch.tensor([size, short, none])[:, None]
 
     def fill(self, module):
-        """The module with drawn weights, large enough that each matters."""
+        """The module with random weights, large enough that each one matters."""
         for parameter in module.to(self.dtype).parameters():
             parameter.data = 0.7 * self.normal(*parameter.shape).detach()
         return module
@@ -89,23 +90,23 @@ class Draw:
         return self.normal(B, size or self.L, D)
 
     def tokens(self):
-        """word_index, segment (B, L): a word in two pieces, [CLS], [SEP], padding; no word."""
+        """word_index, segment (B, L): row 2 has a word in two pieces and padding, row 3 no word."""
         word = torch.tensor([[-1, 0, 1, -1, 0, 2, -1], [-1, 4, 4, -1, 7, -1, -1], [-1] * 7])
         segment = torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0], [0] * 7])
         return [word[:, :self.L], segment[:, :self.L]]
 
     def cross(self):
-        """G (B, L, L): 0 or 2.5 between words of both sentences, -inf elsewhere."""
+        """G (B, L, L): 0 or 2.5 between words of different sentences, -inf elsewhere."""
         related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
-        return ours.spread_prior(related, *self.tokens(), -math.inf)
+        return equations.spread_prior(related, *self.tokens(), -math.inf)
 
     def scores(self):
-        """Symmetric scores (B, L, L), -inf where tokens are not of different sentences."""
+        """Symmetric scores (B, L, L), -inf except between words of different sentences."""
         x = self.normal(B, self.L, self.L, wide=30.0).detach()
         return (x + x.transpose(1, 2) + self.cross()).requires_grad_()
 
-    def parse(self, letters, size, relations=("nsubj", "obj", "det")):
-        """A sentence of drawn words under a drawn tree."""
+    def parse(self, size, letters, relations):
+        """A random sentence, each word a letter, with a random tree."""
         words = [letters[int(i)] for i in self.integer(len(letters), size)]
         heads = np.array([int(self.integer(i + 1)) for i in range(size)])
         types = tuple(relations[int(i)] for i in self.integer(len(relations), size))
@@ -113,15 +114,9 @@ class Draw:
         return Parse(text, split_words(text), ("X",) * size, heads, types)
 
     def parses(self):
-        """Two sentences of few words; in one case all have one relation, so that subtrees match."""
-        if self.case == "one relation":
-            return [self.parse("ab", self.n, ["x"]), self.parse("ab", self.m, ["x"])]
-        return [self.parse("aAbBcC", self.n), self.parse("aAbBcC", self.m)]
-
-
-def ln_K_draw(d):
-    ln_K, _ = ours.co_attention(d.states(), d.scores())
-    return [ln_K.detach().requires_grad_()]
+        """Two sentences. In the case "one relation" they have few words, so that subtrees match."""
+        kinds = ("ab", ["x"]) if self.case == "one relation" else ("aAbBcC", RELATIONS)
+        return [self.parse(size, *kinds) for size in (self.n, self.m)]
 
 
 def choose_draw(d):
@@ -136,19 +131,13 @@ def phrase_draw(d):
 
 
 def coverage_draw(d):
-    """c, weights, φ, mask: the first row is spent; with padding the second one, but for padding."""
+    """c, weights, φ, mask: row 1 will be spent; in the case "padding" the real words of row 2."""
     left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
     left[0], mask = 0.5, d.mask(d.n)
     if d.case == "padding":
         left[1] = left[1].masked_fill(mask[1], 0.5)
     phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
-
-
-def without_token(chosen, *maps):
-    """mix_readers as printed: the sum over r starts with 1."""
-    mixture, weights = ours.mix_readers(chosen[:, 1:], *maps)
-    return mixture, F.pad(weights, (1, 0))
 
 
 # ---- The functions ------------------------------------------------------------------------------
@@ -162,17 +151,17 @@ TASKS = {
                               lambda d: [d.normal(B, H, d.L, d.L, wide=1e5), d.mask()], {
         "10,000 subtracted": lambda s, m: (s - 1e4 * ~m[:, None, None]).softmax(-1)}),
     "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
-        "no root": lambda q, k, v, m: ours.attention(q * K ** 0.5, k, v, m),
-        "k in the place of its root": lambda q, k, v, m: ours.attention(q / K ** 0.5, k, v, m),
-        "queries and keys exchanged": lambda q, k, v, m: ours.attention(k, q, v, m),
-        "no mask": lambda q, k, v, m: ours.attention(q, k, v, torch.ones_like(m))}),
+        "no root": lambda q, k, v, m: equations.attention(q * K ** 0.5, k, v, m),
+        "k in the place of its root": lambda q, k, v, m: equations.attention(q / K ** 0.5, k, v, m),
+        "queries and keys exchanged": lambda q, k, v, m: equations.attention(k, q, v, m),
+        "no mask": lambda q, k, v, m: equations.attention(q, k, v, torch.ones_like(m))}),
     "layer": Task(1, 2, "", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
         "no gelu": lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y))),
         "relu for gelu":
             lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
-        "no first residual": lambda h, *rest: ours.layer(0 * h, *rest),
+        "no first residual": lambda h, *rest: equations.layer(0 * h, *rest),
         "no second residual":
             lambda h, x, W, n, W_1, W_2, n_2: n_2(W_2(F.gelu(W_1(n(h + W(x))))))}),
     "embed": Task(1, 1, "", lambda d: [
@@ -186,7 +175,7 @@ TASKS = {
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
                                  lambda d: [*d.heads(), d.mask()], {
         "-inf for the mask, so that a row without a key is nan; it must be 0":
-            lambda q, k, v, m: (ours.difference_scores(q, k) / K ** 0.5)
+            lambda q, k, v, m: (equations.difference_scores(q, k) / K ** 0.5)
             .masked_fill(~m[:, None, None], -math.inf).softmax(-1) @ v}),
     "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
@@ -205,7 +194,7 @@ TASKS = {
                          lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
         *d.heads(), d.normal(B, d.L, d.L), d.mask()], {
-        "no M": lambda q, k, v, M, m: ours.attention(q, k, v, m)}),
+        "no M": lambda q, k, v, M, m: equations.attention(q, k, v, m)}),
     "dafa_fuse": Task(3, 3, "", lambda d: [
         d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))]),
     # ---- 4. External knowledge
@@ -213,9 +202,11 @@ TASKS = {
                                lambda d: [d.integer(6, B, N, M, R) == 0]),
     "knowledge_scores": Task(4, 1, "semmatch.knowledge_scores", lambda d: [d.states(), d.cross()]),
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
-    "mean_one": Task(4, 2, "", ln_K_draw, {
+    "mean_one": Task(4, 2, "", lambda d: [
+        equations.co_attention(d.states(), d.scores())[0].detach().requires_grad_()], {
         "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
-        "-inf elsewhere": lambda ln_K: torch.where(ln_K == -math.inf, ln_K, ours.mean_one(ln_K)),
+        "-inf elsewhere":
+            lambda ln_K: equations.mean_one(ln_K).masked_fill(ln_K == -math.inf, -math.inf),
         "the mean of all cells": lambda ln_K: torch.where(
             ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
     "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [int(d.integer(40)), 100, 4.0]),
@@ -241,10 +232,9 @@ TASKS = {
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
     "choose_left": Task(6, 2, "", lambda d: [
         *choose_draw(d), (d.normal(B, d.n).detach() + 0.5).requires_grad_()], {
-        "no coverage": lambda *x: ours.choose(*x[:-1])[:2],
+        "no coverage": lambda *x: equations.choose(*x[:-1])[:2],
         "spent words that are chosen":
-            lambda *x: ours.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
+            lambda *x: equations.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
     "mix_readers": Task(6, 1, "", lambda d: [
-        d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)], {
-        "no token in the sum": without_token}),
+        d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)]),
 }
