@@ -1,12 +1,12 @@
 """What is known of two sentences before training: DAFA's dependency matrix, lexical relations.
 
-DAFA (EMNLP Findings 2022), section 2.1, compares each word of a sentence a with each of a sentence
-b: are they equal, and their heads, and the relations to these (M), do the subtrees below them match
-(S), are they rare (tf-idf)? The result, M_F (n, m), calibrates attention in semmatch.
+DAFA (EMNLP Findings 2022), section 2.1, compares each word of a sentence a with each word of a
+sentence b. Are the words equal, their heads, their relations to the heads (M)? Do their subtrees
+match (S)? Are they rare (tf-idf)? The result, M_F (n, m), calibrates attention in semmatch.
 
 "Using External knowledge to Enhanced PLM for Semantic Matching" (Li and Yuan; cited as Knowledge),
-sections 3.1 and 3.2, asks a lexicon about both words: is one a synonym of the other, an antonym, a
-hypernym (k_ij)?
+sections 3.1 and 3.2, asks a lexicon about both words: is one a synonym, an antonym, a hypernym of
+the other (k_ij)?
 
     the paper            here                           the paper    here
     𝒟_A^i  trigram       word i, its head, its type     θ            theta = 2 (appendix)
@@ -18,7 +18,7 @@ A parse is any object with these five attributes; support.parses makes such obje
 
     words             list of n words
     heads  (n,)       int, the number of each word's head, counted from 1; 0 = ROOT
-    symbols  (n+1,)   what is compared of a word; place 0 is ROOT, whose symbol equals no word's
+    symbols  (n+1,)   each word in its compared form; place 0 is ROOT, whose symbol is no word's
     types  (n+1,)     each word's relation to its head; place 0 is ROOT
     depths  (n+1,)    int, steps from each word up to ROOT
 
@@ -30,6 +30,7 @@ import itertools
 import math
 import re
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class TfIdf:
 
         count of w in the sentence · (ln((1 + N) / (1 + df(w))) + 1)
 
-    N sentences, df(w) of them with the word w. Words are case-folded; an unseen word has df = 0.
+    Of N sentences, df(w) have the word w. Words are case-folded; an unseen word has df = 0.
 
     Assumes: the formula (the paper cites Ramos et al., 2003, and prints none), and the corpus, the
         task's training sentences.
@@ -67,15 +68,14 @@ class TfIdf:
         return tf / tf.mean() if words else tf
 
     def state(self):
-        """What `from_state` makes the same one of: a dict of plain values."""
+        """A dict of plain values, from which `from_state` makes an equal TfIdf."""
         return {"sentences": self.N, "df": dict(sorted(self.df.items()))}
 
     @classmethod
     def from_state(cls, state):
         """The TfIdf whose `state` this is."""
         loaded = cls([])
-        loaded.N = int(state["sentences"])
-        loaded.df.update({str(word): int(count) for word, count in state["df"].items()})
+        loaded.N, loaded.df = state["sentences"], Counter(state["df"])
         return loaded
 
 
@@ -86,12 +86,13 @@ def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
         s = 1 for equal words, else 0                                                  DAFA Eq. (2)
         r = θ for equal relations, else 1                                              DAFA Eq. (3)
 
-    θ = 2, the paper's, ties its own example: Apple and company in one role, or Apple in two: 2.
+    With the paper's θ = 2 its own example ties: Apple and company in one role, Apple in two: 2.
 
-    Assumes: words are equal up to case, relations exactly; the ROOT of a equals that of b alone, so
-        that two roots get at least θ whatever their words, often the largest cell of a pair. The
-        page does not say whether ROOT is a head that two words share; root=False: it is none. A
-        text of several sentences is one tree: later roots hang from the first as parataxis.
+    Assumes: words are equal up to case, relations exactly. The ROOT of a equals the ROOT of b and
+        nothing else, so that two roots get at least θ whatever their words, often the largest cell
+        of a pair. The page does not say whether ROOT is a head that two words share; with
+        root=False it is not. A text of several sentences is one tree: later roots hang from the
+        first as parataxis.
     """
     same_words = a.symbols[:, None] == b.symbols  # (n+1, m+1)
     same_words[0, 0] = root
@@ -106,11 +107,11 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False) -> np.ndarray:
         S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over children x of i, y of j,
                   if t_i = t_j and r_i = r_j;   0, else
 
-    The heads must be trees; support.parses looks at them where parses come in.
+    The heads must be trees; support.parses checks this where parses come in.
     Assumes: α = 1, ν = 0.5; equality as in Eq. (1). The page has a set in braces: we read its sum.
     Departs: on the page α counts once for each *pair* of children, whatever these are, and a leaf
-    gets none. The text calls it "a fixed score to the child nodes of matching trigram pair". We
-    give it once to the matching pair itself, S(i, j) = α + ν · Σ S(x, y); that of matching children
+    gets no α. The text calls α "a fixed score to the child nodes of matching trigram pair". We give
+    α once to the matching pair itself, S(i, j) = α + ν · Σ S(x, y); the α of matching children
     reaches their heads as ν α. A third reading of the text, Σ (α + ν · S) over matching children,
     gives a matching leaf 0, where we give it α.
     """
@@ -120,7 +121,7 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False) -> np.ndarray:
         children_a = np.bincount(a.heads, minlength=len(a.symbols))  # (n+1,)
         children_b = np.bincount(b.heads, minlength=len(b.symbols))  # (m+1,)
         S = S * np.outer(children_a, children_b)  # (n+1, m+1)
-    # From the leaves of a up, each matching pair adds to the pair of its heads, if that matches.
+    # From the leaves of a up, each matching pair adds to the pair of its heads, if the heads match.
     i, j = match[1:, 1:].nonzero()
     p, q = a.heads[i], b.heads[j]
     i, j = i + 1, j + 1
@@ -137,9 +138,9 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
 
         M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]
 
-    tf_a (n,), tf_b (m,): TfIdf.weights of their words. printed: set of equation numbers; 4 counts
+    tf_a (n,), tf_b (m,): TfIdf.weights of the words. printed: set of equation numbers; 4 counts
     here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1),
-    "root" (ROOT is no head that two words share). M and S are never negative here, so abs does
+    "root" (ROOT is no head that two words share). M and S are never negative, so abs changes
     nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
@@ -158,20 +159,20 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
 LONGEST = 4   # words in an expression, at most
-REMEMBERED = 2 ** 17   # words whose entries stay read: a service is asked about any word
+REMEMBERED = 2 ** 17   # words whose entries are cached: a service may be asked about any word
 MANY = 100    # a hypernym with more direct hyponyms (person) is too general for co-hyponyms
 
 POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "NUM": "a", "ADV": "r",
        "ADP": "r"}   # WordNet's; it has numbers as adjectives, and near, up, down as adverbs
 EXCEPTIONS = {"n": "noun.exc", "v": "verb.exc", "a": "adj.exc", "r": "adv.exc"}   # WordNet's files
-SERIES = {"cardinal.a.02", "ordinal.a.02", "chromatic.a.03"}   # what only differs, of one kind
-NUMBER = re.compile(r"(1\d{3}|20\d\d)|\d+(?:[.,]\d+)*")      # 1: a year
+SERIES = {"cardinal.a.02", "ordinal.a.02", "chromatic.a.03"}   # numbers, ordinals, colours
+NUMBER = re.compile(r"(1\d{3}|20\d\d)|\d+(?:[.,]\d+)*")      # group 1: a year
 
-# Words of the closed classes, which WordNet lacks or mistakes (in: indium, it: information
-# technology): articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions but
-# for up, down, above, below, inside, outside and near, kept for their opposites; pieces of
-# contractions, and whole ones without apostrophe that are no other word (cant, jargon, and wont, a
-# habit, are rare; ill, id, lets, well, shell, hell, shed, wed are not); single letters.
+# Words of the closed classes, which WordNet lacks or takes for others (in: indium, it: information
+# technology): articles, demonstratives, pronouns, auxiliaries, conjunctions, and prepositions, but
+# not up, down, above, below, inside, outside, near, which have opposites; pieces of contractions;
+# contractions without apostrophe that are hardly another word (cant, jargon, and wont, a habit, are
+# rare; ill, id, lets, well, shell, hell, shed, wed are not); single letters.
 FUNCTION_WORDS = frozenset("""
     a an the this that these those such no none any each every either neither both another own there
     i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
@@ -184,40 +185,38 @@ FUNCTION_WORDS = frozenset("""
     out toward towards via per despite except not n't 's 'm 'd 're 've 'll re ve ll ca wo sha ai gon
     na wan ta dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt wont wouldnt shouldnt
     cant couldnt mustnt neednt aint im ive youre youve youll youd hes shes weve theyre theyve theyll
-    theyd itll thats whats whos wheres heres theres wanna gotta gonna b c d e f g h j k l m n o p q
-    r s t u v w x y z""".split())
+    theyd itll thats whats whos wheres heres theres wanna gotta gonna""".split())
+FUNCTION_WORDS |= {*"abcdefghijklmnopqrstuvwxyz"}
 
 
+@dataclass(eq=False)
 class Facts:
-    """What a lexicon knows of a word or expression, as sets of keys; related if they meet.
+    """What a lexicon knows of a word or expression: sets of keys. Related words share a key."""
 
-    senses: what the word may mean. opposites, ancestors: senses of its antonyms, of its hypernyms.
-    parents: keys that it shares with its co-hyponyms. first: in WordNet, the most frequent
-    sense of each of its lemmas as each part of speech; similar: adjectives that these are like.
-    """
-
-    def __init__(self, senses, opposites, ancestors, parents, first=frozenset(),
-                 similar=frozenset()):
-        self.senses, self.opposites, self.ancestors = senses, opposites, ancestors
-        self.parents, self.first, self.similar = parents, first, similar
+    senses: set                  # what the word may mean
+    opposites: set               # senses of its antonyms
+    ancestors: set               # senses of its hypernyms
+    parents: set                 # keys that the word shares with its co-hyponyms
+    first: set = frozenset()     # WordNet: the first sense of each lemma as each part of speech
+    similar: set = frozenset()   # WordNet: adjectives that these are similar to
 
     @functools.cached_property
     def keys(self):
-        """All of these. Without a common one, words are not related."""
+        """All keys. Two words without a common key are not related."""
         return self.senses | self.opposites | self.ancestors | self.parents | self.similar
 
 
 def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a, word j of b.
 
-    facts_a, facts_b: Lexicon.facts of n and m words. "hypernym" holds where word j is one of word
-    i, as animal is of dog; "hyponym" where word i is one of j.
+    facts_a, facts_b: Lexicon.facts of n and m words. "hypernym" holds where word j is a hypernym of
+    word i, as animal is of dog; "hyponym" where word i is a hypernym of word j.
 
-    Assumes: words and expressions, which the paper does not tell apart. First each word
-        is compared with each. Then a relation of an expression holds at each of its words (New
+    Assumes: the treatment of expressions, which the paper does not tell from words. First each word
+        is compared with each word. Then a relation of an expression holds at each of its words (New
         York, city: at New and at York) that has no synonym or antonym in the other expression.
         Equal words that the lexicon knows are synonyms and nothing else, and so are words of which
-        one has all senses of the other; other equal words are not related.
+        one has all senses of the other. Other equal words are not related.
     Departs: co-hyponyms, which share a hypernym, are a fifth relation: the paper's own example,
         wheat and corn. Synonyms do not count as co-hyponyms, nor antonyms as synonyms.
 
@@ -234,8 +233,8 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     for rows, columns, relations in itertools.chain(
             related_places(words_a, expressions_b), related_places(expressions_a, words_b),
             related_places(expressions_a, expressions_b)):
-        there = settled[rows, columns]
-        free = ~there.any(1)[:, None] & ~there.any(0)
+        cells = settled[rows, columns]
+        free = ~cells.any(1)[:, None] & ~cells.any(0)
         k[rows, columns] |= free[..., None] & relations
     k[..., 0] &= ~k[..., 1]
     k[..., 4] &= ~k[..., 0]
@@ -243,17 +242,17 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
 
 
 def index_facts(facts):
-    """(words, expressions) of a sentence, two dicts: Facts -> slices of the words where it is."""
+    """(words, expressions) of a sentence, two dicts: Facts -> its places, slices of the words."""
     words, expressions = {}, {}
-    for i, known in enumerate(facts):
-        for size, found in (known or {}).items():
+    for i, by_size in enumerate(facts):
+        for size, entry in (by_size or {}).items():
             part = words if size == 1 else expressions
-            part.setdefault(found, []).append(slice(i, i + size))
+            part.setdefault(entry, []).append(slice(i, i + size))
     return words, expressions
 
 
 def related_places(parts_a, parts_b):
-    """Yields (slice of a, slice of b, five bool: which RELATIONS hold) where one may hold."""
+    """Yields (slice of a, slice of b, five bool: which RELATIONS hold) where any may hold."""
     for word, places_a in parts_a.items():
         for other, places_b in parts_b.items():
             if not word.keys.isdisjoint(other.keys):
@@ -263,10 +262,10 @@ def related_places(parts_a, parts_b):
 
 
 def related(word, other):
-    """Which RELATIONS hold, five bool, from two Facts.
+    """Which RELATIONS hold between two Facts, five bool.
 
-    Where one has all senses of the other, they are a word and itself (eat, eats) or as good as
-    that: synonyms and nothing else, though one sense of eat is a hypernym of another.
+    If one has all senses of the other, both are forms of one word (eat, eats) or nearly so. They
+    are synonyms and nothing else, although one sense of eat is a hypernym of another.
     """
     if word.senses <= other.senses or word.senses >= other.senses:
         return True, False, False, False, False
@@ -280,7 +279,7 @@ def related(word, other):
 
 
 class Lexicon:
-    """Finds words and expressions of a sentence. Table and WordNet add two methods:
+    """Finds the words and expressions of a sentence. Table and WordNet add two methods:
 
     base_forms(word): the forms under which a case-folded word may be listed, itself among them.
     look_up(name, tag): Facts of a case-folded word or expression, or None. tag: the universal
@@ -288,7 +287,7 @@ class Lexicon:
     """
 
     def __init__(self, names):
-        """names: case-folded words and expressions, these with a space between their words."""
+        """names: case-folded words, and expressions with a space between their words."""
         self.expressions = {}   # first word -> set of expressions
         for name in names:
             first, space, _ = name.partition(" ")
@@ -296,30 +295,29 @@ class Lexicon:
                 self.expressions.setdefault(first, set()).add(name)
 
     def facts(self, words, tags=None):
-        """What is known at each of n words of a sentence, a list: a dict, or None for nothing.
+        """A list with a dict for each of n words of a sentence, or None for a word without facts.
 
-        tags: n universal parts of speech, such as those of a parse; None: words may be any.
+        The dict: {1: Facts of the word, 2: Facts of an expression of two words that starts with it
+        (New York, ice creams)}, or 3 or 4 for the words of a longer expression. If expressions
+        overlap, the one that starts first counts, then the longest.
 
-        {1: Facts of the word, 2: Facts of an expression of two words that starts with it (New York,
-        ice creams)}; others have 3 or 4 words. Of expressions that overlap, the one that starts
-        first counts, then the longest.
+        tags: n universal parts of speech, such as a parse has. None: any part of speech.
         """
         words, facts, end = [word.casefold() for word in words], [], 0
         for i, word in enumerate(words):
-            found, own = {}, self.look_up(word, tags and tags[i])
-            if own:
-                found[1] = own
+            entry = self.look_up(word, tags and tags[i])
+            by_size = {1: entry} if entry else {}
             expression = i >= end and self.expression(words[i:i + LONGEST])
             if expression:
                 name, size = expression
-                found[size], end = self.look_up(name), i + size
-            facts.append(found or None)
+                by_size[size], end = self.look_up(name), i + size
+            facts.append(by_size or None)
         return facts
 
     def expression(self, words):
-        """(expression, its number of words) that the words begin with, the longest; or None.
+        """The longest expression at the start of the words, and its number of words; or None.
 
-        Assumes: inflected in its first or last word, if at all (picked up, ice creams).
+        Assumes: only its first and its last word are inflected (picked up, ice creams).
         """
         starts = [first for first in self.base_forms(words[0]) if first in self.expressions]
         if not starts:
@@ -335,21 +333,19 @@ class Lexicon:
 class Table(Lexicon):
     """A lexicon from pairs of words, such as support.toy.LEXICON.
 
-    Assumes: words as they stand, up to case. Only what the pairs say: a synonym's synonym or a
-        hypernym's hypernym needs a pair of its own. Each word here is a synonym of itself.
+    Assumes: words are compared as they stand, up to case. Only what the pairs say holds: a
+        hypernym's hypernym needs its own pair. Each word is a synonym of itself.
     """
 
     def __init__(self, pairs):
-        """pairs: dict relation -> pairs of words, or of expressions of up to LONGEST words.
-
-        Relations: synonym, antonym, cohyponym, and hypernym for (specific, general).
+        """pairs: dict with lists of pairs of words, or of expressions of up to LONGEST words, under
+        synonym, antonym, cohyponym, and hypernym for (specific, general).
         """
         self.table = {}   # word -> Facts
-        unknown = pairs.keys() - {"synonym", "antonym", "hypernym", "cohyponym"}
-        if unknown:
-            raise ValueError(f"Table: no relation {', '.join(map(str, unknown))}; expected "
-                             f"synonym, antonym, cohyponym, and hypernym for (specific, general)")
         for relation, rows in pairs.items():
+            if relation not in ("synonym", "antonym", "hypernym", "cohyponym"):
+                raise ValueError(f"Table: no relation {relation}; expected synonym, antonym, "
+                                 f"cohyponym, and hypernym for (specific, general)")
             for x, y in rows:
                 x, y = x.casefold(), y.casefold()
                 for word, other in ((x, y), (y, x)):
@@ -375,30 +371,31 @@ class WordNet(Lexicon):
     """Princeton's WordNet, as nltk reads it, for case-folded and lemmatized English words.
 
     Assumes: all of this, which the paper leaves open.
-        A word stands for its lemmas of the part of speech of its tag (POS); of any part where it
-        has no tag, a tag of another kind, or no lemma of that part. An expression stands for all of
-        its lemmas. FUNCTION_WORDS have no facts. A word has the first three `senses` of a lemma,
-        its most frequent: in later ones carrying is running, and a result an issue. A spelling
-        without counts has others first: the nouns colour and color share none of theirs.
-        Synonyms share a sense; a word is one of itself. So are an adjective and what the first
-        sense of the other is similar to: huge and big. Antonyms are opposed in some sense, and so
-        are their synonyms, big to small, as large is, and what WordNet says to see also, happy to
-        sad, as unhappy is. An adjective that is only similar to one with an antonym gets none.
-        Hypernyms, up to `depth` steps away, and co-hyponyms are those of a lemma's first sense:
-        over more, most such pairs are chance (to right and to prepare are changes). An instance
-        counts as a hyponym (Paris of city). Co-hyponyms are nouns, as verbs hardly share more than
-        to move or to change; they share a direct hypernym of at most MANY hyponyms, not instances;
-        or one of SERIES: numbers, ordinals, colours; or are years (1000 to 2099) or other numbers
-        in digits that differ; or adjectives of co-hyponyms (French, German).
+        A word stands for its lemmas with the part of speech of its tag (POS). Without such a tag,
+        or without such a lemma, it stands for all its lemmas, as an expression does. FUNCTION_WORDS
+        have no facts. A word has the first three `senses` of a lemma, the most frequent ones: in
+        later senses carrying is running, and a result is an issue. A spelling without counts has
+        its senses in another order: the nouns colour and color have no common one.
+        Synonyms share a sense; a word is a synonym of itself. Two adjectives are synonyms, too, if
+        the first sense of one is similar to the other: huge and big. Antonyms are opposed in some
+        sense. The synonyms of an antonym are antonyms, too (big is opposed to small, as large is),
+        and so is what WordNet says to see also at one (happy is opposed to sad, as to unhappy). An
+        adjective that is only similar to one with an antonym gets none.
+        Hypernyms, up to `depth` steps away, and co-hyponyms come from a lemma's first sense: with
+        more senses most such pairs are chance (to right and to prepare are changes). An instance
+        counts as a hyponym (Paris of city). Co-hyponyms are nouns, because verbs hardly share more
+        than to move or to change. They share a direct hypernym with at most MANY hyponyms, not
+        instances; or one of SERIES; or they are different years (1000 to 2099), or other numbers
+        in digits; or adjectives of co-hyponyms (French, German).
         A form that WordNet lists hides its lemma in expressions (giving up, a noun, is not give
         up). Expressions with an apostrophe (driver's license) are hardly found: 's is a word here.
     """
 
     def __init__(self, depth=4, senses=3):
-        """Loads WordNet, a few seconds and 230 MB. Raises ValueError where none is there."""
+        """Loads WordNet: a few seconds, 230 MB. Raises ValueError if it is missing."""
         self.depth, self.senses, self.wordnet = depth, senses, load_wordnet()
         self.names = {pos: frozenset(self.wordnet.all_lemma_names(pos)) for pos in EXCEPTIONS}
-        self.irregular = {}     # part of speech -> geese -> [goose]
+        self.irregular = {}     # part of speech -> dict such as geese -> [goose]
         for pos, file in EXCEPTIONS.items():
             rows = (line.split() for line in self.wordnet.open(file))
             self.irregular[pos] = {form: bases for form, *bases in rows}
@@ -407,20 +404,20 @@ class WordNet(Lexicon):
 
     @functools.lru_cache(maxsize=REMEMBERED)
     def base_forms(self, word):
-        """The word and its lemmas, as all parts of speech."""
+        """The word and its lemmas of all parts of speech."""
         lemmas = [lemma for pos in EXCEPTIONS for lemma in self.lemmas(word, pos)]
         return tuple(dict.fromkeys([word, *lemmas]))
 
     def lemmas(self, word, pos, proper=False):
-        """The dictionary forms of a case-folded word as one part of speech, itself first.
+        """The dictionary forms of a case-folded word as one part of speech, the word itself first.
 
-        As Princeton's morph.c: those of the list of exceptions (geese), else those that an ending
-        cut off leaves; no s is cut off a noun of two letters (os) or in -ss (boss).
-        Departs: where a noun is a lemma itself, morph.c goes on, and relates aids to help, stamina
-            to stamen. Here WordNet's counts decide: a plural in -s (profits, but not means) may be
+        As in Princeton's morph.c: the forms in the list of exceptions (geese), or else the word
+        without its ending; but a noun of two letters (os) or in -ss (boss) keeps its s.
+        Departs: if a noun is a lemma itself, morph.c goes on, and relates aids to help, stamina to
+            stamen. Here WordNet's counts decide: a plural in -s (profits, but not means) may be
             twice as frequent as its other form; an exception (men, but not stamina) or a name
-            (banks, but not Wales) must be rarer, by two at least. An acronym (AIDS), and what is
-            `proper` in its sentence, has no other form.
+            (banks, but not Wales) must be rarer, by at least two. An acronym (AIDS), or a word that
+            is `proper` in its sentence, has no other form.
         """
         forms = self.irregular[pos].get(word)
         if forms is None and not (pos == "n" and (len(word) < 3 or word.endswith("ss"))):
@@ -433,18 +430,18 @@ class WordNet(Lexicon):
             entries = self.entries(word, pos)
             if proper or all(entry.name().isupper() for entry in entries):
                 return [word]
-            own, name = self.frequency(word), all(entry.name() != word for entry in entries)
-            least = own + 2 if name or word in self.irregular["n"] else own / 2 - 1
+            count, name = self.frequency(word), all(entry.name() != word for entry in entries)
+            least = count + 2 if name or word in self.irregular["n"] else count / 2 - 1
             forms = [form for form in forms if self.frequency(form) >= least]
         return [word, *forms]
 
     def entries(self, lemma, pos):
-        """nltk's Lemmas of a case-folded lemma and of no other form, the frequent senses first."""
+        """nltk's Lemmas of exactly this case-folded lemma, the most frequent sense first."""
         return [entry for synset in self.wordnet.synsets(lemma, pos) for entry in synset.lemmas()
                 if entry.name().lower() == lemma]
 
     def frequency(self, noun):
-        """How often WordNet's texts have a noun."""
+        """How often a noun stands in the texts that WordNet counts."""
         return sum(entry.count() for entry in self.entries(noun, "n"))
 
     def look_up(self, name, tag=None):
@@ -454,7 +451,7 @@ class WordNet(Lexicon):
 
     @functools.lru_cache(maxsize=REMEMBERED)
     def read(self, name, parts, proper=False):
-        """Facts out of WordNet, or None. Keys are synsets' names, such as dog.n.01."""
+        """Facts from WordNet, or None. The keys are names of synsets, such as dog.n.01."""
         senses, first = set(), set()
         for pos in parts:
             for lemma in self.lemmas(name.replace(" ", "_"), pos, proper):
@@ -487,8 +484,8 @@ class WordNet(Lexicon):
 
 
 def load_wordnet():
-    """nltk's WordNet. Raises ValueError when there is none, or a damaged one."""
-    from nltk.corpus import wordnet   # imported here, as few runs need it
+    """nltk's WordNet. Raises ValueError if it is missing or damaged."""
+    from nltk.corpus import wordnet   # here, because few runs need nltk
     try:
         wordnet.ensure_loaded()
     except Exception as problem:  # a damaged copy raises almost anything

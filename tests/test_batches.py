@@ -22,25 +22,25 @@ pytestmark = pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("count, size, block", [
     (1, 8, 1), (1000, 7, 1), (998, 8, 4), (1000, 6, 4), (103, 200, 4)])
 def test_batches_hold_every_place_once(count, size, block):
-    """In an order that the seed decides; neighbours of a block stay together."""
+    """In an order that the seed decides. The neighbours of a block stay together."""
     lengths = [random.Random(i).randint(3, 90) for i in range(count)]
-    found = batches.training_batches(lengths, size, "0 0", block)
-    assert sorted(i for batch in found for i in batch) == list(range(count))
-    assert sorted(map(len, found))[1:] == [size] * (math.ceil(count / size) - 1)  # one is smaller
-    assert found == batches.training_batches(lengths, size, "0 0", block)
-    assert count == 1 or found != batches.training_batches(lengths, size, "0 1", block)
-    longest = [max(lengths[i] for i in batch) for batch in found]
-    assert len(found) < 3 or longest != sorted(longest)
+    order = batches.training_batches(lengths, size, "0 0", block)
+    assert sorted(i for batch in order for i in batch) == list(range(count))
+    assert sorted(map(len, order))[1:] == [size] * (math.ceil(count / size) - 1)  # one is smaller
+    assert order == batches.training_batches(lengths, size, "0 0", block)
+    assert count == 1 or order != batches.training_batches(lengths, size, "0 1", block)
+    longest = [max(lengths[i] for i in batch) for batch in order]
+    assert len(order) < 3 or longest != sorted(longest)
     if block == 1 < count:  # pairs of like lengths are together
-        assert sum(max(lengths[i] for i in batch) * len(batch) for batch in found) < 55 * count
-    for batch in found if size % block == 0 else ():
+        assert sum(map(int.__mul__, longest, map(len, order))) < 55 * count
+    for batch in order if size % block == 0 else ():
         for first in {i // block * block for i in batch}:
-            whole = list(range(first, min(first + block, count)))
-            assert [i for i in batch if i in whole] == whole
+            neighbours = list(range(first, min(first + block, count)))
+            assert [i for i in batch if i in neighbours] == neighbours
 
 
 def test_a_row_is_what_was_read_of_its_pair():
-    """Behind it is padding, which no mask has. Words are weighed by the training sentences."""
+    """Padding follows, and the mask leaves it out. tf-idf comes from the training sentences."""
     data, places = beginning(*of("dafa"))[1]["train"], [3, 0, 7]
     tokenizer, (batch, labels) = data.reader.tokenizer, data.collate(places)
     tfidf = priors.TfIdf(text.split() for pair in data.pairs for text in (pair.a, pair.b))
@@ -48,12 +48,12 @@ def test_a_row_is_what_was_read_of_its_pair():
     for row, i in enumerate(places):
         pair = data.pairs[i]
         a, b = data.known[pair.a].parse, data.known[pair.b].parse
-        found = tokenizer.encode(pair.a, a.spans, pair.b, b.spans, 48)
-        rest = max(data.lengths[i] for i in places) - len(found[0])
-        for name, parts, padding in zip(("input_ids", "segment", "word_index"), found,
-                                        (tokenizer.pad_id, 0, -1)):
-            assert batch[name][row].tolist() == [*parts, *[padding] * rest]
-        assert batch["mask"][row].tolist() == [True] * len(found[0]) + [False] * rest
+        columns = tokenizer.encode(pair.a, a.spans, pair.b, b.spans, 48)
+        columns += ([True] * len(columns[0]),)
+        rest = max(data.lengths[i] for i in places) - len(columns[0])
+        for name, column, padding in zip(("input_ids", "segment", "word_index", "mask"), columns,
+                                         (tokenizer.pad_id, 0, -1, False)):
+            assert batch[name][row].tolist() == [*column, *[padding] * rest]
         M_F = priors.dependency_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words))
         n, m = M_F.shape
         assert np.array_equal(batch["prior"][row, :n, :m].numpy(), M_F)
@@ -63,9 +63,9 @@ def test_a_row_is_what_was_read_of_its_pair():
 def test_relations_go_in_where_the_method_asks_for_them():
     data = beginning(*of("knowledge"))[0].reader.examples([
         Pair("the dog", "a good cat"), Pair("", "not bad")])
-    data.reader.lexicon.lock = lambda: None  # not to be copied, as nltk's; a worker may get a copy
+    data.reader.lexicon.lock = lambda: None  # pickle cannot copy it, nor the lock of nltk's WordNet
     batch, labels = pickle.loads(pickle.dumps(data)).collate([0, 1])
-    assert labels is None  # of no pair there is one
+    assert labels is None
     assert batch["prior"].shape == (2, 2, 3, len(priors.RELATIONS))
     assert batch["prior"].nonzero().tolist() == [[0, 1, 2, priors.RELATIONS.index("synonym")]]
     assert batches.pad_matrices([np.zeros((0, 0, 5))]).shape == (1, 1, 1, 5)
@@ -82,15 +82,16 @@ def test_printed_and_without_reach_the_prior():
         assert not torch.equal(plain, first_prior(*args.split())), args
 
 
-def test_a_prior_is_given_what_its_class_needs():
+def test_an_own_prior():
+    """PRIOR gets what NEEDS lists, and may change it. Numbers that are not finite are refused."""
     seen = []
 
     def prior(*given):
         words_a, words_b, facts_a, facts_b, *parses = given
         seen.append(repr((words_a, words_b, facts_a[0], [*facts_b[0]], *parses)))
-        for part in given:  # what it changes is its own
+        for part in given:
             getattr(part, "heads", part)[:] = [] if isinstance(part, list) else 0
-        return np.zeros((2, 1))[::-1]  # numpy's own kind and order are taken, too
+        return np.zeros((2, 1))[::-1]  # float64, not contiguous
 
     own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": ("words", "facts", "parses")})
     reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
@@ -99,10 +100,14 @@ def test_a_prior_is_given_what_its_class_needs():
         assert data.collate([0])[0]["prior"].dtype == torch.float32
     a, b = data.known["the dog"], data.known["cat"]
     assert seen == [repr((["the", "dog"], ["cat"], None, [1], a.parse, b.parse))] * 2
+    for wrong in (math.nan, -math.inf, 1e300):
+        own.PRIOR = lambda *given: [[1.0], [wrong]]
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match="^Own.PRIOR: .*finite"):
+            data.collate([0])
 
 
 class TagParser(ChainParser):
-    """A tag that is none of UD's for "is", ADJ for other words."""
+    """The tag of "is" is none of UD's; other words are ADJ."""
 
     @staticmethod
     def parse(sentences):
@@ -117,17 +122,17 @@ ODD_PAIRS = [Pair(*texts, label) for texts, label in [
 
 
 def test_words_are_collated(monkeypatch):
-    """Six words of a sentence are read; one without words has an unknown one."""
+    """Six words of a sentence are read. A sentence without words has one unknown word."""
     monkeypatch.setattr(batches, "load_parser", TagParser)
     reader = beginning(*of("drrnet"), "--max-length", "6")[0].reader
     data = reader.examples(ODD_PAIRS)
-    (batch, labels), known = data.collate([0, 1]), reader.tokenizer
+    (batch, labels), vocabulary = data.collate([0, 1]), reader.tokenizer
     assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]
     sentences = ["The GOOD dog is in New".split(), [""], "bad the cat is not the".split(), ["good"]]
     tags = [[TAGS.index("X" if word in ("", "is") else "ADJ") for word in words]
             for words in sentences]
-    expected = {"word_ids": map(known.ids, sentences), "tags": tags,
-                "character_ids": map(known.spell, sentences),
+    expected = {"word_ids": map(vocabulary.ids, sentences), "tags": tags,
+                "character_ids": map(vocabulary.spell, sentences),
                 "mask": [[1] * len(words) for words in sentences],
                 "match": [[1, 0, 1, 1, 0, 0], [0], [0, 1, 0, 1, 0, 1], [0]],
                 "antonym": [[0, 1, 0, 0, 0, 0], [0], [1, 0, 0, 0, 0, 0], [0]]}
@@ -139,14 +144,14 @@ def test_words_are_collated(monkeypatch):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_a_pairs_logits_are_its_own(model, trained):
-    """A pair's row is the same alone, beside a longer one, among more pairs than a batch has, and
+    """A pair's row is the same alone, beside a longer pair, among more pairs than a batch has, and
     in eight threads, some of which change the model."""
-    found = train.open_run(trained(*of(model)))
-    whole = found.logits(ODD_PAIRS)
-    none = Change(outputs=dict.fromkeys(found.model.outputs(), lambda *given: 0 * given[-1]))
-    asked = [([pair], None, change) for pair in ODD_PAIRS * 4 for change in (None, none)]
+    run = train.open_run(trained(*of(model)))
+    whole = run.logits(ODD_PAIRS)
+    zero = Change(outputs=dict.fromkeys(run.model.outputs(), lambda *given: 0 * given[-1]))
+    asked = [([pair], None, change) for pair in ODD_PAIRS * 4 for change in (None, zero)]
     with ThreadPool(8) as pool:
-        alone = pool.starmap(found.logits, asked)[::2]
+        alone = pool.starmap(run.logits, asked)[::2]
     close = {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(torch.cat(alone), whole.repeat(4, 1), **close)
-    torch.testing.assert_close(found.logits(ODD_PAIRS * 20), whole.repeat(20, 1), **close)
+    torch.testing.assert_close(run.logits(ODD_PAIRS * 20), whole.repeat(20, 1), **close)
