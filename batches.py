@@ -36,7 +36,7 @@ TEXTS_KEPT = 4096  # texts whose Known a Reader keeps
 class Known(NamedTuple):
     """What the method needs to know of a text. The other fields stay empty."""
 
-    spans: np.ndarray | None = None  # (n, 2), characters of each word
+    spans: np.ndarray | None = None  # of each word's characters
     words: list | tuple = ()
     parse: Parse | None = None
     facts: list | None = None        # of each word, from a lexicon
