@@ -11,7 +11,7 @@ Symbols
     H, L, A           d, num_layers, H      BERT's letters: hidden size, layers, heads
     E, T_i, C         embeddings, hidden states, hidden[:, 0] (`pooled` is tanh(W C + b))
 
-The way of a pair (BERT; RoBERTa packs `<s> a </s> </s> b </s>` and its embedding ignores segments):
+A packed pair of BERT (RoBERTa packs `<s> a </s> </s> b </s>`, and its embedding ignores segments):
 
     input    [CLS]  the  com  ##pany  [SEP]  it  rose  [SEP]  [PAD]
     segment    0     0    0     0       0     1    1     1      0
@@ -19,9 +19,9 @@ The way of a pair (BERT; RoBERTa packs `<s> a </s> </s> b </s>` and its embeddin
     word      -1     0    1     1      -1     0    1    -1     -1       index into the word spans
 
 Departs: gelu is the exact one, as in Hugging Face; Google's code has the tanh form by that name.
-Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece, of
-tokenizer_config.json all but do_lower_case and strip_accents; how files are read and checked, and
-what published weights are called in them (support.checkpoints).
+Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece; of
+tokenizer_config.json all but do_lower_case and strip_accents. support.checkpoints reads and checks
+files and knows the names of published weights.
 """
 
 import functools
@@ -45,7 +45,7 @@ from support.checkpoints import (CONFIGS, find_file, join_names, read_arrays, re
 
 # ---- Configuration ------------------------------------------------------------------------------
 
-WORD_LETTERS = 200  # a longer word is unknown
+WORD_LETTERS = 200  # a longer word becomes [UNK]
 ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
                "relu": F.relu}
 
@@ -79,48 +79,48 @@ class BertConfig:
         write_config(path, asdict(self))
 
 
-# ---- What a method says of itself ---------------------------------------------------------------
+# ---- How a method describes itself --------------------------------------------------------------
 
 class Shown(NamedTuple):
-    """How one part of a trace is shown."""
+    """How a page shows one tensor of a trace."""
 
     title: str
-    axes: str  # the recorded tensor's axes by name, such as "pair head piece piece"
+    axes: str  # names of the tensor's axes, such as "pair head piece piece"
     note: str = ""
-    top: float | None = None  # the value of the full colour; None: the largest
-    chosen: bool = False  # name the largest of each row, in order
-    by: str = ""  # the function of its equation, whose docstring has the formula
+    top: float | None = None  # the value that gets the full colour; None: the largest value
+    chosen: bool = False  # name the largest entry of each row, in order
+    by: str = ""  # the equation's function, whose docstring has the formula
 
 
 class Change(NamedTuple):
-    """What is put in the place of a part while a model predicts, to see what hangs on that part."""
+    """Replaces a part of a model while it predicts, to measure what the part does."""
 
-    batch: Callable | None = None  # of a collated batch, a dict: the batch that the model gets
-    outputs: dict = {}  # module -> a forward hook, a function of (module, inputs, output)
-    attributes: dict = {}  # of the model, set meanwhile
-    others: bool = False  # each pair has another one's prior, see batches.Examples.of_others
+    batch: Callable | None = None  # function: collated batch, a dict -> the batch for the model
+    outputs: dict = {}  # module -> forward hook, a function of (module, inputs, output)
+    attributes: dict = {}  # name -> value, set in the model for this time
+    others: bool = False  # each pair gets another pair's prior, see batches.Examples.of_others
 
 
 def record(trace, **tensors):
-    """Put tensors into a trace, cut off from their graph; do nothing where trace is None."""
+    """Put detached tensors into a trace; do nothing if the trace is None."""
     if trace is not None:
         trace.update((name, x.detach()) for name, x in tensors.items())
 
 
 def check_options(method, printed, without):
-    """Raise ValueError unless these are among the PRINTED and ABLATIONS of the method, a class."""
-    for argument, given, known in (("printed", printed, method.PRINTED),
-                                   ("without", without, method.ABLATIONS)):
-        if unknown := set(given).difference(known):
-            raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: "
-                             f"{method.__name__} knows {join_names(sorted(known))}; leave that out")
+    """Raise ValueError for options that the class `method` lacks in its PRINTED, ABLATIONS."""
+    for argument, values, allowed in (("printed", printed, method.PRINTED),
+                                      ("without", without, method.ABLATIONS)):
+        if unknown := set(values).difference(allowed):
+            raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: {method.__name__}"
+                             f" knows {join_names(sorted(allowed))}; leave that out")
 
 
 # ---- The encoder --------------------------------------------------------------------------------
 
 def linear(n_in, n_out, bias=True):
-    """nn.Linear with BERT's initial values: weights from N(0, 0.02²), which Google cuts off at two
-    deviations, bias 0.
+    """nn.Linear with BERT's initial values: weights from N(0, 0.02²), bias 0. Google's code cuts
+    the normal distribution off at two standard deviations.
     """
     layer = nn.Linear(n_in, n_out, bias)
     nn.init.normal_(layer.weight, std=0.02)
@@ -132,10 +132,10 @@ def linear(n_in, n_out, bias=True):
 def attention_weights(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the last axis, over the keys that the mask allows.
 
-    scores: (..., L), complete: whatever scales or shifts them has been done. mask: bool, True =
-    real token, either (B, L), the same keys for every query, or with as many axes as scores.
-    Returns weights shaped as scores, float32 or wider. A masked key gets exactly 0, a row without a
-    key is all 0, other rows sum to 1.
+    scores: (..., L), complete: scaled and shifted already. mask: bool, True = real token, either
+    (B, L), the same keys for every query, or with as many axes as scores.
+    Returns weights in the shape of scores, float32 or wider. A masked key gets exactly 0. A row
+    without a key is all 0; other rows sum to 1.
     """
     if mask.dim() < scores.dim():
         mask = mask.reshape(mask.shape[0], *[1] * (scores.dim() - 2), mask.shape[-1])
@@ -157,9 +157,9 @@ def merge_heads(x: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """softmax(Q Kᵀ / √k) V, Vaswani et al. Eq. 1, in every head.
 
-    A paper's attention overrides `attend`, and says of itself: PRIOR, the kind of prior it takes;
+    A paper's attention overrides `attend` and describes itself: PRIOR, the kind of prior it takes;
     READS, pieces or words; PRINTED, the equations it can compute as printed; ABLATIONS, the parts
-    it can leave out; TRACE, name -> Shown; `neutral`, what its prior is where it says nothing.
+    it can leave out; TRACE, name -> Shown; `neutral`, a prior without information.
     """
 
     PRIOR = None
@@ -176,17 +176,14 @@ class SelfAttention(nn.Module):
         self.query, self.key, self.value = linear(d, d), linear(d, d), linear(d, d)
 
     def forward(self, hidden, mask, spread=None, trace=None):
-        """hidden (B, L, d), mask bool (B, L), what `spread` made or None -> (B, L, d), unprojected.
+        """hidden (B, L, d), mask bool (B, L), spread prior or None -> (B, L, d), not yet projected.
         """
-        q, k, v = self.project(hidden)
-        mixed = self.attend(hidden, q, k, v, mask, spread, trace)  # (B, L, d)
-        found = type(mixed).__name__
-        if torch.is_tensor(mixed):
-            if mixed.shape == hidden.shape and mixed.dtype in (hidden.dtype, v.dtype):
-                return mixed
-            found = f"{tuple(mixed.shape)} of {mixed.dtype}"  # another shape would be broadcast
-        raise ValueError(f"{type(self).__name__}.attend: expected {tuple(hidden.shape)}, (B, L, d),"
-                         f" of {hidden.dtype}, got {found}")
+        mixed = self.attend(hidden, *self.project(hidden), mask, spread, trace)
+        shape = tuple(getattr(mixed, "shape", ()))
+        if shape != hidden.shape:  # broadcasting would hide another shape
+            raise ValueError(f"{type(self).__name__}.attend: expected a tensor (B, L, d) of shape "
+                             f"{tuple(hidden.shape)}, got {type(mixed).__name__} of shape {shape}")
+        return mixed  # (B, L, d)
 
     def project(self, hidden):
         """hidden (B, L, d) -> q, k, v (B, H, L, k)."""
@@ -196,21 +193,21 @@ class SelfAttention(nn.Module):
         return q, k, v
 
     def plain(self, hidden, mask, spread=None, trace=None):
-        """What `forward` would return without the paper's method: plain attention, (B, L, d)."""
+        """What `forward` returns without the paper's method: plain attention, (B, L, d)."""
         return SelfAttention.attend(self, hidden, *self.project(hidden), mask, None, None)
 
     def neutral(self, prior):
-        """A prior over words, as `spread` gets it, that says nothing."""
+        """A prior over words without information, in the form that `spread` takes."""
         return torch.zeros_like(prior)
 
     def attend(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor,
                spread: Tensor | None, trace: dict | None) -> Tensor:
         """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
 
-        Plain attention uses neither hidden nor spread.
+        Plain attention needs neither hidden nor spread.
         """
         dropout = self.dropout if self.training else 0.0
-        if trace is None:  # one fused kernel; the mask is a view, rows without a key come out 0
+        if trace is None:  # one fused kernel; the mask is a view, rows without a key become 0
             keys = mask[:, None, None, :]
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=keys, dropout_p=dropout)
         else:
@@ -222,7 +219,7 @@ class SelfAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then two linear maps; after each dropout, residual, layer norm (post-norm)."""
+    """Attention, then two linear maps; dropout, residual and layer norm follow each (post-norm)."""
 
     def __init__(self, config, attention):
         super().__init__()
@@ -259,14 +256,14 @@ class Embeddings(nn.Module):
     def forward(self, input_ids, segment):
         """input_ids, segment: (B, L) int64 -> (B, L, d)."""
         position = self.position.weight[self.offset:self.offset + input_ids.shape[1]]  # (L, d)
-        if self.alike:  # the first row for both sentences
+        if self.alike:  # both sentences get the first row
             segment = torch.zeros_like(segment)
         hidden = self.word(input_ids) + position + self.segment(segment)  # (B, L, d)
         return self.dropout(self.norm(hidden))  # (B, L, d)
 
 
 class Bert(nn.Module):
-    """The encoder. `attention(i)` makes the attention of layer i; None: SelfAttention."""
+    """The encoder. attention: function of i that makes the attention of layer i; None: plain."""
 
     def __init__(self, config, attention=None):
         super().__init__()
@@ -282,8 +279,8 @@ class Bert(nn.Module):
         """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
-        real token. spread: (B, L, L), what else the method's `spread` makes, or None; handed to
-        every layer's attention. trace: dict or None; layer i writes into trace["layer{i}"].
+        real token. spread: (B, L, L), or whatever the method's `spread` returns, or None; every
+        layer's attention gets it. trace: dict or None; layer i writes into trace["layer{i}"].
         Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
         if input_ids.shape[1] > self.config.max_length:
@@ -312,33 +309,29 @@ def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, np.ndarra
 def load_bert(bert: Bert, arrays: dict[str, np.ndarray], where: str | Path) -> list[str]:
     """Copy arrays (our names) into the encoder, strictly, and return the names that are new.
 
-    Everything that a plain Bert of this config has must be there with its shape, in finite floats,
-    and nothing else. New are parameters that only a subclass has, and the pooler where the file has
-    none, or one that was never trained: its bias is exactly 0, which any step would have moved.
-    They keep their initial values.
+    The arrays must be those of a plain Bert of this config, all and no others, in its shapes and
+    finite floats. New parameters keep their initial values: those that only a subclass has, and the
+    pooler if the file has none or an untrained one, whose bias is still exactly 0.
     Raises: one ValueError with all names that do not fit, and `where`, the file or folder.
     """
-    own = bert.state_dict()
-    with torch.device("meta"):  # names and shapes alone
-        plain = {name: tuple(value.shape) for name, value in Bert(bert.config).state_dict().items()
-                 if name in own}
-    new = set(own) - set(plain)
+    own, most = bert.state_dict(), torch.finfo(torch.float32).max
+    with torch.device("meta"):  # names without memory
+        plain = own.keys() & Bert(bert.config).state_dict()
     if "pooler.bias" in arrays and not arrays["pooler.bias"].any():
         arrays = {name: x for name, x in arrays.items() if not name.startswith("pooler.")}
+    new = own.keys() - plain
     if not any(name.startswith("pooler.") for name in arrays):
         new |= {name for name in plain if name.startswith("pooler.")}
-    problems = {"missing": sorted(set(plain) - new - set(arrays)),
-                "unexpected": sorted(set(arrays) - set(plain)),
-                "misshaped": [], "not finite float32": []}
-    for name, x in arrays.items():
-        if name in plain and x.shape != plain[name]:
-            problems["misshaped"].append(f"{name} {x.shape} instead of {plain[name]}")
-        if x.dtype.kind != "f" or not (np.abs(x) <= torch.finfo(torch.float32).max).all():
-            problems["not finite float32"].append(name)
-    found = "; ".join(f"{kind}: {join_names(names)}" for kind, names in problems.items() if names)
+    problems = {"missing": plain - new - arrays.keys(), "unexpected": arrays.keys() - plain,
+                "misshaped": [f"{name} {x.shape} instead of {tuple(own[name].shape)}"
+                              for name, x in arrays.items()
+                              if name in plain and x.shape != own[name].shape],
+                "not finite float32": [name for name, x in arrays.items() if x.dtype.kind != "f"
+                                       or not (np.abs(x) <= most).all()]}
+    found = [f"{kind}: {join_names(sorted(names))}" for kind, names in problems.items() if names]
     if found:
-        raise ValueError(f"{where}: the weights do not fit their configuration; {found}; use the "
-                         "weights and config.json of one model")
+        raise ValueError(f"{where}: the weights do not fit their configuration; {'; '.join(found)};"
+                         " use the weights and config.json of one model")
     with torch.no_grad():
         for name, array in arrays.items():
             own[name].copy_(torch.from_numpy(np.ascontiguousarray(array)))
@@ -348,8 +341,8 @@ def load_bert(bert: Bert, arrays: dict[str, np.ndarray], where: str | Path) -> l
 # ---- Tokenization -------------------------------------------------------------------------------
 
 def longest_first(n, m, budget):
-    """How many pieces of two sentences stay when the longer loses its last (b on a tie) until the
-    budget holds.
+    """How many of n and m pieces stay when the longer sentence loses its last piece (on a tie, b)
+    until both fit into the budget.
 
     >>> longest_first(9, 3, 8), longest_first(9, 9, 7)
     ((5, 3), (4, 3))
@@ -359,7 +352,7 @@ def longest_first(n, m, budget):
 
 
 def overlapped_words(offsets, spans):
-    """For each piece (start, end) the word of largest overlap (the first on a tie), -1 for none."""
+    """For each piece (start, end) the word of largest overlap (the first on a tie), or -1."""
     if not len(offsets) or spans is None or not len(spans):
         return [-1] * len(offsets)
     pieces, spans = np.asarray(offsets)[:, None], np.asarray(spans)[None]
@@ -368,14 +361,14 @@ def overlapped_words(offsets, spans):
 
 
 def mend_surrogates(text):
-    """The text without half a surrogate pair, as broken JSON has it."""
+    """The text with U+FFFD for half a surrogate pair, which broken JSON can have."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 class PairTokenizer:
     """Packs two texts into one sequence: Google's WordPiece for BERT, byte-level BPE for RoBERTa.
 
-    A special token written out in a text, such as "[SEP]", is read as ordinary characters.
+    The text "[SEP]" in a sentence is no special token; it is read as ordinary characters.
     """
 
     SPECIALS = {"bert": ("[CLS]", "[SEP]", "[PAD]"), "roberta": ("<s>", "</s>", "<pad>")}
@@ -391,7 +384,7 @@ class PairTokenizer:
     def _wordpiece(ids, lower_case, strip_accents=None):
         model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=WORD_LETTERS)
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.BertNormalizer(  # accents go with capitals, by default
+        tokenizer.normalizer = normalizers.BertNormalizer(  # None strips accents if lower_case
             lowercase=lower_case, strip_accents=strip_accents)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         return tokenizer
@@ -410,12 +403,12 @@ class PairTokenizer:
 
     @classmethod
     def train(cls, texts, vocab_size=8000):
-        """Learn lower-case WordPiece from texts, always the same: at most vocab_size pieces, but no
-        fewer than two for each letter and five more.
+        """Learn lower-case WordPiece from texts; the same texts give the same pieces: at most
+        vocab_size, or two for each letter and five, if that is more.
         """
         tokenizer = cls._wordpiece({"[UNK]": 0}, lower_case=True)
         texts = list(map(mend_surrogates, texts))
-        # The trainer numbers inner letters in a random order and breaks ties by number: name them.
+        # We name the inner letters: the trainer numbers them at random and breaks ties by number.
         texts = [tokenizer.normalizer.normalize_str(text) for text in texts]
         letters = sorted(set("".join(texts)) - set(" "))
         trainer = trainers.WordPieceTrainer(
@@ -425,20 +418,17 @@ class PairTokenizer:
         split = tokenizer.pre_tokenizer.pre_tokenize_str
         words = (word for text in texts for word, _ in split(text) if len(word) <= WORD_LETTERS)
         tokenizer.train_from_iterator(words, trainer)
-        # anew: this one would find special tokens in a text
+        # a new tokenizer, because this one would find special tokens in a text
         return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case=True), "bert")
 
     def state(self):
-        """What `from_state` makes the same one of: a dict of texts."""
+        """A dict of texts, from which `from_state` makes this tokenizer again."""
         return {"kind": self.kind, "tokenizer": self.tokenizer.to_str()}
 
     @classmethod
     def from_state(cls, state):
-        """What `state` gave. Raises ValueError for something else."""
-        try:
-            return cls(Tokenizer.from_str(state["tokenizer"]), state["kind"])
-        except Exception as error:  # tokenizers has no narrower one
-            raise ValueError(f"tokenizer: {error}") from None
+        """The tokenizer whose `state` this is."""
+        return cls(Tokenizer.from_str(state["tokenizer"]), state["kind"])
 
     def save(self, folder: str | Path):
         """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
@@ -446,7 +436,7 @@ class PairTokenizer:
         self.tokenizer.model.save(str(folder))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The pieces behind ids, a list of str; of a byte-level BPE as text, without the space."""
+        """The pieces of these ids. Those of a byte-level BPE become text without its space."""
         pieces = [self.tokenizer.id_to_token(i) for i in ids]
         if isinstance(self.tokenizer.model, models.BPE):
             decode = decoders.ByteLevel().decode
@@ -454,27 +444,26 @@ class PairTokenizer:
         return pieces
 
     def encode(self, text_a, spans_a, text_b, spans_b, max_length):
-        """One pair -> (input_ids, segment, word_index), lists of one length; see encode_batch."""
+        """One pair -> (input_ids, segment, word_index), lists of one length: see encode_batch."""
         return self.encode_batch([(text_a, spans_a, text_b, spans_b)], max_length)[0]
 
     def encode_batch(self, pairs: list[tuple], max_length: int) -> list[tuple]:
         """Encode many pairs at once; each distinct text is tokenized once.
 
-        pairs: list of (text_a, spans_a, text_b, spans_b); spans: (n, 2) characters of words, or
-        None. max_length: of the result; the longer sentence is truncated first.
-        Returns for each pair (input_ids, segment, word_index). segment is 0 up to and with the
-        separator between the sentences, then 1. word_index points into spans_a or spans_b; -1 for
-        specials and for pieces that overlap no word.
-        Raises ValueError if not even the specials fit into max_length.
+        pairs: list of (text_a, spans_a, text_b, spans_b). spans: (n, 2), first character and end of
+        each word, or None. max_length: tokens of a pair; the longer sentence is truncated first.
+        Returns for each pair (input_ids, segment, word_index). segment is 0 up to and including the
+        separator between the sentences, then 1. word_index points into spans_a or spans_b; it is -1
+        for special tokens and for pieces that overlap no word.
+        Raises ValueError if the special tokens alone exceed max_length.
         """
         budget = max_length - len(self.first + self.middle + self.last)
         if budget < 0:
             raise ValueError(f"PairTokenizer.encode: max_length needs at least "
                              f"{max_length - budget}, got {max_length}; raise it")
         texts = list(dict.fromkeys(text for a, _, b, _ in pairs for text in (a, b)))
-        sound = list(map(mend_surrogates, texts))
-        found = self.tokenizer.encode_batch(sound, add_special_tokens=False)
-        encoded = dict(zip(texts, found))
+        mended = list(map(mend_surrogates, texts))
+        encoded = dict(zip(texts, self.tokenizer.encode_batch(mended, add_special_tokens=False)))
         return [self._pack(encoded[a], spans_a, encoded[b], spans_b, budget)
                 for a, spans_a, b, spans_b in pairs]
 

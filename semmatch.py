@@ -7,14 +7,14 @@ Papers
                Model with Adaptive Fusion", Findings of EMNLP 2022. Eqs. (6)-(9); (1)-(5) are in
                priors.py.
     Knowledge  Li and Yuan, "Using External Knowledge to Enhanced PLM for Semantic Matching".
-               Eqs. (1)-(8); the relations k_ij are made in priors.py, (9) is in train.py.
+               Eqs. (1)-(8); priors.py makes the relations k_ij, (9) is in train.py.
 
-A method is a subclass of bert_min.SelfAttention. It computes another output of the pre-trained
-queries, keys and values than plain attention does. Equations that papers share stand first.
+A method is a subclass of bert_min.SelfAttention. From the pre-trained queries, keys and values it
+computes another output than plain attention does. Equations that papers share stand first.
 
-Every equation is computed as its text intends. `printed={6, 7}` computes these equations as they
-are printed, the page as it was typeset, defects included; a function of one equation takes a bool.
-Docstrings say under `Departs:` what differs and under `Assumes:` what the paper leaves open.
+We compute every equation as the text of its paper intends. `printed={6, 7}` computes these two as
+the page prints them, errors included; a function of one equation takes a bool. Docstrings say under
+`Departs:` what differs from the page, and under `Assumes:` what the paper leaves open.
 `without={"gates"}` removes a part, as the papers' ablation tables do.
 
 Names (ours | DABERT | DAFA | Knowledge)
@@ -23,8 +23,8 @@ Names (ours | DABERT | DAFA | Knowledge)
     prior | - | M_F (n, m) | k_ij (n, m, R)            f | f_i | f_i | g_i^filter
     spread | - | ln M̃ (L, L) | G(k_ij) (L, L)          attention_size | d_l | d_seq | d_attn
 
-`prior` is what a batch knows of its pairs' words before training; a method's `spread` lays it out
-over tokens.
+`prior` is a matrix over the words of a pair, made before training. A method's `spread` turns it
+into a matrix over tokens.
 
 Left out: the encoder (bert_min.py), the other two papers (reread.py), training (train.py).
 """
@@ -46,24 +46,24 @@ from support.kernels import additive_scores, l1_distances
 
 def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Linear,
                      W_guide: nn.Linear, w: nn.Linear, printed=False) -> tuple[Tensor, Tensor]:
-    """Guide i attends over all values; what it finds is row i of the output.
+    """Guide i attends over all values; the result is row i of the output.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
         δ_i = tanh(W_D Dep ⊕ (W_s s_i + b_s)),      d*_i = Dep softmax(w_d δ_i + b_d)
         γ_i = tanh(W_S Sem ⊕ (W_d* d*_i + b_d*)),   s*_i = Sem softmax(w_s* γ_i + b_s*)
 
-    This function is either line. In the first, values = Dep, guide = Sem, W_values = W_D, W_guide =
-    W_s; in the second, values = Sem, guide = d*. DABERT writes d̄, ā for d*, s*.
+    This function computes one line. In the first, values = Dep, guide = Sem, W_values = W_D,
+    W_guide = W_s; in the second, values = Sem, guide = d*. DABERT writes d̄, ā for d*, s*.
 
-    Departs: with ⊕ for concatenation the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
-    + b). The bracket has no j and cancels in the softmax over j: the guide has no influence and all
-    rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i + b_s), in
-    which guide and value meet before tanh; b, which cancels as well, is dropped. Knowledge's note
-    on its formula, "⊕ implies concatenation then linear layer", can mean the same: its w ∈ R^d_attn
-    fits a linear layer inside tanh, not a stack. `printed` computes the formulas.
+    Departs: if ⊕ is concatenation, the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
+    + b). The term in brackets has no j and cancels in the softmax over j: the guide has no
+    influence, and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i
+    + b_s), in which guide and value meet before tanh; we drop b, because it cancels too.
+    Knowledge's note on its formula, "⊕ implies concatenation then linear layer", can mean the same:
+    its w ∈ R^d_attn fits a linear layer inside tanh, not a stack. `printed` computes the formulas.
     Assumes: DABERT and DAFA tie the attention's width to the sequence length, Knowledge does not;
-    ours is `attention_size`. The index i of the weights is a label: all tokens share them. No
-    dropout here.
+    ours is `attention_size`. The index i of the weights is a label: all tokens share them. There is
+    no dropout here.
 
     Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
         without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `printed`, 2A → 1 with.
@@ -75,7 +75,7 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
         w_keys, w_queries = w.weight[0].chunk(2)
         of_values, of_guide = keys.tanh() @ w_keys, queries.tanh() @ w_queries + w.bias
         scores = of_values[:, None, :] + of_guide[:, :, None]  # (B, L, L)
-    else:       # in float32: in bfloat16 the differences between rows would vanish
+    else:       # float32, because the differences between rows would vanish in bfloat16
         wide = torch.promote_types(keys.dtype, torch.float32)
         scores = additive_scores(keys.to(wide), queries.to(wide), w.weight[0].to(wide))  # (B, L, L)
     weights = attention_weights(scores, mask)
@@ -107,7 +107,7 @@ def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linea
 
 def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linear,
                     W_f: nn.Linear | None = None, printed=False) -> tuple[Tensor, Tensor]:
-    """Lets the fused signal in, or filters it out.
+    """The gate lets the fused signal in, or filters it out.
     DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). In DAFA's letters:
 
         f_i = σ(W_f (s_i ⊕ (W_v v_i + b_v))),   l_i = f_i tanh(W_l v_i + b_l)
@@ -137,7 +137,7 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
 
     "Ensure each element is in the corresponding position in the sentence alignment" (DAFA § 2.2);
     "reshaped appropriately to match" (Knowledge § 3.3).
-    Assumes: each piece of a word has its word's value; special tokens, padding and pairs inside one
+    Assumes: each piece of a word has its word's value. Special tokens, padding and pairs inside one
     sentence get the value `elsewhere`.
 
                 [CLS] a  a  [SEP] b  b  [SEP]
@@ -150,7 +150,7 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
         sentence, -1 where there is none. segment: int64 (B, L), 0 in sentence a, 1 in b.
     Returns: (B, L, L), symmetric.
     """
-    # A sentence without words is padded to one, whose value is not used, so that indexing works.
+    # A sentence without words gets one, so that indexing works; nothing reads its value.
     prior = F.pad(prior, (0, int(prior.shape[2] == 0), 0, int(prior.shape[1] == 0)))
     batch = torch.arange(prior.shape[0], device=prior.device)[:, None, None]
     i = word_index.clamp(0, prior.shape[1] - 1)
@@ -164,7 +164,7 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
 
 def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, M: Tensor, mask: Tensor, dropout=0.0,
                          printed=False, trace: dict | None = None) -> Tensor:
-    """Attention whose weights are calibrated by what is known of the words.
+    """Attention whose weights a prior over the words calibrates.
     DAFA Eq. (6), its last line, and Knowledge Eq. (5), its last two.
 
         Dep = softmax((QKᵀ ⊙ M_F) / √d_k) V,    O_knw = softmax((QKᵀ ⊙ K_prior) / √d_k) V
@@ -193,12 +193,12 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, M: Tensor, mask: Tenso
 # ---- What the fusion papers share ---------------------------------------------------------------
 
 CALIBRATED = {"calibrated": Shown("Attention after calibration", "pair head piece piece",
-                                  "The same weights once the prior has changed them.", 1.0,
+                                  "The same weights, changed by the prior.", 1.0,
                                   by="calibrated_attention")}
 
 
 def shown_by_fuse(*signals):
-    """What TRACE says of the maps and gates that `fuse` records. signals: those that guide."""
+    """TRACE's entries for the maps and gates that `fuse` records. signals: the two that guide."""
     note = ("Row: the piece that guides; column: how much it takes from each piece of the other "
             "signal. A flat row hardly chooses.")
     shown = {f"{signal}_guided": Shown(f"Guided attention, led by the {signal} signal",
@@ -211,7 +211,7 @@ def shown_by_fuse(*signals):
 
 
 class FusionAttention(SelfAttention):
-    """Plain attention beside a second one; both signals, fused, take the place of the plain one.
+    """Plain attention and a second attention; their fused signals replace the plain signal.
 
                           DABERT               DAFA                   Knowledge
         plain attention   (1)                  (6), first line        (5), first two lines
@@ -220,22 +220,22 @@ class FusionAttention(SelfAttention):
         gated fusion      (6)                  (8)                    (7)
         filtration gate   (7)                  (9)                    (8)
 
-    Departs: DAFA and Knowledge have both attentions in each head and, by its sizes, d_v, the fusion
-    too; scope "hidden" fuses the concatenated heads before the output projection, once instead of H
-    times. scope "head" fuses each head, as on the page.
-    Assumes: the heads then share one set of weights.
+    Departs: DAFA and Knowledge have both attentions in each head, and the fusion too, as its size
+    d_v says. scope "hidden" fuses the concatenated heads before the output projection, once instead
+    of H times. scope "head" fuses each head, as on the page.
+    Assumes: with scope "head" the heads share one set of weights.
 
-    A subclass writes
+    A subclass defines
         add_weights(d, A)    makes its weights, for signals d wide
-        second(hidden, q, k, v, mask, spread, dropout, trace)    the other attention, (B, H, L, k)
-        fuse(sem, other, mask, trace)    one signal out of two; with scope "head" what it records
-                                         has one more axis, the head
-        spread(prior, word_index, segment)    with a PRIOR: from words to pieces, (B, L, L)
+        second(hidden, q, k, v, mask, spread, dropout, trace)    the second attention, (B, H, L, k)
+        fuse(sem, other, mask, trace)    makes one signal of two; what it records has one more axis
+                                         with scope "head", the head
+        spread(prior, word_index, segment)    if it has a PRIOR: from words to pieces, (B, L, L)
 
     Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. scope: "hidden"
         or "head". attention_size: A, the width of guided attention. initial: standard deviation of
         the new weights before training; BERT's is 0.02.
-    Raises: ValueError for an option that is not known.
+    Raises: ValueError for an unknown option.
     """
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, scope="hidden",
@@ -249,14 +249,14 @@ class FusionAttention(SelfAttention):
                              f"above 0, got {attention_size}, {initial}")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
         parts = config.num_heads if scope == "head" else 1
-        given = set(self.parameters())
+        pretrained = set(self.parameters())
         self.add_weights(config.hidden_size // parts, attention_size)
         with torch.no_grad():
-            for weight in set(self.parameters()) - given:
-                weight *= initial / 0.02        # what `linear` gives; biases stay 0
+            for weight in set(self.parameters()) - pretrained:
+                weight *= initial / 0.02        # `linear` gives 0.02; biases stay 0
 
     def attend(self, hidden, q, k, v, mask, spread, trace):
-        """Both attentions, then their fusion. spread: of `spread`, or None. Returns (B, L, d)."""
+        """Both attentions, then their fusion (B, L, d). spread: the result of `spread`, or None."""
         sem = super().attend(hidden, q, k, v, mask, None, trace)  # (B, L, d)
         dropout = self.dropout if self.training else 0.0
         other = self.second(hidden, q, k, v, mask, spread, dropout, trace)  # (B, H, L, k)
@@ -271,7 +271,7 @@ class FusionAttention(SelfAttention):
 
 
 def guides(A, printed):
-    """w of both guided attentions: Linear A → 1 without bias; as printed 2A → 1 with one."""
+    """w of both guided attentions: Linear A → 1 without bias; as printed, 2A → 1 with bias."""
     width = 2 * A if printed else A
     return linear(width, 1, bias=printed), linear(width, 1, bias=printed)
 
@@ -300,13 +300,13 @@ def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=
                          printed=frozenset(), trace: dict | None = None) -> Tensor:
     """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
-    Departs: M, whose size the page does not print, is added before the division by √d_k. A finite
-    one lets masked keys through where scores are large or a row has no other key. We fill in the
-    mask when the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} as in
+    Departs: the page adds M, whose size it does not give, before the division by √d_k. A finite M
+    lets masked keys through if scores are large or a row has no other key. We apply the mask when
+    the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} is as in
     difference_scores.
     Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all
-    tokens of the packed pair, those of its own sentence too. "Each channel uses a different
-    attention head" (section 2): here both are in every head, and share its Q, K and V.
+    tokens of the packed pair, also at its own sentence. "Each channel uses a different attention
+    head" (section 2): here both channels are in every head, and share its Q, K and V.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability.
     Returns: (B, H, L, k). trace, if given, gets "difference", the weights (B, H, L, L).
@@ -327,8 +327,8 @@ class DabertAttention(FusionAttention):
     without, the paper's Table 5: "affinity" or "difference": the other signal takes its place;
     "guide": d* = d, a* = a; "gate-fusion": g is one half; "gate-filter": f is one; "regulation",
     "the overall aggregation and Regulation module": the average of the two signals.
-    Assumes: Table 5's models without one attention keep the fusion, as its numbers for them are not
-    plain BERT's. The second guide of Eq. (5) is d̄, as its formula has it; its text says d*.
+    Assumes: Table 5's models without one attention keep the fusion, because their numbers are not
+    plain BERT's. The second guide of Eq. (5) is d̄, as in its formula; its text says d*.
     """
 
     PRINTED = frozenset({3, 4, 5, 7})
@@ -341,7 +341,7 @@ class DabertAttention(FusionAttention):
     } | shown_by_fuse("affinity", "difference")
 
     def add_weights(self, d, A):
-        """The paper's weights, for signals d wide, without those that `without` makes unused."""
+        """The paper's weights, for signals d wide, except weights that `without` makes unused."""
         if {"affinity", "difference"} <= self.without:
             raise ValueError("without affinity, difference: one of them must stay for "
                              "DabertAttention to attend with")
@@ -390,9 +390,9 @@ class DabertAttention(FusionAttention):
 class DafaAttention(FusionAttention):
     """Dependency-enhanced adaptive fusion attention: DAFA Eqs. (6)-(9).
 
-    Assumes: "adding 1" to the dimension of M_F, which could mean one more axis, too, is read as
-    M̃ = 1 + M_F, so that words without any agreement are left as they are; as printed their score
-    would become 0.
+    Assumes: "adding 1" to the dimension of M_F, which could also mean one more axis, means
+    M̃ = 1 + M_F. The weight of words without any agreement then stays as it is; as printed, their
+    score would become 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
     Fig. 4, one of the gates: "gate-fusion", "gate-filter". Ours: "root" (in priors.py).
@@ -405,7 +405,7 @@ class DafaAttention(FusionAttention):
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
 
     def add_weights(self, d, A):
-        """The paper's weights, for signals d wide, without those that `without` makes unused."""
+        """The paper's weights, for signals d wide, except weights that `without` makes unused."""
         if "fusion" in self.without:
             return
         if "cross-attention" not in self.without:
@@ -456,9 +456,9 @@ class DafaAttention(FusionAttention):
 def relation_indicator(relations: Tensor, printed=False) -> Tensor:
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
-    So an antonym counts as a synonym does.
-    Departs: the paper's own example, "wheat" and "corn", is in none of its four relations; these
-    are co-hyponyms, words with one hypernym, our fifth. `printed` leaves them out.
+    An antonym counts like a synonym.
+    Departs: the paper's own example, "wheat" and "corn", is in none of its four relations. The two
+    are co-hyponyms, words with one hypernym, our fifth relation. `printed` leaves it out.
 
     Args: relations: bool (B, n, m, R), in the order of priors.RELATIONS. Returns: bool (B, n, m).
     """
@@ -468,8 +468,8 @@ def relation_indicator(relations: Tensor, printed=False) -> Tensor:
 def knowledge_scores(hidden: Tensor, G: Tensor, printed=False) -> Tensor:
     """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
-    Departs: raw products of hidden states saturate the softmax behind them, and a relation moves
-    nothing. We divide them by √d, as attention does; `printed` does not.
+    Departs: raw products of hidden states saturate the softmax of Eqs. (3), (4), so that a relation
+    changes nothing. We divide the products by √d, as attention does; `printed` does not.
 
     Args: hidden: (B, L, d). G: (B, L, L), -inf except between words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
@@ -481,16 +481,16 @@ def knowledge_scores(hidden: Tensor, G: Tensor, printed=False) -> Tensor:
 
 
 def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
-    """What the tokens of each sentence find in the other one.  Knowledge Eqs. (3), (4)
+    """Each token's attention over the words of the other sentence.  Knowledge Eqs. (3), (4)
 
         ω^A_ij = exp(s_ij) / Σ_p exp(s_ip),   c^A_i = Σ_j ω^A_ij h^B_j
         ω^B_ij = exp(s_ij) / Σ_p exp(s_pj),   c^B_j = Σ_i ω^B_ij h^A_i,    K_prior = (ω^A + ω^B) / 2
 
-    The pair is packed and s symmetric, so one softmax over rows is both: row i of sentence a is
-    ω^A_i, row j of b is ω^B_·j. Logarithms are returned: far weights would underflow to 0.
-    Assumes: c^A, c^B are never used again in the paper; they are for the trace.
+    The pair is packed and s is symmetric, so one softmax over rows computes both: row i of sentence
+    a is ω^A_i, row j of b is ω^B_·j. We return logarithms, because small weights would underflow.
+    Assumes: c^A, c^B are for the trace alone; the paper never uses them again.
 
-    Args: hidden: (B, L, d). scores: (B, L, L) of knowledge_scores.
+    Args: hidden: (B, L, d). scores: (B, L, L) from knowledge_scores.
     Returns: ln K_prior (B, L, L), -inf where scores are; c (B, L, d), 0 without a partner.
     """
     cross = scores > float("-inf")
@@ -504,16 +504,16 @@ def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
 class KnowledgeAttention(FusionAttention):
     """Attention calibrated by lexical knowledge, and its adaptive fusion: Knowledge Eqs. (1)-(8).
 
-    Departs: entries of K_prior average (1/n + 1/m)/2 over n and m tokens of words, far below 1, so
-    that Eq. (5) as printed shrinks all scores between the sentences towards 0. We divide
-    K_prior by its mean over the cross block: what is above it gains weight. `printed` {5} does not.
-    Assumes: the "contextualized hidden states" H are those that enter the layer; in the first
-    layer, our default, as this paper names none, they are the embeddings, not contextualized yet.
-    Special tokens take no part. γ, our `gamma`, is never given. The page has m words in a and n in
-    b; here, as in DAFA, a has n.
+    Departs: the mean of K_prior over n and m tokens of words is (1/n + 1/m)/2, far below 1, so that
+    Eq. (5) as printed shrinks all scores between the sentences towards 0. We divide K_prior by its
+    mean over the cross block: entries above the mean gain weight. `printed` {5} does not divide.
+    Assumes: the "contextualized hidden states" H are those that enter the layer. This paper names
+    no layer; in the first, our default, H is the embeddings, not contextualized yet. Special tokens
+    take no part. The paper gives no value of γ, our `gamma`. The page has m words in a and n in b;
+    here, as in DAFA, a has n.
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
-    no relation is looked at; "guide": ô = o; "gates": g is one half, f is one; "tags": a relation
-    may hold of any part of speech, and nothing is parsed.
+    no relation counts; "guide": ô = o; "gates": g is one half, f is one; "tags": relations of any
+    part of speech, and no parser.
     Trace: "prior" is K̃, as printed K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
     and c^B, is in no figure.
     """
@@ -523,7 +523,7 @@ class KnowledgeAttention(FusionAttention):
     ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in batches
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",
-                       "What the second attention is multiplied by; 1 leaves a weight as it is."),
+                       "The factor of each weight in the second attention; 1 changes nothing."),
     } | SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "knowledge")
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, gamma=1.0, **sizes):
@@ -533,7 +533,7 @@ class KnowledgeAttention(FusionAttention):
         self.gamma = 0.0 if "prior" in self.without else gamma
 
     def add_weights(self, d, A):
-        """The paper's weights, for signals d wide, without those that `without` makes unused."""
+        """The paper's weights, for signals d wide, except weights that `without` makes unused."""
         if "fusion" in self.without:
             return
         if "guide" not in self.without:
@@ -583,12 +583,12 @@ class KnowledgeAttention(FusionAttention):
 # ---- Whole model --------------------------------------------------------------------------------
 
 class Matcher(nn.Module):
-    """An encoder, chosen layers of which carry a method, and a classifier on the pooled [CLS].
+    """An encoder with a method in chosen layers, and a classifier on the pooled [CLS].
 
     Args: method: the attention class; SelfAttention is the plain encoder. config: BertConfig.
         classes: outputs; 1 for a regression. layers: indices of the layers that carry the method,
-        at least one. options: what the attention class takes beside config.
-    Raises: ValueError for a layer that is not there.
+        at least one. options: the attention class's arguments besides config.
+    Raises: ValueError for a layer that the encoder lacks.
     """
 
     def __init__(self, method: type[SelfAttention], config: BertConfig, classes: int,
@@ -599,36 +599,36 @@ class Matcher(nn.Module):
                              f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        self.carrier = layers[0] if method.PRIOR else None      # whose `spread` all layers share
+        self.carrier = layers[0] if method.PRIOR else None      # all layers share its `spread`
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
     def outputs(self):
-        """The output layers: in a regression their biases start at the mean score of train."""
+        """The output layers. In a regression their biases start at the mean score of train."""
         return [self.classifier]
 
     def carriers(self):
-        """dict layer -> the attention there, of the layers that carry the method."""
+        """dict layer -> its attention, for the layers that carry the method."""
         attentions = enumerate(layer.attention for layer in self.bert.layers)
         return {i: x for i, x in attentions if type(x) is not SelfAttention}
 
     def changes(self):
-        """dict name -> Change, what the meter takes out: no prior; another pair's, cut or padded to
-        this one's size; no method, which leaves plain attention with the weights it was trained to.
+        """dict name -> Change for the meter: no prior; another pair's prior, cut or padded to this
+        pair's size; no method, but plain attention with the trained weights.
         """
-        found = {}
-        if self.carrier is not None:
-            def neutral(batch):
-                carrier = self.bert.layers[self.carrier].attention
-                return batch | {"prior": carrier.neutral(batch["prior"])}
+        def neutral(batch):
+            carrier = self.bert.layers[self.carrier].attention
+            return batch | {"prior": carrier.neutral(batch["prior"])}
 
-            found = {"no prior": Change(neutral), "another pair's prior": Change(others=True)}
         def plain(attention, inputs, output):
             return attention.plain(*inputs)
 
+        changes = {}
+        if self.carrier is not None:
+            changes = {"no prior": Change(neutral), "another pair's prior": Change(others=True)}
         if carriers := self.carriers():
-            found["no method"] = Change(outputs=dict.fromkeys(carriers.values(), plain))
-        return found
+            changes["no method"] = Change(outputs=dict.fromkeys(carriers.values(), plain))
+        return changes
 
     def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
                 word_index: Tensor | None = None, prior: Tensor | None = None,
@@ -636,8 +636,8 @@ class Matcher(nn.Module):
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.
-            prior: (B, n, m) or (B, n, m, R), for a method that takes one.
-        Raises: ValueError for a missing or useless prior.
+            prior: (B, n, m) or (B, n, m, R), for a method with a PRIOR.
+        Raises: ValueError for a missing prior, or for one that no method takes.
         """
         if (prior is None) != (self.carrier is None):
             needed = "no prior" if self.carrier is None else "a prior, see its method's spread"

@@ -2,18 +2,17 @@
 
     read_config(path)           config.json or bert_config.json
     read_pieces(folder, ...)    vocab.txt, or vocab.json and merges.txt
-    read_arrays(folder)         one of the following, with our names
+    read_arrays(folder)         the weights, by one of the three functions below, with our names
     read_safetensors(path)      Hugging Face's model.safetensors
-    read_pickle(path)           Hugging Face's older pytorch_model.bin; nothing in it is run
+    read_pickle(path)           Hugging Face's older pytorch_model.bin; no code in it runs
     read_tf_checkpoint(path)    Google's prefix.index and prefix.data-00000-of-00001
 
-The last three return a dict of name -> array, the names those of the file; half precision becomes
-float32. A file that is another one, cut off or damaged is a ValueError of one line that names it.
-Left out: safetensors in several files, compressed or big-endian checkpoints, tensors in slices.
+The last three return a dict of the file's names -> array; half precision becomes float32. For a
+wrong, truncated or damaged file, all raise a ValueError of one line that names the file.
+Left out: weights in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
 import contextlib
-import functools
 import json
 import operator
 import re
@@ -22,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-CONFIGS = ("config.json", "bert_config.json")  # what a folder of published weights holds
+CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
 HIDDEN_ACT = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
               "relu": "relu"}  # config.json's name -> ours
@@ -34,7 +33,7 @@ RATES = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs
          "layer_norm_eps": "layer_norm_eps"}
 
 
-# ---- Files and findings -------------------------------------------------------------------------
+# ---- Files and errors ---------------------------------------------------------------------------
 
 def refuse(when, message):
     """Raises ValueError with this message where `when` is true."""
@@ -43,12 +42,12 @@ def refuse(when, message):
 
 
 def visible(text):
-    """A text with "\\x1b" for a control character, which a terminal would obey."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], text)
+    """The text with "\\x1b" in the place of a control character, which a terminal would obey."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(error):
-    """What a user is told of an error, its middle left out where it is long."""
+    """An error as one line for a user, without its middle if it is long."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = ": ".join(filter(None, (error.filename, error.strerror)))
@@ -59,7 +58,7 @@ def one_line(error):
 
 
 def join_names(names, most=8):
-    """The first names with commas, and how many more there are."""
+    """The first `most` names, with commas between them, and how many more there are."""
     shown = [(name if name.isprintable() else ascii(name))[:100] for name in map(str, names)]
     more = f", ... ({len(shown) - most} more)" if len(shown) > most else ""
     return (", ".join(shown[:most]) or "nothing") + more
@@ -67,8 +66,8 @@ def join_names(names, most=8):
 
 @contextlib.contextmanager
 def expecting(path, what, remedy="download it again"):
-    """Around what reads a file: all that fails, but an OSError that names it, is a ValueError
-    that says what was expected and found, and what to do.
+    """Context manager: any error inside becomes a ValueError that says what was expected, what was
+    found and what to do. An OSError that names its file stays as it is.
     """
     try:
         yield
@@ -79,16 +78,16 @@ def expecting(path, what, remedy="download it again"):
 
 
 def find_file(folder, *patterns):
-    """The first file in the folder that fits one of the glob patterns, tried in this order -> Path.
+    """The first file in the folder that matches a glob pattern, tried in this order -> Path.
 
-    Raises ValueError that says what is there instead.
+    Raises ValueError that says which files the folder has instead.
     """
     folder = Path(folder)
-    found = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    there = join_names(sorted(path.name for path in folder.glob("*")))
-    refuse(not found, f"{folder}: expected a folder with {' or '.join(patterns)}, found {there}; "
+    matches = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    files = join_names(sorted(path.name for path in folder.glob("*")))
+    refuse(not matches, f"{folder}: expected a folder with {' or '.join(patterns)}, found {files}; "
            "correct the name, add the file, or remove the folder to download it again")
-    return found[0]
+    return matches[0]
 
 
 def read_json(path):
@@ -104,27 +103,26 @@ def read_json(path):
 def read_config(path):
     """Google's bert_config.json or Hugging Face's config.json -> dict, the fields of a BertConfig.
 
-    Case: `do_lower_case` of tokenizer_config.json beside it, else here; else lower-case unless the
-    folder's vocab.txt holds capitals (Google's cased models say it nowhere).
+    lower_case is `do_lower_case` of tokenizer_config.json in the same folder, else of this file. If
+    neither has it, as in Google's cased models, capitals in vocab.txt mean that case is kept.
     Raises ValueError that names the file and the setting.
     """
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
                 "pad_token_id": 1, "position_embedding_type": "absolute"} | read_json(path)
-    known = {"model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT),
-             "position_embedding_type": ("absolute",)}
-    for key, values in known.items():
-        refuse(settings[key] not in values, f"{path}: {key} must be {join_names(values)}, got "
-               f"{settings[key]!r}; give the folder of a BERT or RoBERTa")
-    kind, lower = settings["model_type"], tokenizer_setting(path.parent, "do_lower_case")
+    supported = {"model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT),
+                 "position_embedding_type": ("absolute",)}
+    kind, vocabulary = settings["model_type"], path.with_name("vocab.txt")
+    lower = tokenizer_setting(path.parent, "do_lower_case", settings.get("do_lower_case"))
     if lower is None:
-        lower = settings.get("do_lower_case")
-    if lower is None:
-        vocabulary = path.with_name("vocab.txt")
         pieces = _lines(vocabulary) if vocabulary.exists() else ()
         lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
     numbers = ", ".join([*COUNTS.values(), "max_position_embeddings"])
-    with expecting(path, f"whole numbers {numbers}", "give the folder of a BERT or RoBERTa"):
+    with expecting(path, f"a BERT's or RoBERTa's settings, such as whole numbers {numbers}",
+                   "give the folder of one"):
+        for key, values in supported.items():
+            refuse(settings[key] not in values,
+                   f"{key} {settings[key]!r} instead of {join_names(values)}")
         # RoBERTa counts positions from pad_token_id + 1, BERT from 0
         offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
@@ -146,40 +144,40 @@ def write_config(path, fields):
     Path(path).write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
 
 
-def tokenizer_setting(folder, key):
-    """What tokenizer_config.json in the folder says of this key; None where it says nothing."""
+def tokenizer_setting(folder, key, default=None):
+    """The value of a key in the folder's tokenizer_config.json, or the default if it has none."""
     path = Path(folder, "tokenizer_config.json")
-    return read_json(path).get(key) if path.exists() else None
+    return read_json(path).get(key, default) if path.exists() else default
 
 
 def _lines(path):
-    """The lines of a text in UTF-8. U+2028 may be a piece, so that it ends no line."""
+    """The lines of a text in UTF-8. `splitlines` would end a line at U+2028, which can be a piece.
+    """
     return Path(path).read_text("utf-8", "replace").removesuffix("\n").split("\n")
 
 
 def read_pieces(folder, kind, rows):
     """Read the vocabulary of a folder -> dict of piece -> id; RoBERTa's merges, pairs of pieces.
 
-    kind, rows: kind and vocab_size of its configuration, which must fit.
+    kind, rows: `kind` and `vocab_size` of the model's configuration.
+    Raises ValueError for a vocabulary that does not fit them.
     """
     if kind == "bert":
         path, merges = find_file(folder, "vocab.txt"), None
         ids, special = {piece: i for i, piece in enumerate(_lines(path))}, "[PAD] [UNK] [CLS] [SEP]"
     else:
-        path, of_merges = find_file(folder, "vocab.json"), find_file(folder, "merges.txt")
+        path, merges_path = find_file(folder, "vocab.json"), find_file(folder, "merges.txt")
         ids, special = read_json(path), "<s> <pad> </s>"
-        merges = [tuple(x.split(" ")) for x in _lines(of_merges) if not x.startswith("#version")]
+        merges = [tuple(x.split(" ")) for x in _lines(merges_path) if not x.startswith("#version")]
         longer = [piece for piece in ids if len(piece) > 1
                   and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
-        refuse(sorted(map("".join, merges)) != sorted(longer), f"{of_merges}: expected a line of "
-               f"two pieces for each longer piece of vocab.json, which has {len(longer)}, found "
-               f"{len(merges)}; download both again")
-    padded = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # to a multiple
-    refuse(rows not in padded or max(ids.values()) >= rows, f"{path}: expected {rows} pieces, each "
-           f"once, as config.json's vocab_size, found {len(ids)}; take both from one model")
-    lacking = set(special.split()) - ids.keys()
-    refuse(lacking, f"{path}: expected the special pieces {special}, found no "
-           f"{join_names(sorted(lacking))}; use the vocabulary that came with the weights")
+        refuse(sorted(map("".join, merges)) != sorted(longer), f"{merges_path}: expected a line "
+               f"for each of vocab.json's {len(longer)} longer pieces, found {len(merges)} lines; "
+               "download both files again")
+    sizes = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # weights may be padded to a multiple
+    refuse(rows not in sizes or max(ids.values()) >= rows or not set(special.split()) <= set(ids),
+           f"{path}: expected {rows} pieces, as config.json's vocab_size, each once, with {special}"
+           f", found {len(ids)}; take both files from one model")
     return ids, merges
 
 
@@ -199,7 +197,7 @@ RENAMES = (  # in this order
 
 
 def our_name(name):
-    """A published tensor's name in the words of bert_min.Bert; None for what is skipped by design.
+    """The name in bert_min.Bert of a published tensor; None if Bert has no such tensor by design.
 
     >>> our_name("bert/encoder/layer_0/attention/output/LayerNorm/gamma")
     'layers.0.attention_norm.weight'
@@ -210,28 +208,26 @@ def our_name(name):
 
 
 def read_arrays(folder):
-    """Read the weights in a folder -> dict of our name -> array, shaped as torch has it."""
+    """Read the weights in a folder -> dict of our name -> array, in torch's shapes."""
     path, arrays = find_file(folder, *WEIGHTS), {}
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, array in readers[path.suffix](path).items():
         ours = our_name(name)
-        if ours is not None:  # a kernel is TensorFlow's, stored from inputs to outputs
+        if ours is not None:  # TensorFlow stores a kernel as (inputs, outputs)
             arrays[ours] = array.T if name.endswith("kernel") else array
     return arrays
 
 
-def _tensor(raw, dtype, shape):
-    """Bytes -> array. `V2` stands for bfloat16, which numpy lacks: the upper half of a float32."""
-    if dtype == "V2":
-        raw, dtype = raw.view("<u2").astype(np.uint32) << 16, "<f4"
-    array = raw.view(dtype).reshape(shape)
-    return array.astype(np.float32) if dtype == "<f2" else array
+def _array(tensor):
+    """Tensor -> array. Half precision becomes float32, because numpy has no bfloat16."""
+    half = tensor.dtype in (torch.bfloat16, torch.float16)
+    return (tensor.float() if half else tensor).detach().numpy()
 
 
 # ---- Hugging Face -------------------------------------------------------------------------------
 
-SAFE_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "V2", "F64": "<f8", "I64": "<i8", "I32": "<i4",
-               "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
+SAFE_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16,
+               "BF16": torch.bfloat16, "I64": torch.int64}
 
 
 def read_safetensors(path):
@@ -241,33 +237,33 @@ def read_safetensors(path):
     the bytes, all of which belong to one tensor.
     """
     raw, arrays = np.fromfile(path, np.uint8), {}
-    length = int.from_bytes(raw[:8].tobytes(), "little")
-    what = f"a JSON header of {length} bytes and tensors of dtype {', '.join(SAFE_DTYPES)}"
-    with expecting(path, what, f"its {len(raw)} bytes are cut off, damaged or a Git LFS pointer: "
-                   "download it again"):
-        header, body = json.loads(raw[8:8 + length].tobytes()), raw[8 + length:]
+    with expecting(path, f"a JSON header and tensors of dtype {', '.join(SAFE_DTYPES)}",
+                   "it is truncated, damaged or a Git LFS pointer: download it again"):
+        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        header = json.loads(raw[8:start].tobytes())
         header.pop("__metadata__", None)
         for name, entry in header.items():
-            start, end = entry["data_offsets"]
-            arrays[name] = _tensor(body[start:end], SAFE_DTYPES[entry["dtype"]], entry["shape"])
+            first, last = (start + offset for offset in entry["data_offsets"])
+            tensor = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]])
+            arrays[name] = _array(tensor.reshape(entry["shape"]))
     return arrays
 
 
 def read_pickle(path):
-    """Read pytorch_model.bin -> dict of name -> array. weights_only=True: nothing in it is run."""
+    """Read pytorch_model.bin -> dict of name -> array. weights_only=True: no code in it runs."""
     with expecting(path, "a dict of name -> tensor"):
-        return {name: (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)
-                .detach().numpy()
-                for name, x in torch.load(path, "cpu", weights_only=True).items()}
+        weights = torch.load(path, "cpu", weights_only=True)
+        return {name: _array(tensor) for name, tensor in weights.items()}
 
 
 # ---- TensorFlow ---------------------------------------------------------------------------------
 
-TF_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "V2", 19: "<f2"}
+TF_DTYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64,
+             14: torch.bfloat16, 19: torch.float16}
 
 
 def _varint(data, at):
-    """Seven bits a byte, low ones first -> (value, where it ends)."""
+    """A number of seven bits a byte, low bits first -> (the number, the index behind it)."""
     value = shift = 0
     while data[at] > 127:
         value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1
@@ -275,20 +271,18 @@ def _varint(data, at):
 
 
 def _fields(message):
-    """(field number, int or bytes) of a protocol-buffers message."""
+    """The fields of a protocol-buffers message: pairs of number and value, int or bytes."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
-        if tag & 7 == 0:
-            value, at = _varint(message, at)
-        else:
-            size, at = _varint(message, at) if tag & 7 == 2 else ({1: 8, 5: 4}[tag & 7], at)
-            value, at = message[at:at + size], at + size
+        value, at = (0, at + 4) if tag & 7 == 5 else _varint(message, at)  # 5: a checksum
+        if tag & 7 == 2:  # 2: bytes, after their number
+            value, at = message[at:at + value], at + value
         yield tag >> 3, value
 
 
 def _block(index, handle):
-    """(key, value) entries of one LevelDB block; the handle is its offset and size as varints."""
+    """The (key, value) entries of one LevelDB block. handle: its offset and size, as varints."""
     offset, at = _varint(handle, 0)
     size, _ = _varint(handle, at)
     body = index[offset:offset + size]
@@ -305,24 +299,22 @@ def _block(index, handle):
 def read_tf_checkpoint(path):
     """Read a TensorFlow checkpoint -> dict of name -> array.
 
-    path: of prefix.index, beside which the data files lie.
+    path: prefix.index; the data file lies beside it.
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
     index, entries, arrays = path.read_bytes(), {}, {}
-    read = functools.cache(lambda file: np.fromfile(file, np.uint8))
-    with expecting(path, "the index of a little-endian, uncompressed TensorFlow checkpoint of "
-                   f"whole tensors of dtypes {', '.join(TF_DTYPES.values())}"):
+    raw = np.fromfile(path.with_suffix(".data-00000-of-00001"), np.uint8)
+    with expecting(path, "a little-endian, uncompressed TensorFlow checkpoint of whole tensors of "
+                   f"dtypes {', '.join(map(str, TF_DTYPES.values()))}, and its data file"):
         _, at = _varint(index[-48:], 0)  # the handle of a block that is not used
         _, at = _varint(index[-48:], at)
         for _, handle in _block(index, index[at - 48:]):
             entries |= {key.decode(): dict(_fields(value)) for key, value in _block(index, handle)}
-        shards = entries.pop("")[1]
-        for name, entry in entries.items():  # 1 dtype, 2 shape, 3 data file, 4 first byte, 5 bytes
+        del entries[""]  # the header
+        for name, entry in entries.items():  # 1 dtype, 2 shape, 4 first byte, 5 bytes
             shape = [dict(_fields(dim)).get(1, 0) for number, dim in _fields(entry.get(2, b""))
                      if number == 2]
-            number, start, size = (entry.get(k, 0) for k in (3, 4, 5))
-            file = path.with_name(f"{path.stem}.data-{number:05d}-of-{shards:05d}")
-            raw = read(file)[start:start + size]
-            refuse(len(raw) != size, f"{file}, which ends within {name}")
-            arrays[name] = _tensor(raw, TF_DTYPES[entry[1]], shape)
+            start, size = entry.get(4, 0), entry.get(5, 0)
+            tensor = torch.from_numpy(raw[start:start + size]).view(TF_DTYPES[entry[1]])
+            arrays[name] = _array(tensor.reshape(shape))
     return arrays

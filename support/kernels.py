@@ -1,11 +1,11 @@
-"""Scores of all pairs of tokens that would fill the memory if they were written down, in blocks.
+"""Scores of all pairs of tokens, computed in blocks, because all at once would fill the memory.
 
 `additive_scores` and `l1_distances` compare each query with each key number by number: L·L·A
-numbers for L tokens, which autograd would keep for the backward pass. Here both passes walk over
-the pairs block by block, and the backward pass computes its blocks again; torch.cdist does that
+numbers for L tokens, which autograd would keep for the backward pass. Here both passes compute the
+pairs block by block, and the backward pass computes its blocks again; torch.cdist does the same
 for distances. Memory: B·L·L scores and one block, so it grows with L², never with L²·A.
 
-Under torch.export each score is one line, without a block whose size hangs on that of the input.
+Under torch.export each score is one line without blocks, whose size depends on the input's size.
 
 Left out: what the scores are for (semmatch.py), a kernel of our own for the GPU.
 """
@@ -14,10 +14,10 @@ from torch.autograd.function import once_differentiable
 
 # Axes: B batch, L tokens, A numbers of a token
 
-# Numbers in a block: 2 MB, about the caches of two cores, and few enough blocks that threads,
-# which wait for each other after each, do not wait often; 256 MB.
+# Numbers in a block. CPU: 2 MB fit into the caches of two cores; with smaller blocks, threads would
+# wait for each other too often, at the end of each block. GPU: 256 MB.
 BLOCK = {"cpu": 2 ** 19, "cuda": 2 ** 26}
-LIMIT = {torch.float32: 43.0, torch.float64: 350.0}  # of x, that e^(2x) may be a normal number
+LIMIT = {torch.float32: 43.0, torch.float64: 350.0}  # for |x| below this, e^(2x) is a normal number
 
 
 class AdditiveScores(torch.autograd.Function):
@@ -29,17 +29,17 @@ class AdditiveScores(torch.autograd.Function):
         ∂w = Σ_ij e_ij (1 - 2 r),
         ∂queries_i = w Σ_j e_ij 4 (r - r²),   ∂keys_j = w Σ_i e_ij 4 (r - r²)
 
-    with e the incoming gradient. That takes parts whose e^(2x) is a finite number; with larger
-    ones, and on a GPU, where asking for the largest would make the CPU wait, r is the sigmoid of
-    -2 (keys_j + queries_i) itself.
+    with e the incoming gradient. This needs keys and queries x whose e^(2x) is finite. For larger
+    ones, r is the sigmoid of -2 (keys_j + queries_i) itself; also on a GPU, because the CPU would
+    have to wait for the GPU's largest x.
     """
 
     @staticmethod
     def blocks(keys, queries, split):
-        """Slices of sentences and of query rows, and their r (sentences, rows, L, A), block by
-        block. One row is a block where it alone has more numbers than BLOCK.
+        """Yield for each block its slice of sentences, its slice of query rows, and its r
+        (sentences, rows, L, A). A row with more numbers than BLOCK is a block of its own.
 
-        split: keys, queries are the exponentials already.
+        split: keys and queries are already the exponentials.
         """
         size, row = BLOCK.get(keys.device.type, 2 ** 22), max(1, keys.shape[1] * keys.shape[2])
         many, rows = max(1, size // (row * max(1, queries.shape[1]))), max(1, size // row)
@@ -81,11 +81,11 @@ class AdditiveScores(torch.autograd.Function):
 def additive_scores(keys, queries, w):
     """score_ij = wᵀ tanh(keys_j + queries_i): the additive attention of Bahdanau et al. (2015).
 
-    Exported, parts are held within ±43, in float64 ±350, where e^(2x) is finite and above 0. That
-    changes a score only where two parts beyond ±30 have opposite signs.
+    Under torch.export, keys and queries are clamped to ±43, in float64 ±350, where e^(2x) is finite
+    and above 0. This changes a score only if a key and a query beyond ±30 have opposite signs.
 
     Args: keys, queries: (B, L, A); w: (A,); all float32 or all float64.
-    Returns: (B, L, L), row i is queries_i's.
+    Returns: (B, L, L), row i belongs to queries_i.
     """
     if not torch.compiler.is_compiling():
         return AdditiveScores.apply(keys, queries, w)  # (B, L, L)
@@ -98,11 +98,11 @@ def additive_scores(keys, queries, w):
 def l1_distances(q, k):
     """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key.
 
-    torch.cdist gets a block of sentences at a time, because its backward pass on a GPU writes all
-    their pairs down. (On a CPU that pass takes one thread.)
+    torch.cdist gets a block of sentences at a time, because its backward pass on a GPU stores all
+    their pairs. (On a CPU this pass uses one thread.)
 
     Args: q, k: (B, L, A), both float32 or both float64.
-    Returns: (B, L, L), row i is q_i's.
+    Returns: (B, L, L), row i belongs to q_i.
     """
     if torch.compiler.is_compiling():
         return (q[:, :, None] - k[:, None]).abs().sum(-1)  # (B, L, L)

@@ -379,7 +379,6 @@ ATTEND = "def attend(self, hidden, *others): return "
 
 @pytest.mark.parametrize("base, body, words", [
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
-    ("SelfAttention", ATTEND + "hidden.double()", "Mine.attend float64"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
     ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "spread"),
