@@ -2,18 +2,18 @@
 
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
-prints what the model says, with and without each of its parts, and, of a method that reads step by
-step, what it reads; and writes a page into the run's folder, named after the pair: that, where
-calibration moves attention, what is known of the words, and what the model recorded, each with the
-number of its equation. `RUN --serve` shows the same page with two text fields, on this machine
-alone, until Ctrl-C. `--picture FILE.svg` draws what the page begins with.
+prints the model's answer, with and without each part of the method. For a method that reads step
+by step it also prints what the method reads. The command writes a page into the run's folder, named
+after the pair. The page has these answers, where calibration moves attention, what is known of the
+words, and what the model recorded, each with the number of its equation. `RUN --serve` shows the
+same page with two text fields, on this machine alone, until Ctrl-C. `--picture FILE.svg` draws the
+page's first figure.
 
-A method says what it records by the names of the axes (bert_min.Shown); nothing here knows a method
-or a paper. A table has the last two axes for rows and columns; of whatever is more, and of each
-sentence, there is a figure. Left out: each head by itself, in the place of the mean over heads
-(run.explain has them); how figures are drawn (draw).
+A method describes what it records by the names of the axes (bert_min.Shown); nothing here knows a
+method or a paper. The last two axes are the rows and columns of a table. Each place of the other
+axes, and each sentence, has a figure of its own. Left out: each head alone (run.explain has the
+heads; here is their mean), and how figures are drawn (draw).
 """
-import contextlib
 import hashlib
 import inspect
 import os
@@ -39,19 +39,19 @@ from support.options import Arguments, one_line, prefix_errors, refuse, run_comm
 from support.parses import split_words
 
 ACROSS = "a word of a (row) and a word of b (column)"
-KNOWN = {"dependency": "the trees", "relations": "the lexicon"}  # PRIOR -> in a sentence
+KNOWN = {"dependency": "the trees", "relations": "the lexicon"}  # PRIOR -> its name in a sentence
 EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
 
 
 # ---- What a model recorded ----------------------------------------------------------------------
 
 def tables_of(shown, values, labels):
-    """[(name, rows, columns, values)] of what was recorded under one name: a table for each
-    sentence, and for each place of the axes beyond two.
+    """[(name, rows, columns, values)] of one entry of a trace: a table for each sentence, and for
+    each place of the axes beyond two.
 
-    Args: values: an array with the axes of shown, and perhaps that of heads behind the pair's.
+    Args: values: an array with the axes of shown; behind the pair's axis may be one of heads.
         labels: dict axis -> list of str; "words" -> two lists of str.
-    Returns: name: of the sentence or the place, or "". rows, columns: labels. values: (n, m), the
+    Returns: name: the sentence or the place, or "". rows, columns: labels. values: (n, m), the
         mean over heads. Raises ValueError where values has other axes than shown says.
     """
     axes = shown.axes.split()
@@ -59,66 +59,64 @@ def tables_of(shown, values, labels):
         axes.insert(1, "head")
     refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
            f"{shown.axes}, got one of the shape {values.shape}")
-    for axis in ("head", "pair", "gate", "one"):  # one pair, and as a rule one gate
-        size = values.shape[axes.index(axis)] if axis in axes else 0
-        if axis == "head" and size or size == 1 < len(axes):
-            values = values.mean(axes.index(axis))
+    for axis in ("head", "pair", "gate", "one"):
+        place = axes.index(axis) if axis in axes else None
+        if place is not None and len(axes) > 1 and (axis == "head" or values.shape[place] == 1):
+            values = values.mean(place)
             axes.remove(axis)
-    apart = [i for i, axis in enumerate(axes) if axis == "sentence"]  # places of axes
-    own = [i for i, axis in enumerate(axes) if axis != "sentence"]
-    while len(own) > 2:
-        apart.append(next((i for i in own if axes[i] == "reader"), own[0]))
-        own.remove(apart[-1])
-    order, tables = [*apart, *own], []
+    outer = [i for i, axis in enumerate(axes) if axis == "sentence"]
+    inner = [i for i, axis in enumerate(axes) if axis != "sentence"]
+    while len(inner) > 2:
+        outer.append(next((i for i in inner if axes[i] == "reader"), inner[0]))
+        inner.remove(outer[-1])
+    order, tables = [*outer, *inner], []
     values = values.transpose(order)
-    for place in np.ndindex(values.shape[:len(apart)]):
-        known = dict(labels)
+    for place in np.ndindex(values.shape[:len(outer)]):
         if "sentence" in axes and "words" in labels:
-            known["word"] = labels["words"][place[0]]
-        beside = [labels_of(axes[i], size, known) for i, size in zip(order, values.shape)]
-        name = ", ".join(names[i] for names, i in zip(beside, place))
-        rows, columns = [["value"], *beside[-len(own):]][-2:]
-        x = np.atleast_2d(values[place])
-        x = x[:len(rows), :len(columns)]  # without the padding of a shorter sentence
+            labels = labels | {"word": labels["words"][place[0]]}
+        texts = [labels_of(axes[i], size, labels) for i, size in zip(order, values.shape)]
+        name = ", ".join(texts[axis][i] for axis, i in enumerate(place))
+        rows, columns = [["value"], *texts[len(outer):]][-2:]
+        x = np.atleast_2d(values[place])[:len(rows), :len(columns)]  # a shorter sentence is padded
         tables.append((name, rows, columns, x))
     return tables
 
 
 def labels_of(axis, size, labels):
-    """What stands beside an axis: its labels, or its name with numbers; steps count from 1."""
+    """The labels of an axis, else its name with numbers; steps count from 1."""
     return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
 
 
 def trace_figures(run, examples, both, trace):
-    """(draw.Figures of a pair's trace, as TRACE tells; what to print of what is read in order)
+    """(draw.Figures of a pair's trace, lines to print on what is read in order)
 
-    both: batches.Known of both texts, as in all that follows.
+    both: batches.Known of the two texts, in all functions below, too.
     """
-    teller, reader, figures, lines = find_teller(run)[0], run.reader, [], []
+    source, reader, figures, lines = traced_module(run)[0], run.reader, [], []
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
-    labels |= getattr(teller, "axis_names", {})
+    labels |= getattr(source, "axis_names", {})
     if reader.needs_parses or reader.needs_facts:
         labels["words"] = [known.words or ["(no word)"] for known in both]
     if reader.method.READS == "pieces":
         labels["piece"] = reader.tokenizer.pieces(examples.tokens[0][0])
-    told = [(shown, table) for part, shown in teller.TRACE.items() if part in trace
-            for table in tables_of(shown, trace[part], labels)]
-    for shown, (name, rows, columns, x) in told:
+    tables = [(shown, table) for part, shown in source.TRACE.items() if part in trace
+              for table in tables_of(shown, trace[part], labels)]
+    for shown, (name, rows, columns, x) in tables:
         title, note = f"{shown.title}{name and ': '}{name}", shown.note
         if shown.chosen:
             order = " → ".join(draw.legal_text(columns[j]) for j in x.argmax(1))
             note += f" In order: {order}."
             lines.append(f"    {name or title}: {order}")
-        equations = equations_of(shown.by, type(teller))
+        equations = equations_of(shown.by, type(source))
         figures.append(draw.maps(title, rows, columns, x, note, shown.top, equations))
     return figures, lines
 
 
 def equations_of(name, method):
-    """The equations that a function of a method's module computes, such as "DAFA Eq. (6)": those
-    of its docstring that are of the paper that the method's docstring names.
+    """The equations of a function in a method's module, such as "DAFA Eq. (6)": those that its
+    docstring cites, of the paper that the method's docstring names.
     """
-    for module in (sys.modules[kind.__module__] for kind in method.__mro__ if name):
+    for module in (sys.modules[base.__module__] for base in method.__mro__ if name):
         if name in vars(module):
             first = (inspect.getdoc(vars(module)[name]) or "").split("\n\n")[0]
             cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
@@ -127,8 +125,8 @@ def equations_of(name, method):
     return ""
 
 
-def find_teller(run):
-    """(the module whose TRACE says what was recorded, the layer it stands in, or None)"""
+def traced_module(run):
+    """(the module whose TRACE describes the trace, its layer in the encoder or None)"""
     method = run.reader.method
     if not issubclass(method, SelfAttention):
         return run.model, None
@@ -139,30 +137,30 @@ def find_teller(run):
 # ---- What is known of the words -----------------------------------------------------------------
 
 def warnings_of(run, pair):
-    """Sentences on what makes an answer worthless: no words, or some that it did not read or does
-    not know.
+    """Sentences that warn of a worthless answer: where a text has no words, where the model did not
+    read all words, and where it does not know some.
     """
-    said = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
-            if not len(split_words(text))]
+    warnings = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
+                if not len(split_words(text))]
     if run.examples([pair]).cut_pairs()[0]:
-        said.append(f"The pair is cut at --max-length {run.settings.max_length}.")
+        warnings.append(f"The pair is cut at --max-length {run.settings.max_length}.")
     if unknown := unknown_words(run, pair):
         named = ", ".join(f"“{draw.cut_label(word)}”" for word in unknown[:4])
         more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
-        said.append(f"Rare or new to this model: {named}{more}.")
-    return said
+        warnings.append(f"Rare or new to this model: {named}{more}.")
+    return warnings
 
 
 def word_figures(examples, both):
-    """A list of one draw.Figure: the prior over words; empty where there is none to be drawn."""
+    """[draw.Figure of the prior over words]; [] where the method has none that a table can show."""
     reader, prior, words = examples.reader, examples.prior(0), [known.words for known in both]
     if reader.method.PRIOR == "relations":
         title = "Relations of words"
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
         note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
                 "The model learns that a relation holds, not which.")
-        drawn = draw.table(title, *words, names, draw.SHADES // 2 * prior.any(2))
-        return [draw.Figure(title, note, draw.box(drawn, title))]
+        table = draw.table(title, *words, names, draw.SHADES // 2 * prior.any(2))
+        return [draw.Figure(title, note, draw.box(table, title))]
     if reader.method.PRIOR == "dependency":
         note = (f"How much the trees agree at {ACROSS}. The same word in another role and another "
                 "word in the same role can have the same number.")
@@ -176,8 +174,8 @@ def word_figures(examples, both):
 
 
 def moved_figure(run, examples, both, trace):
-    """A list of one draw.Figure: calibrated minus plain attention, the mean over heads, of the
-    words of a to those of b; empty where a method records no such two.
+    """[draw.Figure of calibrated minus plain attention from words of a to words of b, the mean over
+    heads]; [] where the method does not record both.
     """
     reader = run.reader
     if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
@@ -202,7 +200,7 @@ def moved_figure(run, examples, both, trace):
 # ---- What stands first --------------------------------------------------------------------------
 
 def describe_change(run, change):
-    """The name of a change in a sentence."""
+    """The name of a change (run.changes) in a sentence."""
     known = KNOWN.get(run.reader.method.PRIOR, "prior knowledge")
     return {"no prior": f"without {known}", "another pair's prior": f"with {known} of another pair",
             "no method": "with plain attention", "no re-reading": "without re-reading",
@@ -221,25 +219,25 @@ def headline(rows):
 
 
 def describe_influence(run):
-    """A list of one sentence: how many answers hang on each part, of all pairs of the split that
-    chose the epoch; empty where no result says it.
+    """[a sentence: how many answers change without each part, of all pairs of the split that chose
+    the epoch]; [] where the run's folder has no such result.
     """
     if not (run.folder / "result.json").exists():
         return []
     result = runs.read_result(run.folder)
     other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
     with runs.made_here(run.folder / "result.json"):
-        found = result["influence"] or {"changes": {}}
+        influence = result["influence"] or {"changes": {}}
         parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
-                 for name, x in found["changes"].items()]
-        return [f"Of all {found['pairs']} pairs of {result['selection_split']}, these {other}: "
+                 for name, x in influence["changes"].items()]
+        return [f"Of all {influence['pairs']} pairs of {result['selection_split']}, these {other}: "
                 f"{', '.join(parts)}."] if parts else []
 
 
 def answers_table(labels, rows):
-    """Rows of cells, the header first: the probability of each class. rows: as for `headline`.
+    """Rows of cells, the header first: the probability of each class, or the score.
 
-    labels: the classes, or () for a score.
+    labels: the classes, or () for a score. rows: as in `headline`.
     """
     lines = [["", *(labels or ["score"])]]
     for how, (answer, probabilities) in rows:
@@ -253,15 +251,15 @@ def answers_table(labels, rows):
 def section(figures, equations):
     """HTML of Figures side by side. equations: the address of docs/equations.md."""
     parts = []
-    for found in figures:
-        link = f'<a href="{escape(equations)}">{found.equations}</a>' if found.equations else ""
-        parts.append(f"<figure><figcaption><h2>{escape(found.title)}{link}</h2>"
-                     f"<p>{escape(found.note)}</p></figcaption>{found.body}</figure>\n")
+    for x in figures:
+        link = f'<a href="{escape(equations)}">{x.equations}</a>' if x.equations else ""
+        parts.append(f"<figure><figcaption><h2>{escape(x.title)}{link}</h2>"
+                     f"<p>{escape(x.note)}</p></figcaption>{x.body}</figure>\n")
     return f'<section class="side">{"".join(parts)}</section>\n'
 
 
 def form(a, b):
-    """Two text fields with these sentences, for a page that is served."""
+    """HTML of two text fields that hold these sentences, for a page that is served."""
     fields = "".join(
         f'<label>Sentence {name} <input name="{name}" value="{escape(text)}"/></label>\n'
         for name, text in (("a", a), ("b", b)))
@@ -271,8 +269,8 @@ def form(a, b):
 def page(title, sentences, first, lead, beside, below, top=""):
     """The whole document.
 
-    Args: sentences: the two texts. first: what is said of them, in large letters. All else is HTML:
-        lead, below it; beside these; below; top, which stands first.
+    Args: sentences: the two texts. first: the sentence below them, in large letters. The others are
+        HTML: lead, below that sentence; beside, at the right; below, the rest; top, above all.
     """
     quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
@@ -283,29 +281,30 @@ def page(title, sentences, first, lead, beside, below, top=""):
 
 
 def explain_pair(run, a, b, equations, top=""):
-    """-> (what to print, the page's text, its Figures). equations: the address of
-    docs/equations.md. top: HTML that stands first.
+    """(lines to print, the page's text, its Figures) of a pair of texts.
+
+    equations: the address of docs/equations.md. top: HTML above all.
     """
     pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
     examples = run.examples([pair])
     both = examples.known[a], examples.known[b]
     recorded, reading = trace_figures(run, examples, both, trace)
     figures = moved_figure(run, examples, both, trace) + word_figures(examples, both) + recorded
-    rows, more = [("as it is", prediction)], describe_influence(run)
+    rows, influence = [("as it is", prediction)], describe_influence(run)
     for name, change in run.changes().items():
-        if not change.others:  # another pair's part: here is no other pair
+        if not change.others:  # which needs another pair
             rows.append((describe_change(run, name), run.predict([pair], change)[0]))
     first = " ".join([*warnings_of(run, pair), headline(rows)])
     answers = answers_table(run.task.labels, rows)
-    lines = [first, summary.align_columns(answers), *more, *reading]
+    lines = [first, summary.align_columns(answers), *influence, *reading]
     note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
-    if (layer := find_teller(run)[1]) is not None:
+    if (layer := traced_module(run)[1]) is not None:
         note += f" What is shown was recorded in layer {layer}."
     (_, *columns), *cells = answers
-    shown = draw.table("Probability of each answer" if run.task.labels else "What it gives",
+    table = draw.table("Probability of each answer" if run.task.labels else "What it gives",
                        [row[0] for row in cells], columns, [row[1:] for row in cells])
-    lead = "".join([draw.box(shown, "The answers"),
-                    *(f"<p>{escape(line)}</p>" for line in more),
+    lead = "".join([draw.box(table, "The answers"),
+                    *(f"<p>{escape(line)}</p>" for line in influence),
                     f'<p class="note">{escape(note)}</p>'])
     text = page(f"What {run.settings.model} saw", (a, b), first, lead,
                 section(figures[:1], equations), section(figures[1:], equations), top)
@@ -315,15 +314,11 @@ def explain_pair(run, a, b, equations, top=""):
 # ---- The page served ----------------------------------------------------------------------------
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT, and /equations.md, to this machine alone: pages of `server.run`."""
-
-    def handle(self):
-        """A client that hangs up is no error of ours."""
-        with contextlib.suppress(ConnectionError):
-            super().handle()
+    """Answers /?a=TEXT&b=TEXT with pages of `server.run`, and /equations.md, to this machine alone.
+    """
 
     def do_GET(self):
-        """Another site's name for this machine gets nothing, nor does another path."""
+        """Answers a request. A request for another host name gets nothing: another site sent it."""
         host, (path, _, query) = self.headers.get("Host", ""), self.path.partition("?")
         here = host.rsplit(":", 1)[0] in ("127.0.0.1", "localhost")
         if not here or path not in ("/", "/equations.md"):
@@ -341,7 +336,7 @@ class PageHandler(BaseHTTPRequestHandler):
                 self.answer(400, top + escape(one_line(error)))
 
     def answer(self, status, text, kind="html"):
-        """Sends text that may load nothing, and run nothing."""
+        """Sends a page that may load nothing and run nothing."""
         self.send_response(status)
         self.send_header("Content-Type", f"text/{kind}; charset=utf-8")
         self.send_header("Content-Security-Policy", "default-src 'none'; "
@@ -350,20 +345,20 @@ class PageHandler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode("utf-8", "replace"))
 
     def log_message(self, *args):
-        """Is silent: what people type stays with them."""
+        """Logs nothing, because what people type is private."""
 
 
 # ---- The command --------------------------------------------------------------------------------
 
 def page_name(a, b):
-    """A file's name made of two texts, another for any others.
+    """The name of the page of two texts. The checksum keeps the pages of two pairs apart.
 
     >>> page_name("The cat!", "A dog")
     'explanation-the-cat-a-dog-2da4ea.html'
     """
     words = re.findall("[a-z0-9]+", f"{a[:40]} {b[:40]}".lower())
-    mark = hashlib.sha256(f"{a}\0{b}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return "-".join(["explanation", *words, mark]) + ".html"
+    checksum = hashlib.sha256(f"{a}\0{b}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return "-".join(["explanation", *words, checksum]) + ".html"
 
 
 def main(argv=None):
@@ -376,31 +371,29 @@ def main(argv=None):
     arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
                            help="serve the page with two text fields (default port: 8000)")
     arguments.add_argument("--picture", metavar="FILE.svg",
-                           help="draw what the page begins with by itself")
+                           help="draw the page's first figure")
     add_run_options(arguments)
     given = arguments.parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)
-    if (port is None) == (b is None) or port is not None and (file or a or not 0 <= port < 65536):
-        raise ValueError("expected two sentences, each in quotes, or --serve, with a port from 0 "
-                         "to 65535 or none")
-    refuse(file and Path(file).suffix != ".svg", f"--picture {file}: expected FILE.svg")
+    refuse((port is None) == (b is None), "expected two sentences, each in quotes, or --serve")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         if port is not None:
             with (prefix_errors(f"--serve {port} (0: a free one): "),
-                  ThreadingHTTPServer(("127.0.0.1", port), PageHandler) as door):
-                door.run = run
-                print(f"http://127.0.0.1:{door.server_port}/ until Ctrl-C", flush=True)
-                door.serve_forever()
+                  ThreadingHTTPServer(("127.0.0.1", port), PageHandler) as server):
+                server.run = run
+                print(f"http://127.0.0.1:{server.server_port}/ until Ctrl-C", flush=True)
+                server.serve_forever()
         equations = quote(os.path.relpath(EQUATIONS, run.folder))
         lines, text, figures = explain_pair(run, a, b, equations)
     print("\n".join(lines))
-    texts = {run.folder / page_name(a, b): text}
+    pages = {run.folder / page_name(a, b): text}
     if file:
-        refuse(not (figures and figures[0].drawing), f"--picture {file}: here is no drawing")
-        texts[file] = draw.picture(lines[0], figures[0])
-    for path, text in texts.items():
+        refuse(not (figures and figures[0].drawing), f"--picture {file}: this model's page has no "
+               "drawing; leave the option out")
+        pages[file] = draw.picture(lines[0], figures[0])
+    for path, text in pages.items():
         write_text(path, text)
         print(path)
 

@@ -1,9 +1,7 @@
-"""experiments/draw.py, explain.py: what pages hold, pages of each method, the server."""
+"""experiments/draw.py, explain.py: the page of each method, its drawing, the server."""
 import http.client
 import re
 import shutil
-import socket
-import struct
 import threading
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
@@ -22,8 +20,8 @@ A = 'the <b>dog</b> & "good" cat\'s book is'
 B = "new york 日本語 cafe\u0301 \u202eabc 🦜 bad ]]> &amp; flight <script>alert(1)</script>"
 
 
-def taken_apart(text):
-    """The page as XML, in which a sentence has become no element."""
+def parsed(text):
+    """The page as XML. No text of a sentence has become an element."""
     root = ElementTree.fromstring(text)
     for node in root.iter():
         node.tag = node.tag.rpartition("}")[2]
@@ -31,7 +29,7 @@ def taken_apart(text):
     return root
 
 
-def said(node):
+def text_of(node):
     return "".join(node.itertext())
 
 
@@ -40,12 +38,12 @@ def titles(root):
 
 
 def tables(root):
-    """dict caption -> (columns, rows, cells) of each table but those of heads."""
+    """dict caption -> (columns, rows, cells) of each table."""
     found = {}
     for table in root.iter("table"):
-        columns, *rows = [[said(cell) for cell in tr] for tr in table.iter("tr")]
-        found[said(table.find("caption"))] = (columns[1:], [row[0] for row in rows],
-                                              [row[1:] for row in rows])
+        columns, *rows = [[text_of(cell) for cell in tr] for tr in table.iter("tr")]
+        found[text_of(table.find("caption"))] = (columns[1:], [row[0] for row in rows],
+                                                 [row[1:] for row in rows])
     return found
 
 
@@ -54,7 +52,7 @@ MOVED = "Attention moved by the trees"
 KNOWN = {"dafa": [MOVED, "Dependency prior over words"],
          "knowledge": ["Attention moved by the lexicon", "Relations of words"]}
 LOOK, READ = "First look: sentence ", "Reading, step by step: "
-# of methods with several figures for a part of the trace: title -> that part, and where in it
+# Methods with several figures for one entry of the trace: title -> the entry, and where in it
 SPLIT = {
     "drrnet": {LOOK + "a": ("pooling", (0, 0)), LOOK + "b": ("pooling", (1, 0)),
                READ + "sentence a": ("reading", (0, 0)), READ + "sentence b": ("reading", (1, 0)),
@@ -67,17 +65,17 @@ SPLIT = {
 
 
 def explained(a=A, b=B, *more):
-    """The page that the command writes about the run in "run", taken apart."""
+    """The page that the command writes of the run in the folder "run", as XML."""
     assert run_command(explain.main, "explain", ["run", a, b, *more]) == 0
-    return taken_apart(Path("run", explain.page_name(a, b)).read_text("utf-8"))
+    return parsed(Path("run", explain.page_name(a, b)).read_text("utf-8"))
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_explains_itself(model, trained, capsys):
-    """What is printed, what the page says first, and all numbers of its tables."""
+    """The lines printed, the page's first sentence, and all numbers of its tables."""
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
-    root, ((answer, p), trace), told = explained(), run.explain(A, B), run.reader.method.TRACE
+    root, ((answer, p), trace), shown_by = explained(), run.explain(A, B), run.reader.method.TRACE
     first, classes, *printed, path = capsys.readouterr().out.splitlines()
     changes = {name: x for name, x in run.changes().items() if not name.startswith("another")}
     expected = [p, *(run.predict([(A, B)], x)[0].probabilities for x in changes.values())]
@@ -88,9 +86,9 @@ def test_every_model_explains_itself(model, trained, capsys):
         assert line.split() == f"{row} {' '.join(shown)}".split()
     assert first == root.find(".//h1").text and f"The model says “{answer}”" in first
     for change in (result()["influence"] or {"changes": {}})["changes"].values():
-        assert f"{100 * change['answers']:.1f} % with" in said(root.find(".//header"))
+        assert f"{100 * change['answers']:.1f} % with" in text_of(root.find(".//header"))
     assert path == f"run/{explain.page_name(A, B)}"
-    promised = SPLIT.get(model) or {shown.title: (name, 0) for name, shown in told.items()}
+    promised = SPLIT.get(model) or {shown.title: (name, 0) for name, shown in shown_by.items()}
     assert titles(root) == KNOWN.get(model, []) + list(promised)
     for title, (name, place) in promised.items():
         columns, _, cells = found[title]
@@ -101,7 +99,7 @@ def test_every_model_explains_itself(model, trained, capsys):
     for title in (title for title in promised if title.startswith(READ)):
         (name, place), columns = promised[title], found[title][0]
         order = " → ".join(columns[j] for j in np.asarray(trace[name])[place].argmax(1))
-        assert f"    {title.removeprefix(READ)}: {order}" in printed and order in said(root)
+        assert f"    {title.removeprefix(READ)}: {order}" in printed and order in text_of(root)
     for text in ("", "\x00\x07\ufffe \udc80 x a\u2028b שלום" + " word" * 64):
         assert titles(explained(text, "dog")) == titles(root)
     if model == "drrnet":
@@ -111,8 +109,8 @@ def test_every_model_explains_itself(model, trained, capsys):
 
 
 def test_attention_moved_by_the_trees(trained):
-    """Words of a by words of b, in hundredths: the mean over the pieces of a word of a, the sum
-    over those of b; the tree of each."""
+    """Words of a by words of b, in hundredths: the mean over the pieces of a word of a, of the sum
+    over the pieces of a word of b. Each sentence has its tree."""
     run = train.open_run(trained(*of("dafa"), *ONCE))
     a, b = "the seattle dog", "seattle dog"
     trace = run.explain(a, b)[1]
@@ -141,7 +139,7 @@ def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
 
 
 def test_a_method_of_ones_own(trained, workplace):
-    """A prior that is a function."""
+    """The prior of this method is a function."""
     place = f"{ROOT}/tutorials/mine.py:SharedWords"
     trained("--model", place, *ONCE)
     root = explained("the good dog", "a dog", "--model", place)
@@ -163,7 +161,8 @@ def test_a_score_has_no_probabilities(workplace):
     (*of("bert"), "--bert", "scratch", "--epochs", "1"), (*of("drrnet"), "--epochs", "1"),
     (*of("bert"), *ONCE)])
 def test_the_first_line_warns_of_words_that_are_not_known_or_read(options, trained, capsys):
-    """Pieces and words of the training pairs; of a trained encoder no [UNK] but for odd letters."""
+    """The model knows pieces or words of the training pairs. A pre-trained encoder has a piece for
+    all but rare letters."""
     trained(*options)
     for a, b, warning in (("the dog", "the cat", ""), ("", "the cat", "Sentence a has no words. "),
                           ("the dog", "the 龘", "Rare or new to this model: “龘”. "),
@@ -180,22 +179,21 @@ def test_the_first_line_warns_of_words_that_are_not_known_or_read(options, train
 # ---- The server ---------------------------------------------------------------------------------
 
 def asked(port, path, host="127.0.0.1"):
-    """(status, page) that a server on this machine answers."""
-    door = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    door.request("GET", path, headers={"Host": f"{host}:{port}"})
-    answer = door.getresponse()
+    """(status, page) that the server on this port answers."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    client.request("GET", path, headers={"Host": f"{host}:{port}"})
+    answer = client.getresponse()
     return answer.status, answer.read().decode("utf-8")
 
 
 def test_what_is_served(trained, capfd):
-    """Text stays text; nothing else is served; a client that is slow or hangs up is no trouble."""
+    """The page's texts stay texts; no other file is served; an error is shown in the page."""
     with explain.ThreadingHTTPServer(("127.0.0.1", 0), explain.PageHandler) as server:
         server.run = train.open_run(trained(*of("dafa"), *ONCE))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
-        client = socket.create_connection(("127.0.0.1", port))
         status, text = asked(port, "/?" + urllib.parse.urlencode({"a": A, "b": B}))
-        root = taken_apart(text)
+        root = parsed(text)
         fields = [node.get("value") for node in root.iter("input")]
         assert status == 200 and fields == [A, B] and MOVED in titles(root)
         assert asked(port, root.find(".//h2/a").get("href")) == (
@@ -203,11 +201,8 @@ def test_what_is_served(trained, capfd):
         for path, host in (("/etc/passwd", "127.0.0.1"), ("/", "evil.example"),
                            ("http://[::1/?a=1", "127.0.0.1")):
             assert asked(port, path, host)[0] == 404
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
-        client.close()
         assert "no words" in asked(port, "/?a=&b=dog")[1]
-        server.run = None  # as where a class of one's own fails
+        server.run = None  # stands for a method of one's own that fails
         assert "AttributeError" in asked(port, "/")[1] and capfd.readouterr().err == ""
         with one_line(f"--serve {port}"):
             assert run_command(explain.main, "explain", ["run", "--serve", str(port)]) == 2
