@@ -1,4 +1,4 @@
-"""Pairs: what is predicted of them, how it is scored, and where they come from.
+"""Pairs of sentences: what a model predicts of them, how it is scored, where they come from.
 
 Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases",
 2005 (MRPC); A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics);
@@ -6,17 +6,15 @@ D. Cer et al., "SemEval-2017 Task 1", 2017 (STS-B); S. Bowman et al., 2015 (SNLI
 al., 2014 (SICK); T. Khot et al., 2018 (SciTail); W. Lan et al., 2017 (Twitter-URL); Y. Zhang et
 al., 2019 (PAWS); H. Yanaka et al., 2019 (MED).
 
-Left out: data sets of single sentences, and GLUE's server (test splits without labels keep their
-file order, which is the `index` it asks for).
+Left out: data sets of single sentences; GLUE's server, whose `index` is a pair's place in a test
+split without labels.
 """
 import csv
-import functools
 import io
 import json
 import math
 import random
 import re
-import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +29,7 @@ import numpy as np
 import torch.nn.functional as F
 
 from support.checkpoints import expecting, join_names
-from support.files import download, write_whole
+from support.files import download, write_text, write_whole
 from support.machine import main_process
 from support.options import refuse
 
@@ -40,34 +38,34 @@ from support.options import refuse
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences and what is known of them."""
+    """Two sentences and their label."""
     a: str
     b: str
-    label: int | float | None = None     # index of a class, a score, or None where unlabelled
+    label: int | float | None = None     # index of a class, or a score; None if it is not known
     group: str = ""                      # the phenomenon, in the toy world
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be predicted, and how it is scored."""
+    """What a model predicts of a pair, and how the predictions are scored."""
     name: str
-    labels: tuple[str, ...]              # names of the classes in index order; () for a score
+    labels: tuple[str, ...]              # names of the classes in index order; () for scores
     metrics: tuple[str, ...]             # the first, on the split `selection`, picks the best epoch
     selection: str = "dev"
-    block: int = 1                       # so many training pairs in a row belong in one batch
-    positive: str = ""                   # the class whose F1 is measured; "": class 1, as GLUE's
-    columns: tuple[str, ...] = ()        # of own files, those of a, b and label
+    block: int = 1                       # this many training pairs in a row stay in one batch
+    positive: str = ""                   # the class whose F1 is measured; "": class 1, as in GLUE
+    columns: tuple[str, ...] = ()        # names of the user's columns of a, b and label
 
     @property
     def regression(self):
-        """Are scores predicted?"""
+        """Does a model predict scores?"""
         return not self.labels
 
 
 # ---- Metrics ------------------------------------------------------------------------------------
 
 def metric_title(metric, positive):
-    """What is printed of a metric: "f1 of class same" where it is that of a class with a name."""
+    """The name under which a metric is printed, such as "f1 of class same"."""
     return f"f1 of class {positive}" if metric == "f1" and positive else metric
 
 
@@ -77,7 +75,7 @@ def accuracy(labels, predictions):
 
 
 def f1(labels, predictions):
-    """F1 = 2 tp / (2 tp + fp + fn) of class 1; 0.0 if class 1 is in neither."""
+    """F1 = 2 tp / (2 tp + fp + fn) of class 1; 0.0 if neither argument has class 1."""
     truth, guess = np.asarray(labels) == 1, np.asarray(predictions) == 1
     positives = int(truth.sum() + guess.sum())
     return 2 * int((truth & guess).sum()) / positives if positives else 0.0
@@ -87,18 +85,18 @@ def pearson(labels, predictions):
     """Pearson's r = Σ x y / √(Σ x² Σ y²), x and y centred, in [-1, 1]; 0.0 if one is constant."""
     x, y = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return 0.0                       # undefined; a model that says one thing has found nothing
+        return 0.0                       # undefined: a constant prediction tells nothing
     return float(np.corrcoef(x, y)[0, 1])
 
 
 def ranks(values):
     """Ranks 1..N; equal values share the mean of their ranks. values: (N,) -> (N,) float64."""
-    _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]             # (N,)
 
 
 def spearman(labels, predictions):
-    """Spearman's ρ: Pearson's r of the ranks, ties averaged; 0.0 where either is constant."""
+    """Spearman's ρ: Pearson's r of the ranks, ties averaged; 0.0 if one is constant."""
     return pearson(ranks(labels), ranks(predictions))
 
 
@@ -106,39 +104,39 @@ METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spear
 
 
 def evaluate(task, labels, predictions):
-    """Every metric of the task. labels, predictions: (N,) class indices, or scores.
+    """The task's metrics, dict metric -> float. labels, predictions: (N,) class indices, or scores.
 
-    Returns: dict metric -> float.
-    Raises: ValueError unless both are N >= 1 finite numbers.
+    Raises ValueError unless both are N >= 1 finite numbers.
     """
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
     refuse(not labels.size or not np.isfinite([labels, predictions]).all(), "evaluate: expected "
            "pairs with labels, and finite numbers; a split without labels cannot be scored")
     positive = task.labels.index(task.positive) if task.positive else 1
-    given = {"f1": (labels == positive, predictions == positive)}
-    return {name: METRICS[name](*given.get(name, (labels, predictions))) for name in task.metrics}
+    arguments = {"f1": (labels == positive, predictions == positive)}
+    return {name: METRICS[name](*arguments.get(name, (labels, predictions)))
+            for name in task.metrics}
 
 
 # ---- Logits -------------------------------------------------------------------------------------
 
 class Prediction(NamedTuple):
-    """What a model says of a pair."""
+    """A model's answer to one pair."""
     answer: str | float          # the name of a class, or a score
     probabilities: dict | None   # class -> number; None for a score
 
 
 def check_logits(logits, pairs, task):
-    """ValueError unless a model's logits are (N, C), for this many pairs: others are broadcast."""
-    shape, wanted = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
-    refuse(shape != wanted, f"a model returns {wanted}, a row for each pair and a column for each "
-           f"class; this one's is {tuple(shape or ()) or type(logits).__name__}")
+    """Raises ValueError unless logits are (N, C), N = `pairs`: torch would broadcast others."""
+    shape, expected = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
+    refuse(shape != expected, f"a model returns {expected}, a row for each pair and a column for "
+           f"each class; this model returned {tuple(shape or ()) or type(logits).__name__}")
 
 
 def loss_sum(logits, labels, task, class_weights=None):
     """Cross-entropy, or squared error of scores, in float32, summed over the batch.
 
-    Args: logits: (B, C), or (J, B, C), J judgements of a model, whose losses add up.
-        class_weights: (C,), what a pair of each class counts, or None: 1.
+    Args: logits: (B, C), or (J, B, C) for J judgements of a model, whose losses add up.
+        class_weights: (C,), the weight of a pair of each class; None: each weight is 1.
     """
     if logits.dim() == 3:
         return sum(loss_sum(judgement, labels, task, class_weights) for judgement in logits)
@@ -149,7 +147,7 @@ def loss_sum(logits, labels, task, class_weights=None):
 
 
 def answers(logits, task):
-    """The score or the index of the class of each row of logits (N, C), a list."""
+    """The score, or the index of the class, for each row of logits (N, C). -> list"""
     return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
 
 
@@ -157,8 +155,8 @@ def predictions_of(logits, task):
     """A Prediction for each row of logits (N, C)."""
     if task.regression:
         return [Prediction(score, None) for score in logits[:, 0].tolist()]
-    found = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
-    return [Prediction(max(row, key=row.get), row) for row in found]
+    rows = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
+    return [Prediction(max(row, key=row.get), row) for row in rows]
 
 
 # ---- Tables -------------------------------------------------------------------------------------
@@ -167,24 +165,19 @@ SENTENCES = "sentence1", "sentence2", "label"
 
 
 def read_lines(path):
-    """The lines of a UTF-8 file with their ends, without its byte order mark; only "\\n" ends one
-    (U+2028 is text).
-    """
-    refuse(Path(path).is_fifo(), f"{path}: expected a plain file, found a pipe, which never ends")
-    with open(path, "rb") as file:
-        for line, data in enumerate(file, 1):
-            with expecting(f"{path}:{line}", "plain text", "unpack the file, or save it as UTF-8"):
-                text = data.decode("utf-8-sig" if line == 1 else "utf-8")
-            yield text
+    """The lines of a UTF-8 file, with their ends. Only "\\n" ends a line: U+2028 is text."""
+    with (open(path, encoding="utf-8-sig", newline="\n") as file,
+          expecting(path, "plain text", "unpack the file, or save it as UTF-8")):
+        yield from file
 
 
 def is_csv(path):
-    """Does the name end in .csv: commas and quotes? All else has tabs, and quotes are text."""
+    """Does the name end in .csv? Then the table has commas and quotes; else tabs, and no quotes."""
     return Path(path).suffix.lower() == ".csv"
 
 
 def split_rows(path):
-    """(number of its first line, its fields) of each row that is not blank."""
+    """(number of the row's first line, its fields) for each row that is not blank."""
     form = {} if is_csv(path) else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     reader, line = csv.reader(read_lines(path), strict=True, **form), 1
     try:
@@ -198,10 +191,10 @@ def split_rows(path):
 
 
 def read_table(path, columns, need_label=True, mend=list):
-    """The rows of a table: iterator of (where = "file:line", dict column -> its text).
+    """The rows of a table: an iterator of (where = "file:line", dict column -> text).
 
-    columns: of a, b and label, names in the header line, or numbers from 0 where there is none.
-    need_label: if False, that of label may be missing. mend: makes the fields of a row.
+    columns: of a, b and label: names in the header line, or numbers from 0 if there is no header.
+    need_label: if False, the label's column may be missing. mend: function of a row's fields.
     """
     rows, start, names = split_rows(path), 1, columns
     if isinstance(columns[0], str):
@@ -221,30 +214,31 @@ def read_table(path, columns, need_label=True, mend=list):
         yield where, dict(zip(names, fields))
 
 
-def pairs_of(table, columns, labels, need_label=True, spelled=()):
-    """(Pair, dict column -> text) of each row of `read_table`. An empty sentence is a sentence.
+def pairs_of(table, columns, labels, need_label, spelled):
+    """(Pair, dict column -> text) for each row of `read_table`. A sentence may be empty.
 
-    labels: as for `parse_label`. spelled: of a Source.
+    labels: as for `parse_label`. spelled: as in Source.
     """
-    spelled = dict(spelled)
     for where, row in table:
         a, b, *label = (row.get(name, "") for name in columns)
-        text = spelled.get(*label, *label) if label else ""
+        text = "".join(label)            # "" if the table has no labels
+        text = spelled.get(text, text)
         if text is not None:
             value = parse_label(text, labels, where) if text or need_label else None
             yield Pair(a, b, value), row
 
 
 def write_table(path, rows):
-    """Rows of cells as .csv, or with tabs: then tabs and line ends in a cell become spaces."""
+    """Writes rows of cells: with commas to a .csv, else with tabs, and then a tab or a line end in
+    a cell becomes a space.
+    """
     text = io.StringIO()
     if is_csv(path):
         csv.writer(text, lineterminator="\n").writerows(rows)
     else:
         for row in rows:
             print(*(re.sub(r"[\t\r\n]", " ", cell) for cell in row), sep="\t", file=text)
-    content = text.getvalue().encode("utf-8", "replace")  # half a surrogate pair becomes ?
-    write_whole(path, lambda file: file.write(content))
+    write_text(path, text.getvalue())
 
 
 def is_number(text):
@@ -256,9 +250,9 @@ def is_number(text):
 
 
 def parse_label(text, labels, where):
-    """What the text of a label means: the index of its class, a score, or the text.
+    """The value of a label's text: the index of its class, a score, or the text itself.
 
-    labels: names of the classes, () for scores, None to keep the text.
+    labels: names of the classes; () for scores; None to keep the text.
     """
     if labels is None:
         refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected "
@@ -282,16 +276,16 @@ def mend_snli(fields):
 
 
 def mend_qqp(fields):
-    """A field of QQP with quotes in it is written as in csv, "Why ""A""?", and no other is."""
+    """QQP writes a field as in csv, "Why ""A""?", only if the field has quotes in it."""
     return [text[1:-1].replace('""', '"') if re.fullmatch('"(?:[^"]|"")*"', text) else text
             for text in fields]
 
 
-# A cut is a function of the rows of train's table, each (Pair, dict column -> text), and of the
-# folder. -> dict split -> list of Pair
+# A cut makes splits of the rows of train's table: (rows, each (Pair, dict column -> text), folder)
+# -> dict split -> list of Pair
 
 def cut_by_ids(rows, folder):
-    """GLUE's dev split of MRPC: the rows whose two ids stand in a file."""
+    """GLUE's dev split of MRPC has the rows whose two ids stand in a file."""
     ids = {tuple(fields) for _, fields in split_rows(folder / "mrpc_dev_ids.tsv")}
     splits = {"train": [], "dev": []}
     for pair, row in rows:
@@ -300,24 +294,24 @@ def cut_by_ids(rows, folder):
 
 
 def cut_by_word(rows, *_):
-    """A row of SICK says its split."""
+    """A column of SICK names the row's split."""
     words = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
     return {split: [pair for pair, row in rows if row["SemEval_set"] == word]
             for split, word in words.items()}
 
 
 def cut_by_draw(rows, *_):
-    """Twitter-URL has no dev split: 5 % of train, drawn by a fixed seed."""
+    """Twitter-URL has no dev split. Ours is 5 % of train, drawn by a fixed seed."""
     drawn = {*random.Random("dev").sample(range(len(rows)), math.ceil(0.05 * len(rows)))}
     return {"train": [pair for i, (pair, _) in enumerate(rows) if i not in drawn],
             "dev": [rows[i][0] for i in sorted(drawn)]}
 
 
 def cut_by_sentence(rows, *_):
-    """MED has no splits: a tenth each is test and dev, and no sentence is in two of the splits.
+    """MED has no splits. Ours take a tenth each for test and dev; no sentence is in two splits.
 
-    Sentences of a pair are in one group, so groups are the connected components of the graph whose
-    edges are pairs. Shuffled by a fixed seed, they fill test, then dev; the rest is train.
+    The sentences of a pair stay in one group, so the groups are the connected components of the
+    graph whose edges are the pairs. Shuffled by a fixed seed, they fill test, then dev, then train.
     """
     parent, groups, splits = {}, {}, {"train": [], "dev": [], "test": []}
 
@@ -340,19 +334,16 @@ def cut_by_sentence(rows, *_):
 
 @dataclass(frozen=True)
 class Source:
-    """One published data set: its files, how they are read, what is measured.
-
-    The ending of a table's name is its form: .csv has commas and quotes, all else tabs and none.
-    """
-    splits: dict[str, str]               # split -> its table; `cut` may make more of train's
+    """One published data set: its files, how they are read, which metrics it has."""
+    splits: dict[str, str]               # split -> its table; `cut` may make more splits of train's
     labels: tuple[str, ...]              # as written in the files, in index order; () for scores
-    columns: tuple = SENTENCES           # of a, b, label: names, or numbers where no header is
+    columns: tuple = SENTENCES           # of a, b, label: names, or numbers without a header
     metrics: tuple[str, ...] = ("accuracy",)
     files: dict[str, str] = field(default_factory=dict)     # to download: url -> start of sha256
     selection: str = "dev"
     unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
-    spelled: dict[str, str | None] = field(default_factory=dict)    # -> label, or None: no pair
-    mend: Callable = list                # fields of a row -> its fields
+    spelled: dict[str, str | None] = field(default_factory=dict)    # text -> label; None: no pair
+    mend: Callable = list                # fields of a row, as published -> its fields
     cut: Callable | None = None          # see above
 
 
@@ -420,14 +411,14 @@ SOURCES = {
 
 
 def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dict]:
-    """A task by name; a published one's files lie in `<data_dir>/<name>/`, or are downloaded to it.
+    """A task by its name. The files lie in `<data_dir>/<name>/`, or are downloaded to that folder.
 
     progress: show downloads.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for malformed or missing files or a failed download.
     """
     if name == "toy":
-        from support.toy import toy_task  # it makes Pairs of this module
+        from support.toy import toy_task  # here, because support.toy imports this module
         return toy_task()
     folder, source = Path(data_dir) / name, SOURCES[name]
     fetch_tables(source, folder, progress)
@@ -436,28 +427,28 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
 
 
 def fetch_tables(source, folder, progress):
-    """Downloads and extracts the tables that the folder lacks; touches nothing if all are there."""
+    """Downloads and extracts the tables that the folder lacks; changes no table that is there."""
     files = {folder / PurePosixPath(url.partition("?")[0]).name: (url, sha256)
              for url, sha256 in source.files.items()}
     tables = {path.name for path in files if path.suffix != ".zip"} | {*source.splits.values()}
     lacking = [table for table in sorted(tables) if not (folder / table).exists()]
     remedy = f"put {', '.join(lacking)} into {folder} by hand (docs/data.md), or take --task toy"
-    refuse(lacking and not files, f"{folder}: not to be downloaded; {remedy}")
+    refuse(lacking and not files, f"{folder}: cannot be downloaded; {remedy}")
     for path, (url, sha256) in files.items() if lacking else ():
         if path.suffix == ".zip" or path.name in lacking:
             download(url, path, sha256, progress, remedy)
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
                 for member in archive.namelist():
-                    name = PurePosixPath(member).name  # whatever folder it lies in there
+                    name = PurePosixPath(member).name  # in whatever folder of the archive
                     if name in lacking:
-                        write_whole(folder / name, functools.partial(
-                            shutil.copyfileobj, archive.open(member)))
+                        content = archive.read(member)
+                        write_whole(folder / name, lambda file: file.write(content))
             path.unlink()
 
 
 def read_source(source, folder):
-    """The splits of one data set from its files. -> dict split -> list of Pair"""
+    """Reads the splits of one data set from its files. -> dict split -> list of Pair"""
     splits = {}
     for split, name in source.splits.items():
         path, labelled = folder / name, split not in source.unlabelled
@@ -478,16 +469,15 @@ def read_source(source, folder):
 def read_pairs(path, labels=None, need_label=True, columns=()):
     """The pairs of a user's .csv or .tsv file with a header.
 
-    columns: names of those of a, b and label; (): SENTENCES. labels: as for `parse_label`.
-    need_label: if False, a pair may have no label, a file no column of labels, and `columns` no
-        name of it.
+    columns: names of the columns of a, b and label; (): SENTENCES. labels: as for `parse_label`.
+    need_label: if False, a label, the column of labels and its name in `columns` may be missing.
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
     columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
     refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
            f"sentences and the label, found {','.join(columns)}")
     table = read_table(path, columns, need_label)
-    pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label)]
+    pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label, {})]
     refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
     return pairs
 
@@ -495,18 +485,18 @@ def read_pairs(path, labels=None, need_label=True, columns=()):
 def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
     """A task of the user's own files. -> (Task, dict split -> list of Pair)
 
-    Its classes are the training file's labels, sorted. scores: are labels scores? None: where one
-    is a number and no integer, or more than 10 different numbers stand alone. Metrics: accuracy,
-    and F1 of `positive`, without which it is the second of two classes; or those of scores.
+    The classes are the labels of the training file, sorted. scores: are the labels scores? None:
+    yes if a label is a number with a fraction, or if there are numbers alone, more than 10 of them.
+    Metrics of classes: accuracy, and F1 of the class `positive`, by default the second of two.
     """
-    given = [pair.label for pair in read_pairs(train_file, columns=columns)]
-    names = tuple(sorted(set(given)))
+    texts = [pair.label for pair in read_pairs(train_file, columns=columns)]
+    names = tuple(sorted(set(texts)))
     if scores is None:
         numbers = [float(name) for name in names if is_number(name)]
         scores = len(names) == len(numbers) > 10 or any(number % 1 for number in numbers)
-    refuse(not scores and not 2 <= len(names) <= max(10, len(given) / 2), f"{train_file}: expected "
+    refuse(not scores and not 2 <= len(names) <= max(10, len(texts) / 2), f"{train_file}: expected "
            f"two classes or more, and pairs of each, found {len(names)} different labels of "
-           f"{len(given)} pairs, such as {shorten(names[0])}; name the columns by --columns")
+           f"{len(texts)} pairs, such as {shorten(names[0])}; name the columns by --columns")
     labels, metrics = ((), ("pearson", "spearman")) if scores else (names, ("accuracy",))
     refuse(positive and positive not in labels, f"--positive {shorten(positive)}: expected one of "
            f"the classes, {join_names(labels) if labels else 'but labels are scores'}")
@@ -523,8 +513,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
 # ---- Pairs on their way in and out --------------------------------------------------------------
 
 def as_pairs(task, given):
-    """A list of Pair: of Pairs, and of two texts each, perhaps with a label, the name of a class or
-    a score. A Pair or a tuple alone is one pair. Raises ValueError for anything else.
+    """A list of Pair, out of Pairs and of tuples of two texts, perhaps with a label: the name of a
+    class, or a score. `given` may be one Pair or one tuple. Raises ValueError for anything else.
     """
     pairs = []
     for one in [given] if isinstance(given, (Pair, tuple)) else given:
@@ -533,9 +523,10 @@ def as_pairs(task, given):
         refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "
                f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
         if not isinstance(one, Pair):
-            known = len(one) == 3 and one[2] is not None
-            label = parse_label(str(one[2]), task.labels, "label") if known else None
-            one = Pair(*one[:2], label)
+            a, b, label = (*one, None)[:3]
+            if label is not None:
+                label = parse_label(str(label), task.labels, "label")
+            one = Pair(a, b, label)
         elif one.label is not None:
             refuse(task.labels and one.label not in range(len(task.labels)), f"label of a Pair: "
                    f"expected a number below {len(task.labels)}, found {shorten(one.label)}")
@@ -545,8 +536,7 @@ def as_pairs(task, given):
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
-    """(the Task of some Settings, dict split -> list of Pair), cut as `held_out` and `limit` say
-    if `limited`.
+    """(the Task of some Settings, dict split -> list of Pair). limited: apply `held_out`, `limit`.
     """
     if settings.train_file:
         columns = settings.columns.split(",") if settings.columns else ()
@@ -561,31 +551,31 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
     if limited and settings.limit:
         splits = limit_pairs(task, splits, settings.limit, settings.seed)
     seen = {pair.label for pair in splits["train"]}
-    for i, label in enumerate(task.labels):  # such as those of a file sorted by label
+    for i, label in enumerate(task.labels):  # the first pairs of a sorted file have one label
         refuse(i not in seen, f"--limit, --held-out: no training pair of class {label} is left; "
                f"take more, or a share as --limit, such as 0.1, which is drawn")
     return task, splits
 
 
 def blocks_of(task, pairs):
-    """The pairs in blocks of the task, which stay together."""
+    """The pairs as a list of blocks of `task.block` pairs, which stay together."""
     return [pairs[i:i + task.block] for i in range(0, len(pairs), task.block)]
 
 
 def hold_out(task, splits, share, seed):
-    """A share of train, drawn by the seed in blocks of the task, stands where dev stood, so that
-    a recipe can be chosen and all of dev stays unread.
+    """A share of train, drawn by the seed in blocks of the task, takes the place of dev. So a user
+    can choose a recipe while dev stays unread.
     """
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
-    held = min(max(1, round(share * len(blocks))), len(blocks) - 1)
+    count = min(max(1, round(share * len(blocks))), len(blocks) - 1)
     others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}
-    return others | {"train": [*chain(*blocks[held:])], task.selection: [*chain(*blocks[:held])]}
+    return others | {"train": [*chain(*blocks[count:])], task.selection: [*chain(*blocks[:count])]}
 
 
 def limit_pairs(task, splits, limit, seed):
-    """The first `limit` pairs of each split; below 1 that share of train, drawn by the seed in
-    blocks of the task.
+    """The first `limit` pairs of each split; if limit < 1, that share of train, drawn by the seed
+    in blocks of the task.
     """
     if limit >= 1:
         return {name: pairs[:int(limit)] for name, pairs in splits.items()}
@@ -595,7 +585,7 @@ def limit_pairs(task, splits, limit, seed):
 
 
 def load_test_splits(settings):
-    """dict name -> list of Pair of all test splits. Raises ValueError where they have no labels."""
+    """dict name -> list of Pair of all test splits. Raises ValueError if they have no labels."""
     task, splits = load_pairs(settings, limited=False)
     splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
     refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
@@ -609,21 +599,21 @@ def seen_in_training(splits):
 
 
 def describe_labels(task, splits):
-    """One line on what is told apart: a wrong column shows, and a constant answer's accuracy."""
-    train, chosen = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
+    """One line on the labels: it shows a wrong column, and how often a constant answer is right."""
+    train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
     seen = {(pair.a, pair.b) for pair in splits["train"]}
     twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])
-    known = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
+    note = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
     if task.regression:
-        return f"scores from {min(train):g} to {max(train):g}{known}"
-    counts, share = Counter(train), 100 * max(Counter(chosen).values()) / len(chosen)
+        return f"scores from {min(train):g} to {max(train):g}{note}"
+    counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
     classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
-    return (f"classes {classes}; {task.selection}: {len(chosen)} pairs, {share:.1f} % of one class"
-            f"{known}")
+    return (f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
+            f"{note}")
 
 
 def pair_rows(task, pairs):
-    """A header and a row for each pair: both sentences, and the label if all have one."""
+    """A header and a row for each pair: both sentences, and the label if all pairs have one."""
     if any(pair.label is None for pair in pairs):
         return [[*SENTENCES[:2]], *([pair.a, pair.b] for pair in pairs)]
     labels = [f"{x.label:.4f}" if task.regression else task.labels[x.label] for x in pairs]
@@ -631,10 +621,9 @@ def pair_rows(task, pairs):
 
 
 def add_predictions(task, rows, predictions):
-    """The rows, a header first, with the columns prediction and one for each class's probability.
-    """
-    found = [["prediction", *(f"p({label})" for label in task.labels)]]
+    """Adds columns to rows with a header: the prediction, and the probability of each class."""
+    more = [["prediction", *(f"p({label})" for label in task.labels)]]
     for answer, probabilities in predictions:
         cell = f"{answer:.4f}" if task.regression else answer
-        found.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
-    return [row + more for row, more in zip(rows, found, strict=True)]
+        more.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
+    return [row + cells for row, cells in zip(rows, more, strict=True)]

@@ -1,8 +1,6 @@
-"""Files: written whole or not at all, downloaded; the folder of a published BERT."""
-
+"""Files are written whole or not at all, and downloaded; the folder of a published BERT."""
 import contextlib
 import hashlib
-import http.client
 import json
 import os
 import re
@@ -17,7 +15,7 @@ from support.checkpoints import WEIGHTS, one_line, read_config
 from support.options import prefix_errors, refuse
 
 HUGGING_FACE = "https://huggingface.co/"
-BERTS = {  # our name -> the one at Hugging Face; all but the last are Google's uncased models
+BERTS = {  # our name -> the name at Hugging Face; all but the last are Google's uncased models
     "tiny": "google/bert_uncased_L-2_H-128_A-2",
     "mini": "google/bert_uncased_L-4_H-256_A-4",
     "small": "google/bert_uncased_L-4_H-512_A-8",
@@ -25,16 +23,18 @@ BERTS = {  # our name -> the one at Hugging Face; all but the last are Google's 
     "base": "google-bert/bert-base-uncased",
     "large": "google-bert/bert-large-uncased",
     "roberta-base": "FacebookAI/roberta-base"}
-PUBLISHED = re.compile(  # no way out of a folder; bert-base-uncased and such need no owner
-    r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
-OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # not every published model has these
+# owner/name@revision. The name cannot lead out of a folder; names such as bert-base-uncased need no
+# owner.
+PUBLISHED = re.compile(r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
+OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some models lack
 
 
 # ---- Writing ------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
 def _whole(path):
-    """A temporary file beside `path`, renamed to it at the end; removed where something fails."""
+    """Context manager: a temporary file that is renamed to `path` at the end, removed on an error.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
     try:
         with open(part, "wb") as file:
@@ -46,10 +46,10 @@ def _whole(path):
 
 
 def write_whole(path, save):
-    """Call save(open temporary file) and rename: the file at path is whole, or as it was before.
+    """Calls save(open temporary file) and renames: the file at path is whole, or as it was before.
 
     A process that is killed leaves path as it was, and `<name>.<process id>.tmp` beside it.
-    Raises: OSError naming the file.
+    Raises OSError that names the file.
     """
     try:
         with _whole(Path(path)) as file:
@@ -60,50 +60,48 @@ def write_whole(path, save):
 
 
 def write_text(path, text):
-    """Write a text in UTF-8, whole or not at all. Raises OSError naming the file."""
+    """Writes a text in UTF-8, whole or not at all. Raises OSError that names the file."""
     write_whole(path, lambda file: file.write(text.encode("utf-8")))
 
 
 def write_json(path, content):
-    """Write JSON, whole or not at all. Raises OSError naming the file."""
-    write_text(path, json.dumps(content, indent=1) + "\n")  # half a surrogate pair stays one
+    """Writes JSON, whole or not at all. Raises OSError that names the file."""
+    write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 # ---- Downloads ----------------------------------------------------------------------------------
 
 def download(url, path, sha256="", progress=True, remedy=""):
-    """Download url to path, whole or not at all. Raises ValueError with the reason and the remedy.
+    """Downloads url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
-    sha256: how it must begin. progress: show a bar. remedy: what to do by hand.
+    sha256: how the checksum must begin. progress: show a bar. remedy: what to do by hand.
     """
     path, digest = Path(path), hashlib.sha256()
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:
             total = int(answer.headers.get("Content-Length", 0))
-            path.parent.mkdir(parents=True, exist_ok=True)  # not before there is an answer
-            with _whole(path) as file, tqdm(total=total or None, unit="B", unit_scale=True,
-                                            desc=path.name,
-                                            disable=None if progress else True) as bar:
+            path.parent.mkdir(parents=True, exist_ok=True)  # only if there is an answer
+            with (_whole(path) as file,
+                  tqdm(desc=path.name, total=total or None, unit="B", unit_scale=True,
+                       disable=None if progress else True) as bar):
                 while chunk := answer.read(1 << 20):
-                    file.write(chunk)
                     digest.update(chunk)
-                    bar.update(len(chunk))
-                got, found = file.tell(), digest.hexdigest()
-                refuse(total not in (0, got), f"expected bytes {total}, got {got}")
-                refuse(not found.startswith(sha256), f"expected sha256 {sha256}, got {found}")
-    except (OSError, ValueError, http.client.HTTPException) as error:
+                    bar.update(file.write(chunk))
+                size, checksum = file.tell(), digest.hexdigest()
+                refuse(total not in (0, size), f"expected bytes {total}, got {size}")
+                refuse(not checksum.startswith(sha256), f"expected sha256 {sha256}, got {checksum}")
+    except (OSError, ValueError) as error:
         raise ValueError(f"cannot download {url}: {one_line(error)}; {remedy}") from error
 
 
 # ---- Published encoders -------------------------------------------------------------------------
 
 def find_bert(name, data_dir, progress=True):
-    """The folder of a pre-trained encoder.
+    """The folder of a pre-trained encoder. Raises ValueError if a download fails.
 
-    name: a path; or a name of BERTS, or of any BERT or RoBERTa at Hugging Face such as
-    google-bert/bert-base-cased, which is taken from the cache of Hugging Face's library, or
-    downloaded once to data_dir/bert/name; behind an @ may stand the revision, such as a commit's
-    name, without which it is the newest. Raises ValueError where the download fails.
+    name: a path; or a name of BERTS; or the name of a BERT or RoBERTa at Hugging Face, such as
+    google-bert/bert-base-cased, perhaps with @ and a revision, by default the newest. A model comes
+    from the cache of Hugging Face's library, or is downloaded once to data_dir/bert/name.
     """
     if name not in BERTS and (Path(name).exists() or not PUBLISHED.fullmatch(name)):
         return Path(name)
@@ -116,14 +114,14 @@ def _cached(name):
     model, _, revision = name.partition("@")
     home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
     place = Path(home, "hub", "models--" + model.replace("/", "--"))
-    known = place / "refs" / (revision or "main")  # holds the name of a commit
-    commit = known.read_text().strip() if known.is_file() else revision or "*"
+    ref = place / "refs" / (revision or "main")  # a file that holds the name of a commit
+    commit = ref.read_text().strip() if ref.is_file() else revision or "*"
     weights = [path for file in WEIGHTS for path in place.glob(f"snapshots/{commit}/{file}")]
-    return min(weights).parent if weights else None  # of some models it has the vocabulary alone
+    return min(weights).parent if weights else None  # the cache may hold a vocabulary alone
 
 
 def _download(source, folder, progress):
-    """Fetch a model into a temporary folder; only a whole one gets its final name. -> folder"""
+    """Downloads a model to a temporary folder, which is renamed to `folder` once it is whole."""
     model, _, revision = source.partition("@")
 
     def fetch(file):
@@ -141,7 +139,7 @@ def _download(source, folder, progress):
     with tempfile.TemporaryDirectory(dir=folder.parent) as temp, prefix_errors(f"{source}: "):
         new = Path(temp, folder.name)
         fetch("config.json")
-        is_bert = read_config(new / "config.json")["kind"] == "bert"  # refuses another model
+        is_bert = read_config(new / "config.json")["kind"] == "bert"  # refuses other kinds
         for file in (*(["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]), *OPTIONAL):
             fetch(file)
         if not (new / "model.safetensors").exists():

@@ -1,7 +1,6 @@
 """train.py, settings.py: options, recipes, the loop against plain code, runs that were cut off,
 methods of one's own."""
 import math
-import os
 import re
 from pathlib import Path
 
@@ -82,7 +81,7 @@ WRONG_DATA = [
     ("--test", "test"), ("--positive maybe", "positive maybe 0, 1"),
     ("--columns sentence1,sentence2", "--columns three"),
     ("--scores --class-weights balanced", "--class-weights"),
-    ("--model dafa --parses some.conllu", "some.conllu"), ("--model dafa --parses pipe", "pipe")]
+    ("--model dafa --parses some.conllu", "some.conllu")]
 
 
 @pytest.mark.parametrize("args, words", [*WRONG, *WRONG_DATA])
@@ -90,7 +89,6 @@ def test_a_mistake_gives_one_line_and_takes_no_folder(args, words):
     """Nothing of a folder that was there is lost, and the corrected command can use it."""
     Path("range.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\t2\n")
     Path("some.conllu").write_text("# text = hi\n1\thi\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
-    os.mkfifo("pipe")
     thesis = write_file(Path("run/deep"), "thesis.tmp", "years of work")
     call = run if (args, words) in WRONG_DATA else command
     refused(words, *args.split(), by=call)
@@ -381,9 +379,9 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
-    ("SelfAttention", "PRIOR = 'dependency'; " + ATTEND + "hidden", "spread"),
     ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependency"),
     ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "Mine.PRIOR: bool"),
+    ("DrrNet", "PRIOR = None", "PRIOR words"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
     """Wrong shapes would be broadcast, names with a slip be passed over."""
