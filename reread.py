@@ -7,14 +7,14 @@ Papers
                Semantic Matching", IEEE TNNLS 2021: DRr-Net is its section IV, Eqs. (1)-(8),
                LadRa-Net its section V, Eqs. (9)-(15).
 
-Both read a pair, and then read single words of it again, one at each of T steps, each chosen by
-what has been read before. DRr-Net reads words and has no pre-trained weights; LadRa-Net reads the
-pieces of a packed pair, and phrases of them, with BERT or RoBERTa. `printed`, `without`, `Departs:`
-and `Assumes:` are as in semmatch.py.
+Both read a pair, and then read single words of it again, one at each of T steps. What has been read
+before decides which word is next. DRr-Net reads words and has no pre-trained weights; LadRa-Net
+reads the pieces of a packed pair, and phrases of them, with BERT or RoBERTa. `printed`, `without`,
+`Departs:` and `Assumes:` are as in semmatch.py.
 
 Names (ours | paper)
-    states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b, of the other one
-    h, first | h̄_t, h̄_0            clue | all F knows but the words    left, phi | c_t, φ
+    states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b, other sentence's
+    h, first | h̄_t, h̄_0            clue | F's input but the words      left, phi | c_t, φ
     reading | softmax(β m̄)         steps, beta | T, β                  mixture | softmax_r(α_t)
 
 Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
@@ -33,12 +33,12 @@ from bert_min import Bert, Change, Shown, attention_weights, check_options, line
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
 # E readers (one of pieces and one of each CNN's phrases), N encoder layers
 
-TAG_COUNT = 17    # universal parts of speech, which the tagger chooses, not we
-SPENT = 1e-6      # a word of which no more is left than this has been read as often as it may
+TAG_COUNT = 17    # universal parts of speech
+SPENT = 1e-6      # a word of which no more is left than this is not read again
 
 
 def check_sizes(method, beta, **counts):
-    """ValueError unless β and each count, or each of a tuple of them, is above 0."""
+    """ValueError unless β and all counts are above 0; a count may be a tuple of counts."""
     for name, count in counts.items():
         if min(count if isinstance(count, (tuple, list)) else (count,), default=0) < 1:
             raise ValueError(f"{method.__name__}: {name} needs numbers above 0, got {count!r}")
@@ -49,21 +49,21 @@ def check_sizes(method, beta, **counts):
 # ---- Equations that both share ------------------------------------------------------------------
 
 def stacked_gru(x: Tensor, mask: Tensor, grus: nn.ModuleList) -> Tensor:
-    """GRU layers, each of which reads all that the one below read and said.  DRr-Net Eqs. (1), (2)
+    """GRU layers; each reads the output and the input of the one below.  DRr-Net Eqs. (1), (2)
 
         h^l_t = H_l(x^l_t, h^l_(t-1)),   x^l_t = [h^(l-1)_t; x^(l-1)_t]         ; is concatenation
 
-    The text reads Eq. (1), x^l = h^(l-1), as what is to be improved: only (2) is computed.
+    The text gives Eq. (1), x^l = h^(l-1), as the form that (2) improves: we compute (2) alone.
     Assumes: torch's form of the GRU; one direction.
 
     Args: x: (B, n, d). mask: bool (B, n), True = real, padding right. grus: the lowest first.
     Returns: [h^l; x^l] of the top layer (B, n, d + Σ hidden sizes), 0 at padding.
     """
-    # A row without a word reads one piece of padding, and is 0 in the end.
+    # A row without words reads one piece of padding; masked_fill makes it 0 in the end.
     lengths = mask.sum(1).clamp(min=1).cpu()
     for gru in grus:
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        # On a GPU autocast would give the GRU float16, not bfloat16.
+        # On a GPU autocast would give the GRU float16 instead of bfloat16.
         with torch.autocast(x.device.type, enabled=False):
             h, _ = pad_packed_sequence(gru(packed)[0], batch_first=True, total_length=x.shape[1])
         x = torch.cat([h, x], -1)
@@ -77,8 +77,8 @@ def attentive_pooling(states: Tensor, mask: Tensor, W: nn.Linear,
 
         α = ωᵀ tanh(W A + b),   h = Σ_i softmax_i(α) h_i,   A = [h_1, ..., h_l]
 
-    Departs: Eq. (11) sums to L, the number of layers, and averages to l_ab: the number of tokens
-    and l_r are meant.
+    Departs: Eq. (11) sums up to L, the number of layers, and averages up to l_ab. We sum up to the
+    number of tokens, and average up to l_r.
 
     Args: states: (B, n, d). mask: bool (B, n). W: Linear d → A. w: Linear A → 1 without bias.
     Returns: h (B, d) and the weights (B, n), masked exactly 0; a row without a word gives zeros.
@@ -97,7 +97,7 @@ def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Lin
 
     Departs: Eq. (5) takes the arg-max of ᾱ, a sum of weights and so the number 1, by an operation
     that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is left of
-    each word; but less than one times a negative score is a higher score. Here the weight is
+    each word; but a factor below one makes a negative score higher. Here the weight is
     ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
 
     Args: states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True
@@ -105,7 +105,7 @@ def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Lin
     Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
         `printed` c m̄.
     """
-    # β is several hundred: rounded to bfloat16's 8 bits, m̄ would choose another word or a tie.
+    # β is several hundred, so that m̄ in bfloat16's 8 bits would choose another word or a tie.
     wide = torch.promote_types(keys.dtype, torch.float32)
     with torch.autocast(keys.device.type, enabled=False):
         m = (keys.to(wide) + clue.to(wide)[:, None]).tanh() @ w_d.weight[0].to(wide)  # (B, n)
@@ -135,7 +135,7 @@ class Choice(nn.Module):
 
 
 def perceptron(n_in, hidden, n_out, layers):
-    """An MLP with hidden ReLU layers; what stands behind it, a softmax or nothing, is not here."""
+    """An MLP with hidden ReLU layers. The caller adds the softmax, if there is one."""
     parts = []
     for _ in range(layers):
         parts += [linear(n_in, hidden), nn.ReLU()]
@@ -146,7 +146,7 @@ def perceptron(n_in, hidden, n_out, layers):
 # ---- DRr-Net ------------------------------------------------------------------------------------
 
 def highway(x: Tensor, W_t: nn.Linear, W_h: nn.Linear) -> Tensor:
-    """A gate between a layer and what enters it (Srivastava et al. 2015), two in DRr-Net § IV-A.
+    """A gate between a layer's output and input (Srivastava et al. 2015), two in DRr-Net § IV-A.
 
         t = σ(W_t x + b_t),   t relu(W_h x + b_h) + (1 - t) x
 
@@ -158,7 +158,7 @@ def highway(x: Tensor, W_t: nn.Linear, W_h: nn.Linear) -> Tensor:
 
 def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choice, gru: nn.GRUCell,
            steps: int, beta: float) -> tuple[Tensor, Tensor]:
-    """Reads T words, each chosen by what the ones before said.  DRr-Net Eq. (4)
+    """Reads T words; the words before decide which is next.  DRr-Net Eq. (4)
 
         ā_t = F([h_1, ..., h_l], h̄_(t-1), h^b),   h̄_t = GRU(ā_t, h̄_(t-1)),   v = h̄_T
 
@@ -187,47 +187,46 @@ def matching(a: Tensor, b: Tensor) -> Tensor:
 
 def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w_v: nn.Linear,
                        mlp: nn.Module) -> tuple[Tensor, Tensor]:
-    """What reading and re-reading say, each with its gate.  DRr-Net Eq. (8)
+    """The judgements of reading and of re-reading, each with its gate.  DRr-Net Eq. (8)
 
         α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
 
-    Departs: the page prints no loss. With that of P alone nothing tells p^h and p^v what they are
-    meant to be, "probability distributions of the semantic relations": through two softmaxes
+    Departs: the page prints no loss. With the loss of P alone nothing tells p^h and p^v what they
+    are meant to be, "probability distributions of the semantic relations": through two softmaxes
     the GRUs get a hundredth of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
-    DrrNet's loss is that of P plus those of p^h and p^v; `printed` {8} keeps P's and no other.
-    Args: p_h, p_v: (B, C), or None: that side is left out. w_h, w_v: Linear C → 1. mlp: of C → C.
-    Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of the sides there are.
+    DrrNet adds the losses of P, p^h and p^v; `printed` {8} keeps the loss of P alone.
+    Args: p_h, p_v: (B, C), or None to leave a side out. w_h, w_v: Linear C → 1. mlp: of C → C.
+    Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), without a side left out.
     """
     sides = [(p, w(p).sigmoid()) for p, w in ((p_h, w_h), (p_v, w_v)) if p is not None]
     return mlp(sum(gate * p for p, gate in sides)), torch.cat([gate for _, gate in sides], -1)
 
 
-LOOK = "How much of each is in the vector before anything is read again."
-READ = "Read, the largest weight of each step."
+LOOK = "The share of each in the vector, before re-reading."
+READ = "Each step reads where its weight is largest."
 
 
 class DrrNet(nn.Module):
     """Reads both sentences word by word, then re-reads T of each one's words: DRr-Net Eqs. (1)-(8).
 
     Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
-    Departs: β "is an arbitrarily big value"; as printed, {6}, it is 10⁸, and the choice an arg-max
-    again, without a gradient. The loss has the softmax of P; where C = 1, a score, all three ends
-    are linear. {8}: see probability_fusion. Without `vectors` words are learned; the page has
+    Departs: β "is an arbitrarily big value"; with `printed` {6} it is 10⁸, so that the choice is an
+    arg-max again, without a gradient. The loss takes the softmax of P; if C = 1, a score, all three
+    ends are linear. {8}: see probability_fusion. Without `vectors` words are learned; the page has
     GloVe's, fixed.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
-    set of weights for both sentences. In the character CNN a kernel of 5, and the largest value
-    over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the model
-    parameters" are uniform in ±√(6 / (n_in + n_out)), gate by gate; n_in = 1 in tables, where one
-    row is looked up. No dropout is mentioned: ours is on the words that enter the GRUs and both
-    matchings.
+    set of weights for both sentences. The character CNN has a kernel of 5, and takes the largest
+    value over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the
+    model parameters" are uniform in ±√(6 / (n_in + n_out)), gate by gate; n_in = 1 in tables, where
+    one row is looked up. The page has no dropout: ours is on the GRUs' input and both matchings.
     without, the paper's Table VI: "initial-vector": h̄_0 = 0; "guide-vector": no M_d h^b; "global":
     P = MLP_3(α_v p^v); "reread": P = MLP_3(α_h p^h).
 
-    Args: vocabulary: has the lists `words` and `characters`, both behind 0, padding, and 1,
-        unknown; and `vectors`, float32 (2 + words, size), fixed, or None: word_size wide and
-        learned. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS. dropout:
-        probability. kernel: of the character CNN. layers: of the GRU. steps: T. beta: β.
-    Raises: ValueError for an option that is not known, or if nothing is left to judge by.
+    Args: vocabulary: has the lists `words` and `characters`, with ids from 2 on (0 is padding, 1
+        unknown), and `vectors`, float32 (2 + words, size), fixed, or None: learned, with word_size
+        numbers each. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
+        dropout: probability. kernel: of the character CNN. layers: of the GRU. steps: T. beta: β.
+    Raises: ValueError for an unknown option, or if nothing is left to judge by.
     """
 
     PRIOR = READS = "words"
@@ -248,7 +247,7 @@ class DrrNet(nn.Module):
         check_sizes(type(self), beta, word_size=word_size, character_size=character_size,
                     kernel=kernel, highways=highways, hidden_size=hidden_size, layers=layers,
                     attention_size=attention_size, steps=steps)
-        judges = {"reading": "global", "re-reading": "reread"}      # and what leaves each out
+        judges = {"reading": "global", "re-reading": "reread"}      # and the part that removes it
         judges = [name for name, part in judges.items() if part not in without]
         if not judges:
             raise ValueError("without global, reread: one of them must stay for DrrNet to judge by")
@@ -292,7 +291,7 @@ class DrrNet(nn.Module):
 
     @torch.no_grad()
     def draw_weights(self):
-        """The paper's initial values, see `Assumes:`; fixed vectors stay."""
+        """The paper's initial values, see `Assumes:`; fixed vectors stay as they are."""
         for name, p in self.named_parameters():
             if p.dim() == 1:
                 p.zero_()
@@ -318,7 +317,7 @@ class DrrNet(nn.Module):
         return self.dropout(x)
 
     def outputs(self):
-        """The linear layers that judge: where they give a score, their biases start at its mean."""
+        """The linear layers that answer. If they give a score, their biases start at its mean."""
         return [mlp[-1] for mlp in (self.mlp_h, self.mlp_v, self.mlp) if mlp is not None]
 
     def changes(self):
@@ -341,14 +340,13 @@ class DrrNet(nn.Module):
         return logits, p.to(self.mlp[-1].weight.dtype)
 
     def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
-        """Logits (J, B, C) of judgements whose losses add up: P, which is the answer, then those of
-        the sides there are; with `printed` {8} P alone. Sentence a stands first, then b.
+        """Logits (J, B, C) of judgements whose losses add up: P, which is the answer, then the
+        sides that are not left out; with `printed` {8} P alone. Sentence a stands first, then b.
 
-        Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 behind a word's
-            end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding on the
-            right.
+        Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 after a word's
+            end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding right.
         Trace: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
-            Eq. (8), of the sides there are.
+            Eq. (8), without a side left out.
         Raises: ValueError for a mask that is not bool or not word_ids' shape.
         """
         if mask.dtype != torch.bool or mask.shape != word_ids.shape:
@@ -371,7 +369,7 @@ class DrrNet(nn.Module):
             record(trace, reading=reading.unflatten(0, mask.shape[:2]))
             side, p_v = self.relation(self.mlp_v, v)
             sides.append(side)
-        # bfloat16 would round probabilities that are nearly the same to the same number.
+        # bfloat16 would round two probabilities that are nearly equal to the same number.
         with torch.autocast(mask.device.type, enabled=False):
             logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
         relations = torch.stack([p for p in (p_h, p_v) if p is not None], 1)
@@ -406,7 +404,7 @@ def phrase_cnn(hidden: Tensor, mask: Tensor, first: nn.Conv1d, second: nn.Conv1d
     Departs: "k denotes the kernel size", 2 or 3, but two layers of kernels 2 see no 5 tokens, of
     kernels 3 no 7. Two layers of kernel K see 2k + 1 with k = K - 1, if the odd padding goes right
     in the first layer and left in the second.
-    Assumes: what is beyond the ends, or padding of the batch, is 0 in both layers.
+    Assumes: places beyond the ends, and padding of the batch, are 0 in both layers.
 
         K = 2   first layer    t-1  t    →  t-1        K = 3   first layer    t-2  t-1  t    →  t-1
                                t    t+1  →  t                                 ...
@@ -437,11 +435,11 @@ def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, printed=False) -> T
 def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, printed=False) -> Tensor:
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
-    Departs: m̄ is c times a score, and c falls by it whether the token is read or not. For a
-    negative score c grows with every step, so that the word is never spent, however often it is
-    read; for one above 2φ c diverges with alternating sign. The text updates c "based on the
+    Departs: m̄ is c times a score, and c falls by m̄ / φ whether the token is read or not. With a
+    negative score c grows at every step, so that the word is never spent, however often it is read;
+    with a score above 2φ c diverges with alternating sign. The text updates c "based on the
     calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
-    most. Where all real tokens are spent, c is 1 again for the whole row. `printed` subtracts m̄.
+    most. If all real tokens are spent, c is 1 again for the whole row. `printed` subtracts m̄ / φ.
 
     Args: all (B, n): left, c_(t-1); read, weights, with `printed` m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.
@@ -457,14 +455,14 @@ def dynamic_sequential_attention(
         states: Sequence[Tensor], mask: Tensor, h_ab: Tensor, choices: Sequence[Choice],
         W_f: nn.Linear, w_f: nn.Linear, W_phi: nn.Linear, gru: nn.GRUCell, steps: int, beta: float,
         printed=frozenset()) -> tuple[Tensor, dict]:
-    """T readings: a token, then phrases that suit it, each choice knowing the ones before.
+    """T readings: a token, then phrases that suit it. Each choice knows the choices before.
     LadRa-Net Eqs. (12)-(14)
 
         ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)   r = 0 tokens, r ≥ 1 phrases
         α^r_t = ω_fᵀ tanh(W_f ā^r_t),   ā_t = Σ_r softmax_r(α_t) ā^r_t
         h̄_t = GRU(ā_t, h̄_(t-1)),   h̄_0 = h_ab
 
-    Departs: the sum over r starts with 1 and leaves out the token, which the phrases only
+    Departs: the page's sum over r starts with 1. It leaves out the token, which the phrases only
     "support". Ours starts with 0; `printed` {12} with 1. {14} as in choose and coverage.
     Assumes: V_rd is one map for all earlier choices, W_φ one for all r, as their indices say.
 
@@ -499,13 +497,13 @@ def dynamic_sequential_attention(
 
 
 class LadraNet(nn.Module):
-    """BERT, phrases from CNNs, and T readings of both: LadRa-Net Eqs. (9)-(15). RoBERTa will do.
+    """BERT or RoBERTa, phrases from CNNs, and T readings of both: LadRa-Net Eqs. (9)-(15).
 
-    Departs: β as in DrrNet, printed {13}; {12}, {14} as in the functions. The loss has the softmax
-    of Eq. (15).
+    Departs: β as in DrrNet, printed {13}; {12}, {14} as in the functions. The loss takes the
+    softmax of Eq. (15).
     Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the
-    MLP. α starts as the mean of the blocks; CNNs start so that phrases are as large as tokens, and
-    one β fits all. Their middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside
+    MLP. α starts as the mean of the blocks. CNNs start so that phrases are as large as tokens, and
+    one β fits all. A CNN's middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside
     BERT. Special tokens may be chosen.
     without, the paper's Table VII: "phrase-cnn", BERT + DSA; "dsa", BERT + PCNN: v = h_ab;
     "global": no h_ab in Eq. (15); "bert", Stack-GRU + PCNN + DSA: three GRUs on BERT's embeddings,
@@ -514,7 +512,7 @@ class LadraNet(nn.Module):
 
     Args: config: BertConfig. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
         attention_size: A. kernels: K of each phrase CNN. steps: T. beta: β.
-    Raises: ValueError for an option that is not known, or if nothing is left to judge by.
+    Raises: ValueError for an unknown option, or if nothing is left to judge by.
     """
 
     PRIOR, READS = None, "pieces"
@@ -563,7 +561,7 @@ class LadraNet(nn.Module):
         self.mlp = perceptron(d, d, classes, 1)
 
     def outputs(self):
-        """The linear layers that judge: where they give a score, their biases start at its mean."""
+        """The linear layers that answer. If they give a score, their biases start at its mean."""
         return [self.mlp[-1]]
 
     def changes(self):

@@ -1,5 +1,4 @@
-"""Words of DRr-Net: numbers of words and characters, parts of speech, vectors from a GloVe file."""
-
+"""DRr-Net's words: ids of words and characters, parts of speech, vectors from a GloVe file."""
 import contextlib
 import os
 from collections import Counter
@@ -11,17 +10,16 @@ from support.options import refuse
 
 # Axes: n words, c characters of a word
 
-LARGEST = 1e6          # of a vector's numbers; their squares are finite, too
-
+LARGEST = 1e6          # limit of a vector's numbers, so that their squares are finite
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
         "PUNCT", "SCONJ", "SYM", "VERB", "X")   # universal parts of speech
 
 
 class Vocabulary:
-    """Numbers of words and characters for DRr-Net's input (LadRa-Net paper, section IV-A).
+    """Ids of words and characters for DRr-Net's input (LadRa-Net paper, section IV-A).
 
-    0 is padding, 1 unknown. words, characters: what is known, numbered from 2 on. vectors:
-    (2 + words, width) float32, fixed vectors of the words, or None where they are learned.
+    Id 0 is padding, 1 unknown. words, characters: lists, with ids from 2 on. vectors: float32
+    (2 + words, width), fixed vectors of the words, or None if vectors are learned.
     """
 
     def __init__(self, words, characters, vectors=None):
@@ -31,10 +29,10 @@ class Vocabulary:
 
     @classmethod
     def learn(cls, sentences, found=None, seed=0):
-        """A Vocabulary from lists of words. One is known, case-folded, if it occurs twice: what
-        occurs once trains the unknown word. With `found`, the dict of read_vectors, each is known,
-        as written or case-folded, whichever has a vector; "out-of-vocabulary words are randomly
-        initialized", alike in spread.
+        """A Vocabulary from lists of words. A case-folded word has an id if it occurs twice; words
+        that occur once train the unknown word. With `found`, the dict of read_vectors, each word
+        has an id, as written if this has a vector, else case-folded; "out-of-vocabulary words are
+        randomly initialized", with the standard deviation of the vectors.
         """
         count = Counter(word for words in sentences for word in words)
         characters = sorted({character for word in count for character in word})
@@ -42,60 +40,61 @@ class Vocabulary:
             folded = Counter(word.casefold() for word in count.elements())
             return cls(sorted(word for word, times in folded.items() if times > 1), characters)
         words = sorted({word if word in found else word.casefold() for word in count})
-        known = np.stack([found[word] for word in words if word in found])
-        size = 2 + len(words), known.shape[1]
-        vectors = np.random.default_rng(seed).normal(0, known.std(), size)
+        rows = np.stack([found[word] for word in words if word in found])
+        size = 2 + len(words), rows.shape[1]
+        vectors = np.random.default_rng(seed).normal(0, rows.std(), size)
         vectors[0] = 0
         for i, word in enumerate(words, 2):
             vectors[i] = found.get(word, vectors[i])
         return cls(words, characters, vectors.astype(np.float32))
 
     def ids(self, words):
-        """(n,) int64: of the word as written, else case-folded, else 1."""
+        """(n,) int64: the id of each word as written, else case-folded, else 1."""
         numbers = [self._word.get(w) or self._word.get(w.casefold(), 1) for w in words]
         return np.array(numbers, np.int64)  # (n,)
 
     def spell(self, words, width=16):
-        """(n, width) int64: the characters of each word, cut or padded."""
+        """(n, width) int64: the ids of each word's characters, cut or padded."""
         spelled = np.zeros((len(words), width), np.int64)
         for row, word in zip(spelled, words):
             row[:len(word)] = [self._character.get(character, 1) for character in word[:width]]
         return spelled
 
     def state(self):
-        """What `from_state` makes the same one of; the vectors are with the model's weights."""
+        """A dict from which `from_state` makes this again, but for vectors: the model has them."""
         width = None if self.vectors is None else self.vectors.shape[1]
         return {"words": self.words, "characters": self.characters, "width": width}
 
     @classmethod
     def from_state(cls, state):
-        """What `state` gave; vectors, if any, are zeros until a model's weights are loaded."""
+        """The Vocabulary of a `state`; vectors are zeros until the model's weights are loaded."""
         words, width = state["words"], state["width"]
         vectors = width and np.zeros((2 + len(words), width), np.float32)
         return cls(words, state["characters"], vectors)
 
 
 def learn_vocabulary(sentences, path=None, seed=0, progress=True):
-    """The Vocabulary of lists of words, with fixed vectors of a file. -> (it, what to say of it)"""
+    """-> (Vocabulary of lists of words, with fixed vectors if a file is given; a line on both)"""
     if not path:
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
     words = {word for words in sentences for word in words}
     found, malformed = read_vectors(path, words | set(map(str.casefold, words)), progress)
-    have = sum(word in found or word.casefold() in found for word in words)
-    return Vocabulary.learn(sentences, found, seed), (
-        f"{path}: vectors for {have:,} of {len(words):,} words; {malformed} malformed lines")
+    count = sum(word in found or word.casefold() in found for word in words)
+    vocabulary = Vocabulary.learn(sentences, found, seed)
+    return vocabulary, (f"{path}: vectors for {count:,} of {len(words):,} words; {malformed} "
+                        f"malformed lines; each word has {vocabulary.vectors.shape[1]} numbers")
 
 
 def read_vectors(path, words, progress=True):
-    """Vectors of the given words from a GloVe text file: a word and its numbers a line.
+    """Vectors of the given words from a GloVe text file: each line has a word and its numbers.
 
-    A line of another width than most, or with something that is no number, is left out, and so is
-    word2vec's header. Of a word that stands there twice the first counts.
-    Returns (dict word -> (width,) float32, how many needed lines were malformed).
-    Raises ValueError naming the file when it holds none of the words, OSError where it is not read.
+    A line is left out if it has another width than most lines, or something that is no number;
+    word2vec's header is left out, too. If a word has two lines, the first one counts.
+    Returns (dict word -> (width,) float32, how many lines of these words were malformed).
+    Raises ValueError if the file has none of the words, OSError if it cannot be read.
     """
-    rows = []  # (word, its vector, which is empty where the line is malformed)
+    rows = []  # (word, its vector, which is empty if the line is malformed)
     with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
                                         unit="B", unit_scale=True, leave=False,
                                         disable=None if progress else True) as bar:

@@ -1,13 +1,11 @@
-"""Classic mistakes: each equation as somebody writes it who has misread it, in a line or two.
+"""Classic mistakes: each equation as a reader writes it who has misread it, in a line or two.
 
     MISTAKES["semmatch.difference_scores"]    [("the bars left out", function), ...]
 
-A key is the right function's place, "module.function" or "module.Class.method". A mistake has the
-signature of the right one and takes the same arguments, so that a program can tell which mistake
-somebody made: the one that returns what theirs does.
-
-Only the equation as intended is mistaken: with `printed` a mistake calls the right function.
-tests/test_mistakes.py puts each in the place of the right one and sees the equation's oracle fail.
+A key is the right function's place, "module.function" or "module.Class.method". A mistake takes the
+arguments of the right function, so that a program can name the mistake in a reader's function: the
+one that returns the same. With `printed` a mistake calls the right function.
+tests/test_mistakes.py puts each mistake in the right function's place; the oracle must fail.
 """
 import functools
 import inspect
@@ -23,14 +21,12 @@ from priors import (TfIdf, dependency_matrix, index_facts, relation_matrix, subg
                     tree_similarity)
 from reread import (LadraNet, attentive_pooling, choose, coverage, dynamic_sequential_attention,
                     layer_mix, phrase_cnn, probability_fusion, read_limit, reread, stacked_gru)
-from semmatch import (DabertAttention, calibrated_attention, co_attention, difference_attention,
-                      difference_scores, filtration_gate, gated_fusion, guided_attention,
-                      knowledge_scores, relation_indicator, spread_prior)
+from semmatch import (calibrated_attention, co_attention, difference_attention, difference_scores,
+                      filtration_gate, gated_fusion, guided_attention, knowledge_scores,
+                      relation_indicator, spread_prior)
 from support.kernels import additive_scores
 from train import l2_ratio
 
-
-# ---- What mistakes are made with ----------------------------------------------------------------
 
 class Other:
     """An object, or a module, in which some names mean something else."""
@@ -44,7 +40,7 @@ class Other:
 
 
 def but(function, **names):
-    """The function, but these names of its module mean something else in it."""
+    """The function, in which these names of its module mean something else."""
     return types.FunctionType(function.__code__, function.__globals__ | names, function.__name__,
                               function.__defaults__, function.__closure__)
 
@@ -54,19 +50,16 @@ def masked_softmax(scores, mask, axis=-1, fill=-1e30):
     return scores.masked_fill(~mask, fill).softmax(axis)
 
 
-def root(x):
-    """The root of the last size, √d."""
-    return x.shape[-1] ** 0.5
+def mean_of_logarithms(hidden, scores):
+    ln_omega = attention_weights(scores, scores > -torch.inf).log()
+    return (ln_omega + ln_omega.mT) / 2, co_attention(hidden, scores)[1]
 
 
-# The methods themselves: tests put mistakes in their place.
-attend, fuse = SelfAttention.attend, DabertAttention.fuse
-judge_pieces, weigh = LadraNet.forward, TfIdf.weights
-
-
-# ---- BERT ---------------------------------------------------------------------------------------
-
+# The right methods, under names that stay when a test puts a mistake in a method's place.
+attend, judge_pieces, weigh = SelfAttention.attend, LadraNet.forward, TfIdf.weights
 WRONG = {}
+
+# BERT
 WRONG["bert_min.split_heads"] = {
     "no exchange of axes": lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1)}
 WRONG["bert_min.merge_heads"] = {
@@ -77,11 +70,9 @@ WRONG["bert_min.attention_weights"] = {
         lambda scores, mask: masked_softmax(scores, mask, fill=-torch.inf),
     "a row without a key that is uniform": masked_softmax}
 WRONG["bert_min.SelfAttention.attend"] = {
-    "no root": lambda self, x, q, *rest: attend(self, x, q * root(q), *rest)}
+    "no root": lambda self, x, q, *rest: attend(self, x, q * q.shape[-1] ** 0.5, *rest)}
 
-
-# ---- DABERT -------------------------------------------------------------------------------------
-
+# DABERT
 WRONG["semmatch.difference_scores"] = {
     "the bars left out": lambda q, k, *_: difference_scores(q, k, True),
     "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)}
@@ -100,16 +91,10 @@ WRONG["semmatch.gated_fusion"] = {
 WRONG["semmatch.filtration_gate"] = {
     "s left out": lambda *args: filtration_gate(*args[:-1], True),
     "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, None, *rest)}
-WRONG["semmatch.DabertAttention.fuse"] = {
-    "the raw signal as the second guide": lambda self, a, d, *rest: fuse(
-        Other(self, W_dbar=lambda _: self.W_dbar(d)), a, d, *rest)}
 
-
-# ---- DAFA ---------------------------------------------------------------------------------------
-
+# DAFA
 WRONG["priors.tree_similarity"] = {
-    "θ and 1 exchanged":
-        lambda a, b, theta, root: theta * tree_similarity(a, b, 1 / theta, root),
+    "θ and 1 exchanged": lambda a, b, theta, root: theta * tree_similarity(a, b, 1 / theta, root),
     "a ROOT that equals nothing": lambda a, b, theta, _: tree_similarity(a, b, theta, False)}
 WRONG["priors.subgraph_similarity"] = {
     "α for each pair of children": lambda *args: subgraph_similarity(*args[:-1], True),
@@ -134,15 +119,13 @@ WRONG["semmatch.DafaAttention.spread"] = {
 WRONG["semmatch.calibrated_attention"] = {
     "scores multiplied": lambda *args: calibrated_attention(*args[:-2], True, args[-1]),
     "M divided by the root, too":
-        lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M / root(q), *rest)}
+        lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M / q.shape[-1] ** 0.5, *rest)}
 
-
-# ---- External knowledge -------------------------------------------------------------------------
-
+# External knowledge
 WRONG["semmatch.knowledge_scores"] = {
     "no root": lambda hidden, G, _: knowledge_scores(hidden, G, True),
     "G divided by the root, too":
-        lambda hidden, G, _: knowledge_scores(hidden, G / root(hidden))}
+        lambda hidden, G, _: knowledge_scores(hidden, G / hidden.shape[-1] ** 0.5)}
 WRONG["semmatch.relation_indicator"] = {
     "all relations at once": lambda relations, _: relations.all(-1),
     "no co-hyponyms": lambda relations, _: relation_indicator(relations, True)}
@@ -150,20 +133,11 @@ WRONG["priors.relation_matrix"] = {
     "hypernym and hyponym exchanged":
         lambda facts_a, facts_b: relation_matrix(facts_a, facts_b)[..., [0, 1, 3, 2, 4]],
     "no expressions": but(relation_matrix, index_facts=lambda facts: (index_facts(facts)[0], {}))}
-
-
-def mean_of_logarithms(hidden, scores):
-    ln_omega = attention_weights(scores, scores > -torch.inf).log()
-    return (ln_omega + ln_omega.mT) / 2, co_attention(hidden, scores)[1]
-
-
 WRONG["semmatch.co_attention"] = {"a mean of logarithms": mean_of_logarithms}
 WRONG["train.l2_ratio"] = {
     "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step, *rest)}
 
-
-# ---- DRr-Net ------------------------------------------------------------------------------------
-
+# DRr-Net
 WRONG["reread.stacked_gru"] = {
     "padding that is read": lambda x, mask, grus: stacked_gru(x, torch.ones_like(mask), grus)}
 WRONG["reread.attentive_pooling"] = {
@@ -172,8 +146,7 @@ WRONG["reread.attentive_pooling"] = {
     "padding that is read": lambda states, mask, W, w:
         attentive_pooling(states, torch.ones_like(mask), W, w)}
 WRONG["reread.choose"] = {
-    "no clue": lambda states, keys, mask, clue, *rest:
-        choose(states, keys, mask, 0 * clue, *rest)}
+    "no clue": lambda states, keys, mask, clue, *rest: choose(states, keys, mask, 0 * clue, *rest)}
 WRONG["reread.reread"] = {
     "a clue of h̄_0 at each step": lambda states, mask, h, guide, choice, *rest: reread(
         states, mask, h, guide, Other(choice, U_d=lambda _: choice.U_d(h)), *rest),
@@ -183,12 +156,9 @@ WRONG["reread.matching"] = {
     "|b - a|": lambda a, b: torch.cat([a, b, a * b, (b - a).abs()], -1)}
 WRONG["reread.probability_fusion"] = {
     "no MLP": lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_h, w_v, torch.clone),
-    "gates exchanged":
-        lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_v, w_h, mlp)}
+    "gates exchanged": lambda p_h, p_v, w_h, w_v, mlp: probability_fusion(p_h, p_v, w_v, w_h, mlp)}
 
-
-# ---- LadRa-Net ----------------------------------------------------------------------------------
-
+# LadRa-Net
 WRONG["reread.layer_mix"] = {
     "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0))}
 WRONG["reread.phrase_cnn"] = {
@@ -212,22 +182,20 @@ WRONG["reread.LadraNet.forward"] = {
     for part in ("average-pooling", "global")}
 
 
-# ---- The list -----------------------------------------------------------------------------------
-
 def as_the_right_one(place, wrong):
-    """A mistake with the signature of the right function, which it calls where that is `printed`.
+    """A mistake with the right function's signature; with `printed` it calls the right function.
     wrong: takes all arguments by position."""
     right = resolve_name(place)
     signature = inspect.signature(right)
 
     @functools.wraps(right)
     def mistaken(*args, **options):
-        given = signature.bind(*args, **options)
-        given.apply_defaults()
-        layer = given.arguments.get("self")
-        if given.arguments.get("printed") or getattr(layer, "printed", ()):
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        layer = bound.arguments.get("self")
+        if bound.arguments.get("printed") or getattr(layer, "printed", ()):
             return right(*args, **options)
-        return wrong(*given.args)
+        return wrong(*bound.args)
 
     return mistaken
 

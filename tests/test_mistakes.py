@@ -1,7 +1,7 @@
 """Each classic mistake of mistakes.py, in the place of the right function, makes an oracle fail.
 
-The table of docs/equations.md says which test is the oracle of a function; ORACLES does of others,
-but for what BERT's layers are made of.
+The table of docs/equations.md names the tests that are a function's oracles. ORACLES names them for
+other functions, and LAYERS is the oracle of all other parts of BERT.
 """
 import itertools
 import sys
@@ -16,21 +16,18 @@ LAYERS = "test_bert_min.py::test_hidden_states_equal_transformers"
 ORACLES = {
     "bert_min.attention_weights": "test_bert_min.py::test_attention_weights_are_a_masked_softmax",
     "semmatch.spread_prior": "test_semmatch.py::test_spread_prior_oracle"}
-PLANTED = [(place, *mistake) for place, mistakes in MISTAKES.items() for mistake in mistakes]
 
 
 def oracles_of(place):
     """The oracle tests of a function, or of the class whose method it is."""
-    found = []
-    for _, _, functions, tests in equation_rows():
-        if any(f"{place}.".startswith(f"{name}.") for name in functions):
-            found += [test.removeprefix("tests/") for test in tests]
-    found = dict.fromkeys(found or [ORACLES.get(place, LAYERS)])
-    return [resolve_name(test.replace(".py::", ":")) for test in found]
+    names = [test.removeprefix("tests/") for _, _, functions, tests in equation_rows()
+             if any(f"{place}.".startswith(f"{name}.") for name in functions) for test in tests]
+    names = dict.fromkeys(names or [ORACLES.get(place, LAYERS)])
+    return [resolve_name(name.replace(".py::", ":")) for name in names]
 
 
 def call(test, monkeypatch):
-    """Calls a test with each of its parameters. Hypothesis looks for a failure, not a small one."""
+    """Calls a test with each of its parameters. Hypothesis does not shrink the failure it finds."""
     choices = []
     if hasattr(test, "hypothesis"):
         quick = settings(test._hypothesis_internal_use_settings, max_examples=200, database=None,
@@ -45,7 +42,7 @@ def call(test, monkeypatch):
 
 
 def plant(place, mistaken, monkeypatch):
-    """Puts a mistake in the place of the right function, in whatever module has imported it."""
+    """Puts a mistake in the place of the right function, in each module that has imported it."""
     right, (owner, _, name) = resolve_name(place), place.rpartition(".")
     if owner.count("."):
         monkeypatch.setattr(resolve_name(owner), name, mistaken)
@@ -55,8 +52,9 @@ def plant(place, mistaken, monkeypatch):
             monkeypatch.setattr(module, name, mistaken)
 
 
-@pytest.mark.parametrize("place, name, mistaken", PLANTED,
-                         ids=[f"{place}: {name}" for place, name, _ in PLANTED])
+@pytest.mark.parametrize("place, name, mistaken", [
+    (place, *mistake) for place, mistakes in MISTAKES.items() for mistake in mistakes],
+    ids=lambda value: value if isinstance(value, str) else "")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")                   # a mistake may divide by 0
 def test_a_classic_mistake_makes_an_oracle_fail(place, name, mistaken, monkeypatch):
     oracles = oracles_of(place)

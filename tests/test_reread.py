@@ -1,4 +1,4 @@
-"""reread.py against its page: oracles in plain loops (oracles/), properties, options, errors."""
+"""reread.py against its page: oracles in plain loops (oracles/), properties, sizes, weights."""
 import pytest
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ B, N, D, A, C = 3, 7, 10, 5, 3
 
 
 def ragged():
-    """A whole sentence, one with a hole and padding, one of padding only."""
+    """Masks of a whole sentence, one with a hole and padding, one with padding only."""
     mask = prefix([N, 5, 0], N)
     mask[1, 2] = False
     return mask
@@ -92,7 +92,7 @@ def test_phrase_cnn_oracle(kernel):
 @each_form
 @pytest.mark.parametrize("steps", [1, 5])
 def test_coverage_oracle(printed, steps):
-    """φ, what is left, and the new start where all is spent."""
+    """φ, what is left, and the new start if all is spent."""
     states, W_phi, mask = 5 * normal(B, N, D), linear(D, 1, bias=False), ragged()
     phi, read = read_limit(states, W_phi, steps, printed), normal(B, N, seed=3).softmax(-1)
     against(phi, lambda one: ladranet.read_limit(one, lists(W_phi), steps, printed), states)
@@ -126,7 +126,7 @@ def sentence_of(parts):
 @pytest.mark.parametrize("classes, printed, without", [
     *((C, (), form) for form in DRR_FORMS), *((1, {6}, form) for form in DRR_FORMS)])
 def test_drrnet_oracle(classes, printed, without):
-    """Each ablation, classes and a score; what a trace holds; what learns, and not padding."""
+    """Each ablation, with classes and with a score; the trace; all weights but padding's learn."""
     net, trace = drr(classes=classes, printed=printed, without=without), {}
     x = sentences([[5, 1, 2], [3, 5, 1]])
     got, P, beta = net(*x, trace), weights_of(net), 1e8 if printed else 2.0
@@ -145,36 +145,37 @@ def test_drrnet_oracle(classes, printed, without):
                 same(trace["reading"][side, b, :, :len(sentence)], seen["reading"][side])
 
 
-NOBODY_READS = {"bert": "bert.layers.", "phrase-cnn": "f.weight", "dsa": "alpha"}
+# What gets no gradient without a part.
+UNUSED = {"bert": "bert.layers.", "phrase-cnn": "f.weight", "dsa": "alpha"}
 
 
 @pytest.mark.parametrize("printed, without", LADRA_FORMS, ids=labelled)
 def test_ladranet_oracle(printed, without):
-    """Every form, each ablation; what a trace holds; what learns."""
+    """Every printed form, each ablation; the trace; all weights learn that the form uses."""
     net, x, trace = ladra(printed=printed, without=without), pairs([N, 5, 1]), {}
     got, P, beta = net(*x, trace=trace), weights_of(net), 1e8 if 13 in printed else 2.0
     assert torch.equal(got, net(*x, word_index=x[0] * 3))
-    layers, pooling = trace.pop("layers", net.mlp[0].bias), trace.pop("pooling", None)
+    layers = trace.pop("layers", net.mlp[0].bias)
+    if "pooling" in trace:
+        trace["pooling"] = trace["pooling"].transpose(0, 1)
 
     def loop(mask, *states):
         want, seen = ladranet.model(P, states, mask, 5, beta, printed, without)
-        assert trace.keys() == seen.keys() - {"pooling"}
-        parts = [] if pooling is None else [seen["pooling"]]
-        return want, *parts, *(seen[name] for name in trace)
+        assert trace.keys() == {name for name, x in seen.items() if x}
+        return want, *(seen[name] for name in trace)
 
-    found = [] if pooling is None else [pooling.transpose(0, 1)]
-    against((got, *found, *trace.values()), loop, x[2], *net.bert(*x)[0])
+    against((got, *trace.values()), loop, x[2], *net.bert(*x)[0])
     same(layers, P.get("alpha", P["mlp"][0][1]), 0.0)
     if not printed:
+        unused = [part for key, part in UNUSED.items() if key in without]
         for name in silent(net, net(*pairs([N, 5, 4]))):
-            unread = [part for key, part in NOBODY_READS.items() if key in without]
-            assert any(part in name for part in ("pooler", "key.bias", *unread)), name
+            assert any(part in name for part in ("pooler", "key.bias", *unused)), name
 
 
 # ---- Properties ---------------------------------------------------------------------------------
 
 def test_choose_computes_scores_wide():
-    """Keys and clue in bfloat16, but tanh, w and softmax in float32, under autocast as well."""
+    """Keys and clue are bfloat16, but tanh, w and softmax are float32, under autocast as well."""
     states, keys, clue = (normal(*size).bfloat16() for size in ((1, N, D), (1, N, A), (1, A)))
     w_d, mask = nn.Linear(A, 1, False), torch.ones(1, N) > 0
     with torch.autocast("cpu", torch.bfloat16):
@@ -186,7 +187,7 @@ def test_choose_computes_scores_wide():
 @pytest.mark.parametrize("classes", [C, 1])
 @pytest.mark.parametrize("without, judges", [((), 2), ({"global"}, 1), ({"reread"}, 1)])
 def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
-    """DRr-Net Eq. (8): P, then what p^h and p^v are the softmax of, in training and else."""
+    """DRr-Net Eq. (8): P, then the logits of p^h and p^v, in training and in evaluation."""
     net, x, trace = drr(classes=classes, without=without), sentences(), {}
     P, *sides = judged = net(*x, trace)
     assert judged.shape == (1 + judges, B, classes) and torch.equal(net.train()(*x), judged)
@@ -198,8 +199,8 @@ def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
 
 @pytest.mark.parametrize("name", ["drrnet", "ladranet"])
 def test_default_beta_chooses_one_word_and_learns(name):
-    """With initial weights and whole sizes the largest weight is above 0.9 more often than not,
-    with a gradient."""
+    """With initial weights and full sizes the largest weight is above 0.9 more often than not, and
+    the choice has a gradient."""
     torch.manual_seed(1)
     if name == "drrnet":
         vectors = (torch.randn(60, 300) * 0.4).numpy()
@@ -218,7 +219,7 @@ def test_default_beta_chooses_one_word_and_learns(name):
 # ---- Options and parameters ---------------------------------------------------------------------
 
 def test_grus_and_probabilities_stay_wide():
-    """Under autocast DRr-Net's GRUs (float16 on a GPU else) and Eq. (8) compute in float32."""
+    """Under autocast DRr-Net's GRUs and Eq. (8) compute in float32. A GPU would use float16."""
     net, seen = drr().float(), {}
 
     def look(module, given, out):
@@ -232,7 +233,7 @@ def test_grus_and_probabilities_stay_wide():
 
 
 def test_sizes_of_table_1():
-    """And § IV-D's MLPs of two layers; where there is a bias."""
+    """The sizes of Table I, § IV-D's MLPs of two layers, and which maps have a bias."""
     net, big = DrrNet(vocabulary(7, 5), 3), dict(hidden_size=768, num_heads=12, num_layers=1)
     other = LadraNet(config(**big), 3)
     assert (net.steps, net.beta, other.steps, other.beta) == (6, 200.0, 5, 600.0)
@@ -266,7 +267,7 @@ def test_initial_values():
 
 
 def test_dropout_in_training_only():
-    """On the words and on both matchings of DRr-Net; LadRa-Net has its encoder's."""
+    """DRr-Net's dropout is on the words and on both matchings."""
     sizes, net, x = [], drr(dropout=0.5), sentences()
     assert torch.equal(net(*x), drr()(*x))
     net.dropout.register_forward_hook(lambda module, given, out: sizes.append(out.shape[-1]))

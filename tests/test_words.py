@@ -1,12 +1,12 @@
-"""support/words.py: numbers of words and characters, vectors from a GloVe file."""
+"""support/words.py: ids of words and characters, vectors from a GloVe file."""
 import numpy as np
 import pytest
 
 from support.words import Vocabulary, read_vectors
 
 
-def test_numbers_of_words_and_characters():
-    """A word that occurs twice, case-folded, has a number; spelling cuts and pads."""
+def test_ids_of_words_and_characters():
+    """A case-folded word that occurs twice has an id. Spelling cuts and pads."""
     vocabulary = Vocabulary.learn([["bad", "Cab", "ß", "Cab"], ["BAD", "SS", "db"]])
     assert vocabulary.words == ["bad", "cab", "ss"] and vocabulary.vectors is None
     ids = vocabulary.ids(["Bad", "ß", "ss", "CAB", "db", "new", ""])
@@ -23,7 +23,7 @@ FOUND = {word: np.array(row, np.float32) for word, row in {
 
 
 def test_vocabulary_with_vectors():
-    """A word as written has a vector, else its lower case, else one of its own; once is enough."""
+    """A word gets the vector of the word as written, else of its lower case, else a random one."""
     sentences = [["New", "York", "is"], ["new", "IS", "NEW", "Odd", "even"]]
     vocabulary = Vocabulary.learn(sentences, FOUND)
     assert vocabulary.words == sorted(["New", "new", "york", "is", "odd", "even"])
@@ -33,7 +33,7 @@ def test_vocabulary_with_vectors():
     assert vocabulary.ids(["unread"]) == 1 and not vectors[0].any()
     assert vectors.dtype == np.float32 and len({tuple(row) for row in vectors.tolist()}) == 8
     drawn = Vocabulary.learn([[f"w{i}" for i in range(999)]], {"w0": np.float32([-2, 2])}).vectors
-    assert 1.9 < drawn[3:].std() < 2.1 and abs(drawn[3:].mean()) < 0.2    # spread as those found
+    assert 1.9 < drawn[3:].std() < 2.1 and abs(drawn[3:].mean()) < 0.2    # as the one in the file
 
 
 GOOD = {"the": [0.5, -1.25, 2.0], "cat": [1.0, 0.0, -3.0]}
@@ -48,9 +48,9 @@ LINES = b"the 0.5 -1.25 2e0\ncat 1 0 -3\n"
     (b"2000 3\n" + LINES + "naïve 1 2 3\nThe 9 9 9\n2000 3 2 1".encode(),  # word2vec's header
      {"naïve": [1, 2, 3], "2000": [3, 2, 1]}, 1)])
 def test_good_lines_count_in_any_neighbourhood(tmp_path, content, more, malformed):
-    """Of the others that are needed it is said how many: of another width than most, no numbers."""
+    """Malformed lines of needed words are counted: another width than most, or no numbers."""
     path, needed = tmp_path / "glove.txt", {"the", "cat", "dog", "naïve", "2000"}
     path.write_bytes(content)
-    found, others = read_vectors(path, needed, False)
+    found, count = read_vectors(path, needed, False)
     assert {word: vector.tolist() for word, vector in found.items()} == GOOD | more
-    assert others == malformed
+    assert count == malformed
