@@ -1,9 +1,9 @@
-"""A run: a model, what reads its pairs, and its folder. Made to be trained, and used afterwards.
+"""A run: a model, the Reader of its pairs, and its folder.
 
-`open_run(folder)` returns a Run, whose predict, evaluate, explain and influence a reader calls;
-training scores each epoch with the same ones.
+`open_run(folder)` returns a Run with the methods predict, evaluate, explain and influence. Training
+scores each epoch with the same code.
 
-Left out: what is computed (semmatch, reread, bert_min), the form of the files (support.runs).
+Left out: the equations (semmatch, reread, bert_min), the form of the files (support.runs).
 """
 import hashlib
 import os
@@ -32,16 +32,14 @@ from support.parser import PARSER
 from support.parses import split_words, words_at
 from support.words import Vocabulary, learn_vocabulary
 
-ONE_AT_A_TIME = threading.RLock()  # a Change is made in the model; nltk's WordNet seeks in files
-os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
-                    after_in_child=ONE_AT_A_TIME.release)  # else no thread of the child has it
+ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
 # ---- The model ----------------------------------------------------------------------------------
 
 def make_reader(settings, recipe):
-    """A batches.Reader as the settings ask for, without a tokenizer."""
+    """The batches.Reader of these settings, still without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
                           parser=settings.parses or settings.own_parser(),
                           toy=settings.task_name == "toy", workers=settings.workers,
@@ -49,8 +47,8 @@ def make_reader(settings, recipe):
 
 
 def read_training(settings, recipe, splits):
-    """Reads the pairs of train and dev, with the encoder's tokenizer, or with pieces of words, or
-    words, learned from train.
+    """Reads the pairs of train and dev. The tokenizer is the encoder's; without one, its pieces or
+    words are learned from train.
 
     -> (batches.Reader, dict split -> batches.Examples, BertConfig or None, weights or None)
     """
@@ -69,21 +67,22 @@ def read_training(settings, recipe, splits):
         known = examples["train"].known
         reader.tfidf = priors.TfIdf(known[text].words for text in batches.texts_of(splits["train"]))
     if recipe.bert == "none":
-        learned = splits if settings.glove else ["train"]  # fixed vectors: nothing is learned
-        read = {text: x.words for some in examples.values() for text, x in some.known.items()}
-        sentences = [read[text] if text in read else words_at(text, split_words(text))
-                     for name in learned for text in batches.texts_of(splits[name])]
+        names = splits if settings.glove else ["train"]  # GloVe's vectors are fixed, not learned
+        words = {text: x.words for read in examples.values() for text, x in read.known.items()}
+        sentences = [words[text] if text in words else words_at(text, split_words(text))
+                     for name in names for text in batches.texts_of(splits[name])]
         with prefix_errors("--glove "):
-            reader.tokenizer, said = learn_vocabulary(sentences, settings.glove, settings.seed,
-                                                      main_process())
-            print_once(said)
+            reader.tokenizer, message = learn_vocabulary(sentences, settings.glove, settings.seed,
+                                                         main_process())
+            print_once(message)
     return reader, examples, config, arrays
 
 
 def build_model(settings, recipe, task, reader, config, arrays=None):
-    """The model, with the encoder's weights where `arrays` has them. -> (model, names of new)
+    """The model, with an encoder's weights if `arrays` has them. -> (model, new: list of names)
 
-    new: what an encoder's file does not have, the classifier too; it has a rate of its own.
+    new: parameters that an encoder's file does not have, such as the classifier's. They train at
+    --lr-new.
     """
     method, classes = settings.method, len(task.labels) or 1
     options = method_options(settings, recipe)
@@ -108,8 +107,6 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
                     torch.nn.init.xavier_uniform_(gate)
     new = []
     if arrays is not None:
-        refuse(not hasattr(model, "bert"), f"--model {settings.model}: has no attribute bert, into "
-               f"which the encoder's weights could go; --bert scratch needs none")
         new = ["bert." + name for name in load_bert(model.bert, arrays, recipe.bert)]
     if whole or arrays is not None:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
@@ -117,9 +114,9 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
 
 
 def own_sums(settings, reader):
-    """dict of each file of code, of parses or of a parser that answers hang on -> its sha256."""
+    """dict name -> sha256 of each file, of code, parses or a parser, that the answers depend on."""
     places = {"model": settings.model, "parser": settings.parser,
-              f"parses {settings.parses}": settings.parses}  # other parses may take their place
+              f"parses {settings.parses}": settings.parses}  # the name tells other parses apart
     if reader.needs_parses and not (settings.parser or settings.parses):
         places["the shipped parser"] = str(PARSER)
     files = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}
@@ -128,10 +125,10 @@ def own_sums(settings, reader):
 
 
 def new_run(settings, recipe, folder, task, splits):
-    """(Run, dict split -> batches.Examples) as training begins with them."""
+    """The start of a training: (Run, dict split -> batches.Examples)."""
     reader, examples, config, arrays = read_training(settings, recipe, splits)
     model, new = build_model(settings, recipe, task, reader, config, arrays)
-    if task.regression:     # before training a score is the mean of these
+    if task.regression:     # the untrained model answers about the mean score of train
         mean = sum(pair.label for pair in splits["train"]) / len(splits["train"])
         for layer in getattr(model, "outputs", list)():
             torch.nn.init.constant_(layer.bias, mean)
@@ -145,7 +142,7 @@ def new_run(settings, recipe, folder, task, splits):
 
 
 def saved_run(settings, recipe, path, saved):
-    """The Run, without its weights, of what `read_run` read of a file."""
+    """The Run, still without its weights, from what `read_run` returns for the file `path`."""
     reader, config = make_reader(settings, recipe), None
     with runs.made_here(path):
         task = Task(**saved["task"])
@@ -160,17 +157,18 @@ def saved_run(settings, recipe, path, saved):
         contents = {name: saved[name] for name in (
             "id", "settings", "recipe", "task", "new_parameters", "encoder", "pairs", "tokenizer",
             "tfidf")} | {"own": saved.get("own", {})}
-    for name, found in own_sums(settings, reader).items():
-        if contents["own"].get(name, found) != found:
+    for name, sha256 in own_sums(settings, reader).items():
+        if contents["own"].get(name, sha256) != sha256:
             print_once(f"{path}: {name}: the file has changed since training; answers may differ")
     return Run(settings, recipe, path.parent, task, model, reader, contents)
 
 
 def read_run(path, model=None, parser=None):
-    """(what a file of a run holds, Settings, Recipe).
+    """(content of the file, a dict; Settings; Recipe).
 
-    A file never names code that is run: who opens a run with a class or a parser of one's own says
-    `model` or `parser` once more, wherever its file lies now. A function may stand for `parser`.
+    A file alone never decides which code runs. If the run has somebody's own class or parser, the
+    caller names it again as `model` or `parser`; its file may have moved. `parser` may also be a
+    function.
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
@@ -179,16 +177,16 @@ def read_run(path, model=None, parser=None):
         given["parses"] = None
     if callable(parser):
         given["parser"], parser = None, None
-    for name, own in (("model", model), ("parser", parser)):
-        had = given[name] or ""
-        refuse(not own and ":" in had, f"{path}: the {name} is somebody's own, {had}, and "
-               f"opening a run runs no code; if you know that file, say {name} {had} as well")
-        refuse(not isinstance(own, (str, type(None))), f"{name} {own!r}: expected its place, such "
-               f"as mine.py:Name")
-        refuse(own and had and own.rpartition(":")[2] != had.rpartition(":")[2],
-               f"{name} {own}: the run's is {had}")
-        given[name] = own or given[name]
-    find_class(given["model"], METHODS)  # what it says of a user's own file is said as it is
+    for name, place in (("model", model), ("parser", parser)):
+        begun = given[name] or ""
+        refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
+               f"opening a run runs no code; if you know that file, say {name} {begun} as well")
+        refuse(not isinstance(place, (str, type(None))), f"{name} {place!r}: expected its place, "
+               f"such as mine.py:Name")
+        refuse(place and begun and place.rpartition(":")[2] != begun.rpartition(":")[2],
+               f"{name} {place}: the run has {begun}")
+        given[name] = place or given[name]
+    find_class(given["model"], METHODS)  # not in made_here, which hides mistakes in a user's file
     if given["parser"]:
         load_own(given["parser"], "function")
     with runs.made_here(path):
@@ -197,13 +195,13 @@ def read_run(path, model=None, parser=None):
 
 def open_run(folder: str | Path, parser: Callable | str | None = None, model: str | None = None,
              **changes) -> "Run":
-    """The Run in a folder, or in its best.pt alone, with the best epoch's weights.
+    """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
 
-    model: the class of your own that it was made with, as --model named it: a folder alone runs no
-    code. parser: your own, a function (see parse_texts in support.parses) or its place, as --parser
-    named it; it takes the place of the one that ships, and of `parses`. changes: of device,
-    precision, workers, data_dir, parses. Raises ValueError for others, and naming folder or file
-    where there is none, or it is another code's or damaged.
+    model: your own class, as --model named it in training, because a folder alone runs no code.
+    parser: your own parser, a function (see parse_texts in support.parses) or its place, as
+    --parser named it; it replaces the shipped parser and `parses`. changes: new values of device,
+    precision, workers, data_dir, parses. Raises ValueError for another name, and for a file that is
+    missing, damaged or made by other code.
     """
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
@@ -211,14 +209,14 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     for name in changes.keys() - {*free}:
         raise ValueError(f"--{name.replace('_', '-')}: belongs to training, or is no option; a run "
                          f"takes {', '.join(free)}")
-    changes = {name: x for name, x in changes.items() if x is not None}
+    changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()
+               if x is not None}
     saved, settings, recipe = read_run(path, model, parser)
-    settings = replace(settings, **{name: str(x) if isinstance(x, Path) else x for name, x in
-                                    changes.items() if name in ("workers", "data_dir", "parses")})
-    device = changes.get("device", machine.best_device())  # here, not where it was made
-    recipe = replace(recipe, device=device, precision=changes.get("precision", recipe.precision))
+    device = changes.pop("device", machine.best_device())  # of this machine, not of training's
+    recipe = replace(recipe, device=device, precision=changes.pop("precision", recipe.precision))
+    settings = replace(settings, **changes)
     machine.prepare_device(recipe.device)
-    with torch.random.fork_rng([]):  # a caller's random numbers stay the caller's
+    with torch.random.fork_rng([]):  # keeps the caller's random state
         run = saved_run(settings, recipe, path, saved)
     if callable(parser):
         run.reader.parser = parser
@@ -233,19 +231,20 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
 # ---- The model in use ---------------------------------------------------------------------------
 
 class Run:
-    """A model with all that it needs to read pairs; `open_run` makes one of a run's folder.
+    """A model with all that it needs to read pairs. `open_run` opens the Run in a folder.
 
-    Pairs are support.data.Pair, or tuples (a, b) or (a, b, label) with a class's name or a score,
-    or one of these alone; or batches.Examples. Threads that ask are answered one after another.
+    Pairs are support.data.Pair; or tuples (a, b) or (a, b, label), where a label is the name of a
+    class, or a score; or one such pair alone; or batches.Examples. The calls of several threads are
+    answered one after another.
     """
 
     def __init__(self, settings, recipe, folder, task, model, reader, contents):
-        """contents: what its files hold beside weights."""
+        """contents: dict of what best.pt and last.pt hold beside weights and states."""
         self.settings, self.recipe, self.folder = settings, recipe, folder
         self.task, self.model, self.reader, self.contents = task, model, reader, contents
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
-        """(C,) by which each class counts alike in these training pairs; None: not asked for."""
+        """(C,) weights that let each class of these training pairs count alike, or None."""
         if self.settings.class_weights == "none":
             return None
         counts = torch.bincount(torch.tensor([pair.label for pair in pairs]),
@@ -261,18 +260,18 @@ class Run:
             return self.reader.examples(pairs)
 
     def changes(self) -> dict:
-        """dict name -> bert_min.Change: what can be taken out of the model while it predicts."""
+        """dict name -> bert_min.Change: the parts that prediction can do without."""
         return getattr(self.model, "changes", dict)()
 
     @torch.inference_mode()
     def logits(self, pairs: Iterable, trace: dict | None = None, change=None) -> torch.Tensor:
-        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict for what the model
-        records. change: of `changes`, or None.
+        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict that the model fills
+        with what it records. change: a value of `changes()`, or None.
         """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)]
-        logits, found = torch.zeros(len(order), len(self.task.labels) or 1).float(), []
+        logits, computed = torch.zeros(len(order), len(self.task.labels) or 1).float(), []
         self.model.eval()
         with ONE_AT_A_TIME, meter.changed(self.model, change) as altered:
             examples = examples.of_others() if change and change.others else examples
@@ -280,11 +279,11 @@ class Run:
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):
                     logits_of_part = self.model(**altered(batch), trace=trace)
-                if logits_of_part.dim() == 3:       # of several judgements the first is the answer
+                if logits_of_part.dim() == 3:       # the first of several judgements is the answer
                     logits_of_part = logits_of_part[0]
-                found.append(logits_of_part.float().cpu())
-        for done, rows in machine.gather((parts[rank::count], found)):
-            for part, part_logits in zip(done, rows, strict=True):
+                computed.append(logits_of_part.float().cpu())
+        for parts_there, logits_there in machine.gather((parts[rank::count], computed)):
+            for part, part_logits in zip(parts_there, logits_there, strict=True):
                 check_logits(part_logits, len(part), self.task)
                 logits[part] = part_logits
         refuse(not logits.isfinite().all(), f"{self.settings.model}: its answers are no finite "
@@ -292,16 +291,16 @@ class Run:
         return logits
 
     def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
-        """A Prediction for each pair; under a change, of `changes`, where one is given."""
+        """A Prediction for each pair. change: a value of `changes()`, or None."""
         return predictions_of(self.logits(pairs, change=change), self.task)
 
     def influence(self, pairs: Iterable) -> dict:
-        """What hangs on the method when these pairs are answered.
+        """How much the answers to these pairs depend on the method.
 
-        -> dict: "pairs", how many; "metric"; "score", if they are labelled; "added", dict layer ->
-        how large what it adds is beside plain attention; "changes", dict name of a change -> dict
-        of "score", "answers", "moved", the last two of meter.compare. A change needs two pairs or
-        more where it takes another pair's part.
+        -> dict: "pairs", their number; "metric"; "score", if they are labelled; "added", dict layer
+        -> size of the method's part beside plain attention; "changes", dict name of a change ->
+        dict of "score", and of "answers" and "moved" as meter.compare defines them. A change that
+        takes another pair's prior needs two pairs or more.
         """
         examples, metric = self.examples(pairs), self.task.metrics[0]
         labels = [pair.label for pair in examples.pairs]
@@ -313,33 +312,33 @@ class Run:
 
         with ONE_AT_A_TIME, meter.added_sizes(self.model) as added:
             before = self.logits(examples)
-        found = {}
+        changes = {}
         for name, change in self.changes().items():
             after = self.logits(examples, change=change)
-            found[name] = score(after) | meter.compare(before, after, self.task.regression)
+            changes[name] = score(after) | meter.compare(before, after, self.task.regression)
         return {"pairs": len(labels), "metric": metric} | score(before) | {
-            "added": {str(layer): size for layer, size in added.items()}, "changes": found}
+            "added": {str(layer): size for layer, size in added.items()}, "changes": changes}
 
     def evaluate(self, pairs: Iterable) -> dict[str, float]:
-        """Metrics of labelled pairs, and of each phenomenon: dict name -> float in [-1, 1]."""
+        """Metrics of labelled pairs, and of each group of pairs: dict name -> float in [-1, 1]."""
         return self.score(self.examples(pairs))[0]
 
     def score(self, examples: batches.Examples) -> tuple[dict[str, float], float]:
-        """(what `evaluate` says, mean loss) of labelled Examples."""
+        """(metrics as `evaluate` returns them, mean loss) of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
         guesses = answers(logits, self.task)
         scores = evaluate(self.task, labels, guesses)
         for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
             rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
-            some = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
-            scores[group] = some[self.task.metrics[0]]
+            of_group = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
+            scores[group] = of_group[self.task.metrics[0]]
         return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
 
     def explain(self, a: str, b: str) -> tuple[Prediction, dict]:
-        """What the model says of two texts, and what it recorded on the way.
+        """The answer for two texts, and what the model recorded on the way.
 
-        -> (Prediction, dict name -> array). The method's TRACE says what each name is; of a
-        Matcher they are those of the first layer that carries the method.
+        -> (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher gives
+        the arrays of the first layer that carries the method.
         """
         trace = {}
         prediction = predictions_of(self.logits([(a, b)], trace), self.task)[0]
@@ -352,13 +351,13 @@ class Run:
 # ---- What the command line does with it ---------------------------------------------------------
 
 def check_pairs(run, task, splits):
-    """ValueError unless these, of `load_pairs`, are what the run was begun with: files that it
-    names may have changed since then, and from another folder they are other files.
+    """Raises ValueError unless task and splits, from `load_pairs`, are those of the run's training.
+    The files may have changed since then; in another working folder they are other files.
     """
     sums = runs.sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
     refuse(task != run.task or sums != run.contents["pairs"], f"{run.folder}: the pairs of train "
-           f"and dev are not those that the run was begun with; restore the data set, start where "
-           f"the run was started, or --predict a file")
+           f"and dev have changed since the run began; restore the data set, start where the run "
+           f"was started, or --predict a file")
 
 
 def score_test(run):
@@ -367,11 +366,11 @@ def score_test(run):
     check_pairs(run, *load_pairs(run.settings))
     check_place(run.folder, "copy the run")
     if (run.folder / "test.json").exists():
-        print_once(f"{run.folder}: test was read before, see its test.json; what was chosen since "
-                   f"then was chosen on test")
+        print_once(f"{run.folder}: test was read before, see its test.json; any choice since then "
+                   f"was made on test")
     examples = {name: run.examples(pairs) for name, pairs in splits.items()}
     print_limit(run, examples)
-    metrics = {name: run.evaluate(some) for name, some in examples.items()}
+    metrics = {name: run.evaluate(x) for name, x in examples.items()}
     if main_process():
         write_json(run.folder / "test.json", {"selection_split": run.task.selection,
                                               "seed": run.settings.seed, "metrics": metrics})
@@ -379,14 +378,14 @@ def score_test(run):
 
 
 def whole_splits(run):
-    """dict split -> list of Pair, whatever --limit was, of a run's task, see `check_pairs`."""
+    """dict split -> list of Pair of a run's task, without --limit. Raises as `check_pairs`."""
     check_pairs(run, *load_pairs(run.settings))
     return load_pairs(run.settings, limited=False)[1]
 
 
 def predict_file(run, file, columns=(), out=None):
-    """Labels the pairs of a file, or of a split by its name, into a new file `out`, by default in
-    the run's folder; prints where, and metrics.
+    """Labels the pairs of a file, or of a split by its name. Writes a new file, `out` or one in the
+    run's folder; prints its place and, for labelled pairs, metrics.
     """
     if Path(file).suffix or Path(file).is_file():
         columns = columns or run.task.columns
@@ -397,13 +396,13 @@ def predict_file(run, file, columns=(), out=None):
         refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
                f"{', '.join(splits)}")
         pairs, rows = splits[file], pair_rows(run.task, splits[file])
-    there = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
-    refuse(there, f"{file}: has a column {join_names(sorted(there))} already; rename it")
-    refuse(out and Path(out).exists(), f"--out {out}: is there already; name another file")
+    taken = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
+    refuse(taken, f"{file}: has a column {join_names(sorted(taken))} already; rename it")
+    refuse(out and Path(out).exists(), f"--out {out}: exists already; name another file")
     check_place(Path(out).parent if out else run.folder, "name a file elsewhere by --out")
     examples = run.examples(pairs)
     print_limit(run, {Path(file).name: examples})
-    scratch = run.recipe.bert in ("scratch", "none")  # it knows the words of its training alone
+    scratch = run.recipe.bert in ("scratch", "none")  # then it knows words of its training alone
     unknown = sum(bool(unknown_words(run, pair)) for pair in pairs if scratch)
     if unknown:
         print_once(f"{Path(file).name}: {unknown} of {len(pairs)} pairs have words that are rare "
@@ -421,33 +420,33 @@ def predict_file(run, file, columns=(), out=None):
 
 
 def check_place(folder, remedy):
-    """ValueError where no file can be written into a folder, before hours of work for it."""
-    refuse(not os.access(folder, os.W_OK), f"{folder}: no folder that can be written; {remedy}")
+    """Raises ValueError if no file can be written into a folder, before hours of work are lost."""
+    refuse(not os.access(folder, os.W_OK), f"{folder}: cannot write into this folder; {remedy}")
 
 
 def unknown_words(run, pair):
-    """Words of a pair that the model has not learned, or from few pairs: those without a number or
-    a piece; where the pieces were learned from the training pairs, those of several pieces, too.
+    """Words of a pair that the model has seen in no or few training pairs: words without a number
+    or a piece; if the pieces were learned from the training pairs, words of several pieces too.
     """
-    tokenizer, found = run.reader.tokenizer, []
+    tokenizer, unknown = run.reader.tokenizer, []
     words = [word for text in (pair.a, pair.b) for word in words_at(text, split_words(text))]
     for word in dict.fromkeys(words):
         if run.settings.reads_words:
             known = tokenizer.ids([word])[0] != 1
         else:
             pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
-            parts = any(piece.startswith("##") for piece in pieces)
-            known = "[UNK]" not in pieces and not (parts and run.recipe.bert == "scratch")
+            split = any(piece.startswith("##") for piece in pieces)
+            known = "[UNK]" not in pieces and not (split and run.recipe.bert == "scratch")
         if not known:
-            found.append(word)
-    return found
+            unknown.append(word)
+    return unknown
 
 
 def print_limit(run, examples):
-    """Says how many pairs are cut at --max-length."""
+    """Prints how many pairs of each split are cut at --max-length."""
     unit = "words in a sentence" if run.settings.reads_words else "tokens"
-    for name, some in examples.items():
-        cut, longest = some.cut_pairs()
+    for name, x in examples.items():
+        cut, longest = x.cut_pairs()
         if cut:
-            print_once(f"{name}: {cut} of {len(some.pairs)} pairs are cut at --max-length "
+            print_once(f"{name}: {cut} of {len(x.pairs)} pairs are cut at --max-length "
                        f"{run.settings.max_length}; the longest has {longest} {unit}")

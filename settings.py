@@ -1,13 +1,13 @@
-"""What a run depends on, as two values: Settings, what was given, and Recipe, what was decided.
+"""The options of a run, as two values: Settings, what the user gave, and Recipe, what was decided.
 
     settings = Settings(task="mrpc", model="dafa")
-    recipe = decide(settings, lr=5e-5)      # each number of the paper's that is not given
+    recipe = decide(settings, lr=5e-5)      # all other numbers are the paper's
     settings, recipe = read_options({"task": "mrpc", "model": "dafa", "lr": 5e-5})    # the same
 
-Neither is ever rewritten: `replace(settings, model="bert")` asks for another recipe. Each field is
-an option of the command line; sizes of a method go by `--set`.
+Neither value changes later: `replace(settings, model="bert")` needs a new recipe. Each field is an
+option of the command line; `--set` gives the sizes of a method.
 """
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 from bert_min import SelfAttention, check_options
 from support import machine
@@ -16,24 +16,24 @@ from support.files import BERTS
 from support.options import (ABOVE_0, check_values, find_class, keywords_of, load_own, option,
                              prefix_errors, read_names, read_values, refuse)
 
-# A name of --model -> its class. Your own goes in the same way: --model mine.py:MyAttention
+# Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
            "dafa": "semmatch:DafaAttention", "knowledge": "semmatch:KnowledgeAttention",
            "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet"}
-PROCESS = {"device", "workers", "data_dir"}  # of where a run is trained; another place may differ
+PROCESS = {"device", "workers", "data_dir"}  # a run may be resumed with other values of these
 POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was given. Raises ValueError for values that contradict each other."""
+    """What the user gave. Raises ValueError if values contradict each other."""
 
     task: str = option("toy", "toy is generated, offline; own is --train-file's",
                        ("toy", *SOURCES, "own"))
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
     train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
-    dev_file: str | None = option(None, "the same for choosing the best epoch")
-    test_file: str | None = option(None, "the same for --test")
+    dev_file: str | None = option(None, "own pairs that choose the best epoch")
+    test_file: str | None = option(None, "own pairs for --test")
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number)")
     seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
     printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
@@ -42,17 +42,18 @@ class Settings:
     set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
     parses: str | None = option(None, "your own parses, CoNLL-U, not the shipped parser's")
-    parser: str | None = option(None, "your own function of texts in its place: mine.py:parse")
+    parser: str | None = option(None, "your own function that parses texts: mine.py:parse")
     columns: str = option("", "columns of own files (default: sentence1,sentence2,label)")
     positive: str | None = option(None, "the class of own files whose F1 is measured")
     scores: bool | None = option(None, "are labels of own files scores? (default: as they look)")
-    data_dir: str = option("data", "data sets and weights, downloaded into it where missing")
+    data_dir: str = option("data", "folder of data sets and weights; missing ones are downloaded")
     max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=(1, 100_001))
     limit: float | None = option(None, "pairs of each split at most; below 1: share of training",
                                  limits=POSITIVE)
-    held_out: float | None = option(None, "this share of train, in the place of dev", limits=SHARE)
+    held_out: float | None = option(None, "this share of train replaces dev", limits=SHARE)
     recipe: str = option("ours", "how to train: ours, or knowledge's page", ("ours", "printed"))
-    accumulate: int = option(1, "parts a batch is computed in, to save memory", limits=POSITIVE)
+    accumulate: int = option(1, "parts of a batch, computed in turn, to save memory",
+                             limits=POSITIVE)
     class_weights: str = option("none", "balanced: rare classes count more in the loss",
                                 ("none", "balanced"))
     workers: int = option(0, "processes beside this one that collate", limits=(0, 1000))
@@ -66,11 +67,9 @@ class Settings:
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, --positive and --scores need --train-file and --dev-file")
-        refuse(self.limit and self.limit > 1 and self.limit % 1,
-               f"--limit {self.limit}: expected a whole number, or a share below 1")
         refuse(self.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
                                       for x in ("attend", "forward", "project")),
-               f"--model {self.model}: writes no attend, so that it would be plain attention")
+               f"--model {self.model}: has no method attend, so that it would be plain attention")
         refuse(self.glove and not self.reads_words,
                f"--glove: {self.model} reads pieces of words, by an encoder")
         refuse(self.layers != "first" and not self.in_layers,
@@ -78,7 +77,7 @@ class Settings:
         refuse(self.parser and self.parses, "--parser or --parses, not both")
         refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
                f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
-        self.parts()  # these three say what is wrong with their own
+        self.parts()  # these three raise ValueError for their own options
         self.sizes()
         self.own_parser()
 
@@ -89,17 +88,17 @@ class Settings:
 
     @property
     def reads_words(self):
-        """Does the method read words? Then it has no encoder, and bert is "none"."""
+        """Does the method read words, without an encoder? Then `bert` is "none"."""
         return self.method.READS == "words"
 
     @property
     def in_layers(self):
-        """Do layers of an encoder carry the method? Else it is plain attention or a whole model."""
+        """Is the method an attention in layers of an encoder? Else it is plain or a whole model."""
         return issubclass(self.method, SelfAttention) and self.method is not SelfAttention
 
     @property
     def task_name(self):
-        """The task's name: own where --train-file is given."""
+        """The task's name: "own" if --train-file is given."""
         return "own" if self.train_file else self.task
 
     def own_parser(self):
@@ -108,7 +107,7 @@ class Settings:
             return self.parser and load_own(self.parser, "function")
 
     def parts(self):
-        """dict of "printed" and "without", those that are given, as frozensets."""
+        """dict "printed" and "without" -> frozenset, without empty ones."""
         printed, without = read_names(self.printed), read_names(self.without)
         printed = self.method.PRINTED if printed == {"all"} else printed
         with prefix_errors("--"):
@@ -125,21 +124,21 @@ class Settings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What was decided: how a model is trained, complete. The defaults are those of fine-tuning."""
+    """What was decided: how a model is trained, in full. The defaults are for fine-tuning."""
 
     bert: str = option("base", f"{', '.join(BERTS)}, a Hugging Face name, a folder, scratch "
                        "(default: base; scratch on toy)")
     epochs: int = option(3, "passes over the pairs", limits=POSITIVE)
     batch_size: int = option(32, "pairs in a step", limits=POSITIVE)
     lr: float = option(2e-5, "highest learning rate", limits=POSITIVE)
-    lr_new: float | None = option(None, "the same for what an encoder's file lacks",
+    lr_new: float | None = option(None, "the same for new parameters, not in the encoder's file",
                                   limits=POSITIVE)
     optimizer: str = option("adamw", "how a gradient becomes a step", ("adamw", "adam", "adadelta"))
     schedule: str = option("linear", "from the highest rate down", ("linear", "cosine", "flat"))
     warmup: float = option(0.1, "share of the steps in which the rate rises", limits=SHARE)
     weight_decay: float = option(0.01, "of weights, not of biases and norms", limits=FROM_0)
-    clip: float = option(10.0, "the gradient's norm, at most", limits=POSITIVE)
-    patience: int = option(0, "steps without a lower dev loss, after which it ends; 0: never",
+    clip: float = option(10.0, "largest norm of the gradient", limits=POSITIVE)
+    patience: int = option(0, "steps without a lower dev loss that end training; 0: no limit",
                            limits=FROM_0)
     dropout: float | None = option(None, "of the encoder (default: its own)", limits=SHARE)
     device: str = option("cpu", "cpu, cuda, ... (default: cuda where there is one)")
@@ -150,33 +149,33 @@ class Recipe:
         check_values(self)
 
 
-# DAFA, appendix B.1, within its ranges: one rate for all weights, 8e-6 to 3e-5; batch 16 to 64; 3
-# to 5 epochs; clip 7.5 to 15. DABERT: DAFA's ranges, 5 epochs, decay 0.01, which Devlin et al.
-# (2019) have, too. A MiniLM of six layers asks for --lr 1e-4 (docs/results.md).
+# DAFA: within the ranges of its appendix B.1: one rate for all weights, 8e-6 to 3e-5; batch 16 to
+# 64; 3 to 5 epochs; clip 7.5 to 15. DABERT: DAFA's ranges, 5 epochs, decay 0.01 as in Devlin et al.
+# (2019). A MiniLM of six layers needs --lr 1e-4 (docs/results.md).
 # LadRa-Net, section VI-B: Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches.
-# LadRa-Net trains its encoder at 1e-3, too; we leave the encoder the rate of fine-tuning. DRr-Net
-# has 3e-4 for five epochs, which we chose on training pairs held out. LadRa-Net's page prints no
-# batch, epochs or clip; the share of warm-up is its released code's.
+# The paper trains the encoder at 1e-3, too; we keep the rate of fine-tuning there. It prints no
+# batch, epochs or clip; the share of warm-up is its released code's. DRr-Net: 3e-4 for five epochs,
+# which we chose on held-out training pairs.
 REREAD = dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
 RECIPES = {"dabert": dict(epochs=5), "dafa": dict(weight_decay=1e-8),
            "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
-# Knowledge, section 4.3. Its L2 ratio, Eq. (9), takes the place of the decay. Its page prints no
-# epochs and no clip: three epochs of SNLI are 23,500 steps, of MRPC 159, so that the ratio beyond
-# its first percents needs more --epochs. Left out: SGD at 3e-4 after 30,000 steps without a better
-# dev result, more than three epochs have; its cut-offs of 48, 32 and 24, which in its recipe's
-# source (Gong et al., 2018) are of each sentence and --max-length is of a pair; dropout before
-# every linear layer, SNLI's pairs in MNLI's training, a penalty on the difference of two encoders'
-# weights, and a dense block, which this model has no place for.
+# Knowledge, section 4.3. Its L2 ratio, Eq. (9), replaces the decay. The paper prints no epochs and
+# no clip: three epochs of SNLI are 23,500 steps, of MRPC 159, so that the ratio needs more --epochs
+# to pass its first percents. Left out: SGD at 3e-4 after 30,000 steps without a better dev result
+# (three epochs have fewer); cut-offs of 48, 32 and 24, which limit each sentence in the recipe's
+# source (Gong et al., 2018), while --max-length limits a pair; dropout before every linear layer;
+# SNLI's pairs in MNLI's training; a penalty on the difference of two encoders' weights, and a dense
+# block, for which this model has no place.
 PRINTED_RECIPES = {"knowledge": dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat",
                                      weight_decay=0.0)}
-SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # an encoder from scratch; words on toy
+SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # for an encoder from scratch, and words on toy
 TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 
 def decide(settings: Settings, **given) -> Recipe:
-    """The Recipe of settings. given: fields of it that are decided already; None is not given.
+    """The Recipe for settings. given: its fields that the user gave; None counts as not given.
 
-    Raises ValueError where a field contradicts the settings.
+    Raises ValueError if a field contradicts the settings.
     """
     given = {name: x for name, x in given.items() if x is not None}
     toy, words = settings.task_name == "toy", settings.reads_words
@@ -194,14 +193,14 @@ def decide(settings: Settings, **given) -> Recipe:
     elif words and toy:
         recipe = recipe | SMALL
     device = given.get("device", machine.best_device())
-    small = device.startswith("cpu") and bert in ("scratch", "none")  # as on any other machine
+    small = device.startswith("cpu") and bert in ("scratch", "none")  # the same on each CPU
     precision = "fp32" if small else machine.fast_precision(device)
-    found = {"lr": Recipe.lr} | recipe | dict(bert=bert, device=device, precision=precision) | given
-    return Recipe(**{"lr_new": found["lr"]} | found)
+    decided = dict(lr=Recipe.lr, bert=bert, device=device, precision=precision) | recipe | given
+    return Recipe(**{"lr_new": decided["lr"]} | decided)
 
 
 def method_options(settings: Settings, recipe: Recipe) -> dict:
-    """What the method's constructor takes beside its input: printed, without, sizes."""
+    """dict of the options of the method's constructor: printed, without, sizes."""
     sizes = settings.sizes()
     if "dropout" in keywords_of(settings.method) and recipe.dropout is not None:
         sizes["dropout"] = recipe.dropout
@@ -213,28 +212,18 @@ def method_options(settings: Settings, recipe: Recipe) -> dict:
 # ---- The command line ---------------------------------------------------------------------------
 
 def add_options(parser):
-    """One option of a support.options.Arguments for each field of Settings and of Recipe."""
+    """Adds an option to a support.options.Arguments for each field of Settings and of Recipe."""
     recipes = RECIPES | {"--bert scratch": SMALL}
-    for title, kind in (("what is trained", Settings), ("how it is trained", Recipe)):
+    for title, options in (("what is trained", Settings), ("how it is trained", Recipe)):
         group = parser.add_argument_group(title)
-        for f in fields(kind):
+        for f in fields(options):
             exceptions = (f"; {recipe[f.name]} with {model}" for model, recipe in recipes.items()
                           if f.name in recipe)
             parser.add_field(group, f, "".join(exceptions))
 
 
 def read_options(given: dict) -> tuple[Settings, Recipe]:
-    """(Settings, Recipe) of a dict name -> value, as the command line gives it."""
-    decided = given.keys() & {f.name for f in fields(Recipe)}
-    settings = Settings(**{name: given[name] for name in given.keys() - decided})
-    return settings, decide(settings, **{name: given[name] for name in decided})
-
-
-def check_same(begun, given: dict):
-    """Raises ValueError where an option given, but for those of PROCESS, is not what the two values
-    `begun`, (Settings, Recipe), have.
-    """
-    had = asdict(begun[0]) | asdict(begun[1])
-    for name in given.keys() - PROCESS:
-        refuse(given[name] != had[name], f"--{name.replace('_', '-')} {given[name]}: the run has "
-               f"{had[name]}; leave it out, or start another run")
+    """(Settings, Recipe) of the options of a command line, a dict name -> value."""
+    of_recipe = given.keys() & {f.name for f in fields(Recipe)}
+    settings = Settings(**{name: given[name] for name in given.keys() - of_recipe})
+    return settings, decide(settings, **{name: given[name] for name in of_recipe})

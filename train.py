@@ -1,24 +1,22 @@
 """Train, evaluate and use sentence-pair models: `python train.py --task mrpc --model dafa`.
 
-One flat loop (`train_model`), read from top to bottom: order, batch, forward, loss, backward, clip,
-rate, step, log; then save, evaluate, keep the best. The best epoch is chosen on dev; test is read
-when `--test` asks for it. support.runs says what lies in a run's folder.
+`train_model` is one flat loop. Read it from top to bottom: order, batch, forward, loss, backward,
+clip, rate, step, log; then save, evaluate, keep the best. The dev split chooses the best epoch. The
+test split is read if `--test` asks for it. support.runs lists the files in a run's folder.
 
 From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.evaluate, run.explain.
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
 
-Left out: what is computed (semmatch, reread, bert_min, priors), how pairs become tensors (batches),
-what a run depends on (settings), how a model is made and used (run), where pairs come from and what
-lies in the folder (support), comparisons, pages, speed (experiments).
+Left out: the equations (semmatch, reread, bert_min, priors), how pairs become tensors (batches),
+the options (settings), how a model is made and used (run), data sets and files (support),
+comparisons, pages, speed (experiments).
 """
-import functools
 import json
 import math
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -26,8 +24,7 @@ from tqdm import tqdm
 import batches
 from run import (Run, check_pairs, new_run, open_run, predict_file, print_limit, read_run,
                  saved_run, score_test)
-from settings import (METHODS, PROCESS, Recipe, Settings, add_options, check_same, decide,
-                      read_options)
+from settings import METHODS, PROCESS, Recipe, Settings, add_options, decide, read_options
 from support import machine, runs, summary
 from support.data import (describe_labels, load_pairs, load_test_splits, loss_sum, metric_title,
                           seen_in_training)
@@ -37,34 +34,36 @@ from support.options import Arguments, refuse, run_command
 
 __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 
-LOG_EVERY = 10        # steps after which losses are written: then a GPU is waited for
-SAVE_SECONDS = 300.0  # how often last.pt is written within an epoch
+LOG_EVERY = 10        # steps between two writes to the log; each write waits for the GPU
+SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an epoch
 
 
 # ---- The optimizer ------------------------------------------------------------------------------
 
 def make_optimizer(run):
-    """No decay on biases and norms; what the method adds to an encoder has its own rate."""
+    """The optimizer. Biases and norms have no decay; new parameters have a rate of their own."""
     recipe, new = run.recipe, run.contents.get("new_parameters", ())
-    classes = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam,
-               "adadelta": functools.partial(torch.optim.Adadelta, rho=0.95, eps=1e-8)}
-    groups = {}
+    groups = {}  # (highest rate, decay) -> its parameters
     for name, p in run.model.named_parameters():
         if p.requires_grad:
             peak = recipe.lr_new if name in new else recipe.lr
             decay = recipe.weight_decay if p.dim() > 1 else 0.0
             groups.setdefault((peak, decay), []).append(p)
-    can_fuse = recipe.optimizer != "adadelta" and recipe.device.split(":")[0] in ("cpu", "cuda")
-    fused = {"fused": True} if can_fuse else {}  # one pass over the weights: a fifth of the time
     groups = [{"params": p, "lr": peak, "peak": peak, "weight_decay": decay}
               for (peak, decay), p in groups.items()]
-    return classes[recipe.optimizer](groups, **fused)
+    if recipe.optimizer == "adadelta":
+        return torch.optim.Adadelta(groups, rho=0.95, eps=1e-8)
+    fused = recipe.device.startswith(("cpu", "cuda")) or None  # one pass: a fifth of the time
+    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
+    return kind(groups, fused=fused)
 
 
 def rate(step, total, warmup, schedule="linear"):
-    """Factor of the learning rate: up over the first warmup·total steps, then down to 0; straight,
-    or cosine: each way half a cosine, the "Cosine Warm Up Decay" of LadRa-Net without the jump of
-    its released code; flat: 1."""
+    """Factor of the learning rate: it rises over the first warmup·total steps, then falls to 0.
+
+    linear: in straight lines. cosine: each way half a cosine, LadRa-Net's "Cosine Warm Up Decay"
+    without the jump of its released code. flat: always 1.
+    """
     rise = warmup * total
     share = min(1.0, (step + 1) / max(1.0, rise), (total - step) / max(1.0, total - rise))
     if schedule == "cosine":
@@ -73,9 +72,9 @@ def rate(step, total, warmup, schedule="linear"):
 
 
 def set_rates(optimizer, run, step, total):
-    """The rates of a step. -> the highest
+    """Sets the learning rates of a step. -> the highest of them
 
-    As the knowledge paper prints it, also the decay, Eq. (9), of "all weights", which we read as
+    The knowledge paper's recipe also sets the decay, Eq. (9), of "all weights"; we read that as
     biases and norms too.
     """
     factor = rate(step, total, run.recipe.warmup, run.recipe.schedule)
@@ -102,13 +101,13 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 # ---- The loop -----------------------------------------------------------------------------------
 
 def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=None):
-    """Trains one model into a folder, or goes on there. -> what result.json holds, a dict
+    """Trains one model in a folder, or resumes its training there. -> dict of result.json
 
-    saved: what run.read_run read of the folder's last.pt, to go on with.
+    saved: the content of the folder's last.pt, from run.read_run; None starts a new training.
     """
     run, examples, progress = begin(settings, recipe, Path(folder), saved)
     train_set, (rank, processes) = examples["train"], machine.world()
-    steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # of an epoch
+    steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # in an epoch
     optimizer = make_optimizer(run)
     scaler = machine.loss_scaler(recipe.device, recipe.precision)
     log = runs.Log(run.folder / "log.jsonl", saved["log"] if saved else "")
@@ -116,67 +115,63 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
         runs.load_last(run, saved, optimizer, scaler)
     runs.save_last(run, log, optimizer, scaler, progress)
     forward = machine.share_gradients(run.model, recipe.device)
-    weights = run.class_weights(train_set.pairs)
+    weights, step_loss = run.class_weights(train_set.pairs), 0.0
     while not progress.finished(recipe.epochs, recipe.patience, steps):
         run.model.train()
-        for inputs, labels, part in parts_of_epoch(run, train_set, progress, steps, log):
-            forward.require_backward_grad_sync = part.last  # of processes, in a batch's last part
+        for inputs, labels, size, last in parts_of_batches(run, train_set, progress, steps, log):
+            forward.require_backward_grad_sync = last  # processes exchange gradients once a batch
             with machine.autocast(recipe.device, recipe.precision):
                 logits = forward(**inputs)
-            loss = loss_sum(logits, labels, run.task, weights) * (rank < part.size) / part.size
-            scaler.scale(loss * processes).backward()  # processes average gradients
-            log.add_loss(loss)
-            if not part.last:  # of its batch
+            counts = rank < size  # a small batch may have no pair for this process, see cut_batch
+            loss = loss_sum(logits, labels, run.task, weights) * counts / size
+            scaler.scale(loss * processes).backward()  # the exchange takes a mean; we need the sum
+            step_loss += loss.detach()
+            if not last:
                 continue
             scaler.unscale_(optimizer)
             norm = torch.nn.utils.clip_grad_norm_(run.model.parameters(), recipe.clip)
-            overflow = scaler.is_enabled() and scaler.get_scale() > 1  # maybe: a step left out
+            may_skip = scaler.is_enabled() and scaler.get_scale() > 1  # if the norm is infinite
             highest = set_rates(optimizer, run, progress.step, recipe.epochs * steps)
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
             progress.step += 1
-            log.add_step(progress.step, norm, highest, overflow)
+            log.waiting.append((progress.step, step_loss, norm, highest, may_skip))
+            step_loss = 0.0
             if progress.step % LOG_EVERY == 0 or progress.step % steps == 0:
-                if log.write_steps(main_process() and time.monotonic() - log.saved > SAVE_SECONDS):
+                log.write_steps()
+                waited = machine.gather(time.monotonic() - log.saved)[0]  # the main process decides
+                if waited > SAVE_SECONDS:
                     runs.save_last(run, log, optimizer, scaler, progress)
         runs.save_last(run, log, optimizer, scaler, progress)
         judge_epoch(run, examples[run.task.selection], progress, log)
     return finish_training(run, examples, progress)
 
 
-class Part(NamedTuple):
-    """This process's part of a batch."""
+def parts_of_batches(run, train_set, progress, steps, log):
+    """Yields this process's parts of the batches left in an epoch; the seed decides their order.
 
-    places: list  # of its pairs
-    size: int     # pairs of the whole batch, over all processes
-    last: bool    # a step follows
-
-
-def parts_of_epoch(run, train_set, progress, steps, log):
-    """What is left of an epoch's batches, in an order that the seed decides: (inputs, labels, Part)
-    each, on the run's device.
+    Each part is (inputs, labels, size, last): tensors on the run's device, the number of pairs in
+    the whole batch, and whether this is the batch's last part, after which a step follows.
     """
     settings, recipe, parts = run.settings, run.recipe, []
     order = batches.training_batches(train_set.lengths, recipe.batch_size,
                                      f"{settings.seed} {progress.epoch}", run.task.block)
     for batch in order[progress.step - progress.epoch * steps:]:
         shares = machine.cut_batch(batch, settings.accumulate)
-        parts += [Part(share, len(batch), share is shares[-1]) for share in shares]
-    loader = train_set.loader([part.places for part in parts], recipe.device.startswith("cuda"))
+        parts += [(share, len(batch), share is shares[-1]) for share in shares]
+    loader = train_set.loader([part[0] for part in parts], recipe.device.startswith("cuda"))
     title = f"epoch {progress.epoch + 1}/{recipe.epochs}"
     with tqdm(desc=title, total=steps * recipe.epochs, initial=progress.step, leave=False,
               disable=None if main_process() else True) as bar:
-        for batch_and_labels, part in zip(loader, parts):
-            yield *machine.to_device(batch_and_labels, recipe.device), part
+        for batch_and_labels, (_, size, last) in zip(loader, parts):
+            yield *machine.to_device(batch_and_labels, recipe.device), size, last
             bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
             bar.update(progress.step - bar.n)
 
 
 def begin(settings, recipe, folder, saved):
-    """What training begins with, or goes on with. -> (Run, dict split -> batches.Examples,
-    runs.Progress)
-    """
+    """What training starts from: (Run, dict split -> batches.Examples, runs.Progress)."""
     progress = runs.Progress()
     with machine.main_process_first():
         task, splits = load_pairs(settings)
@@ -187,12 +182,10 @@ def begin(settings, recipe, folder, saved):
             with runs.made_here(folder / "last.pt"):
                 progress = runs.Progress(**saved["progress"])
             best = folder / "best.pt"
-            there = runs.read_saved(best)["id"] if best.exists() else None
-            refuse(progress.best_epoch and there != saved["id"], f"{best}: of another training "
-                   f"than last.pt, or not there; copy both again, or train anew")
+            refuse(progress.best_epoch and runs.read_saved(best)["id"] != saved["id"], f"{best}: "
+                   f"another training wrote it than last.pt; copy both again, or train anew")
         else:
-            if main_process():
-                # another run's files are not overwritten
+            if main_process():  # refuses a folder that has files of a run
                 runs.new_folder(folder, None).mkdir(parents=True, exist_ok=True)
             run, examples = new_run(settings, recipe, folder, task, splits)
     torch.manual_seed(settings.seed + machine.world()[0])
@@ -202,40 +195,37 @@ def begin(settings, recipe, folder, saved):
 
 
 def describe_training(run, examples):
-    """Says what is trained on what."""
+    """Prints which model is trained on which pairs, and how."""
     recipe, pairs = run.recipe, {name: x.pairs for name, x in examples.items()}
     steps = recipe.epochs * math.ceil(len(pairs["train"]) / recipe.batch_size)
-    new = run.contents["new_parameters"]
-    weights = sum(p.numel() for p in run.model.parameters())
-    print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {weights:,} parameters, "
+    new, parameters = run.contents["new_parameters"], sum(p.numel() for p in run.model.parameters())
+    print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {parameters:,} parameters, "
                f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
                f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
     print_limit(run, examples)
-    if not new and recipe.lr_new != recipe.lr:
-        print_once(f"--lr-new {recipe.lr_new:g} is not used: nothing is added to a trained encoder")
-    if new:
-        print_once(f"{len(new)} tensors are new, at a rate of {recipe.lr_new:g}; config.json "
-                   f"lists them")
+    if new or recipe.lr_new != recipe.lr:
+        print_once(f"{len(new)} tensors are new and have the rate --lr-new, {recipe.lr_new:g}; "
+                   f"config.json lists them")
 
 
 def judge_epoch(run, examples, progress, log):
-    """Scores dev, keeps the weights if it is the best epoch so far, and says so."""
+    """Scores dev, writes best.pt if this epoch is the best so far, logs and prints the scores."""
     scores, mean_loss = run.score(examples)
     better = progress.judge(scores[run.task.metrics[0]], mean_loss)
     if better and main_process():
         runs.save_best(run, progress)
-    split, numbers = run.task.selection, [
-        f"{metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
-        for name in run.task.metrics]
-    log(step=progress.step, epoch=progress.epoch, split=split, mean_loss=mean_loss, **scores)
-    print_once(f"epoch {progress.epoch}: {split} {', '.join(numbers)}"
+    log(step=progress.step, epoch=progress.epoch, split=run.task.selection, mean_loss=mean_loss,
+        **scores)
+    numbers = [f"{metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
+               for name in run.task.metrics]
+    print_once(f"epoch {progress.epoch}: {run.task.selection} {', '.join(numbers)}"
                f"{', the best so far' if better else ''}")
 
 
 def finish_training(run, examples, progress):
     """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
     settings, recipe, best = run.settings, run.recipe, run.folder / "best.pt"
-    machine.gather(None)  # best.pt is there
+    machine.gather(None)  # waits until the main process has written best.pt
     runs.load_weights(run.model, runs.read_saved(best), best)
     metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
     result = {"id": run.contents["id"], "task": run.task.name, "model": settings.model,
@@ -254,10 +244,9 @@ def finish_training(run, examples, progress):
         picture = summary.draw_run([json.loads(line) for line in lines], run.task.metrics[0],
                                    progress.best_epoch)
         write_text(run.folder / "curves.svg", picture)
-        for name in ("best.pt", "last.pt"):  # what a process that was killed has left
-            for path in run.folder.glob(f"{name}.*.tmp"):
-                path.unlink()
-        write_json(run.folder / "result.json", result)  # with which the run has ended
+        for path in run.folder.glob("*.pt.*.tmp"):  # half-written files of a killed process
+            path.unlink()
+        write_json(run.folder / "result.json", result)
         (run.folder / "last.pt").unlink(missing_ok=True)
     return result
 
@@ -272,7 +261,7 @@ HELP = """Train and use sentence-pair models; README.md says more.
 
 
 def command_line():
-    """One option for each field of Settings and Recipe, and those that use a run."""
+    """The options: one for each field of Settings and Recipe, and four that use a run."""
     parser = Arguments("train.py", HELP)
     add_options(parser)
     used = parser.add_argument_group("a run")
@@ -284,61 +273,65 @@ def command_line():
     return parser
 
 
-def use_run(folder, given):
-    """What --from does."""
-    test, file = given.pop("test", False), given.pop("predict", None)
-    columns, out = given.pop("columns", ""), given.pop("out", None)
-    refuse(file is None and (columns or out), "--columns and --out go with --predict here")
-    run = open_run(folder, **given)
-    if file is not None:
-        predict_file(run, file, columns and columns.split(","), out)
+def use_run(folder, test=False, predict=None, columns="", out=None, **changes):
+    """What --from does. changes: of open_run."""
+    refuse(predict is None and (columns or out), "--columns and --out go with --predict here")
+    run = open_run(folder, **changes)
+    if predict is not None:
+        predict_file(run, predict, columns and columns.split(","), out)
     if test:
         print_once(summary.metrics_table(score_test(run), run.task.positive))
-    if not test and file is None:
+    if not test and predict is None:
         result = read_own_result(run.folder, run.contents)
         with runs.made_here(run.folder / "result.json"):
             summary.show_result(run.folder, result)
 
 
 def read_own_result(folder, saved):
-    """The dict of result.json. Raises ValueError where another training wrote it than `saved`."""
-    result = runs.read_result(folder)
-    refuse(result.get("id") != saved["id"], f"{folder / 'result.json'}: of another training than "
-           f"best.pt; copy the run again, or evaluate it anew")
+    """The dict of result.json. Raises ValueError if it is missing or another training wrote it."""
+    path = folder / "result.json"
+    result = runs.read_result(folder) if path.exists() else {}
+    refuse(result.get("id") != saved["id"], f"{path}: the numbers of this run are not there, or of "
+           f"another training; --from {folder} works with --test or --predict")
     return result
 
 
 def read_to_resume(folder, given):
-    """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt where training has ended.
-    given: options; those that do not change what the run is take the place of its own.
+    """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt if training has ended.
+
+    given: options. Those of PROCESS replace the run's own; each other one must equal the run's.
     """
     ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
     path = folder / ("best.pt" if ended else "last.pt")
     saved, settings, recipe = read_run(path, given.get("model"), given.get("parser"))
-    check_same((settings, recipe), given)
-    refuse("parser" in given and not saved["settings"]["parser"], f"--parser {settings.parser}: "
-           f"the run has none of your own; leave it out, or start another run")
-    given = {name: given[name] for name in given.keys() & PROCESS}
-    device = given.pop("device", recipe.device)
-    return saved, replace(settings, **given), replace(recipe, device=device)
+    begun = asdict(settings) | asdict(recipe)
+    begun["parser"] = saved["settings"]["parser"] and settings.parser
+    for name in given.keys() - PROCESS:
+        refuse(given[name] != begun[name], f"--{name.replace('_', '-')} {given[name]}: the run has "
+               f"{begun[name]}; leave it out, or start another run")
+    changes = {name: given[name] for name in given.keys() & PROCESS}
+    device = changes.pop("device", recipe.device)
+    return saved, replace(settings, **changes), replace(recipe, device=device)
 
 
 def train_or_resume(given):
-    """Trains, or goes on with --resume; --test reads test at the end. -> (folder, its result)"""
+    """Trains a new run or, with --resume, an old one; --test scores test at the end.
+
+    given: options. -> (the run's folder, dict of result.json, with test's metrics where asked for)
+    """
     resume, test = given.pop("resume", None), given.pop("test", False)
     if resume is None:
         saved, (settings, recipe) = None, read_options(given)
     else:
-        folder = Path(resume)
-        saved, settings, recipe = read_to_resume(folder, given)
+        saved, settings, recipe = read_to_resume(Path(resume), given)
     machine.prepare_device(recipe.device)
     if test:
-        load_test_splits(settings)  # before hours of training
-    if resume is None:
-        name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
-        folder = machine.gather(runs.new_folder(settings.out, name) if main_process() else None)[0]
+        load_test_splits(settings)  # a missing file is found before hours of training
+    name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
+    folder = Path(resume) if saved else machine.gather(
+        runs.new_folder(settings.out, name) if main_process() else None)[0]
     with runs.lock_folder(folder):
-        if saved and "progress" not in saved:  # best.pt: training has ended
+        if saved and "progress" not in saved:  # best.pt has none: training has ended
             result = read_own_result(folder, saved)
         else:
             result = train_model(settings, recipe, folder, saved)
@@ -349,13 +342,13 @@ def train_or_resume(given):
 
 
 def main(argv=None):
-    """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
+    """The command line. Raises ValueError or OSError for a user's mistake."""
     given = command_line().parse(argv)
     refuse("predict" in given and "run" not in given, "--predict needs --from RUN, a trained run")
     refuse("resume" in given and "run" in given, "--from or --resume, not both")
     with machine.torch_session(given):
         if "run" in given:
-            use_run(given.pop("run"), given)
+            use_run(given.pop("run"), **given)
         else:
             summary.show_result(*train_or_resume(given))
 

@@ -1,4 +1,4 @@
-"""The machine a run is on: its device, the other processes of torchrun, versions."""
+"""The machine that runs the code: its device, torchrun's processes, versions of the software."""
 import contextlib
 import os
 import platform
@@ -12,10 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from support.checkpoints import visible
-from support.options import prefix_errors, refuse
-
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
-PROCESSOR = Path("/proc/cpuinfo")  # where Linux says these flags
+PROCESSOR = Path("/proc/cpuinfo")  # Linux lists these flags here
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -23,7 +21,7 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 # ---- Processes ----------------------------------------------------------------------------------
 
 def world():
-    """(rank, processes): (0, 1) unless torchrun started us."""
+    """(this process's rank, number of processes): (0, 1) unless torchrun started us."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
@@ -32,15 +30,17 @@ def main_process():
     return world()[0] == 0
 
 
-def print_once(*words):
-    """Print, on one process, above a progress bar."""
+def print_once(text=""):
+    """Prints a text, on the main process alone, above a progress bar."""
     if main_process():
-        tqdm.write(visible(" ".join(map(str, words))))
+        tqdm.write(visible(text))
 
 
 @contextlib.contextmanager
 def main_process_first():
-    """The first process does the work inside (downloads, caches), then the others find it done."""
+    """Context manager: the main process does the work inside first (downloads, caches), then the
+    other processes find it done.
+    """
     rank, count = world()
     if rank:
         dist.barrier()
@@ -50,24 +50,20 @@ def main_process_first():
 
 
 def gather(value):
-    """The `value` of each process, in the order of their ranks."""
+    """A list of each process's `value`, in the order of their ranks."""
     values = [value] * world()[1]
     if len(values) > 1:
         dist.all_gather_object(values, value)
     return values
 
 
-def sum_over_processes(*numbers):
-    """The sums of numbers or tensors of one number over all processes, as floats; one transfer."""
-    device = next((x.device for x in numbers if torch.is_tensor(x)), "cpu")
-    sums = torch.stack([torch.as_tensor(x, dtype=torch.float64, device=device) for x in numbers])
-    if world()[1] > 1:
-        dist.all_reduce(sums)
-    return sums.tolist()
+def sum_over_processes(numbers):
+    """The sum of each of N numbers over all processes. numbers: (N,) tensor. -> list of float"""
+    return [sum(values) for values in zip(*gather(numbers.tolist()))]
 
 
 def share_gradients(model, device):
-    """The model; among several processes one whose backward pass averages gradients over them."""
+    """The model; with several processes, its wrapper whose backward pass averages gradients."""
     if world()[1] == 1:
         return model
     places = [torch.device(device)] if device.startswith("cuda") else None
@@ -75,42 +71,41 @@ def share_gradients(model, device):
 
 
 def cut_batch(batch, accumulate):
-    """This process's parts of a batch, a list of places, `accumulate` of them or fewer.
+    """This process's parts of a batch, `accumulate` or fewer. batch: list of places of pairs.
 
-    A process that would have none gets a pair all the same, because all must meet in the backward
-    pass; the caller lets it not count.
+    A process without a pair gets the first one, because all processes meet in the backward pass;
+    the caller multiplies its loss by 0.
     """
     (rank, count), parts = world(), min(accumulate, len(batch)) * world()[1]
     return [part for r in range(rank, parts, count) if (part := batch[r::parts])] or [batch[:1]]
 
 
 def join_processes(given):
-    """Meets the processes that torchrun started; `given`, options, then has this one's device."""
-    backend, place = "gloo", None
+    """Joins the processes that torchrun started; writes this one's GPU into `given`, the options.
+    """
+    backend, gpu = "gloo", None
     if torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda"):
-        number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        refuse(number >= there, f"start as many processes as GPUs, {there}")
-        backend, place = "nccl", torch.device("cuda", number)
-        torch.cuda.set_device(place)
-        given["device"] = str(place)
-    dist.init_process_group(backend, timeout=timedelta(days=1), device_id=place)  # one parses
+        backend, gpu = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(gpu)
+        given["device"] = str(gpu)
+    # a day, because the others wait while the main process parses
+    dist.init_process_group(backend, timeout=timedelta(days=1), device_id=gpu)
 
 
 @contextlib.contextmanager
 def torch_session(given):
-    """Around a command: meets the processes that torchrun started; `given`, its options, then has
-    this one's device. Raises ValueError where the memory does not suffice.
+    """Context manager around a command, whose options are `given`: joins torchrun's processes, if
+    there are some. Raises ValueError if the memory does not suffice.
 
-    Numbers below 1e-38 count as 0 inside, in this thread and those it starts, where the processor
-    can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some processors
-    compute many times slower. It is of no use to a caller's own numbers, so that it ends here.
+    Numbers below 1e-38 count as 0 inside, in this thread and the threads that it starts, if the
+    processor can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some
+    processors compute many times slower. At the end a caller's own numbers are as exact as before.
     """
-    np.finfo("float32"), np.finfo("float64")  # older numpy looks once, and warns if they are 0 then
+    np.finfo("float32"), np.finfo("float64")  # else older numpy reads them later, finds 0 and warns
     torch.set_flush_denormal(True)
     try:
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
-            with prefix_errors("RANK and WORLD_SIZE are set, as torchrun does: "):
-                join_processes(given)
+            join_processes(given)
         yield
     except (torch.OutOfMemoryError, MemoryError):
         raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
@@ -124,15 +119,14 @@ def torch_session(given):
 # ---- Device -------------------------------------------------------------------------------------
 
 def best_device():
-    """The name of the device that is used where none is named."""
+    """The name of the device to use if the user names none."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def prepare_device(name):
-    """Sets what computing on the device by this name needs. Raises ValueError where torch cannot.
-    """
+    """Prepares torch for the device of this name. Raises ValueError if torch cannot use it."""
     try:
-        torch.ones(1, device=name).item()  # a kernel has to run, too
+        torch.ones(1, device=name).item()  # runs a kernel, too
     except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
         raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
     if name.startswith("cuda"):
@@ -140,14 +134,14 @@ def prepare_device(name):
 
 
 def to_device(batch_and_labels, device):
-    """(dict of tensors, labels or None) on the device."""
+    """(batch, labels) on the device: a dict of tensors, and a tensor or None."""
     batch, labels = batch_and_labels
     batch = {name: x.to(device, non_blocking=True) for name, x in batch.items()}
     return batch, None if labels is None else labels.to(device, non_blocking=True)
 
 
 def fast_precision(device):
-    """"bf16" where the device computes in it, "fp32" where that is emulated or unknown."""
+    """"bf16" if the device computes in it, "fp32" if it emulates bf16 or that is unknown."""
     kind, fast = device.split(":")[0], False
     if kind == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
@@ -157,24 +151,24 @@ def fast_precision(device):
 
 
 def autocast(device, precision):
-    """The context of a forward pass: nothing for "fp32"."""
-    kind = torch.float16 if precision == "fp16" else torch.bfloat16
-    return torch.autocast(device.split(":")[0], kind, enabled=precision != "fp32")
+    """Context manager of a forward pass; it changes nothing for "fp32"."""
+    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
+    return torch.autocast(device.split(":")[0], dtype, enabled=precision != "fp32")
 
 
 def loss_scaler(device, precision):
-    """Keeps small gradients of fp16 above 0, by a factor on the loss; does nothing otherwise."""
+    """torch's GradScaler: a factor on the loss keeps small fp16 gradients above 0; else unused."""
     return torch.amp.GradScaler(device.split(":")[0], enabled=precision == "fp16")
 
 
 def random_state(device):
-    """torch's random states, of the CPU and of the device, None for a CPU."""
+    """torch's random states: (the CPU's, the GPU's or None)."""
     cuda = torch.cuda.get_rng_state(device) if device.startswith("cuda") else None
     return torch.get_rng_state(), cuda
 
 
 def restore_random_state(state, device):
-    """Undoes what has been drawn since `random_state`."""
+    """Sets torch's random states, as `random_state` returned them."""
     cpu, cuda = state
     torch.set_rng_state(cpu)
     if cuda is not None and device.startswith("cuda"):
@@ -182,7 +176,7 @@ def restore_random_state(state, device):
 
 
 def versions(device):
-    """What a run's numbers depend on beside its settings."""
+    """dict of what a run's numbers depend on beside its settings."""
     gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
     return {"python": platform.python_version(), "torch": torch.__version__,
             "numpy": np.__version__, "gpu": gpu, "threads": torch.get_num_threads(),

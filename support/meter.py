@@ -1,10 +1,10 @@
-"""The meter of influence: what hangs on a method when a trained model predicts.
+"""The meter of influence: how many answers of a trained model depend on its method.
 
-A whole model (semmatch.Matcher, reread.LadraNet, reread.DrrNet) says by `changes()` what can be put
-in the place of its prior, its method, its choices: name -> bert_min.Change. Pairs are answered as
-they are and under each change. Of the layers that carry a method, the model's `carriers()`, it is
-measured how large what they add is beside plain attention. What a part did while the model trained
-is another question: train without it.
+`changes()` of a whole model (semmatch.Matcher, reread.LadraNet, reread.DrrNet) lists what can
+replace its prior, its method, its choices: name -> bert_min.Change. The model answers the pairs as
+it is, and under each change. In the layers that carry a method (`carriers()`), the meter measures
+how large the method's part is beside plain attention. Training without a part asks another
+question: what the part did while the model learned.
 """
 import contextlib
 
@@ -18,8 +18,9 @@ from support.options import refuse
 
 @contextlib.contextmanager
 def changed(model, change):
-    """Around a pass of a model under a Change, or None. -> a function: a collated batch, a dict, to
-    the batch that the model is to get.
+    """Context manager: the model computes under a Change, or as it is (None).
+
+    -> a function from a collated batch, a dict, to the batch that the model is to get
     """
     if change is None:
         yield dict
@@ -37,10 +38,10 @@ def changed(model, change):
 
 @contextlib.contextmanager
 def added_sizes(model):
-    """Around passes of a model. -> dict layer -> ‖out - plain‖ / ‖plain‖ over all real tokens of
-    what was passed, by this process; filled in at the end.
+    """Context manager around passes of a model. -> dict layer -> ‖out - plain‖ / ‖plain‖ over all
+    real tokens that the passes had; the dict is filled at the end.
     """
-    found, sums = {}, {}
+    sizes, sums = {}, {}
     with contextlib.ExitStack() as hooks:
         for layer, attention in getattr(model, "carriers", dict)().items():
             sums[layer] = torch.zeros(2, dtype=torch.float64)
@@ -50,18 +51,18 @@ def added_sizes(model):
                 for i, x in enumerate((out - plain, plain)):
                     total[i] += x[mask].double().square().sum().item()
             hooks.enter_context(attention.register_forward_hook(measure))
-        yield found
+        yield sizes
     for layer, total in sums.items():
-        added, plain = machine.sum_over_processes(*total)
-        found[layer] = (added / plain) ** 0.5 if plain else 0.0
+        added, plain = machine.sum_over_processes(total)
+        sizes[layer] = (added / plain) ** 0.5 if plain else 0.0
 
 
 def compare(before, after, regression):
-    """What a change did to the logits (N, C) of pairs, before and after it.
+    """Compares the logits (N, C) before and after a change.
 
-    -> dict: "answers", the share of pairs whose answer is another one (of scores, that moved by
-    more than a tenth of their deviation), and "moved", how far the probability of the first answer,
-    or the score, moved on average.
+    -> dict: "answers", the share of pairs whose answer changed (for scores: that moved by more than
+    a tenth of their deviation); "moved", how far the probability of the first answer, or the
+    score, moved on average.
     """
     if regression:
         moved = (after - before)[:, 0].abs()  # (N,)

@@ -1,17 +1,16 @@
-"""The files of a run: best.pt, with which it is used; last.pt, from which training goes on.
+"""The files of a run. Prediction needs best.pt alone; a resumed training needs last.pt too.
 
-    best.pt       the best epoch: weights, and all else that predicting needs, from anywhere
-    last.pt       the same of the last step, with the optimizer's and the random numbers' state
+    best.pt       the best epoch: weights, and all else that prediction needs
+    last.pt       the last step: weights, optimizer state, random states
     config.json   settings and recipe      log.jsonl     one event a line
-    result.json   what came out            test.json     what test said, when it was asked
+    result.json   scores on dev            test.json     scores on test, if --test asked for them
 
-best.pt, last.pt and result.json have the `id` of the training that wrote them, so that a result is
-never shown of another model's weights. Opening a file runs no code.
+best.pt, last.pt and result.json hold the `id` of the training that wrote them, so that no result is
+shown for the weights of another training. Opening a file runs no code.
 """
 import contextlib
 import fcntl
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -25,64 +24,65 @@ import torch
 from support import machine
 from support.checkpoints import expecting, read_json
 from support.files import write_json, write_text, write_whole
-from support.machine import main_process, print_once
-from support.options import prefix_errors, refuse
+from support.machine import main_process
+from support.options import refuse
 
-BEGUN = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one of them is taken
+RUN_FILES = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one holds a run
 
 
 # ---- The folder ---------------------------------------------------------------------------------
 
 def new_folder(out, name):
-    """The folder for a new run: `out`, which must hold no file of a run, or the next free one of
-    runs/name, runs/name-2, ...
+    """The folder for a new run: `out`, which must hold no file of a run; without `out`, the first
+    of runs/name, runs/name-2, ... that does not exist.
     """
-    if out:
-        there = [file for file in BEGUN if Path(out, file).exists()]
-        refuse(there, f"{out}: holds {', '.join(there)}; resume the run, or name another folder")
-        return Path(out)
-    return free_path(Path("runs", name))
+    if not out:
+        return free_path(Path("runs", name))
+    files = [file for file in RUN_FILES if Path(out, file).exists()]
+    refuse(files, f"{out}: holds {', '.join(files)}; resume the run, or name another folder")
+    return Path(out)
 
 
 def free_path(path):
-    """The path, or the next of path-2, path-3, ... at which nothing is; the ending stays."""
-    found, numbers = path, itertools.count(2)
-    while found.exists():
-        found = path.with_stem(f"{path.stem}-{next(numbers)}")
-    return found
+    """The first of path, path-2, path-3, ... that does not exist; the file's ending stays."""
+    free, number = path, 1
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
 
 
 @contextlib.contextmanager
 def lock_folder(folder):
-    """Around all that writes into a run's folder: no other process does so meanwhile.
+    """Context manager: only this process writes into a run's folder.
 
-    Makes the folder, and removes it where no run was begun in it. Ctrl-C says what goes on. Raises
-    BlockingIOError where another process has it.
+    It makes the folder, and removes it if it is still empty at the end. On Ctrl-C it says how to
+    resume. Raises BlockingIOError if another process has locked the folder.
     """
     if not main_process():
         yield
         return
-    os.makedirs(os.path.realpath(folder), exist_ok=True)  # a link may lead where nothing is yet
-    place = os.open(folder, os.O_RDONLY)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(place)
+        os.close(lock)
         raise BlockingIOError(f"{folder}: another process trains there; wait for it, or name "
                               f"another folder") from None
     try:
         yield
     except KeyboardInterrupt:
-        saved = (folder / "last.pt").exists() or (folder / "result.json").exists()
+        saved = (folder / "last.pt").exists()
         raise KeyboardInterrupt(f"--resume {folder} goes on" if saved else "") from None
     finally:
-        os.close(place)
+        os.close(lock)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
 def sha256_of_pairs(splits):
-    """dict split -> sha256 of its pairs, in their order: a run goes on with the same pairs."""
+    """dict split -> sha256 of its pairs in their order: a resumed run must have the same pairs."""
     return {split: hashlib.sha256("".join(map(ascii, pairs)).encode()).hexdigest()
             for split, pairs in splits.items()}
 
@@ -90,31 +90,32 @@ def sha256_of_pairs(splits):
 # ---- Reading ------------------------------------------------------------------------------------
 
 def made_here(path):
-    """Around what is done with the contents of a file of a run: one message for all that fails."""
+    """Context manager: any error inside becomes one message, that this file of a run is damaged or
+    was made by other code.
+    """
     return expecting(path, "what this code writes", "made by other code, cut off or damaged: copy "
                      "it again, or train anew")
 
 
 def read_saved(path):
-    """What best.pt or last.pt holds, a dict. Raises ValueError where there is no run."""
-    begun = path.name == "best.pt" and (path.parent / "last.pt").exists()
-    hint = f"--resume {path.parent} goes on" if begun else "a run is such as runs/toy-dafa"
-    refuse(not path.exists(), f"{path}: no file is there; {hint}")
+    """The dict in best.pt or last.pt. Raises ValueError if the file is missing or damaged."""
+    refuse(not path.exists(), f"{path}: no such file; name the folder of a run, such as "
+           f"runs/toy-dafa; a run that was cut off before its first best.pt needs --resume")
     with made_here(path):
-        with zipfile.ZipFile(path) as archive:  # as torch.save writes, whose sums torch skips
+        with zipfile.ZipFile(path) as archive:  # torch.load does not compare the checksums
             damaged = archive.testzip()
-        refuse(damaged, f"another sum of {damaged}")
+        refuse(damaged, f"a wrong checksum of {damaged}")
         return torch.load(path, "cpu", weights_only=True)
 
 
 def load_weights(model, saved, path):
-    """Takes a model's weights, of what the file `path` holds. Raises ValueError for another's."""
+    """Loads the weights of `saved`, the content of the file `path`, into a model, or ValueError."""
     with made_here(path):
         model.load_state_dict(saved["weights"])
 
 
 def read_result(folder, name="result.json"):
-    """The dict of result.json, or of test.json. Raises ValueError naming the file."""
+    """The dict in result.json, or in test.json. Raises ValueError that names the file."""
     return read_json(Path(folder, name))
 
 
@@ -122,17 +123,17 @@ def read_result(folder, name="result.json"):
 
 @dataclass
 class Progress:
-    """How far a training is: what last.pt holds beside weights, optimizer and random states."""
+    """How far a training has come; last.pt holds this too."""
     step: int = 0
     epoch: int = 0
-    best: float | None = None    # dev result, and when it was reached
+    best: float | None = None    # the best dev result, and its epoch
     best_epoch: int = 0
-    lowest: float = math.inf     # dev loss, and when it was reached
+    lowest: float = math.inf     # the lowest dev loss, and its step
     lowest_step: int = 0
-    seconds: float = 0.0         # from the first step on
+    seconds: float = 0.0         # of training and evaluation
 
     def judge(self, result, loss):
-        """Ends an epoch with its dev result and loss. -> whether the result is the best so far"""
+        """Notes the dev result and dev loss of an epoch. -> Is the result the best so far?"""
         self.epoch += 1
         better = self.best is None or result > self.best
         if better:
@@ -142,17 +143,18 @@ class Progress:
         return better
 
     def finished(self, epochs, patience, epoch_steps):
-        """Are all epochs done, or has the dev loss not fallen for `patience` steps (0: never)?
+        """Are all epochs done, or has the dev loss not fallen for `patience` steps (0: no limit)?
 
-        What a resumed epoch has begun does not count.
+        Steps of an unfinished epoch do not count, so that a resumed epoch is always finished.
         """
         waited = self.epoch * epoch_steps - self.lowest_step
         return self.epoch >= epochs or bool(patience) and waited >= patience
 
 
 def save_last(run, log, optimizer, scaler, progress):
-    """Writes last.pt, and once config.json. All processes call it at once, since each has a random
-    state of its own.
+    """Writes last.pt, and config.json if it is missing.
+
+    All processes call this function at the same time, because each has its own random state.
     """
     states = machine.gather(machine.random_state(run.recipe.device))
     progress.seconds += time.monotonic() - log.saved
@@ -169,69 +171,52 @@ def save_last(run, log, optimizer, scaler, progress):
 
 
 def save_best(run, progress):
-    """Writes best.pt: all with which a run is used, and the epoch that it is of."""
+    """Writes best.pt: all that prediction needs, and the number of the epoch."""
     state = run.contents | {"weights": run.model.state_dict(), "epoch": progress.epoch}
     write_whole(run.folder / "best.pt", lambda file: torch.save(state, file))
 
 
 def load_last(run, saved, optimizer, scaler):
-    """Takes weights, optimizer, scaler and random states of what `read_saved` read of last.pt.
-    Raises ValueError naming last.pt where they are not this run's.
+    """Loads weights, optimizer, scaler and random states from `saved`, the content of last.pt.
+
+    Raises ValueError that names last.pt if they do not fit this run.
     """
     path, (rank, count) = run.folder / "last.pt", machine.world()
     load_weights(run.model, saved, path)
     with made_here(path):
         optimizer.load_state_dict(saved["optimizer"])
         scaler.load_state_dict(saved["scaler"])
-        if len(saved["random"]) == count:
+        if len(saved["random"]) == count:  # else dropout draws other numbers
             machine.restore_random_state(saved["random"][rank], run.recipe.device)
-        else:
-            print_once(f"{path} is of {len(saved['random'])} processes: dropout draws other "
-                       f"numbers now")
 
 
 class Log:
-    """log.jsonl, one event a line, of the main process. It begins with `kept`, so that what came
-    after a cut run's checkpoint is dropped. `loss` is that of the last step written; `saved`, when
-    last.pt was.
+    """log.jsonl, which the main process writes, one event a line.
+
+    kept: the text that the file begins with; lines after a resumed run's checkpoint are dropped.
+    `loss`: the loss of the last step written. `saved`: the time at which last.pt was written.
+    `waiting`: steps that are not written yet, so that a GPU need not wait for each of them: (step,
+    this process's loss, norm of the gradient, highest rate, may the scaler skip this step?).
     """
 
     def __init__(self, path, kept=""):
-        self.path, self.waiting, self.loss, self.sum = Path(path), [], math.nan, 0.0
+        self.path, self.waiting, self.loss = Path(path), [], math.nan
         self.saved = time.monotonic()
         if main_process():
             write_text(self.path, kept)
 
     def __call__(self, **event):
         if main_process():
-            with prefix_errors(f"{self.path}: "), open(self.path, "a", encoding="utf-8") as file:
+            with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")
 
-    def add_loss(self, loss):
-        """Adds this process's share of a part's loss to the step's."""
-        self.sum = self.sum + loss.detach()
-
-    def add_step(self, step, norm, lr, overflow):
-        """Keeps the numbers of a training step until `write_steps`: a GPU goes on meanwhile.
-
-        norm: the gradient's. lr: the highest rate. overflow: may the norm be infinite? Then the
-        scaler leaves the step out.
-        """
-        self.waiting.append((step, self.sum, norm, lr, overflow))
-        self.sum = 0.0
-
-    def write_steps(self, due):
-        """Writes the steps added since the last time. -> whether a process has something `due`
-
-        Raises ValueError where training has failed; what was saved before is sound.
-        """
-        shares = [share for _, share, *_ in self.waiting]
-        due, *losses = machine.sum_over_processes(due, *shares)
-        for (step, _, norm, lr, overflow), loss in zip(self.waiting, losses, strict=True):
+    def write_steps(self):
+        """Writes the waiting steps. Raises ValueError if a loss or a gradient is not finite."""
+        losses = machine.sum_over_processes(torch.stack([loss for _, loss, *_ in self.waiting]))
+        for (step, _, norm, lr, may_skip), loss in zip(self.waiting, losses):
             norm, self.loss = float(norm), loss
-            refuse(not math.isfinite(loss) or not (math.isfinite(norm) or overflow),
+            refuse(not math.isfinite(loss) or not (math.isfinite(norm) or may_skip),
                    f"the loss is {loss}, the gradient's norm {norm} at step {step}: lower --lr or "
                    f"--lr-new, or try --precision fp32")
             self(step=step, loss=loss, norm=norm, lr=lr)
         self.waiting = []
-        return bool(due)

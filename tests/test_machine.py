@@ -1,4 +1,4 @@
-"""support/machine.py: errors of torch; one run in two processes."""
+"""support/machine.py: one run in two processes."""
 import os
 import subprocess
 import sys
@@ -6,19 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from small_runs import (OWN, ROOT, assert_like_weights, assert_same_run, command, gentle, loaded,
                         losses, of, result, write_pairs)
-from support import machine
 
 pytestmark = pytest.mark.usefixtures("workplace")
-
-
-def test_too_little_memory_is_one_line():
-    with pytest.raises(ValueError, match="accumulate") as shown, machine.torch_session({}):
-        raise torch.OutOfMemoryError("CUDA\nout of memory")
-    assert "\n" not in str(shown.value)
 
 
 TWO = """

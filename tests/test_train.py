@@ -1,5 +1,5 @@
-"""train.py, settings.py: options, recipes, the loop against plain code, runs that were cut off,
-methods of one's own."""
+"""train.py, settings.py: options, recipes, the loop against plain code, resumed runs, own methods.
+"""
 import math
 import re
 from pathlib import Path
@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import batches
 import train
 from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_same_run, at_call,
-                        beginning, command, equal, events, gentle, loaded, losses, of,
-                        result, refused, run, run_cut, write_file, write_pairs)
+                        beginning, command, equal, events, gentle, loaded, losses, of, result,
+                        refused, run, run_cut, write_file, write_pairs)
 from settings import read_options
 from support import machine
 from support.data import Task, read_pairs
@@ -30,7 +30,7 @@ def complete(model, task="mrpc", **given):
 
 
 def test_recipes():
-    """Each model trains as its paper does, an untrained encoder otherwise; what is given counts."""
+    """Each model trains as its paper says; an untrained encoder has other numbers; options win."""
     for model in MODELS[:4]:  # DAFA, appendix B.1
         s = complete(model)
         assert (s.bert, s.optimizer, s.schedule, s.lr_new) == ("base", "adamw", "linear", s.lr)
@@ -50,16 +50,16 @@ def test_recipes():
 
 
 def test_precision_is_what_the_processor_computes_in(monkeypatch, tmp_path):
-    """A trained encoder has bfloat16 where the processor has it; toy is the same everywhere."""
+    """A trained encoder uses bfloat16 if the processor has it; toy is the same everywhere."""
     monkeypatch.setattr(machine, "PROCESSOR", tmp_path / "cpuinfo")
-    assert complete("dafa").precision == "fp32"  # a system that does not tell
+    assert complete("dafa").precision == "fp32"  # a system without this file
     for flags, fast in (("flags : fma\n", "fp32"), ("flags : fma avx512_bf16\n", "bf16")):
         (tmp_path / "cpuinfo").write_text(flags)
         assert complete("dafa").precision == fast
         assert complete("dafa", "toy").precision == complete("drrnet").precision == "fp32"
 
 
-# Where nobody would notice, as the run would be another one: arguments, words of the line.
+# Mistakes that would train another run in silence: (options, words of the message)
 WRONG = [
     ("--model dafra", "--model dafra dafa, mine.py:"),
     ("--printed 5", "--printed 4, 6, 7, 9"), ("--model drrnet --bert base", "--bert drrnet"),
@@ -72,7 +72,7 @@ WRONG = [
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--from --resume"),
     ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "train.tsv:"),
-    ("--out=", "--out"), ("--limit 2.5", "--limit 2.5"), ("--parser mine.py", "--parser mine.py"),
+    ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
     ("--parser x.py:f --parses x", "--parser --parses"),
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv")]
 WRONG_DATA = [
@@ -86,7 +86,7 @@ WRONG_DATA = [
 
 @pytest.mark.parametrize("args, words", [*WRONG, *WRONG_DATA])
 def test_a_mistake_gives_one_line_and_takes_no_folder(args, words):
-    """Nothing of a folder that was there is lost, and the corrected command can use it."""
+    """An existing folder keeps its files, and the corrected command can use it."""
     Path("range.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\t2\n")
     Path("some.conllu").write_text("# text = hi\n1\thi\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
     thesis = write_file(Path("run/deep"), "thesis.tmp", "years of work")
@@ -98,7 +98,6 @@ def test_a_mistake_gives_one_line_and_takes_no_folder(args, words):
 
 
 def test_a_finished_run_is_not_written_over(trained, capsys):
-    """What is there is used."""
     files = {path: path.read_bytes() for path in trained().iterdir()}
     for args, words in [([*OWN, "--out", "run"], "run: result.json"),
                         (["--resume", "run", "--lr", "2e-3"], "--lr 0.002 0.001"),
@@ -110,13 +109,15 @@ def test_a_finished_run_is_not_written_over(trained, capsys):
         assert f"{100 * result()['metrics']['dev']['accuracy']:.1f}" in out
         assert f"epoch {result()['best_epoch']} of 2" in out
     assert {path: path.read_bytes() for path in Path("run").iterdir()} == files
+    Path("run/result.json").unlink()
+    refused("run/result.json --predict", "--from", "run")
 
 
 # ---- Optimizer ----------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("total, warmup", [(100, 0.1), (100, 0.0), (7, 0.3), (1, 0.1), (2, 0.99)])
 def test_rate_rises_then_falls_to_zero(total, warmup):
-    """Straight, or half a cosine each way: without a jump, an end above 0 or a division by zero."""
+    """Straight, or half a cosine each way: without a jump, an end above 0 or a division by 0."""
     rise = warmup * total
     for step in range(total):
         up = (step + 1) / rise if rise else 1.0
@@ -156,7 +157,7 @@ def test_options_reach_their_places():
 # ---- The loop -----------------------------------------------------------------------------------
 
 def loop_of(model):
-    """Options of a run that rounding does not upset; one has dropout."""
+    """Options of a run whose numbers differ by rounding alone; plain BERT has dropout."""
     fast = [] if model == "drrnet" else ["--lr-new", "2e-4"]
     return [*gentle(model), "--clip", "0.5", "--warmup", "0.3", "--weight-decay", "0.5", "--lr",
             "5e-5", "--dropout", "0.1" if model == "bert" else "0", *fast]
@@ -164,7 +165,7 @@ def loop_of(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_loop_is_plain_training(model, trained_once):
-    """Losses, norms, rates, dev losses and the best weights, against the same steps spelled out."""
+    """Losses, norms, rates, dev losses and the best weights equal those of plain steps."""
     args, kind, schedule = loop_of(model), torch.optim.AdamW, "linear"
     if model in ("drrnet", "ladranet"):
         kind, schedule = torch.optim.Adam, "cosine"
@@ -178,11 +179,11 @@ def test_the_loop_is_plain_training(model, trained_once):
         network.train()
         for places in batches.training_batches(data["train"].lengths, 8, f"0 {epoch}"):
             inputs, labels = data["train"].collate(places)
-            judged = network(**inputs).view(-1, len(labels), 2)     # DRr-Net's have one loss each
-            loss = sum(F.cross_entropy(logits, labels) for logits in judged)
+            judgements = network(**inputs).view(-1, len(labels), 2)  # DRr-Net: a loss for each
+            loss = sum(F.cross_entropy(logits, labels) for logits in judgements)
             network.zero_grad()
             loss.backward()
-            used = [p for p in network.parameters() if p.grad is not None]  # LadRa-Net: no pooler
+            used = [p for p in network.parameters() if p.grad is not None]  # not LadRa-Net's pooler
             norm = math.sqrt(sum(float(p.grad.square().sum()) for p in used))
             for p in used:
                 p.grad *= min(1.0, 0.5 / norm)
@@ -224,7 +225,7 @@ def test_how_a_batch_is_computed_changes_nothing_but_rounding(model, args, withi
 
 
 def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
-    """fp16's gradients overflow; a resumed run knows the scale."""
+    """fp16's gradients overflow; a resumed run keeps the scale."""
     monkeypatch.setattr(machine, "loss_scaler",
                         lambda *args: torch.amp.GradScaler("cpu", 2.0 ** 19))
     start, args = beginning()[2].state_dict(), ["--precision", "fp16"]
@@ -238,7 +239,7 @@ def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
 
 @pytest.mark.parametrize("model", ["bert", "drrnet", "ladranet"])
 def test_a_score_starts_at_the_mean(model):
-    """The bias of each output is the mean of train's scores, which are 0.5 and 1.5."""
+    """The bias of each output is the mean of the training scores, which are 0.5 and 1.5."""
     write_pairs(lambda rng, same: f"{same}.5", train=8, dev=8)
     biases = [layer.bias.item() for layer in beginning(*of(model))[2].outputs()]
     assert biases == pytest.approx([1.0] * (3 if model == "drrnet" else 1))
@@ -259,7 +260,7 @@ def test_classes_count_alike_with_weights():
 
 
 def judged(monkeypatch, results, dev_losses):
-    """Lets evaluation say these things, one after the other. -> the weights it was asked about"""
+    """Replaces evaluation by these results and losses. -> list of the weights at each call"""
     results, dev_losses, seen = iter(results), iter(dev_losses), []
 
     def score(self, examples):
@@ -272,8 +273,8 @@ def judged(monkeypatch, results, dev_losses):
 
 
 def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
-    """The first of the best epochs; steps are counted from the lowest loss, of three an epoch. They
-    are asked for after an epoch alone: one that is cut and resumed is finished."""
+    """The first of equally good epochs is the best. Patience counts steps since the lowest loss,
+    three an epoch, at the end of an epoch alone: a resumed epoch is finished."""
     seen = judged(monkeypatch, [0.5, 0.7, 0.6, 0.7, 0.1], [0.8, 0.5, 0.6, 0.5, 0.0])
     assert run("--epochs", "9", "--patience", "6") == 0
     found = result()
@@ -282,14 +283,14 @@ def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
     assert not equal(seen[3], seen[1]) and found["metrics"]["dev"]["accuracy"] == 0.1
     judged(monkeypatch, [0.1, 0.2, 0.3, 0.4, 0.5, 0.0], [0.9, 0.5, 0.6, 0.5, 0.7, 0.0])
     args = ["--epochs", "9", "--patience", "7"]
-    run_cut(monkeypatch, args, (*CLIP, 14))  # at step 12 the lowest is six steps ago, at 15 nine
+    run_cut(monkeypatch, args, (*CLIP, 14))  # the lowest loss was at step 6
     assert command("--resume", "cut") == 0
     assert result("cut")["best_epoch"] == 5 and len(losses("cut")) == 15
 
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_selection_never_sees_the_test_split(model, monkeypatch):
-    """Other dev splits, as MNLI's, are scored and do not choose. Of None nothing can be read."""
+    """Other dev splits, such as MNLI's, are scored and do not choose. Test's None would fail."""
     pairs = read_pairs("train.tsv", ("0", "1"))
     task = Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
     splits = {"train": pairs, "dev_mismatched": pairs[8:12], "dev_matched": pairs[:8],
@@ -302,9 +303,9 @@ def test_selection_never_sees_the_test_split(model, monkeypatch):
 
 @pytest.mark.parametrize("place, value", [((train, "loss_sum"), math.nan), (CLIP, math.inf)])
 def test_a_loss_or_gradient_that_is_not_finite_ends_the_run(place, value, monkeypatch):
-    """It would make all weights NaN, and last.pt with them."""
-    found = torch.tensor(value, requires_grad=math.isnan(value))
-    at_call(monkeypatch, *place, 5, lambda: monkeypatch.setattr(*place, lambda *args: found))
+    """Else all weights become NaN, in last.pt too."""
+    bad = torch.tensor(value, requires_grad=math.isnan(value))
+    at_call(monkeypatch, *place, 5, lambda: monkeypatch.setattr(*place, lambda *args: bad))
     refused(f"{value} step 6 --lr", by=run)
     assert loaded("run/last.pt")["progress"]["step"] == 3
 
@@ -326,15 +327,14 @@ def test_the_printed_recipe_in_the_loop(monkeypatch):
 
 @pytest.mark.parametrize("model", ["dafa", "ladranet"])
 def test_models_run_on_roberta(model):
-    """With its own pieces."""
     assert run(*of(model), "--bert", ROBERTA, "--max-length", "64", "--epochs", "1") == 0
-    found = train.open_run("run")
-    pieces = found.reader.tokenizer.pieces(found.examples([("dog", "cat")]).tokens[0][0])
+    opened = train.open_run("run")
+    pieces = opened.reader.tokenizer.pieces(opened.examples([("dog", "cat")]).tokens[0][0])
     assert pieces[0] == "<s>" and pieces.count("</s>") == 3
 
 
 def test_vectors_of_a_file(monkeypatch, capsys):
-    """A fixed table, and a run that needs the file no more."""
+    """A fixed table; a resumed run does not need the file."""
     vectors = {"seattle": [0.5, -1.0, 0.25], "dog": [1.0, 2.0, 3.0], "unseen": [0.0, 0.0, 1.0]}
     lines = ["the 1 2", *(f"{word} {' '.join(map(str, row))}" for word, row in vectors.items())]
     Path("glove.txt").write_text("\n".join(lines) + "\n")
@@ -342,14 +342,14 @@ def test_vectors_of_a_file(monkeypatch, capsys):
     assert f"2 of {len(WORDS)} words" in capsys.readouterr().out
     Path("glove.txt").unlink()
     assert command("--resume", "cut") == 0
-    table, found = loaded("cut/best.pt")["weights"]["words.weight"], train.open_run("cut")
-    assert table[found.reader.tokenizer.ids(["Seattle"])].tolist() == [vectors["seattle"]]
+    table, opened = loaded("cut/best.pt")["weights"]["words.weight"], train.open_run("cut")
+    assert table[opened.reader.tokenizer.ids(["Seattle"])].tolist() == [vectors["seattle"]]
 
 
 # ---- A method of your own -----------------------------------------------------------------------
 
 def test_a_method_of_your_own(monkeypatch):
-    """docs/own_method.md's train, its first one resumes, predicts, explains."""
+    """The methods of docs/own_method.md train; the first one resumes, predicts, explains."""
     first, *more = re.findall("^```python\n(.*?)^```", (ROOT / "docs/own_method.md").read_text(
         "utf-8"), re.M | re.S)
     assert first == (ROOT / "tutorials/mine.py").read_text("utf-8")
@@ -365,10 +365,10 @@ def test_a_method_of_your_own(monkeypatch):
     assert command("--resume", "cut", *args[:2]) == 0
     assert len(result("cut")["influence"]["changes"]) == 3, "its prior is metered too"
     assert command("--from", "cut", *args[:2], "--predict", "test.tsv") == 0
-    found = train.open_run("cut", model="mine.py:SharedWords")
-    assert found.model.bert.layers[1].attention.bonus == 2.5
-    prediction, trace = found.explain("the dog", "the cat")
-    assert prediction.answer == found.predict([("the dog", "the cat")])[0].answer
+    opened = train.open_run("cut", model="mine.py:SharedWords")
+    assert opened.model.bert.layers[1].attention.bonus == 2.5
+    prediction, trace = opened.explain("the dog", "the cat")
+    assert prediction.answer == opened.predict([("the dog", "the cat")])[0].answer
     assert trace.keys() == {"attention", "calibrated", "gate"} and (trace["gate"] < 1).all()
 
 
@@ -384,7 +384,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("DrrNet", "PRIOR = None", "PRIOR words"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
-    """Wrong shapes would be broadcast, names with a slip be passed over."""
+    """Else wrong shapes are broadcast, and misspelled names are ignored."""
     home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "semmatch")
     lines = [f"from {home} import {base}", f"class Mine({base}):", *body.split("; ")]
     Path("mine.py").write_text("\n    ".join(lines).replace("    class", "class") + "\n")
@@ -393,7 +393,7 @@ def test_mistakes_of_an_own_class(base, body, words):
 
 # ---- Cut off and resumed ------------------------------------------------------------------------
 
-PLACES = {  # what is interrupted, at which call, seconds between checkpoints
+PLACES = {  # name -> (function that is interrupted, at which call, seconds between checkpoints)
     "before the first checkpoint": (*CLIP, 2, 300),
     "between the log and the checkpoint": (torch, "save", 4, -1),
     "back to the first epoch": (*CLIP, 6, 300), "in the second epoch": (*CLIP, 5, -1),
