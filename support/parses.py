@@ -1,8 +1,8 @@
 """Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
 
-A text is cut into sentences. Each is parsed, and their trees are joined: one text, one tree.
+A text is cut into sentences. Each sentence is parsed, and the trees are joined: one text, one tree.
 Left out: sentences that end without . ! ? or an empty line; emoji and words without spaces (cut as
-nltk does); characters of no width, which stay where they stand; of CoNLL-U lemmas, morphology and
+nltk does); characters of no width, which stay where they stand; CoNLL-U's lemmas, morphology and
 enhanced dependencies.
 """
 
@@ -30,13 +30,13 @@ from support.options import refuse
 
 # Axes: n words of a text
 
-MAX_WORDS = 512      # words beyond are left out of a parse: no encoder here can see them
-BATCH = 256          # texts that are parsed and kept at a time: what kill -9 loses, at most
-FEW = 256            # texts that are parsed faster than a file is worth
-CACHE = Path("runs/cache/parses.sqlite")   # data sets may lie in a folder that cannot be written
+MAX_WORDS = 512      # a parse has no more words, because no encoder here can see them
+BATCH = 256          # texts that are parsed and kept at a time; kill -9 loses no more than these
+FEW = 256            # so many texts or fewer are not kept, because they are parsed quickly
+CACHE = Path("runs/cache/parses.sqlite")   # a data set's folder may be read-only
 FORMAT = 7           # raise it when packed parses, the words, sentences or joined trees change
 
-# What typographic characters stand for. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
+# Typographic characters and their plain forms. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
 PLAIN = str.maketrans({character: plain for characters, plain in (
     ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
     for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
@@ -46,8 +46,8 @@ BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{"
 
 # ---- words ---------------------------------------------------------------------------------------
 
-# An apostrophe is missing behind a match, as in dont and im: UD English EWT splits these (do|nt),
-# where no other word is spelled so. (its, id, ill, well, were, wed, wont and lets stay.)
+# An apostrophe is missing behind a match, as in dont and im. UD English EWT splits these (do|nt).
+# its, id, ill, well, were, wed, wont and lets stay whole, because they are other words as well.
 BARE = re.compile(r"""(?<![\w-])(?:
     (?:do|does|did|ca|is|was|are|were|have|has|had|could|would|should|must|need|ai) n (?=t\b)
     | i (?=(?:m|ve)\b) | (?:you|they) (?=(?:re|ve|ll)\b) | we (?=ve\b) | it (?=ll\b)
@@ -59,7 +59,7 @@ WHOLE = re.compile(r"""\b(?:[a-z]+://|www\.) [^\s<>"“”]* [\w/]
     | (?<![\w&]) \# [^\W\d]\w*
     | (?<!\S) [:;=]-?[()DP] (?!\w)""", re.VERBOSE | re.IGNORECASE)
 
-# What may end a sentence: its marks, closing quotes and brackets; the word that follows.
+# The possible end of a sentence: its marks, closing quotes and brackets; then the next word.
 STOP = re.compile(r"""(?<![.!?])([.!?]+)(["')\]]*)(?=\s+["'`(\[]*([^\s"'`(\[]+))|\n\s*\n""")
 LETTER = re.compile(r"[^\W\d]")
 ABBREVIATIONS = frozenset("""
@@ -86,26 +86,26 @@ def split_words(text):
 def split_sentences(text):
     """The spans of split_words, and a list of how many of them each sentence has.
 
-    They are those of nltk's NLTKWordTokenizer, which is given the text as plain_characters reads
-    it, with letters in the place of what is WHOLE. It only inserts spaces and writes each " as two
+    nltk's NLTKWordTokenizer finds the words, in the text as plain_characters reads it, with letters
+    in the place of each match of WHOLE. The tokenizer only inserts spaces and writes each " as two
     characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
-    raises where '' meets ".) It sees one sentence at a time, as it only takes the last full stop
-    of a text off its word.
+    raises where '' meets ".) It is given one sentence at a time, because it splits a full stop
+    from its word only at the end of a text.
     """
-    from nltk.tokenize import NLTKWordTokenizer  # it takes a second, and `--help` has no use for it
+    from nltk.tokenize import NLTKWordTokenizer  # it takes a second, and `--help` does not need it
     given = plain_characters(text)
     for match in WHOLE.finditer(text):
         letter = "_" if match[0][0] in ":;=" else "X"    # a sentence begins with X, but not with _
         given[match.start():match.end()] = [" " + letter, *letter * (len(match[0]) - 1)]
-    origin = []    # the place in text of each character of nltk's words
+    origin = []    # for each character of nltk's words, its place in the text
     for place, characters in enumerate(given):
         if characters == "--":
-            given[place] = " --"    # apart from a dash before it, of which nltk would make a pair
+            given[place] = " --"    # with a space, or nltk joins it to a dash before it
         if not characters.isspace():
             origin += [place] * (2 if characters == '"' else len(characters.strip()))
     try:
         words = [NLTKWordTokenizer().tokenize(part) for part in _sentences("".join(given))]
-    except TimeoutError:   # nltk gives up on a text that its expressions take too long for
+    except TimeoutError:   # nltk gives up on a text that takes too long
         words = []
     lengths = [len(word) for part in words for word in part]
     if sum(lengths) == len(origin):
@@ -118,13 +118,13 @@ def split_sentences(text):
 
 
 def plain_characters(text):
-    """What each character of a text stands for, a list of strings of one or more characters.
+    """The plain form of each character of a text, a list of strings of one or more characters.
 
     >>> print("".join(plain_characters("“I dont…” – it’s")))
     "I don't..." -- it's
     """
     plain = list(text) if text.isascii() else [letter.translate(PLAIN) for letter in text]
-    lower = text.lower()     # quicker than IGNORECASE, but İ becomes two characters
+    lower = text.lower()     # faster than IGNORECASE, but İ becomes two characters
     for match in BARE.finditer(lower if len(lower) == len(text) else text):
         plain[match.end()] = "'" + plain[match.end()]
     for match in re.finditer(r"(?<=\w)`(?=\w)", text):
@@ -133,15 +133,15 @@ def plain_characters(text):
 
 
 def words_at(text, spans):
-    """The words at spans (n, 2) of a text, as plain_characters reads it: a list of n."""
+    """A list of the n words at spans (n, 2) of a text, spelled as plain_characters spells them."""
     plain = plain_characters(text)
     return ["".join(plain[start:end]) for start, end in spans.tolist()]
 
 
 def _sentences(text):
-    """The text, of plain characters, in pieces: STOP may end a sentence, an empty line does.
+    """Splits a text of plain characters: STOP may end a sentence, and an empty line does.
 
-    A sentence has a letter: 1. and ... belong to the one behind.
+    Each sentence has a letter: 1. and ... belong to the next sentence.
     """
     ends, letter = [0], LETTER.search(text)
     for stop in STOP.finditer(text):
@@ -154,11 +154,11 @@ def _sentences(text):
 
 
 def _ends_sentence(before, marks, closing, following):
-    """Do these marks end a sentence, if closing quotes or brackets and a word are following?
+    """Do these marks end a sentence? closing: quotes or brackets behind them. following: a word.
 
-    A capital letter or a digit must begin the next one, but not a full stop behind one letter (J.,
-    U.S., p.m.) or one of ABBREVIATIONS unless one of STARTERS follows. Before a small letter, ! ?
-    and a full stop behind a longer word do, unless quotes or brackets close: "Why?" he said.
+    Before a capital letter or a digit they do. But a full stop behind one letter (J., U.S., p.m.)
+    or one of ABBREVIATIONS ends a sentence only before one of STARTERS. Before a small letter,
+    ! and ? and a full stop behind a longer word do, but not with closing ones: "Why?" he said.
     """
     before = re.split(r"[\s./(\[\"-]", before)[-1]
     initial = marks == "." and len(before) == 1 and before.isalpha()
@@ -171,7 +171,7 @@ def _ends_sentence(before, marks, closing, following):
 
 
 def _spans(origin, lengths):
-    """Spans (n, 2) of n words in a row whose characters stand at the places `origin` of a text."""
+    """Spans (n, 2) of n words, given their lengths and each character's place in a text."""
     origin, lengths = np.array(origin, np.int32), np.array(lengths, np.int64)
     last = lengths.cumsum() - 1
     return np.stack([origin[last - lengths + 1], origin[last] + 1], axis=1)  # (n, 2)
@@ -183,9 +183,9 @@ def _spans(origin, lengths):
 class Parse:
     """The typed dependency tree of one text, of one or more sentences.
 
-    spans: (n, 2) int, characters of each word in text. tags: n universal parts of speech. heads:
-    (n,) int, the number of each word's head, counted from 1; 0 = ROOT. relations: n names, as the
-    parser writes them.
+    spans: (n, 2) int, start and end of each word in text. tags: n universal parts of speech.
+    heads: (n,) int, the number of each word's head, counted from 1; 0 = ROOT. relations: n names,
+    as the parser writes them.
     """
     text: str
     spans: np.ndarray
@@ -195,14 +195,14 @@ class Parse:
 
     @functools.cached_property
     def words(self):
-        """List of n words, as plain_characters reads them: ’s is 's."""
+        """A list of n words, spelled as plain_characters spells them: ’s is 's."""
         return words_at(self.text, self.spans)
 
-    # In the next three, place i belongs to word i, and place 0 to ROOT, whose None equals no word.
+    # In the next three, place i belongs to word i and place 0 to ROOT, whose None equals no word.
 
     @functools.cached_property
     def symbols(self):
-        """(n+1,) case-folded words. Interned: one copy of each word, and a quick comparison."""
+        """(n+1,) case-folded words, interned for memory and quick comparison."""
         return np.array([None, *(sys.intern(word.casefold()) for word in self.words)], object)
 
     @functools.cached_property
@@ -217,7 +217,7 @@ class Parse:
 
 
 def tree_depths(heads):
-    """Number of words above each word, (n,) int; n + 1 where the heads never lead to 0.
+    """The number of words above each word, (n,) int; n + 1 where the heads never lead to 0.
 
     heads: (n,) int, each word's head, counted from 1; 0 = ROOT.
 
@@ -235,9 +235,10 @@ def tree_depths(heads):
 
 
 def join_trees(trees):
-    """Trees of the sentences of a text, each (tags, heads, relations), as one.
+    """Joins the trees of a text's sentences, each (tags, heads, relations), into one.
 
-    Each root hangs from the first one as parataxis: so UD joins what only stands side by side.
+    Each later root gets the first root as its head, with the relation parataxis, as UD joins
+    sentences that stand side by side.
 
     >>> join_trees([(["VERB"], [0], ["root"]), (["PRON", "VERB"], [2, 0], ["nsubj", "root"])])
     (['VERB', 'PRON', 'VERB'], [0, 3, 1], ['root', 'nsubj', 'parataxis'])
@@ -259,14 +260,14 @@ def join_trees(trees):
 def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     """Parses of texts, a dict text -> Parse. Of a longer text MAX_WORDS words are kept.
 
-    parser: what load_parser gives. Where texts are more than FEW, its parses are kept in CACHE, so
-        that a text is parsed once, whatever set it comes in.
+    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts, so that each text
+        is parsed once, whatever set it comes in.
         Or a function of your own that takes a list of texts, and gives a Parse of each in this
-        order, with words of its own. Of several roots all but the first hang from that as
-        parataxis.
+        order, with words of its own. If a tree has several roots, the others hang from the first
+        as parataxis.
         Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
-        tokens where that is absent; spaces may be wider. A text may also be several of them in a
-        row.
+        tokens where that is absent; spaces may be wider. A text may also be several sentences of
+        the file in a row.
 
     Raises ValueError when a text is not in that file, or has other tokens there, or when what your
     function gives is no tree over the text's characters, word by word.
@@ -275,19 +276,18 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     if isinstance(parser, (str, Path)):
         return _read_own(texts, parser)
     ours, found = hasattr(parser, "fingerprint"), {}
-    fingerprint = parser.fingerprint if ours and len(texts) > FEW else None
+    cache = _Cache(parser.fingerprint if ours and len(texts) > FEW else None)
     quiet = None if progress else True            # None: unless on a terminal
-    kept = _Kept(fingerprint)
     with tqdm(total=len(texts), desc="parse", leave=False, disable=quiet) as bar:
-        for some in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
-            found |= kept.find(some)
-            new = [text for text in some if text not in found]
+        for batch in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
+            found |= cache.find(batch)
+            new = [text for text in batch if text not in found]
             parses = _parse(new, parser) if ours else _ask_own(new, parser)
-            kept.keep(parses)
+            cache.keep(parses)
             found |= {parse.text: parse for parse in parses}
-            bar.update(len(some))
-    lost = [text for text, x in found.items() if not ours and len(x.spans) < MAX_WORDS
-            and sum(map(str.isalnum, text)) > sum(map(str.isalnum, "".join(x.words)))]
+            bar.update(len(batch))
+    lost = [text for text, parse in found.items() if not ours and len(parse.spans) < MAX_WORDS
+            and sum(map(str.isalnum, text)) > sum(map(str.isalnum, "".join(parse.words)))]
     if lost:
         print(f"parser: letters of {len(lost)} texts are in no word, such as of {lost[0]!r}; the "
               f"end of a word is the place behind its last letter", file=sys.stderr)
@@ -308,17 +308,17 @@ def _parse(texts, parser):
 
 
 def _ask_own(texts, function):
-    """The Parse of each text, by a function of the user's, whose answers are checked here."""
-    found, parses = list(function([*texts]) or ()), []  # it may return nothing, or empty its list
-    refuse(len(found) != len(texts),
-           f"parser: expected a Parse for each of {len(texts)} texts, got {len(found)}")
-    for text, parse in zip(texts, found):
+    """The Parse of each text, by the user's own function, whose answers are checked here."""
+    answers, parses = list(function(texts)), []
+    refuse(len(answers) != len(texts),
+           f"parser: expected a Parse for each of {len(texts)} texts, got {len(answers)}")
+    for text, parse in zip(texts, answers):
         with expecting(f"parser, {text!r}", "support.parses.Parse: its text, spans in order, none "
                        "empty, as many tags, heads, relations, heads that lead to 0", "correct it"):
             spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
-            tags, relations, flat = list(parse.tags), list(parse.relations), spans.flatten()
+            tags, relations = list(parse.tags), list(parse.relations)
             refuse(parse.text != text or not len(spans) == len(tags) == len(heads) == len(relations)
-                   or flat.min(initial=0) < 0 or flat.max(initial=0) > len(text)
+                   or spans.min(initial=0) < 0 or spans.max(initial=0) > len(text)
                    or (spans[:, 0] >= spans[:, 1]).any() or (np.diff(spans, axis=0) < 0).any()
                    or tree_depths(heads).max(initial=0) > len(heads), f"{parse}")
         parses.append(_make_parse(text, spans, [(tags, heads, relations)]))
@@ -326,86 +326,82 @@ def _ask_own(texts, function):
 
 
 def _make_parse(text, spans, trees):
-    """The Parse of a text, up to MAX_WORDS words. trees: of its sentences, see join_trees."""
+    """The Parse of a text's first MAX_WORDS words. trees: of its sentences, see join_trees."""
     tags, heads, relations = (column[:MAX_WORDS] for column in join_trees(trees))
-    heads = [head if head <= MAX_WORDS else 0 for head in heads]   # below a word that is left out
+    heads = [head if head <= MAX_WORDS else 0 for head in heads]   # the head is left out: ROOT
     return Parse(text, spans[:MAX_WORDS], tuple(tags), np.array(heads, np.int64), tuple(relations))
 
 
-class _Kept:
+class _Cache:
     """The parses of one parser in CACHE, a file of sqlite."""
 
     def __init__(self, fingerprint):
-        """fingerprint: of the parser; None: nothing is kept or found."""
-        own = ascii((FORMAT, version("nltk"), fingerprint)).encode()
-        self.own = None if fingerprint is None else hashlib.sha256(own).digest()
+        """fingerprint: the parser's; with None nothing is kept or found."""
+        self.used = fingerprint is not None
+        made_by = ascii((FORMAT, version("nltk"), fingerprint)).encode()
+        self.made_by = hashlib.sha256(made_by).digest()
 
-    def use(self, action):
-        """Calls action(connection); where the file is of no use, that is said, and from now on
-        nothing is kept or found.
+    def execute(self, command, rows):
+        """Executes an SQL command once for each row of values. -> list of all rows that it gives
+
+        If the file is of no use, that is printed, and the cache is not used any more.
         """
+        if not self.used:
+            return []
         try:
             CACHE.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.closing(sqlite3.connect(CACHE, timeout=60)) as base, base:
                 base.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB) "
                              "WITHOUT ROWID")
-                action(base)
-        except (OSError, sqlite3.Error, zlib.error, TypeError) as problem:  # of a damaged row
+                base.create_function("unpack", 1, zlib.decompress)   # it checks a checksum
+                return [answer for row in rows for answer in base.execute(command, row)]
+        except (OSError, sqlite3.Error) as problem:
             print(f"{CACHE}: {problem}; texts are parsed, and not kept: make room there, or remove "
                   f"the file where it is damaged", file=sys.stderr)
-            self.own = None
+            self.used = False
+            return []
 
     def key(self, text):
-        """16 bytes that stand for a text and for who parsed it."""
+        """16 bytes that stand for a text and for what parsed it."""
         text = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(text, digest_size=16, key=self.own).digest()
+        return hashlib.blake2b(text, digest_size=16, key=self.made_by).digest()
 
     def find(self, texts):
         """dict text -> Parse, of those of the texts that are kept."""
-        def look(base):
-            keys = {self.key(text): text for text in texts}
-            query = f"SELECT * FROM parses WHERE key IN ({', '.join('?' * len(keys))})"
-            for key, packed in base.execute(query, [*keys]):
-                spans, tags, heads, relations = json.loads(zlib.decompress(packed))  # with a sum
-                tags, relations = (tuple(map(sys.intern, x)) for x in (tags, relations))
-                spans = np.array(spans, np.int32).reshape(-1, 2)
-                heads = np.array(heads, np.int64)
-                found[keys[key]] = Parse(keys[key], spans, tags, heads, relations)
-
-        found = {}
-        if self.own:
-            self.use(look)
+        keys, found = {self.key(text): text for text in texts}, {}
+        query = "SELECT key, unpack(parse) FROM parses WHERE key = ?"
+        for key, tree in self.execute(query, ([key] for key in keys)):
+            spans, tags, heads, relations = json.loads(tree)
+            tags, relations = (tuple(map(sys.intern, names)) for names in (tags, relations))
+            spans = np.array(spans, np.int32).reshape(-1, 2)
+            found[keys[key]] = Parse(keys[key], spans, tags, np.array(heads, np.int64), relations)
         return found
 
     def keep(self, parses):
         """Writes these Parses, all or none."""
-        def write(base):
-            for x in parses:
-                tree = [x.spans.tolist(), x.tags, x.heads.tolist(), x.relations]
-                row = self.key(x.text), zlib.compress(json.dumps(tree).encode())
-                base.execute("INSERT OR REPLACE INTO parses VALUES (?, ?)", row)
+        def pack(x):
+            tree = [x.spans.tolist(), x.tags, x.heads.tolist(), x.relations]
+            return self.key(x.text), zlib.compress(json.dumps(tree).encode())
 
-        if self.own and parses:
-            self.use(write)
+        self.execute("INSERT OR REPLACE INTO parses VALUES (?, ?)", map(pack, parses))
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
 
 FORM, TAG, HEAD, RELATION, MISC = 1, 3, 6, 7, 9   # columns; column 0 is the number
-NUMBER = re.compile(r"([1-9]\d{,8})(?:-([1-9]\d{,8}))?|\d{1,9}\.[1-9]\d{,8}", re.ASCII)
 
 
 class Sentence(NamedTuple):
     """A sentence of a CoNLL-U file.
 
-    text: what `# text = ...` says, or else the written tokens. pieces: (form, how many words share
-    it) of what is written: one for each word, but where the words of a token do not spell it, as de
-    and le for du, one for that token. tree: three lists, tags, heads, relations.
+    text: the comment `# text = ...`, or else the written tokens. pieces: (form, number of words) of
+    each piece of the writing. A piece is one word; but if the words of a token do not spell it, as
+    de and le do not spell du, that token is one piece. tree: three lists, tags, heads, relations.
     """
     where: str   # file and line of the first row
     text: str
     pieces: list
-    forms: list  # of its words
+    forms: list  # one for each word
     tree: tuple
 
 
@@ -429,29 +425,26 @@ def read_conllu(path):
 
 
 def _make_sentence(text, rows):
-    """The Sentence of rows, each (where, columns): words (8), tokens of several words (8-9), and
-    empty nodes (8.1), which are passed over."""
-    words, tokens, last = [], [], 0   # last: of the words of the latest token
+    """The Sentence of rows, each (where, columns): words (8) and tokens of several words (8-9).
+    Empty nodes (8.1) are left out."""
+    words, tokens, last = [], [], 0   # last: the number of the latest token's last word
     for where, row in rows:
-        number = NUMBER.fullmatch(row[0])
-        refuse(len(row) != 10 or not number or not row[FORM].strip(),
-               f"{where}: expected 10 columns parted by tabs, first a number (8, 8-9, 8.1), then a "
-               f"form, found {len(row)}: {' '.join(row)[:40]!r}")
-        if not number[1]:
+        if "." in row[0]:
             continue
-        first, end = int(number[1]), int(number[2] or 0)
-        refuse(first != len(words) + 1 or end and not last < first < end, f"{where}: {row[0]} "
-               f"cannot follow word {len(words)}; words are numbered 1, 2, ...")
+        with expecting(where, f"10 columns parted by tabs, first {len(words) + 1} (the next word) "
+                       f"or a token such as 8-9, then a form", "correct it"):
+            first, *end = map(int, row[0].split("-"))
+            refuse(len(row) != 10 or first != len(words) + 1 or not row[FORM].strip(), f"{row}")
         if not end:
             words.append(row)
         if first > last:
-            last = end or first
+            last = max([first, *end])
             tokens.append((row, first, last))
     forms, pieces, written = [row[FORM] for row in words], [], ""
     for row, first, last in tokens:
-        own = forms[first - 1:last]
-        spelled = "".join(own) == row[FORM]
-        pieces += [(word, 1) for word in own] if spelled else [(row[FORM], len(own))]
+        parts = forms[first - 1:last]
+        spelled = "".join(parts) == row[FORM]
+        pieces += [(word, 1) for word in parts] if spelled else [(row[FORM], len(parts))]
         written += row[FORM] + " " * ("SpaceAfter=No" not in row[MISC].split("|"))
     where, heads = rows[0][0], [row[HEAD] for row in words]
     with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):
@@ -463,27 +456,27 @@ def _make_sentence(text, rows):
 
 def _read_own(texts, path):
     """dict text -> Parse, out of a CoNLL-U file."""
-    known = {}
+    by_text = {}
     for sentence in read_conllu(path):
-        known.setdefault(" ".join(sentence.text.split()), sentence)
-    found = {text: _find_sentences(text.split(), known) for text in texts}
+        by_text.setdefault(" ".join(sentence.text.split()), sentence)
+    found = {text: _find_sentences(text.split(), by_text) for text in texts}
     missing = [text for text in texts if found[text] is None]
     refuse(missing, f"{path}: no parse of {missing[:1]} (of {len(texts)} texts, {len(missing)} "
            f"have none); add one with the comment '# text = ...'")
     return {text: _align(sentences, text) for text, sentences in found.items()}
 
 
-def _find_sentences(parts, known):
-    """The known Sentences that spell a text in these parts, or None.
+def _find_sentences(parts, by_text):
+    """The Sentences that spell a text, which is given in its parts between spaces, or None.
 
-    Of several ways, the one whose first sentence is the longest, then whose second is.
+    If there are several ways, the first sentence is as long as possible, then the second.
     """
-    if whole := known.get(" ".join(parts)):
+    if whole := by_text.get(" ".join(parts)):
         return [whole]
-    ways = {len(parts): []}   # the way from each part to the end of the text
+    ways = {len(parts): []}   # place of a part -> Sentences from there to the end of the text
     for start in reversed(range(len(parts))):
         for end in range(len(parts), start, -1):
-            if end in ways and (sentence := known.get(" ".join(parts[start:end]))):
+            if end in ways and (sentence := by_text.get(" ".join(parts[start:end]))):
                 ways[start] = [sentence, *ways[end]]
                 break
     return ways.get(0)
