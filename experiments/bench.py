@@ -3,13 +3,12 @@
     python -m experiments.bench
     python -m experiments.bench --encoder base --task mrpc --layers all --models dafa,knowledge
 
-Pairs are a task's own; weights are random, as only their shapes matter here. What is compared takes
-turns, so that a busy machine slows all of it alike. A step has a batch of pairs ready: forward,
-backward, clip, optimizer. A pair comes as two texts that were not seen before, and is parsed and
-looked up where the method asks for that. Times are medians (with the lower and upper quartile); a
-ratio is the median of the ratios of neighbouring turns.
+The pairs are the task's; weights are random, because only their shapes matter here. The methods
+take turns, so that a busy machine slows all of them alike. A step has a batch of pairs ready:
+forward, backward, clip, optimizer. A pair is two texts that were not seen before; it is parsed and
+looked up if the method needs that. Times are medians (with the lower and upper quartile); a ratio
+is the median of the ratios of neighbouring turns.
 """
-import functools
 import statistics
 import sys
 import time
@@ -24,13 +23,13 @@ from run import Run, build_model, read_training
 from settings import Settings, decide
 from support import machine
 from support.data import load_pairs, loss_sum
-from support.options import Arguments, refuse, run_command
+from support.options import Arguments, run_command
 from support.summary import align_columns
 
 ENCODERS = {
     "6-layer": dict(hidden_size=384, num_layers=6, num_heads=12, intermediate_size=1536),
     "base": dict(hidden_size=768, num_layers=12, num_heads=12, intermediate_size=3072)}
-READ = 100  # pairs from which tokenizer, tf-idf and words are learned
+READ = 100  # tokenizer, tf-idf and words are learned from so many pairs
 
 
 def make_run(model, task, pairs, options):
@@ -65,28 +64,22 @@ def step_of(run, pairs):
     return work
 
 
-def take_turns(works, repeats, device):
-    """dict name -> seconds of each turn. works: dict name -> function."""
-    seconds = {name: [] for name in works}
-    for turn in range(-1, repeats):  # turn -1 warms up
-        for name, work in works.items():
-            begun = synchronized_time(device)
-            work()
-            if turn >= 0:
-                seconds[name].append(synchronized_time(device) - begun)
-    return seconds
-
-
 def synchronized_time(device):
-    """Seconds, when the device has done its work."""
+    """The time in seconds, after the device has done its work."""
     if device.startswith("cuda"):
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def compare(what, works, options):
-    """Rows of cells, one for each model. works: dict model -> function."""
-    seconds = take_turns(works, options["repeats"], options["device"])
+    """Times the models in turns. -> rows of cells, one a model. works: dict model -> function."""
+    seconds = {model: [] for model in works}
+    for turn in range(-1, options["repeats"]):  # turn -1 warms up
+        for model, work in works.items():
+            start = synchronized_time(options["device"])
+            work()
+            if turn >= 0:
+                seconds[model].append(synchronized_time(options["device"]) - start)
     for model, times in seconds.items():
         low, median, high = 1e3 * np.quantile(times, [0.25, 0.5, 0.75])
         ratio = statistics.median(x / y for x, y in zip(times, seconds["bert"]))
@@ -96,11 +89,11 @@ def compare(what, works, options):
 def main(argv=None):
     """Measures and prints. Raises ValueError or OSError for a user's mistake."""
     parser, device = Arguments("python -m experiments.bench", __doc__), machine.best_device()
-    known = {"models": ",".join(name for name in train.METHODS if name != "bert"),
-             "encoder": "6-layer", "task": "toy", "data_dir": "data", "layers": "first",
-             "device": device, "precision": machine.fast_precision(device), "batch_size": 32,
-             "repeats": 5}
-    for name, default in known.items():
+    defaults = {"models": ",".join(name for name in train.METHODS if name != "bert"),
+                "encoder": "6-layer", "task": "toy", "data_dir": "data", "layers": "first",
+                "device": device, "precision": machine.fast_precision(device), "batch_size": 32,
+                "repeats": 5}
+    for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, type=type(default),
                             choices=ENCODERS if name == "encoder" else None,
                             metavar=name.upper(), help=f"(default: {default})")
@@ -109,9 +102,7 @@ def main(argv=None):
     with machine.torch_session(options):
         task, splits = load_pairs(Settings(task=options["task"], data_dir=options["data_dir"]))
         pairs, repeats = splits["train"], options["repeats"]
-        new = pairs[READ::4]    # of the four pairs of a square of toy, one
-        refuse(not 0 < repeats < len(new), f"--repeats {repeats}: expected a number from 1 to "
-               f"{len(new) - 1}")
+        new = pairs[READ::4]    # one of the four pairs of a square of toy
         models = dict.fromkeys(["bert", *options["models"].split(",")])
         runs = {model: make_run(model, task, pairs, options) for model in models}
         versions = machine.versions(options["device"])
@@ -121,8 +112,8 @@ def main(argv=None):
         rows = [["", "model", "ms", "x bert"]]
         steps = {model: step_of(run, pairs[:options["batch_size"]]) for model, run in runs.items()}
         rows += compare(f"step of {options['batch_size']} pairs", steps, options)
-        answers = {model: functools.partial(lambda run, unseen: run.predict(next(unseen)),
-                                            run, iter(new)) for model, run in runs.items()}
+        # each call answers the next pair
+        answers = {model: map(run.predict, new).__next__ for model, run in runs.items()}
         rows += compare("one new pair", answers, options)
         print(align_columns(rows))
 

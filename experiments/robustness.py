@@ -1,19 +1,18 @@
-"""How well a trained run stands the robustness tests of the papers.
+"""The robustness tests of the papers on a trained run.
 
     python -m experiments.robustness RUN
 
-prints accuracy, or Pearson's r of scores, on the pairs of a labelled split before and after each
-transformation, on exactly those pairs that it changed.
+prints accuracy, or Pearson's r of scores, before and after each transformation, on exactly the
+pairs of a labelled split that it changes. It needs WordNet.
 
-The tests are those of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint (T.
-Gui et al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word lists
-and code are ours: do not compare numbers with the papers'. NumWord changes a number, as DABERT says
-("changing numbers in text"); the knowledge paper speaks of "replacing numbers with words". Each
-test is a function below; TRANSFORMATIONS has its name.
+The tests are the ones of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint
+(T. Gui et al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word
+lists and code are ours: do not compare numbers with the papers'. NumWord changes a number, as
+DABERT says ("changing numbers in text"); the knowledge paper speaks of "replacing numbers with
+words". Each test is a function, and TRANSFORMATIONS has its name.
 
-Left out: BackTrans and others that need a translator or a language model, or a label that nobody
-can know afterwards; inflected words and words with a capital, where a word is swapped; that "a"
-becomes "an" then.
+Left out: BackTrans and others that need a translator or a language model, or whose new label nobody
+can know. A swapped word has no ending and no capital, and "a" does not become "an".
 """
 import functools
 import itertools
@@ -34,15 +33,14 @@ from support.parser import load_parser
 from support.parses import parse_texts
 from support.summary import align_columns
 
-# A transformation is a function (a, b, rng, known) -> (new a, new b), or None where it has nothing
-# to change. a, b: the texts of a pair. rng: random.Random. known: Known.
+# A transformation is a function (a, b, rng, known) -> (new a, new b), or None if it has nothing to
+# change. a, b: the texts of a pair. rng: random.Random. known: Known.
 
-
-Word = namedtuple("Word", "start end text tag relation")  # of a parsed text; tag: universal
+Word = namedtuple("Word", "start end text tag relation")  # in a parsed text; tag: universal
 
 
 class Known:
-    """What a transformation may look at besides the texts of a pair.
+    """The knowledge that a transformation uses besides the texts of a pair.
 
     parses: dict text -> Parse, of the whole data set. wordnet: nltk's.
     """
@@ -52,14 +50,14 @@ class Known:
         self.names = sorted({name for text in parses for name in self.find_names(text)})
 
     def words(self, text):
-        """The Words of a text; one that does not stand there as it is (du = de + le) has no tag."""
+        """The Words of a text. A word that the text spells otherwise (du = de + le) has no tag."""
         parse = self.parses[text]
         rows = zip(parse.spans.tolist(), parse.words, parse.tags, parse.relations)
         return [Word(i, j, word, tag * (text[i:j] == word), relation)
                 for (i, j), word, tag, relation in rows]
 
     def find_names(self, text):
-        """Runs of words tagged PROPN, each of letters and with one capital; no days and months."""
+        """Runs of words tagged PROPN, each a capital and small letters; no days and months."""
         groups = itertools.groupby(self.words(text), lambda word: word.tag == "PROPN")
         runs = [list(run) for proper, run in groups if proper]
         names = [text[run[0].start:run[-1].end] for run in runs]
@@ -70,34 +68,34 @@ class Known:
     def related_words(self, word, tag, antonyms):
         """Antonyms, or else synonyms, of a word with a universal tag, sorted.
 
-        Assumes: a word means its first sense, the most frequent. Antonyms are direct ones; synonyms
-            share that sense, and it makes up 4/5 of what SemCor, the sample WordNet was tagged on,
-            has of either. SemCor has both words, in that sense, COMMON times.
+        Assumes: a word means its first sense, the most frequent. Antonyms are direct ones. Synonyms
+            share that sense, which makes up 4/5 of either word's uses in SemCor, the sample WordNet
+            was tagged on. SemCor has both words, in that sense, COMMON times.
         """
         pos = POS.get(tag)
         if not pos or not is_plain(word) or self.wordnet.morphy(word, pos) != word:
             return []
         sense = self.wordnet.synsets(word, pos)[0]
         if antonyms:
-            found = [other for lemma in sense.lemmas() if lemma.name() == word
-                     for other in lemma.antonyms()]
-            return sorted(x.name() for x in found if is_plain(x.name()) and x.count() >= COMMON)
+            others = [other for lemma in sense.lemmas() if lemma.name() == word
+                      for other in lemma.antonyms()]
+            return sorted(x.name() for x in others if is_plain(x.name()) and x.count() >= COMMON)
         names = []
         for name in filter(is_plain, sense.lemma_names()):
             first, *others = self.wordnet.lemmas(name, pos)
-            often = first.count() >= max(COMMON, 4 * sum(lemma.count() for lemma in others))
-            if first.synset() == sense and often:
+            frequent = first.count() >= max(COMMON, 4 * sum(lemma.count() for lemma in others))
+            if first.synset() == sense and frequent:
                 names.append(name)
         return sorted(set(names) - {word}) if word in names else []
 
 
 def replace_word(text, words, find, rng):
-    """The text with one of these Words replaced by another that is not among them, or None.
+    """The text with one of its Words replaced by a word that is not among them, or None.
 
-    find: a function of a Word -> list of what may stand in its place.
+    find: a function Word -> list of words that may replace it.
     """
-    there = {word.text.lower() for word in words}
-    options = [(word, new) for word in words for new in find(word) if new not in there]
+    present = {word.text.lower() for word in words}
+    options = [(word, new) for word in words for new in find(word) if new not in present]
     if not options:
         return None
     word, new = rng.choice(options)
@@ -107,15 +105,15 @@ def replace_word(text, words, find, rng):
 # ---- A word, a number, a name for another -------------------------------------------------------
 
 POS, COMMON = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}, 3
-# No pair is made of these: verbs whose base looks like a past; words that need others around them,
-# or mean their first sense in no news (minister: a clergyman).
+# These words are not swapped: verbs whose base form looks like a past; words that need other words
+# beside them, or that news never use in their first sense (minister: a clergyman).
 LEFT_ALONE = FUNCTION_WORDS | frozenset("""
     beat become bet bid bore burst cast come cost cut fell felt fit forecast found ground hit hurt
     lay left let overcome put quit read rid run saw set shed shut slit split spread thrust upset wed
     wet wound ever first never other percent percentage same second well chief composite group
     intelligence key minister person""".split())
 NUMBERS = "two three four five six seven eight nine ten eleven twelve".split()
-# Behind one of these another number may be true as well: at least three people are at least two.
+# Behind one of these, another number may also be true: at least three people are at least two.
 BOUNDS = frozenset("""as least most than over under above below beyond up minimum maximum exceed
     exceeds exceeded exceeding between""".split())
 CALENDAR = frozenset("""Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February
@@ -128,8 +126,8 @@ def is_plain(name):
 
 
 def swap_word(text, rng, known, antonyms):
-    """The text with an antonym, or else a synonym, in the place of a word that is no part of an
-    expression, or None."""
+    """The text with an antonym, or else a synonym, of a word that is not part of an expression, or
+    None."""
     def find(word):
         part = word.relation.partition(":")[0] in ("fixed", "flat", "compound")
         return [] if part else known.related_words(word.text, word.tag, antonyms)
@@ -151,8 +149,8 @@ def swap_synonym(a, b, rng, known):
 def change_number(a, b, rng, known):
     """a, and a with another number.
 
-    None up to three words behind one of BOUNDS, or right before "or" (two or more). Assumes: counts
-    and dates are exact; "two men left" is false where three did.
+    A number stays up to three words behind one of BOUNDS, or right before "or" (two or more).
+    Assumes: counts and dates are exact; "two men left" is false if three men did.
     """
     words = known.words(a)
     texts = [*(word.text.lower() for word in words), ""]
@@ -166,7 +164,7 @@ def change_number(a, b, rng, known):
 
 
 def other_numbers(word):
-    """The other NUMBERS, or, of digits, numbers with another last one; none of 1 and below 0."""
+    """The other NUMBERS; for digits, numbers with another last digit; for 1 and below 0, none."""
     if word in NUMBERS:
         return [number for number in NUMBERS if number != word]
     if word == "1" or not re.fullmatch(r"(0\.|[1-9])[0-9]*(,[0-9]{3})*(\.[0-9]+)?", word):
@@ -176,12 +174,12 @@ def other_numbers(word):
 
 
 def swap_name(a, b, rng, known):
-    """A name in both texts becomes another one of as many words, in every place.
+    """A name in both texts becomes another name of as many words, in every place.
 
-    No part of it stands elsewhere (Iraq in Iraqi), and none of the new one does.
+    No part of the old name stands elsewhere (Iraq in Iraqi), and no part of the new name stands
+    there. TextFlint renames in each sentence by itself; then nobody knows the label.
 
-    Assumes: a run of words tagged PROPN is a name; the label hangs on nothing that is known of its
-    bearer. TextFlint renames in each sentence by itself; then nobody knows the label.
+    Assumes: a run of words tagged PROPN is a name; the label depends on no fact about its bearer.
     """
     def has_part(text, name):
         return any(part in text.lower() for part in name.lower().split())
@@ -196,14 +194,14 @@ def swap_name(a, b, rng, known):
     return a.replace(old, new), b.replace(old, new)
 
 
-# ---- Something beside what is said --------------------------------------------------------------
+# ---- Words, sentences and marks that add nothing -------------------------------------------------
 
-ADVERBS = "actually", "indeed", "in fact", "certainly", "truly", "surely"   # true of what is true
+ADVERBS = "actually", "indeed", "in fact", "certainly", "truly", "surely"   # truth stays the same
 NEGATIONS = frozenset("""no not n't never none nobody nothing neither nor without hardly
     barely""".split())
-CLAUSES = "root", "ccomp", "conj", "advcl", "acl:relcl", "parataxis"        # of verbs with subjects
+CLAUSES = "root", "ccomp", "conj", "advcl", "acl:relcl", "parataxis"        # verbs with subjects
 SUBJECTS = "NOUN", "PROPN", "PRON", "AUX", "ADV", "CCONJ", "PUNCT"          # tags right before them
-# True whatever is true: of a text and one of these follows what follows of the text, and no more.
+# These are always true: a text with one of them entails what the text entails, and no more.
 TRUISMS = "What is done is done.", "A rule is a rule.", "Either it is so or it is not."
 IRRELEVANT = (
     "The soup was still too hot to eat.", "Nobody had watered the ferns since spring.",
@@ -217,20 +215,20 @@ TWITTER = dict(pair.split("=") for pair in """
 
 
 def of_both(edit):
-    """Makes of edit(text, rng, known) -> text a transformation that edits a and b."""
+    """Decorator: edit(text, rng, known) -> text becomes a transformation that edits a and b."""
     return lambda a, b, rng, known: (edit(a, rng, known), edit(b, rng, known))
 
 
 @of_both
 def insert_adverb(text, rng, known):
-    """One of ADVERBS stands before the verb of a clause; not behind a negation, whose scope it
-    would change."""
+    """Puts one of ADVERBS before the verb of a clause, but not behind a negation, whose scope the
+    adverb would change."""
     words, places = known.words(text), []
     for before, word in zip(words, words[1:]):
         if before.text.lower() in NEGATIONS:
             break
-        apart = before.tag in SUBJECTS and text[before.end:word.start] == " "
-        if apart and word.tag == "VERB" and word.relation in CLAUSES and word.text.islower():
+        follows = before.tag in SUBJECTS and text[before.end:word.start] == " "
+        if follows and word.tag == "VERB" and word.relation in CLAUSES and word.text.islower():
             places.append(word.start)
     if not places:
         return text
@@ -239,40 +237,39 @@ def insert_adverb(text, rng, known):
 
 
 def append_sentence(text, sentence):
-    """The text, closed by a full stop if it is open, and a sentence behind it."""
+    """The text, with a full stop if it has none, and then the sentence."""
     closed = text.rstrip().endswith(tuple(".!?…\"'’”)]"))
     return f"{text.rstrip()}{'' if closed else '.'} {sentence}"
 
 
 def append_truism(a, b, rng, known):
-    """One of TRUISMS stands behind a."""
+    """Puts one of TRUISMS behind a."""
     return append_sentence(a, rng.choice(TRUISMS)), b
 
 
 def append_irrelevant(a, b, rng, known):
-    """One of IRRELEVANT stands behind both texts. How alike they are otherwise decides, as before.
-    """
+    """Puts one of IRRELEVANT behind both texts. The rest of them decides the label, as before."""
     new = rng.choice(IRRELEVANT)
     return append_sentence(a, new), append_sentence(b, new)
 
 
 @of_both
 def add_punctuation(text, rng, known):
-    """Some of MARKS stand around it."""
+    """Puts one of MARKS around the text."""
     before, after = rng.choice(MARKS)
     return f"{before}{text.strip()}{after}"
 
 
 @of_both
 def spell_as_on_twitter(text, rng, known):
-    """Words in lower case are spelled as in TWITTER."""
+    """Spells words in lower case as TWITTER does."""
     return re.sub(r"(?<![\w'’@#./&-])\w+(?![\w'’/&-])",
-                  lambda found: TWITTER.get(found[0], found[0]), text)
+                  lambda match: TWITTER.get(match[0], match[0]), text)
 
 
 # ---- The labels ---------------------------------------------------------------------------------
 
-# Name -> the transformation, and the kinds of task (see task_kind) of which the new label is known.
+# Name -> the transformation, and the kinds of task (see task_kind) where the new label is known.
 EVERY, CLASSES = ("paraphrase", "inference", "other"), ("paraphrase", "inference")
 TRANSFORMATIONS = {
     "SwapAnt": (swap_antonym, CLASSES), "NumWord": (change_number, CLASSES),
@@ -280,16 +277,16 @@ TRANSFORMATIONS = {
     "AppendIrr": (append_irrelevant, CLASSES), "AddPunc": (add_punctuation, EVERY),
     "TwitterType": (spell_as_on_twitter, EVERY), "SwapNamedEnt": (swap_name, EVERY),
     "SwapSyn": (swap_synonym, EVERY)}
-# Of these the second sentence denies the first, whatever the pair was. Assumes: an antonym denies.
-# Not always: old antibiotics may fail as the new ones did. The two are no paraphrases and neither
-# entails the other, so this is a doubt of tasks with the class contradiction.
+# After these the second sentence denies the first, whatever the pair was. Assumes: an antonym
+# denies. Not always: old antibiotics may fail as the new ones did. But the two are no paraphrases,
+# and neither entails the other, so only tasks with the class contradiction may get a wrong label.
 DENYING = "SwapAnt", "NumWord"
-DENIALS = "contradiction", "not_entailment", "neutral", "different", "0"  # the first of the task's
+DENIALS = "contradiction", "not_entailment", "neutral", "different", "0"  # the first that it has
 
 
 def task_kind(task):
     """"inference" or "paraphrase", by the names of the classes, or "other": scores, and qnli, whose
-    pairs are question and answer. Assumes: of classes 0 and 1, 1 is for paraphrases.
+    pairs are question and answer. Assumes: with classes 0 and 1, 1 means paraphrases.
     """
     names = {label.casefold() for label in task.labels}
     if names & {"entailment", "entails"} and names & set(DENIALS) and task.name != "qnli":
@@ -306,7 +303,7 @@ def denial_of(task):
 def transform(name, task, pairs, known, seed=0):
     """The labelled pairs that one of TRANSFORMATIONS changes: (index in pairs, new Pair), in order.
 
-    What becomes of a pair depends on the seed, its own texts, and for names on the texts in
+    A pair's change depends on the seed, on its own texts, and for names on the texts in
     known.parses; never on the other pairs.
     """
     (edit, _), changed = TRANSFORMATIONS[name], []
@@ -325,9 +322,9 @@ def transform(name, task, pairs, known, seed=0):
 def measure_robustness(run, pairs, metric):
     """A metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
 
-    Args: run: what train.open_run gives.
-    Returns: rows of cells: name, what becomes of the label, or why the transformation is left out,
-        number of pairs, metric before, after.
+    run: what train.open_run gives.
+    Returns rows of cells: name; what happens to the label, or why the transformation is left out;
+    number of pairs; metric before, after.
     """
     task, guesses, rows = run.task, answers(run.logits(pairs), run.task), []
     if run.settings.parses or not run.reader.parser:  # own parses have no changed sentences
@@ -338,23 +335,20 @@ def measure_robustness(run, pairs, metric):
         if task_kind(task) not in kinds:
             rows.append([name, "its label would not be known", "", "", ""])
             continue
-        says = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
+        effect = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
         changed, cells = transform(name, task, pairs, known), ["", ""]
         if changed:
             labels, before = zip(*((pairs[i].label, guesses[i]) for i, _ in changed))
             scores = (evaluate(task, labels, before)[metric],
                       run.evaluate([pair for _, pair in changed])[metric])
             cells = [f"{100 * score:.1f}" for score in scores]
-        rows.append([name, says, str(len(changed)), *cells])
+        rows.append([name, effect, str(len(changed)), *cells])
     return rows
 
 
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
-    arguments = Arguments("python -m experiments.robustness",
-                          "Accuracy, or Pearson's r, of a run before and after the papers' "
-                          "transformations, on the pairs they change:\n"
-                          f"{', '.join(TRANSFORMATIONS)}.\nNeeds WordNet.", "RUN")
+    arguments = Arguments("python -m experiments.robustness", __doc__, "RUN")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     add_run_options(arguments)
     given = arguments.parse(argv)

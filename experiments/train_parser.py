@@ -3,10 +3,11 @@
     python -m experiments.train_parser --treebank FOLDER [--vectors FILE] [--out FILE]
     python -m experiments.train_parser --treebank FOLDER --score [PARSER]
 
-writes FILE and, beside it, its scores as JSON. FOLDER holds the three .conllu files of a treebank
-of Universal Dependencies. Of the vectors, in GloVe's text form, the first 40,000 are taken, the
-most frequent words in GloVe's own files. The second scores the parser that ships, or another.
-Left out: the swaps of words with which the parser that ships was trained on (assets/README.md).
+The first command writes FILE and, beside it, its scores as JSON. FOLDER holds the three .conllu
+files of a treebank of Universal Dependencies. Vectors are in GloVe's text form, and the first
+40,000 are used, the most frequent words in GloVe's own files. The second command scores the parser
+that ships, or another one. Left out: a later training of the shipped parser, in which words were
+swapped (assets/README.md).
 """
 
 import itertools
@@ -25,21 +26,21 @@ from tqdm import tqdm
 
 from support import machine
 from support.files import write_json
-from support.options import Arguments, prefix_errors, refuse, run_command
+from support.options import Arguments, refuse, run_command
 from support.parser import PARSER, Parser, length_batches, load_parser, save_parser
 from support.parses import read_conllu
 from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
 FREQUENT = 40_000                                    # fixed vectors, at most
-QUESTIONS = 3                                        # times that an epoch has each
+QUESTIONS = 3                                        # an epoch has each question so many times
 LOWER, TITLED, OPEN, LINKED = 0.1, 0.03, 0.1, 0.05   # shares of sentences, see `vary`
 LINKS = "@{}", "#{}", "http://t.co/{}", "www.{}.com"
 
 
 def make_parser(train, vectors):
-    """An untrained Parser for words that the sentences have twice or more (lower-case), characters
-    three times, all tags and relations. vectors: dict word -> fixed vector (50,).
+    """An untrained Parser for all tags and relations of the sentences, for lower-case words that
+    occur twice or more, and characters three times. vectors: dict word -> fixed vector (50,).
     """
     words, letters, all_tags, all_relations = Counter(), Counter(), set(), set()
     for forms, tags, _, relations in train:
@@ -59,11 +60,11 @@ def make_parser(train, vectors):
 def train_parser(parser, train, epochs, lr, batch_words, unknown, seed):
     """Trains a Parser on sentences, lists of the columns FORM, TAG, HEAD, RELATION.
 
-    unknown: share of words whose embedding, and of those whose vector it does not see. Adam (0.9,
-    0.9), 200 steps of warm-up, then linearly to 0; clipped at norm 5. What is kept is the moving
-    average of the weights over about the last 500 steps.
+    unknown: share of words whose embedding is hidden, and of words whose vector is hidden. Adam
+    (0.9, 0.9), 200 steps of warm-up, then linear decay to 0; gradients are clipped at norm 5. The
+    final weights are a moving average over about the last 500 steps.
     """
-    rng, began = random.Random(seed), time.monotonic()
+    rng, start = random.Random(seed), time.monotonic()
     train = train + (QUESTIONS - 1) * [columns for columns in train if "?" in columns[0]]
     lengths = [len(forms) for forms, *_ in train]
     plan = [length_batches(lengths, batch_words, rng) for _ in range(epochs)]
@@ -84,14 +85,14 @@ def train_parser(parser, train, epochs, lr, batch_words, unknown, seed):
             keep = min(0.998, (1 + step) / (10 + step))
             for name, value in parser.state_dict().items():
                 average[name].lerp_(value, 1 - keep)
-        print(f"epoch {epoch}: loss {loss.item():.3f}, {time.monotonic() - began:.0f} s",
+        print(f"epoch {epoch}: loss {loss.item():.3f}, {time.monotonic() - start:.0f} s",
               file=sys.stderr, flush=True)
     parser.load_state_dict(average)
 
 
 def vary(forms, tags, heads, relations, rng):
-    """The columns of a sentence as people write on the web, by chance: in lower case; as a
-    headline; without the last mark; a name or a noun as @name, #tag or an address.
+    """The columns of a sentence, changed at random to what people write on the web: lower case; a
+    headline; no last mark; a name or a noun as @name, #tag or an address.
     """
     if rng.random() < TITLED:
         forms = [form[0].upper() + form[1:] for form in forms]
@@ -110,22 +111,21 @@ def vary(forms, tags, heads, relations, rng):
 def frequent_vectors(path):
     """dict word -> vector (50,) float32 of the first FREQUENT lines of a file in GloVe's text form.
 
-    Raises ValueError where it cannot be read, or its vectors have another width.
+    Raises ValueError if it has none, or its vectors have another width.
     """
     if path is None:
         return {}
-    with prefix_errors("--vectors "):
-        with open(path, "rb") as file:
-            words = {line.partition(b" ")[0].decode("utf-8", "replace")
-                     for line in itertools.islice(file, FREQUENT)}
-        found, _ = read_vectors(path, words)
-        width = len(next(iter(found.values())))
-        refuse(width != 50, f"{path}: expected 50 numbers a word, found {width}")
-    return found
+    with open(path, "rb") as file:
+        words = {line.partition(b" ")[0].decode("utf-8", "replace")
+                 for line in itertools.islice(file, FREQUENT)}
+    vectors, _ = read_vectors(path, words)
+    width = len(next(iter(vectors.values())))
+    refuse(width != 50, f"--vectors {path}: expected 50 numbers a word, found {width}")
+    return vectors
 
 
 def parser_loss(parser, sentences, unknown):
-    """Cross-entropy of tags, heads, and relations given the right heads; a scalar tensor."""
+    """Cross-entropy of tags, of heads, and of relations given the right heads; a scalar tensor."""
     with machine.autocast("cpu", machine.fast_precision("cpu")):
         scores = parser([forms for forms, *_ in sentences], unknown)
     tags, arc, rel_dep, rel_head = (x.float() for x in scores)
@@ -142,10 +142,10 @@ def parser_loss(parser, sentences, unknown):
 
 
 def score_parser(parser, sentences):
-    """dict of the shares of words that are right, gold words given, punctuation counted.
+    """dict of the shares of words that are right, given gold words; punctuation counts.
 
-    UPOS, UAS, LAS, and LAS_universal, of relations without their subtypes (as CoNLL 2018 counts).
-    sentences: of read_conllu.
+    UPOS, UAS, LAS, and LAS_universal, which ignores the relations' subtypes (as CoNLL 2018 does).
+    sentences: what read_conllu gives.
     """
     rows = []
     for sentence, answer in zip(sentences, parser.parse([x.forms for x in sentences])):
@@ -158,7 +158,7 @@ def score_parser(parser, sentences):
 
 
 def score(parser, treebank):
-    """dict split -> shares of the parser on dev and test, which are printed."""
+    """Prints the parser's shares on dev and test. -> dict split -> shares"""
     scores = {}
     for split in ("dev", "test"):
         scores[split] = score_parser(parser, treebank[split])
@@ -170,7 +170,7 @@ def score(parser, treebank):
 def main(argv=None):
     """Runs the command line. Raises ValueError for a mistake.
 
-    The dev split is only reported, test scored once at the end. What is scored is what was written.
+    The dev split chooses nothing. Both are scored once, at the end, by the parser that was written.
     """
     arguments = Arguments("python -m experiments.train_parser",
                           "Trains and scores the dependency parser.", "--treebank FOLDER")
@@ -179,25 +179,25 @@ def main(argv=None):
     arguments.add_argument("--vectors", metavar="FILE",
                            help="fixed vectors of 50 numbers in GloVe's text form (default: none)")
     arguments.add_argument("--score", metavar="PARSER", nargs="?", const=PARSER,
-                           help="trains none: scores this parser (default: the one that ships)")
+                           help="only scores this parser (default: the one that ships)")
     arguments.add_argument("--out", metavar="FILE",
-                           help="the parser, with its scores beside it as .json; a file that is "
-                                "there is not overwritten (default: parser.npz)")
-    options, began = arguments.parse(argv), time.monotonic()
+                           help="the new parser, with its scores beside it as .json; an existing "
+                                "file is not overwritten (default: parser.npz)")
+    options, start = arguments.parse(argv), time.monotonic()
     files, folder = {}, options["treebank"]
     for split in ("train", "dev", "test"):
-        files[split] = [x for x in Path(folder).glob(f"*-{split}.conllu") if x.stat().st_size]
-        refuse(len(files[split]) != 1, f"--treebank {folder}: needs one full *-{split}.conllu")
+        files[split] = list(Path(folder).glob(f"*-{split}.conllu"))
+        refuse(len(files[split]) != 1, f"--treebank {folder}: needs one *-{split}.conllu")
     treebank = {split: read_conllu(path) for split, (path,) in files.items()}
     if "score" in options:
         score(load_parser(options["score"]), treebank)
         return
     out = Path(options.get("out", "parser.npz"))
-    there = [str(file) for file in (out, out.with_suffix(".json")) if file.exists()]
-    refuse(out.suffix != ".npz" or there, f"--out {out}: expected a new name that ends in .npz; "
-           f"{', '.join(there) or 'nothing'} is there")
+    existing = [str(file) for file in (out, out.with_suffix(".json")) if file.exists()]
+    refuse(out.suffix != ".npz" or existing, f"--out {out}: expected a new name that ends in .npz; "
+           f"{', '.join(existing) or 'nothing'} is there")
     out.parent.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=out.parent).close()  # it can be written, before hours of work
+    tempfile.TemporaryFile(dir=out.parent).close()  # fails before hours of work if it is read-only
     vectors = frequent_vectors(options.get("vectors"))
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])
@@ -210,7 +210,7 @@ def main(argv=None):
         "scores": score(parser, treebank),
         "parameters": sum(p.numel() for p in parser.parameters()),
         "vectors": len(parser.vector_ids), **RECIPE,
-        "seconds": round(time.monotonic() - began), "torch": torch.__version__})
+        "seconds": round(time.monotonic() - start), "torch": torch.__version__})
 
 
 if __name__ == "__main__":

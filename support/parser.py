@@ -20,9 +20,9 @@ from support.parses import BRACKETS, PLAIN, tree_depths
 # Axes: S sentences, T words of the longest sentence and ROOT
 
 PARSER = Path(__file__).resolve().parent.parent / "assets" / "parser.npz"   # the one that ships
-BATCH_WORDS = 4096   # about so many words go to the parser at once
-WORD_LETTERS = 24    # of a longer word, the first and the last twelve letters are read
-FAR = -1e4           # the score of what cannot be chosen
+BATCH_WORDS = 4096   # words that go through the network at once, about
+WORD_LETTERS = 24    # the network reads the first and the last twelve letters of a longer word
+FAR = -1e4           # a score so low that it is never chosen
 DROPOUT = 0.33       # in training
 
 
@@ -34,14 +34,14 @@ class Parser(nn.Module):
         score of head j for i:       [h_i^(arc-dep); 1]ᵀ W_arc h_j^(arc-head)
         score of relation r, head j: [h_i^(rel-dep); 1]ᵀ W_rel,r [h_j^(rel-head); 1]
 
-    Departs: characters by convolution; the fixed vectors (GloVe's) are beside the embedding, not
-        added to it; universal tags are an output, so that the parser needs nothing but words.
+    Departs: characters by convolution; the fixed vectors (GloVe's) stand beside the embedding, and
+        are not added to it; universal tags are an output, so that the parser needs only words.
     """
 
     def __init__(self, vocabulary, word_size=100, vector_size=50, character_size=32, filters=64,
                  hidden=224, arc_size=256, relation_size=80):
         """vocabulary: dict with the lists words (lower-case), characters, tags, relations, and
-        vectors (lower-case): the words that have a fixed vector, whose rows `vectors` holds."""
+        vectors (lower-case): the words that have a fixed vector, a row of `self.vectors`."""
         super().__init__()
         self.vocabulary, self.fingerprint = vocabulary, "untrained"
         words, characters = vocabulary["words"], vocabulary["characters"]
@@ -70,7 +70,7 @@ class Parser(nn.Module):
         self.reset()
 
     def reset(self):
-        """Orthogonal recurrent and biaffine input weights, forget gates open, as in the paper."""
+        """Orthogonal recurrent and biaffine input weights, open forget gates, as in the paper."""
         for lstm in self.lstm:
             for w in lstm.weight_hh_l0.data.chunk(4):
                 nn.init.orthogonal_(w)
@@ -83,10 +83,10 @@ class Parser(nn.Module):
         nn.init.normal_(self.word.weight, std=0.1)
 
     def forward(self, sentences, unknown=0.0):
-        """Scores of the tags, heads and relations of sentences, lists of words.
+        """Scores of the tags and heads of sentences, lists of words, and vectors for relations.
 
         unknown: share of words to hide (training). Neither padding nor neighbours change a score.
-        Returns scores of tags (S, T, tags) and of heads (S, T, T), and what decides the relations:
+        Returns scores of tags (S, T, tags) and of heads (S, T, T), and for `relation_scores` the
         vectors of dependents and of heads, both (S, T, relation_size + 1). Place 0 is ROOT.
         """
         lengths = torch.tensor([len(words) + 1 for words in sentences])[:, None]
@@ -104,7 +104,7 @@ class Parser(nn.Module):
         return self.tag(x), arc, torch.cat([rel_dep, one], 2), torch.cat([rel_head, one], 2)
 
     def embed(self, sentences, unknown):
-        """Each word's embedding and fixed vector beside what its characters say, (S, T, features).
+        """Each word's embedding, fixed vector and character features, (S, T, features).
 
         A hidden word lacks its embedding, its vector, or both.
         """
@@ -117,9 +117,9 @@ class Parser(nn.Module):
         x = self.character(letters).transpose(1, 2)
         x = torch.cat([convolution(x).masked_fill(letters[:, None] == 0, FAR).amax(2)
                        for convolution in self.convolutions], 1).relu()
-        known = torch.tensor([1, *(self.word_ids.get(word.lower(), 0) for word in words)])
+        ids = torch.tensor([1, *(self.word_ids.get(word.lower(), 0) for word in words)])
         fixed = torch.tensor([0, *(self.vector_ids.get(word.lower(), 0) for word in words)])
-        ids = known[rows]  # (S, T)
+        ids = ids[rows]  # (S, T)
         fixed = fixed[rows]  # (S, T)
         if unknown:
             ids = ids.masked_fill((torch.rand(rows.shape) < unknown) & (rows > 0), 0)  # (S, T)
@@ -128,7 +128,7 @@ class Parser(nn.Module):
         return self.drop(torch.cat([self.word(ids), vectors, F.embedding(rows, x)], 2))
 
     def spell(self, words):
-        """Character ids of words, (words + 1, letters); the first row, ROOT's, is empty."""
+        """Character ids of words, (words + 1, letters); the first row, for ROOT, is empty."""
         start, end = len(self.character_ids) + 2, len(self.character_ids) + 3
         longest = min(max(map(len, words), default=1), WORD_LETTERS)
         ids = np.zeros((len(words) + 1, longest + 2), np.int64)
@@ -139,11 +139,11 @@ class Parser(nn.Module):
         return torch.from_numpy(ids)
 
     def read(self, x, mirror):
-        """Three bidirectional LSTMs over x; mirror (S, T): the places from right to left."""
+        """Three bidirectional LSTMs over x. mirror: (S, T), the places from right to left."""
         rows = mirror + x.shape[1] * torch.arange(len(x))[:, None]  # (S, T)
 
         def reverse(y):
-            return F.embedding(rows, y.flatten(0, 1))   # whole rows: faster than gather
+            return F.embedding(rows, y.flatten(0, 1))   # takes whole rows, faster than gather
 
         for left, right in zip(self.lstm[::2], self.lstm[1::2]):
             x = self.drop(torch.cat([left(x)[0], reverse(right(reverse(x))[0])], 2))
@@ -157,28 +157,30 @@ class Parser(nn.Module):
         """Scores of every relation, (words, relations), for words and their heads, one row each."""
         W, size = self.W_rel.transpose(0, 1).flatten(1), len(self.W_rel)   # one product for all
         scores = []
-        for dep, head in zip(rel_dep.split(128), rel_head.split(128)):     # 128: it takes memory
+        for dep, head in zip(rel_dep.split(128), rel_head.split(128)):     # in parts: less memory
             scores.append(((dep @ W).unflatten(1, (size, -1)) * head[:, None]).sum(2))
         return torch.cat(scores)
 
     @torch.inference_mode()
-    @torch.autocast("cpu", enabled=False)   # a caller's
+    @torch.autocast("cpu", enabled=False)   # a caller's autocast would round
     def parse(self, sentences):
         """Trees of sentences, lists of words: a list of (tags, heads, relations), three lists each.
 
-        Heads count from 1; 0 = ROOT. Each is a tree with one root: the best by Chu-Liu/Edmonds
-        wherever the best head of every word is not one. No word has two subjects, but an outer one.
+        Heads count from 1; 0 = ROOT. Each answer is a tree with one root. If the best heads of all
+        words are no tree, Chu-Liu/Edmonds finds the best tree. No word has two subjects, unless one
+        is an outer subject.
         """
         self.eval()
-        answers, some = [([], [], [])] * len(sentences), [i for i, x in enumerate(sentences) if x]
-        for batch in length_batches([len(sentences[i]) for i in some], BATCH_WORDS):
-            places = [some[k] for k in batch]
+        answers = [([], [], [])] * len(sentences)
+        nonempty = [i for i, words in enumerate(sentences) if words]
+        for batch in length_batches([len(sentences[i]) for i in nonempty], BATCH_WORDS):
+            places = [nonempty[k] for k in batch]
             for i, answer in zip(places, self.parse_batch([sentences[i] for i in places])):
                 answers[i] = answer
         return answers
 
     def parse_batch(self, sentences):
-        """As parse, of sentences that go through the network together."""
+        """`parse` for sentences that go through the network together."""
         tags, arc, rel_dep, rel_head = self(sentences)
         lengths = [len(words) for words in sentences]
         heads = torch.cat([best_tree(arc[k, :n + 1, :n + 1]) for k, n in enumerate(lengths)])
@@ -196,7 +198,7 @@ class Parser(nn.Module):
         return answers
 
     def rivals(self, heads, relations):
-        """Two words (of 1, 2, ...) that are subjects of one head, or (); heads, relations: (n,)."""
+        """Two words, counted from 1, that are subjects of one head, or (); the columns: (n,)."""
         subjects = {}
         for i in self.subjects[relations].nonzero().flatten().tolist():
             if (first := subjects.setdefault(heads[i].item(), i)) != i:
@@ -204,37 +206,37 @@ class Parser(nn.Module):
         return ()
 
     def one_subject(self, arc, rel_dep, rel_head):
-        """(heads, relations), (n,) each, of a sentence whose best ones give a head two subjects.
+        """(heads, relations), (n,) each, of a sentence whose best answer gives a head two subjects.
 
         While two words are subjects of one head, one of them gets another head, or another relation
-        to this one: what costs least of the log-probability of the whole, heads and relations.
-        arc: (n+1, n+1); the vectors are those that `forward` returns, of this sentence.
+        to this head: the change that costs the least log-probability of all heads and relations.
+        arc: (n+1, n+1). rel_dep, rel_head: this sentence's vectors, as `forward` returns them.
         """
         def answer(arc, others):
-            """(log-probability, heads, relations), the words `others` being no subjects."""
+            """(log-probability, heads, relations), if the words `others` are no subjects."""
             heads = best_tree(arc)
             i = torch.arange(1, len(arc))
             scores = self.relation_scores(rel_dep[i], rel_head[heads]).log_softmax(1)
             scores[np.ix_([word - 1 for word in others], self.subjects)] = FAR
-            best, relations = scores.max(1)
-            return (logs[i, heads].sum() + best.sum()).item(), heads, relations
+            highest, relations = scores.max(1)
+            return (logs[i, heads].sum() + highest.sum()).item(), heads, relations
 
         logs = arc.log_softmax(1)
-        found, others, moved = answer(arc, []), [], []
-        while rivals := self.rivals(*found[1:]):
+        best, others, moved = answer(arc, []), [], []
+        while rivals := self.rivals(*best[1:]):
             options = []
             for word in rivals:
                 options.append((answer(arc, [*others, word]), arc, [*others, word], moved))
                 if word not in moved:
                     without = arc.clone()
-                    without[word, found[1][word - 1]] = FAR
+                    without[word, best[1][word - 1]] = FAR
                     options.append((answer(without, others), without, others, [*moved, word]))
-            found, arc, others, moved = max(options, key=lambda option: option[0][0])
-        return found[1:]
+            best, arc, others, moved = max(options, key=lambda option: option[0][0])
+        return best[1:]
 
 
 def best_tree(scores):
-    """The heads (n,) of the best tree with one root; scores (n+1, n+1), row i those of word i."""
+    """Heads (n,) of the best tree with one root; scores (n+1, n+1), row i: each head for word i."""
     heads = scores[1:].argmax(1).numpy()
     if np.count_nonzero(heads == 0) != 1 or tree_depths(heads).max() > len(heads):
         heads = maximum_spanning_tree(scores.numpy())[1:]
@@ -244,10 +246,11 @@ def best_tree(scores):
 def maximum_spanning_tree(scores):
     """The best tree with one root, by Chu and Liu (1965) and Edmonds (1967).
 
-    While the best heads hold a cycle, it becomes one node: an arc into it is worth what it adds
-    over the cycle's own arc that it breaks. Then the cycles are opened again, the last one first.
+    While the best heads hold a cycle, the cycle becomes one node. An arc into this node breaks an
+    arc of the cycle; its score is its own minus that arc's. Then the cycles are opened again, the
+    last one first.
 
-    scores: (T, T), row i the scores of each head for word i; node 0 is ROOT.
+    scores: (T, T), row i: the scores of each head for word i; node 0 is ROOT.
     Returns heads (T,), heads[0] = 0.
     """
     scores = np.where(np.eye(len(scores), dtype=bool), -np.inf, scores.astype(np.float64))  # (T, T)
@@ -263,7 +266,7 @@ def maximum_spanning_tree(scores):
         scores[node], scores[:, node] = into.max(0), out.max(1)
         scores[gone], scores[:, gone], scores[node, node] = -np.inf, -np.inf, -np.inf
     for node, cycle, inside, enter, leave in reversed(opened):
-        head = heads[node]                                  # of the whole cycle
+        head = heads[node]                                  # the head of the whole cycle
         heads = np.where(heads == node, leave, heads)  # (T,)
         heads[cycle] = inside
         heads[enter[head]] = head
@@ -271,8 +274,8 @@ def maximum_spanning_tree(scores):
 
 
 def find_cycle(heads):
-    """Nodes of a cycle among heads (T,), heads[0] = 0 being the root; None where there is none."""
-    lost = np.flatnonzero(tree_depths(heads[1:]) == len(heads))   # words that do not reach it
+    """Nodes of a cycle among heads (T,), or None if there is none. heads[0] = 0 is the root."""
+    lost = np.flatnonzero(tree_depths(heads[1:]) == len(heads))   # words that do not reach the root
     if not len(lost):
         return None
     path, node = [], lost[0] + 1
@@ -285,7 +288,7 @@ def find_cycle(heads):
 def length_batches(lengths, size, rng=None):
     """Places of sentences in batches of like length and at most `size` positions.
 
-    lengths: words of each sentence. rng: random.Random; the batches are then random ones.
+    lengths: words of each sentence. rng: random.Random, which shuffles the batches; or None.
     """
     order = lengths
     if rng:
@@ -308,7 +311,7 @@ def save_parser(parser, path):
 
 
 def load_parser(path: str | Path = PARSER) -> Parser:
-    """The shipped parser, or another one that save_parser wrote; its fingerprint is of the file.
+    """The shipped parser, or another one that save_parser wrote. The fingerprint hashes the file.
 
     Raises ValueError naming the file when it is no parser.
     """

@@ -32,7 +32,7 @@ from support.options import refuse
 
 MAX_WORDS = 512      # a parse has no more words, because no encoder here can see them
 BATCH = 256          # texts that are parsed and kept at a time; kill -9 loses no more than these
-FEW = 256            # so many texts or fewer are not kept, because they are parsed quickly
+FEW = 256            # texts up to this number are parsed quickly, and are not kept
 CACHE = Path("runs/cache/parses.sqlite")   # a data set's folder may be read-only
 FORMAT = 7           # raise it when packed parses, the words, sentences or joined trees change
 

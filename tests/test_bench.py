@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def test_the_table(monkeypatch, capsys):
-    """A row for each model and kind of work; plain BERT is the first, and beside itself 1."""
+    """A row for each model and kind of work; plain BERT is the first, and its ratio is 1."""
     monkeypatch.setitem(bench.ENCODERS, "6-layer", dict(hidden_size=8, num_heads=2))
     bench.main("--models dafa,drrnet --repeats 2 --batch-size 3 --device cpu --layers all".split())
     rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[4:]]
@@ -23,7 +23,7 @@ def test_the_table(monkeypatch, capsys):
 
 
 def test_a_ratio_by_hand(monkeypatch):
-    """By a clock that the work moves."""
+    """The clock moves with the work."""
     seconds = []
     monkeypatch.setattr(bench, "synchronized_time", lambda device: sum(seconds))
     works = {"bert": lambda: seconds.append(2), "dafa": lambda: seconds.append(3)}

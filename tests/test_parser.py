@@ -36,7 +36,7 @@ def parser():
 # ---- trees ---------------------------------------------------------------------------------------
 
 def leads_to_root(heads):
-    """Of heads of the words 1, 2, ...: does each walk upwards end at 0, and one word hang there?"""
+    """Does each walk upwards from the words 1, 2, ... end at 0, and does one word hang there?"""
     for at in range(1, len(heads) + 1):
         for _ in heads:
             at = heads[at - 1] if at else 0
@@ -64,7 +64,7 @@ def test_maximum_spanning_tree_is_the_best_of_all_trees(scores, scale):
 # ---- the network ---------------------------------------------------------------------------------
 
 def test_padding_and_neighbours_change_no_score(parser):
-    """Nor a parse, each of which is a tree."""
+    """They change no parse either, and each parse is a tree."""
     for words, answer in zip(SENTENCES, parser.parse(SENTENCES), strict=True):
         assert parser.parse([words]) == [answer]
         assert [len(column) for column in answer] == [len(words)] * 3
@@ -76,15 +76,15 @@ def test_padding_and_neighbours_change_no_score(parser):
 
 
 def test_no_word_has_two_subjects(parser):
-    """Each answer is a tree. The best one stays where it has no rivals: outer subjects are none."""
+    """Each answer is a tree. An answer without rivals stays; an outer subject is no rival."""
     sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
     for names, clash in ((["root", "x", "nsubj:outer"], False), (["x", "nsubj", "csubj"], True)):
         parser.vocabulary["relations"] = names
         again = Parser(parser.vocabulary, **SIZES)
         again.load_state_dict(parser.state_dict())
-        again.rivals, asked = (lambda *trees: ()), again.rivals
-        best = again.parse(sentences)
-        again.rivals = asked
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(again, "rivals", lambda *tree: ())
+            best = again.parse(sentences)
         answers = again.parse(sentences)
         assert any(map(subjects_meet, best)) == clash and not any(map(subjects_meet, answers))
         for answer, old in zip(answers, best, strict=True):
@@ -100,7 +100,7 @@ def subjects_meet(answer):
 # ---- its file ------------------------------------------------------------------------------------
 
 def test_a_file_is_what_was_saved(tmp_path):
-    """Weights in half precision, which are exact here; a file that is cut off is named."""
+    """Half precision is exact for these weights. A truncated file is named."""
     path, parser = tmp_path / "x.npz", Parser(VOCABULARY)
     for weight in parser.parameters():
         torch.nn.init.constant_(weight, 0.0 if weight.dim() > 2 else 0.125)
@@ -114,7 +114,7 @@ def test_a_file_is_what_was_saved(tmp_path):
 
 
 def test_the_shipped_parser_knows_english():
-    """And a treebank's names of brackets, and typographic apostrophes."""
+    """It also knows a treebank's names of brackets, and typographic apostrophes."""
     parser = load_parser()
     with torch.autocast("cpu", torch.bfloat16):
         answer = parser.parse(["The old dog chased a cat .".split()])
@@ -128,7 +128,7 @@ def test_the_shipped_parser_knows_english():
 
 @pytest.fixture
 def treebank(tmp_path, monkeypatch):
-    """Ten times one tree a split, learned in a second."""
+    """Each split has one tree ten times, which is learned in a second."""
     monkeypatch.setattr(train_parser, "RECIPE", train_parser.RECIPE | {"epochs": 14, "lr": 0.05})
     tree = "\n".join([row(1, "the", 2, "det", "NUM"), row(2, "dog", 3, "nsubj", "NOUN"),
                       row(3, "barked", 0, "root", "VERB")]) + "\n\n"
@@ -142,8 +142,8 @@ def run(*args):
 
 
 def test_training_writes_parser_and_scores(treebank, capsys):
-    """With vectors of "the" and "cat"; scored again, the same; nothing is written over, which is
-    said before training."""
+    """Vectors are those of "the" and "cat". --score gives the same scores. An existing file is
+    refused before training."""
     glove, out = treebank / "glove.txt", treebank / "new/mine.npz"
     glove.write_text(f"the{' 0.5' * 50}\ncat{' -1' * 50}\n")
     assert run("--treebank", treebank, "--vectors", glove, "--out", out) == 0
