@@ -50,7 +50,7 @@ class Known:
         self.names = sorted({name for text in parses for name in self.find_names(text)})
 
     def words(self, text):
-        """The Words of a text. A word that the text spells otherwise (du = de + le) has no tag."""
+        """The Words of a text. A word that the text writes otherwise (’s for 's) has no tag."""
         parse = self.parses[text]
         rows = zip(parse.spans.tolist(), parse.words, parse.tags, parse.relations)
         return [Word(i, j, word, tag * (text[i:j] == word), relation)

@@ -266,8 +266,8 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
         order, with words of its own. If a tree has several roots, the others hang from the first
         as parataxis.
         Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
-        tokens where that is absent; spaces may be wider. A text may also be several sentences of
-        the file in a row.
+        words if that is absent; spaces may differ. A text may also be several sentences of the file
+        in a row. The words of a token, as ca and n't of can't, must spell it.
 
     Raises ValueError when a text is not in that file, or has other tokens there, or when what your
     function gives is no tree over the text's characters, word by word.
@@ -388,20 +388,18 @@ class _Cache:
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
 
-FORM, TAG, HEAD, RELATION, MISC = 1, 3, 6, 7, 9   # columns; column 0 is the number
+FORM, TAG, HEAD, RELATION = 1, 3, 6, 7   # columns; column 0 is the number
 
 
 class Sentence(NamedTuple):
     """A sentence of a CoNLL-U file.
 
-    text: the comment `# text = ...`, or else the written tokens. pieces: (form, number of words) of
-    each piece of the writing. A piece is one word; but if the words of a token do not spell it, as
-    de and le do not spell du, that token is one piece. tree: three lists, tags, heads, relations.
+    where: file and line of the first row. text: the comment `# text = ...`, or else the
+    forms without spaces. forms: one for each word. tree: three lists, tags, heads, relations.
     """
-    where: str   # file and line of the first row
+    where: str
     text: str
-    pieces: list
-    forms: list  # one for each word
+    forms: list
     tree: tuple
 
 
@@ -425,33 +423,24 @@ def read_conllu(path):
 
 
 def _make_sentence(text, rows):
-    """The Sentence of rows, each (where, columns): words (8) and tokens of several words (8-9).
-    Empty nodes (8.1) are left out."""
-    words, tokens, last = [], [], 0   # last: the number of the latest token's last word
+    """The Sentence of rows, each (where, columns). Tokens of several words (8-9) and empty nodes
+    (8.1) are left out."""
+    words = []
     for where, row in rows:
-        if "." in row[0]:
-            continue
-        with expecting(where, f"10 columns parted by tabs, first {len(words) + 1} (the next word) "
-                       f"or a token such as 8-9, then a form", "correct it"):
-            first, *end = map(int, row[0].split("-"))
-            refuse(len(row) != 10 or first != len(words) + 1 or not row[FORM].strip(), f"{row}")
-        if not end:
+        if "-" not in row[0] and "." not in row[0]:
+            with expecting(where, f"10 columns parted by tabs, the first two {len(words) + 1}, the "
+                           f"number of this word, and its form", "correct it"):
+                refuse(len(row) != 10 or int(row[0]) != len(words) + 1 or not row[FORM].strip(),
+                       f"{row}")
             words.append(row)
-        if first > last:
-            last = max([first, *end])
-            tokens.append((row, first, last))
-    forms, pieces, written = [row[FORM] for row in words], [], ""
-    for row, first, last in tokens:
-        parts = forms[first - 1:last]
-        spelled = "".join(parts) == row[FORM]
-        pieces += [(word, 1) for word in parts] if spelled else [(row[FORM], len(parts))]
-        written += row[FORM] + " " * ("SpaceAfter=No" not in row[MISC].split("|"))
     where, heads = rows[0][0], [row[HEAD] for row in words]
     with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):
         heads = [*map(int, heads)]
         refuse(heads.count(0) != 1 or tree_depths(heads).max() > len(heads), f"{heads}")
+    forms = [row[FORM] for row in words]
     tree = [row[TAG] for row in words], heads, [row[RELATION] for row in words]
-    return Sentence(where, (written if text is None else text).strip(), pieces, forms, tree)
+    text = "".join("".join(forms).split()) if text is None else text.strip()
+    return Sentence(where, text, forms, tree)
 
 
 def _read_own(texts, path):
@@ -471,12 +460,15 @@ def _find_sentences(parts, by_text):
 
     If there are several ways, the first sentence is as long as possible, then the second.
     """
-    if whole := by_text.get(" ".join(parts)):
+    def look_up(some):
+        return by_text.get(" ".join(some)) or by_text.get("".join(some))
+
+    if whole := look_up(parts):
         return [whole]
     ways = {len(parts): []}   # place of a part -> Sentences from there to the end of the text
     for start in reversed(range(len(parts))):
         for end in range(len(parts), start, -1):
-            if end in ways and (sentence := by_text.get(" ".join(parts[start:end]))):
+            if end in ways and (sentence := look_up(parts[start:end])):
                 ways[start] = [sentence, *ways[end]]
                 break
     return ways.get(0)
@@ -484,13 +476,12 @@ def _find_sentences(parts, by_text):
 
 def _align(sentences, text):
     """The Parse of a text that Sentences spell."""
-    pieces = [piece for sentence in sentences for piece in sentence.pieces]
-    forms, letters = ["".join(form.split()) for form, _ in pieces], "".join(text.split())
+    forms = ["".join(form.split()) for sentence in sentences for form in sentence.forms]
+    letters = "".join(text.split())
     if "".join(forms) != letters:
         forms = [BRACKETS.get(form, form) for form in forms]
-    refuse("".join(forms) != letters, f"{sentences[0].where if sentences else ''}: the tokens "
+    refuse("".join(forms) != letters, f"{sentences[0].where if sentences else ''}: the words "
            f"{' '.join(forms)!r} do not spell the text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
     spans = _spans(places, [len(form) for form in forms])
-    spans = np.repeat(spans, [count for _, count in pieces], axis=0)
     return _make_parse(text, spans, [sentence.tree for sentence in sentences])

@@ -19,7 +19,7 @@ def test_the_table(monkeypatch, capsys):
         for model in ("bert", "dafa", "drrnet")]
     assert all(float(row[-1]) > 0 for row in rows)
     assert rows[0][-1] == rows[3][-1] == "1.00"
-    fails(lambda: bench.main(["--task", "TOY"]), "--task TOY")
+    fails(lambda: bench.main(["--task", "TOY"]), "--task", "TOY")
 
 
 def test_a_ratio_by_hand(monkeypatch):
