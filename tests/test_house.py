@@ -24,7 +24,7 @@ from test_parser import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
-# What the files at the top import of ours. support imports support alone, experiments anything.
+# File at the top -> our modules that it imports. support imports support, experiments anything.
 TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
        "semmatch": {"bert_min", "support.kernels"},
        "batches": {"priors", "support"},
@@ -52,7 +52,7 @@ def module_of(file):
 
 @each_file
 def test_imports_go_one_way(file):
-    names, known = set(), {module_of(file) for file in CODE}
+    names, ours = set(), {module_of(file) for file in CODE}
     for node in ast.walk(ast.parse(CODE[file])):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -60,15 +60,16 @@ def test_imports_go_one_way(file):
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
-    foreign = {name.partition(".")[0] for name in names - known} - sys.stdlib_module_names
+    foreign = {name.partition(".")[0] for name in names - ours} - sys.stdlib_module_names
     assert foreign <= PACKAGES
-    local, floor = names & known, file.partition("/")[0]
-    if floor == "support":
+    local, folder = names & ours, file.rpartition("/")[0]
+    if folder == "support":
         assert all(name.startswith("support.") for name in local)
-    elif floor != "experiments":
-        known = TOP[module_of(file)]                       # a file that is not there has no place
-        assert known == {"support" if "support" in known and name.startswith("support.") else name
-                         for name in local}
+    elif folder != "experiments":
+        allowed = TOP[module_of(file)]                     # a KeyError: a new file has no place yet
+        if "support" in allowed:
+            local = {"support" if name.startswith("support.") else name for name in local}
+        assert local == allowed
 
 
 def public(tree):
@@ -76,9 +77,9 @@ def public(tree):
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             inside = node.body if isinstance(node, ast.ClassDef) else ()
-            found = {f"{node.name}.{inner.name}": inner for inner in inside
-                     if isinstance(inner, ast.FunctionDef) and len(inner.body) > 1}
-            for name, inner in ({node.name: node} | found).items():
+            methods = {f"{node.name}.{inner.name}": inner for inner in inside
+                       if isinstance(inner, ast.FunctionDef) and len(inner.body) > 1}
+            for name, inner in ({node.name: node} | methods).items():
                 if not re.search(r"(^|\.)_", name):
                     yield name, inner
 
@@ -104,7 +105,7 @@ def test_functions_fit_on_a_screen(file):
 # ---- Shape comments -----------------------------------------------------------------------------
 
 def run_methods():
-    """Every path of the encoder and of every method."""
+    """Runs every path of the encoder and of every method."""
     more = {"drrnet": [{"classes": 1}], "ladranet": [{"printed": {12, 13, 14}}]} | {
         name: [{"printed": made.PRINTED}, {"without": {"gates"} & made.ABLATIONS}]
         for name, made in ATTENTIONS.items()}
@@ -115,7 +116,7 @@ def run_methods():
 
 
 def run_words(monkeypatch):
-    """Parses, priors and batches of pairs; a small untrained parser."""
+    """Runs parses, priors and batches of pairs, and a small untrained parser."""
     for args in (of("dafa"), [*of("dafa"), "--printed", "4"], of("knowledge"), of("drrnet")):
         beginning(*args)[1]["train"].collate([0, 1, 2])
     small = parser.Parser(VOCABULARY, **SIZES)
@@ -129,7 +130,7 @@ def run_words(monkeypatch):
 
 
 def test_shape_comments_are_right(workplace, monkeypatch):
-    """Every shape comment of every file, run on small inputs; none is wrong, none is left out."""
+    """Every shape comment of every file runs on small inputs. None is wrong, none is left out."""
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()
         run_words(monkeypatch)
@@ -173,45 +174,37 @@ def equation_rows():
     return rows
 
 
-def test_equation_table_names_what_exists():
-    """Row by row: the functions cite their equations, the tests exist. All equations are there."""
-    listed = set()
-    for paper, equations, functions, tests in equation_rows():
-        here = {(paper, number) for number in equations}
-        listed |= here
-        for name in functions:
-            module, _, last = name.rpartition(".")
-            missing = here - citations(getattr(importlib.import_module(module), last).__doc__)
-            assert functions and not missing, f"{name} does not cite {sorted(missing)}"
+def test_the_equation_table_is_what_docstrings_cite():
+    """The table has all equations. A row names all functions that cite its equations, nothing that
+    does not cite them, and tests that exist."""
+    listed, named, functions, classes = set(), set(), set(), set()
+    for paper, equations, names, tests in equation_rows():
+        assert names
+        listed |= {(paper, number) for number in equations}
+        named |= {(paper, number, name) for number in equations for name in names}
         for file, _, function in (test.partition("::") for test in tests):
             assert f"\ndef {function}(" in source(file), f"{function} does not exist"
     assert listed == {(paper, number) for paper, (first, last) in PAPERS.items()
                       for number in range(first, last + 1)}
-
-
-def test_equation_table_is_complete():
-    """Each equation that a docstring cites has a row; a function's row names that function."""
-    named = {(paper, number, name) for paper, equations, functions, _ in equation_rows()
-             for number in equations for name in ("", *functions)}
     for file in TOP:
-        tree, cited = ast.parse(CODE[f"{file}.py"]), set()
+        tree = ast.parse(CODE[f"{file}.py"])
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                cited |= {(*equation, "") for equation in citations(ast.get_docstring(node))}
-        for name, node in public(tree):
-            if isinstance(node, ast.FunctionDef) and "." not in name:
-                cited |= {(*equation, f"{file}.{name}")
-                          for equation in citations(ast.get_docstring(node))}
-        assert cited - named == set(), f"{file}.py cites what has no row in docs/equations.md"
+                equations = citations(ast.get_docstring(node))
+                assert equations <= listed, f"{file}.py cites what has no row"
+                if node in tree.body:
+                    by = functions if isinstance(node, ast.FunctionDef) else classes
+                    by |= {(*equation, f"{file}.{node.name}") for equation in equations}
+    assert functions - named == set() and named - functions - classes == set()
 
 
 # ---- README -------------------------------------------------------------------------------------
 
 def test_python_of_readme_runs(tmp_path, monkeypatch):
-    """And that of docs/equations.md; with >>> as doctests."""
+    """So does the code of docs/equations.md, as doctests."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assets").symlink_to(ROOT / "assets")
-    (tmp_path / "runs").mkdir()                            # a run of one's own: any will do
+    (tmp_path / "runs").mkdir()                            # in the place of the reader's own run
     (tmp_path / "runs/own-dafa").symlink_to(ROOT / "assets/toy-dafa")
     block, = re.findall(r"^```python\n(.*?)^```", source("README.md"), re.M | re.S)
     exec(compile(block, "README.md", "exec"), {})
@@ -220,11 +213,11 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
 
 
 class Parsed(Exception):
-    """A command line was understood."""
+    """Raised where a command line was understood."""
 
 
 def test_commands_of_the_pages_are_understood(monkeypatch):
-    """Programs and options exist, and values are of their kind."""
+    """The commands' programs, options and values exist."""
     parse, commands = options.Arguments.parse, 0
     choices = {f.name: f.metadata["choices"] for kind in (Settings, Recipe) for f in fields(kind)}
 
