@@ -200,8 +200,8 @@ def read_table(path, columns, need_label=True, mend=list):
     if isinstance(columns[0], str):
         start, header = next(rows, (1, []))
         names = [name.strip() for name in header]
-        counts, least = [names.count(name) for name in columns], [1, 1, int(need_label)]
-        refuse(any(not low <= count <= 1 for low, count in zip(least, counts)),
+        counts = [names.count(name) for name in columns]
+        refuse(counts != [1] * len(columns) and (need_label or counts != [1, 1, 0]),
                f"{path}:{start}: expected the columns {', '.join(columns)}, each once, parted by "
                f"{'commas' if is_csv(path) else 'tabs, without quotes'}, found {join_names(names)};"
                f" rename them, name those of your own file by --columns, or get the file again")
@@ -229,9 +229,7 @@ def pairs_of(table, columns, labels, need_label, spelled):
 
 
 def write_table(path, rows):
-    """Writes rows of cells: with commas to a .csv, else with tabs, and then a tab or a line end in
-    a cell becomes a space.
-    """
+    """Writes rows of cells. In a table with tabs, a tab or a line end in a cell becomes a space."""
     text = io.StringIO()
     if is_csv(path):
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -420,10 +418,20 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
     if name == "toy":
         from support.toy import toy_task  # here, because support.toy imports this module
         return toy_task()
-    folder, source = Path(data_dir) / name, SOURCES[name]
+    folder, source, splits = Path(data_dir) / name, SOURCES[name], {}
     fetch_tables(source, folder, progress)
-    return (Task(name, source.labels, source.metrics, source.selection),
-            read_source(source, folder))
+    for split, file in source.splits.items():
+        labelled = split not in source.unlabelled
+        columns = source.columns[:2 + labelled]
+        table = read_table(folder / file, columns, mend=source.mend)
+        rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
+        splits[split] = [pair for pair, _ in rows]
+        if source.cut and split == "train":
+            splits |= source.cut(rows, folder)
+    lacking = [split for split, pairs in splits.items() if not pairs]
+    refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
+           f"edition: get it again")
+    return Task(name, source.labels, source.metrics, source.selection), splits
 
 
 def fetch_tables(source, folder, progress):
@@ -445,23 +453,6 @@ def fetch_tables(source, folder, progress):
                         content = archive.read(member)
                         write_whole(folder / name, lambda file: file.write(content))
             path.unlink()
-
-
-def read_source(source, folder):
-    """Reads the splits of one data set from its files. -> dict split -> list of Pair"""
-    splits = {}
-    for split, name in source.splits.items():
-        path, labelled = folder / name, split not in source.unlabelled
-        columns = source.columns[:2 + labelled]
-        table = read_table(path, columns, mend=source.mend)
-        rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
-        splits[split] = [pair for pair, _ in rows]
-        if source.cut and split == "train":
-            splits |= source.cut(rows, folder)
-    lacking = [split for split, pairs in splits.items() if not pairs]
-    refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
-           f"edition: get it again")
-    return splits
 
 
 # ---- The user's own pairs -----------------------------------------------------------------------
@@ -536,8 +527,7 @@ def as_pairs(task, given):
 
 
 def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
-    """(the Task of some Settings, dict split -> list of Pair). limited: apply `held_out`, `limit`.
-    """
+    """(Task, dict split -> list of Pair) of Settings. limited: apply `held_out` and `limit`."""
     if settings.train_file:
         columns = settings.columns.split(",") if settings.columns else ()
         files = settings.train_file, settings.dev_file, settings.test_file
@@ -563,9 +553,7 @@ def blocks_of(task, pairs):
 
 
 def hold_out(task, splits, share, seed):
-    """A share of train, drawn by the seed in blocks of the task, takes the place of dev. So a user
-    can choose a recipe while dev stays unread.
-    """
+    """A share of train, drawn by the seed in blocks, takes the place of dev, which stays unread."""
     blocks = blocks_of(task, splits["train"])
     random.Random(seed).shuffle(blocks)
     count = min(max(1, round(share * len(blocks))), len(blocks) - 1)
@@ -574,9 +562,7 @@ def hold_out(task, splits, share, seed):
 
 
 def limit_pairs(task, splits, limit, seed):
-    """The first `limit` pairs of each split; if limit < 1, that share of train, drawn by the seed
-    in blocks of the task.
-    """
+    """The first `limit` pairs of each split; if limit < 1, that share of train, drawn in blocks."""
     if limit >= 1:
         return {name: pairs[:int(limit)] for name, pairs in splits.items()}
     blocks = blocks_of(task, splits["train"])

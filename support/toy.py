@@ -1,21 +1,21 @@
-"""The toy world: generated sentence pairs, each of which tests one phenomenon. It needs no network.
+"""The toy world: generated sentence pairs, each of which tests one phenomenon, without a download.
 
-It multiplies the cases of DAFA Table 7: a diagnostic, and no sample of real English.
+Its pairs multiply the cases of DAFA Table 7. They are a diagnostic, no sample of real English.
 
-How it is balanced. An item is a square of four sentences, two meanings in two wordings:
+An item is a square of four sentences, two meanings in two wordings:
 
               wording 0                 wording 1
   meaning 0   The cat chased the dog.   The dog was chased by the cat.
   meaning 1   The dog chased the cat.   The cat was chased by the dog.
 
-The two rows are pairs with label 1, the two diagonals pairs with label 0. Each sentence stands in
-one pair of either label, so no sentence by itself tells anything. A score that adds up what a says
-and what b says has the same sum over both labels. Frames are built so that word overlap and lengths
-are those of the other label in every square. What is left to learn is how a and b relate.
+The two rows are pairs with label 1, the two diagonals are pairs with label 0. Each sentence stands
+in one pair of either label, so a sentence alone says nothing about the label. A score that adds a
+number for a and a number for b has the same sum over both labels. In every square the word overlap
+and the lengths are the same for both labels. What is left to learn is how a and b relate.
 
-From pairs in a random order a small untrained encoder learns nothing in a minute: what differs
-between the labels drowns in what differs between sentences. So the four pairs of a square stand in
-a row and are trained on in one batch.
+If the pairs come in a random order, a small untrained encoder learns nothing in a minute: the
+difference between labels is small beside the difference between sentences. So the four pairs of a
+square stand in a row, and training keeps them in one batch.
 """
 
 import configparser
@@ -26,10 +26,10 @@ from typing import NamedTuple
 
 from support.data import Pair, Task
 
-VERBS = "treat", "chase", "give", "get", "work"     # tables of verbs
+VERBS = "treat", "chase", "give", "get", "work"     # tables of toy.ini that hold verbs
 THINGS = "furniture", "instrument", "garment", "tool", "container"
 
-SLOTS = {      # slots that are more than one entry of one table; w: a World
+SLOTS = {      # how slots are filled that are more than one entry of one table; w: a World
     "who": lambda w: w.draw_entry("name") if w.rng.random() < 0.3 else w.one_of("person"),
     "people": lambda w: f"the {w.plural('person')}" if w.many else w.fill_slot("who"),
     "unnamed": lambda w: f"the {w.plural('person')}" if w.many else w.one_of("person"),
@@ -44,7 +44,7 @@ SLOTS = {      # slots that are more than one entry of one table; w: a World
     "when": lambda w: w.rng.choice((w.draw_entry("time"), w.draw_entry("time"), "yesterday",
                                     w["where"], w["where"])),
 }
-# Split -> its side of "|", squares of each phenomenon
+# Split -> (its side of "|" in toy.ini, squares of each phenomenon)
 TOY_SPLITS = {"train": (0, 200), "dev": (0, 30), "dev_unseen": (1, 30), "test": (0, 30),
               "test_unseen": (1, 30)}
 ONES = """_ one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -53,14 +53,14 @@ TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 class Verb(NamedTuple):
-    """The three forms that frames write as {v.base}, {v.past}, {v.participle}."""
+    """The three forms of a verb v, which frames write as {v.base}, {v.past}, {v.participle}."""
     base: str
     past: str
     participle: str
 
 
 class Number(int):
-    """A number from 2 to 99 that a slot {x} writes in digits and {x:words} in words."""
+    """A number from 2 to 99. A frame's {x} writes it in digits, {x:words} in words."""
 
     def __format__(self, spec):
         if spec != "words":
@@ -80,41 +80,40 @@ def read_entry(table, text):
 
 
 def read_words(tables):
-    """Dict table -> (seen entries, unseen entries) of toy.ini's tables, and of the table "number".
-    """
+    """dict table -> (seen entries, unseen entries) for toy.ini's tables and a table "number"."""
     words = {}
     for table, text in tables.items():
         words[table] = tuple(tuple(read_entry(table, entry) for entry in side.split())
                              for side in text.split("|"))
-    unseen = [n for n in range(21, 100) if n % 10 and (n // 10 + n % 10) % 3 == 0]   # of seen parts
+    unseen = [n for n in range(21, 100) if n % 10 and (n // 10 + n % 10) % 3 == 0]  # parts are seen
     seen = [n for n in range(2, 100) if n not in unseen]
     words["number"] = tuple(map(Number, seen)), tuple(map(Number, unseen))
     return words
 
 
 def read_frame(line):
-    """(what x and y are, wording 0, wording 1) of a line of toy.ini; +a +b is a tuple (a, b)."""
+    """(kind of x and y, wording 0, wording 1) of a line of toy.ini; +a +b is a kind (a, b)."""
     kind, _, wordings = line.partition(": ")
     if kind.startswith("+"):
         kind = tuple(kind[1:].split(" +"))
     return kind, *wordings.split(" | ")
 
 
-FOUND = configparser.ConfigParser(delimiters="=", interpolation=None)
-FOUND.read_string(Path(__file__).with_suffix(".ini").read_text("utf-8"))
-WORDS = read_words(FOUND["words"])
+INI = configparser.ConfigParser(delimiters="=", interpolation=None)
+INI.read_string(Path(__file__).with_suffix(".ini").read_text("utf-8"))
+WORDS = read_words(INI["words"])
 FRAMES = {phenomenon: tuple(read_frame(line) for line in lines.split("\n") if line)
-          for phenomenon, lines in FOUND["frames"].items()}
+          for phenomenon, lines in INI["frames"].items()}
 
 
 def read_rows(kind):
-    """Pairs of words out of the tables "same ..." or "opposite ...": first and middle of a row."""
+    """Pairs of words, the first and the middle of each row of the tables whose names begin so."""
     tables = [WORDS[table] for table in WORDS if table.startswith(kind)]
     return [(row[0], row[len(row) // 2]) for sides in tables for side in sides for row in side]
 
 
 def read_lexicon():
-    """LEXICON out of the word tables; antonyms are closed under synonymy."""
+    """Makes LEXICON out of the word tables. A synonym of an antonym is an antonym too."""
     synonyms, antonyms = read_rows("same"), []
     for row in read_rows("opposite"):
         alike = [sorted({word}.union(*(pair for pair in synonyms if word in pair))) for word in row]
@@ -128,15 +127,14 @@ def read_lexicon():
             "hypernym": tuple(hypernyms), "cohyponym": tuple(cohyponyms)}
 
 
-# What is true of words in the toy world: relation -> pairs, verbs in the past, nouns in the
-# singular. hypernym is (specific, general), the others are symmetric; antonym includes converses
-# (bought, sold).
+# Relation -> pairs of words; verbs are in the past, nouns in the singular. hypernym is (specific,
+# general), the other relations are symmetric. antonym includes converses (bought, sold).
 LEXICON = read_lexicon()
 OPPOSITES = frozenset(map(frozenset, LEXICON["antonym"]))
 
 
 class World(dict):
-    """The slots of a square, filled when first asked for, no word twice. side: 0 seen, 1 unseen."""
+    """The slots of a square, each filled at its first use, no word twice. side: 0 seen, 1 unseen"""
 
     def __init__(self, rng, side):
         self.rng, self.side, self.used, self.many = rng, side, set(), rng.random() < 0.2
@@ -146,18 +144,18 @@ class World(dict):
         return self[slot]
 
     def fill_slot(self, kind):
-        """A new filling of a slot: what SLOTS makes, or an entry of the table."""
+        """A new text for a slot: what SLOTS makes, or an entry of the table."""
         return SLOTS[kind](self) if kind in SLOTS else self.draw_entry(kind)
 
     def draw_entry(self, *tables):
-        """An unused entry of the tables; a row of two in random order."""
+        """An unused entry of the tables; a row of two words comes in random order."""
         entry = self.rng.choice([entry for table in tables for entry in WORDS[table][self.side]
                                  if entry not in self.used])
         self.used.add(entry)
         return self.rng.sample(entry, 2) if isinstance(entry, tuple) and len(entry) == 2 else entry
 
     def noun_phrase(self, noun, *adjectives):
-        """An article, in three of ten cases an adjective of the tables, and the noun."""
+        """An article, in 3 of 10 cases an adjective of the tables, and the noun."""
         words = [self.draw_entry(*adjectives), noun] if self.rng.random() < 0.3 else [noun]
         indefinite = "an" if words[0][0] in "aeiou" else "a"
         return " ".join(["the" if self.rng.random() < 0.7 else indefinite, *words])
@@ -172,7 +170,7 @@ class World(dict):
         return noun + ("es" if noun.endswith(("x", "sh", "ch")) else "s")
 
     def draw_x_and_y(self, kind):
-        """x and y of a frame. Half the rows and numbers are close (see `are_close`)."""
+        """x and y of a frame. Half of the rows and numbers are close, see `are_close`."""
         if isinstance(kind, tuple):
             return [self.fill_slot(table) for table in kind], [""] * len(kind)
         if kind == "event":
@@ -185,28 +183,29 @@ class World(dict):
 
 
 def are_close(x, y):
-    """Are they numbers that share a digit, or rows of words that are opposites?"""
+    """Are x and y numbers that share a digit, or rows of words that are opposites?"""
     if isinstance(x, Number):
         return x != y and bool(set(str(x)) & set(str(y)))
     return not isinstance(x, str) and frozenset((x[0], y[0])) in OPPOSITES
 
 
 def draw_square(phenomenon, rng, side, taken):
-    """The four Pairs of a new square, half of which have label 1; or None if the draw gave other
-    sentences than of 5 to 14 words, or one that is in `taken`, a set that receives them.
+    """The four Pairs of a square, drawn until each sentence has 5 to 14 words and is new.
+
+    taken: the set of all sentences so far, which receives the new ones.
     """
     world = World(rng, side)
     kind, *wordings = rng.choice(FRAMES[phenomenon])
     x, y = world.draw_x_and_y(kind)
-    square = []  # of each meaning, its two wordings
+    square = []  # for each meaning, its two wordings
     for first, second in ((x, y), (y, x)):
         world.update(x=first, y=second)
         texts = [" ".join(wording.format_map(world).split()) for wording in wordings]
         square.append([text[0].upper() + text[1:] + "." for text in texts])
     swapped, texts = rng.choice((False, True)), {*square[0], *square[1]}
-    long = any(not 5 <= len(text.split()) <= 14 for text in texts)
-    if long or len(texts) < 4 or not taken.isdisjoint(texts):
-        return None
+    sound = len(texts) == 4 and all(5 <= len(text.split()) <= 14 for text in texts)
+    if not sound or not taken.isdisjoint(texts):
+        return draw_square(phenomenon, rng, side, taken)
     taken.update(texts)
     pairs = []
     for m, n in itertools.product((0, 1), repeat=2):
@@ -217,20 +216,16 @@ def draw_square(phenomenon, rng, side, taken):
 
 
 def toy_task():
-    """The generated diagnostic: train, dev and test with the same words, dev_unseen and test_unseen
-    with nouns, names, verbs, adjectives and lexical pairs that training never shows.
+    """(Task, dict split -> list of Pair) of the toy world. The pairs are always the same.
 
-    The pairs are always the same. No sentence occurs in two squares, so none in two splits.
-    Returns: (Task, dict split -> list of Pair).
+    dev_unseen and test_unseen have nouns, names, verbs, adjectives and lexical pairs that training
+    never shows. No sentence is in two squares, so no sentence is in two splits.
     """
     taken, splits = set(), {}
     for split, (side, count) in TOY_SPLITS.items():
         rng, squares = random.Random(f"0 {split}"), []
         for phenomenon in FRAMES:
-            end = len(squares) + count
-            while len(squares) < end:
-                square = draw_square(phenomenon, rng, side, taken)
-                squares += [square] if square else []
-        rng.shuffle(squares)             # so that the first pairs are a fair sample
+            squares += [draw_square(phenomenon, rng, side, taken) for _ in range(count)]
+        rng.shuffle(squares)             # so that the first pairs are of all phenomena
         splits[split] = sum(squares, [])
     return Task("toy", ("different", "same"), ("accuracy",), block=4), splits
