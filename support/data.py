@@ -186,8 +186,7 @@ def split_rows(path):
                 yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}:{line}: {error}; expected quotes in pairs, and line ends of Unix "
-                         f"or Windows") from None
+        raise ValueError(f"{path}:{line}: {error}; correct or restore it") from None
 
 
 def read_table(path, columns, need_label=True, mend=list):
@@ -361,12 +360,12 @@ SOURCES = {
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
         metrics=("accuracy", "f1"), cut=cut_by_ids),
     "rte": Source(
-        files={f"{GLUE}/RTE.zip": "6bf86de103ecd335"},
-        splits=TABLES, labels=("not_entailment", "entailment"), unlabelled=("test",)),
+        files={f"{GLUE}/RTE.zip": "6bf86de103ecd335"}, splits=TABLES, unlabelled=("test",),
+        labels=("not_entailment", "entailment")),
     "qqp": Source(
-        files={f"{GLUE}/QQP-clean.zip": "40e7c862c04eb26e"},
-        splits=TABLES, columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), unlabelled=("test",), mend=mend_qqp),
+        files={f"{GLUE}/QQP-clean.zip": "40e7c862c04eb26e"}, splits=TABLES, unlabelled=("test",),
+        columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
+        metrics=("accuracy", "f1"), mend=mend_qqp),
     "stsb": Source(
         files={f"{STSB}/stsb-en-train.csv": "e1e84fec60bbb598",
                f"{STSB}/stsb-en-dev.csv": "d29586e96558c4eb",
@@ -380,18 +379,16 @@ SOURCES = {
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
         selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
     "qnli": Source(
-        files={f"{GLUE}/QNLIv2.zip": "e634e78627a29ada"},
-        splits=TABLES, columns=("question", "sentence", "label"),
-        labels=("entailment", "not_entailment"), unlabelled=("test",)),
+        files={f"{GLUE}/QNLIv2.zip": "e634e78627a29ada"}, splits=TABLES, unlabelled=("test",),
+        columns=("question", "sentence", "label"), labels=("entailment", "not_entailment")),
     "snli": Source(
         files={"https://nlp.stanford.edu/projects/snli/snli_1.0.zip": "afb3d70a5af5d8de"},
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
         columns=(0, 1, 2), labels=INFERENCE, spelled={"-": None}, mend=mend_snli),
     "sick": Source(
         files={"https://zenodo.org/record/2787612/files/SICK.zip?download=1": "da272af924399fc2"},
-        splits={"train": "SICK.txt"}, cut=cut_by_word,
-        columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION")),
+        splits={"train": "SICK.txt"}, columns=("sentence_A", "sentence_B", "entailment_label"),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), cut=cut_by_word),
     "scitail": Source(
         files={f"{ALLEN}/downloads/SciTailV1.1.zip": "3fccd37350a94ca2"},
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
@@ -402,9 +399,8 @@ SOURCES = {
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
         cut=cut_by_draw),
     "paws": Source(splits=TABLES, labels=("0", "1")),
-    "med": Source(
-        splits={"train": "MED.tsv"}, cut=cut_by_sentence,
-        columns=("sentence1", "sentence2", "gold_label"), labels=("entailment", "neutral")),
+    "med": Source(splits={"train": "MED.tsv"}, columns=("sentence1", "sentence2", "gold_label"),
+                  labels=("entailment", "neutral"), cut=cut_by_sentence),
 }
 
 
@@ -504,8 +500,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
 # ---- Pairs on their way in and out --------------------------------------------------------------
 
 def as_pairs(task, given):
-    """A list of Pair, out of Pairs and of tuples of two texts, perhaps with a label: the name of a
-    class, or a score. `given` may be one Pair or one tuple. Raises ValueError for anything else.
+    """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
+    score; or one Pair or one tuple. Raises ValueError for anything else.
     """
     pairs = []
     for one in [given] if isinstance(given, (Pair, tuple)) else given:

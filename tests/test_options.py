@@ -88,13 +88,12 @@ def test_status_and_line_of_an_error(error, status, shown, capsys):
     ("class A:\n    x = 1 / 0", "own.py:2: ZeroDivisionError: "),
     ("class A:\n    def f():\n        raise ValueError('\\x1b[31mred\\x9b')",
      "own.py:3: --model \\x1b[31mred\\x9b")])
-def test_mistakes_in_own_code(text, shown, workplace, monkeypatch, capsys):
+def test_mistakes_in_own_code(text, shown, workplace, capsys):
     """The line names file and line, and a prefix that other code adds stays."""
     def main(argv):
         with prefix_errors("--model "):
             load_own("own.py:A").f()
 
-    monkeypatch.setattr("support.options.OWN", {})
     Path("own.py").write_text(text)
     assert run_command(main, "x") == 2
     error = capsys.readouterr().err
