@@ -59,7 +59,7 @@ def read_training(settings, recipe, splits):
                             max_length=settings.max_length)
     elif recipe.bert != "none":
         with prefix_errors("--bert "):
-            folder = find_bert(recipe.bert, settings.data_dir, main_process())
+            folder = find_bert(recipe.bert, settings.data_dir)
             config, arrays = read_checkpoint(folder)
             reader.tokenizer = PairTokenizer.from_folder(folder, config)
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}

@@ -30,7 +30,6 @@ import torch.nn.functional as F
 
 from support.checkpoints import expecting, join_names
 from support.files import download, write_text, write_whole
-from support.machine import main_process
 from support.options import refuse
 
 # Axes: N pairs, B batch, C classes, J judgements
@@ -404,10 +403,9 @@ SOURCES = {
 }
 
 
-def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dict]:
+def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     """A task by its name. The files lie in `<data_dir>/<name>/`, or are downloaded to that folder.
 
-    progress: show downloads.
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     Raises: ValueError for malformed or missing files or a failed download.
     """
@@ -415,7 +413,7 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
         from support.toy import toy_task  # here, because support.toy imports this module
         return toy_task()
     folder, source, splits = Path(data_dir) / name, SOURCES[name], {}
-    fetch_tables(source, folder, progress)
+    fetch_tables(source, folder)
     for split, file in source.splits.items():
         labelled = split not in source.unlabelled
         columns = source.columns[:2 + labelled]
@@ -430,7 +428,7 @@ def load_task(name: str, data_dir: str | Path, progress=True) -> tuple[Task, dic
     return Task(name, source.labels, source.metrics, source.selection), splits
 
 
-def fetch_tables(source, folder, progress):
+def fetch_tables(source, folder):
     """Downloads and extracts the tables that the folder lacks; changes no table that is there."""
     files = {folder / PurePosixPath(url.partition("?")[0]).name: (url, sha256)
              for url, sha256 in source.files.items()}
@@ -440,7 +438,7 @@ def fetch_tables(source, folder, progress):
     refuse(lacking and not files, f"{folder}: cannot be downloaded; {remedy}")
     for path, (url, sha256) in files.items() if lacking else ():
         if path.suffix == ".zip" or path.name in lacking:
-            download(url, path, sha256, progress, remedy)
+            download(url, path, sha256, remedy)
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
                 for member in archive.namelist():
@@ -529,7 +527,7 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
         files = settings.train_file, settings.dev_file, settings.test_file
         task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
     else:
-        task, splits = load_task(settings.task, settings.data_dir, main_process())
+        task, splits = load_task(settings.task, settings.data_dir)
     refuse(task.regression and settings.class_weights != "none",
            "--class-weights: scores have no classes; leave it out")
     if limited and settings.held_out:

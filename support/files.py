@@ -71,19 +71,18 @@ def write_json(path, content):
 
 # ---- Downloads ----------------------------------------------------------------------------------
 
-def download(url, path, sha256="", progress=True, remedy=""):
+def download(url, path, sha256="", remedy=""):
     """Downloads url to path, whole or not at all. Raises ValueError with the reason and the remedy.
 
-    sha256: how the checksum must begin. progress: show a bar. remedy: what to do by hand.
+    sha256: how the checksum must begin. remedy: what the user can do by hand.
     """
     path, digest = Path(path), hashlib.sha256()
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:
             total = int(answer.headers.get("Content-Length", 0))
             path.parent.mkdir(parents=True, exist_ok=True)  # only if there is an answer
-            with (_whole(path) as file,
-                  tqdm(desc=path.name, total=total or None, unit="B", unit_scale=True,
-                       disable=None if progress else True) as bar):
+            with (_whole(path) as file, tqdm(desc=path.name, total=total or None, unit="B",
+                                             unit_scale=True, disable=None) as bar):
                 while chunk := answer.read(1 << 20):
                     digest.update(chunk)
                     bar.update(file.write(chunk))
@@ -96,7 +95,7 @@ def download(url, path, sha256="", progress=True, remedy=""):
 
 # ---- Published encoders -------------------------------------------------------------------------
 
-def find_bert(name, data_dir, progress=True):
+def find_bert(name, data_dir):
     """The folder of a pre-trained encoder. Raises ValueError if a download fails.
 
     name: a path; or a name of BERTS; or the name of a BERT or RoBERTa at Hugging Face, such as
@@ -106,7 +105,7 @@ def find_bert(name, data_dir, progress=True):
     if name not in BERTS and (Path(name).exists() or not PUBLISHED.fullmatch(name)):
         return Path(name)
     folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
-    return folder if folder.exists() else _cached(source) or _download(source, folder, progress)
+    return folder if folder.exists() else _cached(source) or _download(source, folder)
 
 
 def _cached(name):
@@ -120,21 +119,20 @@ def _cached(name):
     return min(weights).parent if weights else None  # the cache may hold a vocabulary alone
 
 
-def _download(source, folder, progress):
+def _download(source, folder):
     """Downloads a model to a temporary folder, which is renamed to `folder` once it is whole."""
     model, _, revision = source.partition("@")
 
     def fetch(file):
         url = f"{HUGGING_FACE}{model}/resolve/{revision or 'main'}/{file}"
         try:
-            download(url, new / file, progress=progress, remedy="correct the name, or put "
-                     "configuration, weights and vocabulary into a folder: --bert FOLDER")
+            download(url, new / file, remedy="correct the name, or put configuration, weights and "
+                     "vocabulary into a folder: --bert FOLDER")
         except ValueError as error:
             if file not in OPTIONAL or getattr(error.__cause__, "code", None) != 404:
                 raise
 
-    if progress:
-        print(f"{source}: no folder here; fetching {HUGGING_FACE}{source}", file=sys.stderr)
+    print(f"{source}: no folder here; fetching {HUGGING_FACE}{source}", file=sys.stderr)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temp, prefix_errors(f"{source}: "):
         new = Path(temp, folder.name)
@@ -144,6 +142,5 @@ def _download(source, folder, progress):
             fetch(file)
         if not (new / "model.safetensors").exists():
             fetch("pytorch_model.bin")
-        if not folder.exists():  # another process may have been faster
-            os.replace(new, folder)
+        os.replace(new, folder)
     return folder

@@ -66,11 +66,11 @@ def test_download(served, tmp_path):
                "cut": (body[:1000], {"Content-Length": 2000})}
     wrong = [("cut", "", "1000"), ("none", "", "404"), ("whole", "0" * 64, "sha256")]
     for name, digest, word in wrong:
-        fails(lambda: download(URL + name, path, digest, False, "do it"),
+        fails(lambda: download(URL + name, path, digest, "do it"),
               f"{URL}{name}", "do it", word)
         assert listing(path.parent) == []
     for name in ("whole", "open"):
-        download(URL + name, path, hashlib.sha256(body).hexdigest(), progress=False)
+        download(URL + name, path, hashlib.sha256(body).hexdigest())
         assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
 
 
@@ -84,21 +84,21 @@ def test_find_bert_takes_a_name_at_hugging_face(served, tmp_path, name, kind):
     served |= {place + path.name: (path.read_bytes(), {})
                for path in (FIXTURES / f"tiny_{kind}_hf").iterdir()}
     body, _ = served.pop(place + "model.safetensors")
-    fails(lambda: find_bert(name, tmp_path, False), "pytorch_model.bin", "404", "--bert FOLDER")
+    fails(lambda: find_bert(name, tmp_path), "pytorch_model.bin", "404", "--bert FOLDER")
     served |= {place + "model.safetensors": (body, {"Content-Length": 10 ** 6}),
                place + "pytorch_model.bin": (b"pickle", {}),
                place + "tokenizer_config.json": (b'{"do_lower_case": false}', {})}
-    fails(lambda: find_bert(name, tmp_path, False), "safetensors", "1000000")
+    fails(lambda: find_bert(name, tmp_path), "safetensors", "1000000")
     assert not (tmp_path / "bert" / name).exists()
     del served[place + "model.safetensors"]
     for _ in range(2):
-        folder = find_bert(name, tmp_path, False)
+        folder = find_bert(name, tmp_path)
         assert folder == tmp_path / "bert" / name
         served.clear()
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
     assert not read_config(folder / "config.json")["lower_case"]
     for wrong in ("../b", "bort"):  # nothing is downloaded
-        fails(lambda: read_checkpoint(find_bert(wrong, tmp_path, False)), f"{wrong}: ")
+        fails(lambda: read_checkpoint(find_bert(wrong, tmp_path)), f"{wrong}: ")
 
 
 def test_the_cache_of_hugging_face_comes_before_a_download(tmp_path, monkeypatch):
@@ -109,12 +109,12 @@ def test_the_cache_of_hugging_face_comes_before_a_download(tmp_path, monkeypatch
     place = tmp_path / "hub/models--a--b"
     write_file(place, "snapshots/111/config.json", "{}")
     with pytest.raises(ValueError, match="nowhere"):
-        find_bert("a/b", tmp_path, False)
+        find_bert("a/b", tmp_path)
     for commit in ("222", "333"):
         shutil.copytree(FIXTURES / "tiny_bert_hf", place / "snapshots" / commit)
-    assert find_bert("a/b", tmp_path, False) == place / "snapshots/222"
+    assert find_bert("a/b", tmp_path) == place / "snapshots/222"
     write_file(place, "refs/main", "333")
-    assert find_bert("a/b", tmp_path, False) == place / "snapshots/333"
-    assert find_bert("a/b@222", tmp_path, False) == place / "snapshots/222"
+    assert find_bert("a/b", tmp_path) == place / "snapshots/333"
+    assert find_bert("a/b@222", tmp_path) == place / "snapshots/222"
     shutil.copytree(FIXTURES / "tiny_bert_hf", "a/b")
-    assert find_bert("a/b", tmp_path, False).samefile("a/b")
+    assert find_bert("a/b", tmp_path).samefile("a/b")
