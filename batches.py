@@ -123,11 +123,10 @@ class Reader:
             given = [getattr(x, field[need]) for need in self.needs for x in (a, b)]
             prior = kind(*copy.deepcopy(given))  # it may change them, and the next epoch needs them
             with prefix_errors(f"{self.method.__name__}.PRIOR: "):
-                prior = np.array(prior, order="C")
+                prior, (n, m) = np.array(prior, order="C"), (len(a.words), len(b.words))
+                refuse(prior.dtype.kind not in "biuf" or prior.shape[:2] != (n, m), f"expected "
+                       f"numbers ({n}, {m}, ...), words by words, got {prior.shape} {prior.dtype}")
                 prior = prior.astype(np.float32) if prior.dtype.kind == "f" else prior
-                size = len(a.words), len(b.words)
-                refuse(prior.dtype.kind not in "biuf" or prior.shape[:2] != size, f"expected words "
-                       f"by words, numbers of shape {size}, got {prior.dtype} {prior.shape}")
                 refuse(not np.isfinite(prior).all(), "expected finite numbers, got NaN or infinity")
             return prior
         if kind != "dependency":  # DRr-Net's words, or nothing
@@ -172,7 +171,9 @@ class Examples:
         lengths = torch.tensor([self.lengths[i] for i in indices])
         batch["mask"] = torch.arange(lengths.max()) < lengths[:, None]
         if self.reader.needs:
-            batch["prior"] = pad_matrices([self.prior(i) for i in indices])
+            matrices = [self.prior(i) for i in indices]
+            n, m = (max(1, *(x.shape[axis] for x in matrices)) for axis in (0, 1))
+            batch["prior"] = torch.from_numpy(np.stack([cut_or_pad(x, n, m) for x in matrices]))
         return batch, self.labels(indices)
 
     def prior(self, i):
@@ -182,12 +183,9 @@ class Examples:
         a, b = (self.known[text] for text in texts_of([self.pairs[i]]))
         if not self.others:
             return self.reader.prior(a, b)
-        n, m, count = len(a.words), len(b.words), len(self.pairs)
-        other = self.pairs[(i + count // 2) % count]
-        theirs = self.reader.prior(self.known[other.a], self.known[other.b])[:n, :m]
-        prior = np.zeros((n, m, *theirs.shape[2:]), theirs.dtype)
-        prior[:theirs.shape[0], :theirs.shape[1]] = theirs
-        return prior
+        other = self.pairs[(i + len(self.pairs) // 2) % len(self.pairs)]
+        prior = self.reader.prior(self.known[other.a], self.known[other.b])
+        return cut_or_pad(prior, len(a.words), len(b.words))
 
     def of_others(self):
         """The same pairs, each with the prior of the pair half of all pairs further on. If there
@@ -264,13 +262,12 @@ def texts_of(pairs):
     return [text for pair in pairs for text in (pair.a, pair.b)]
 
 
-def pad_matrices(matrices):
-    """Arrays (n, m, ...) as one tensor (B, n, m, ...) with the largest n, m, at least 1; rest 0."""
-    n, m = (max(1, *(x.shape[axis] for x in matrices)) for axis in (0, 1))
-    padded = np.zeros((len(matrices), n, m, *matrices[0].shape[2:]), matrices[0].dtype)
-    for row, x in zip(padded, matrices):
-        row[:x.shape[0], :x.shape[1]] = x
-    return torch.from_numpy(padded)
+def cut_or_pad(array, n, m):
+    """The array with sizes n, m of its first two axes: cut, or padded with zeros."""
+    array = array[:n, :m]
+    padded = np.zeros((n, m, *array.shape[2:]), array.dtype)
+    padded[:array.shape[0], :array.shape[1]] = array
+    return padded
 
 
 def training_batches(lengths, batch_size, seed, block=1):

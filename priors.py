@@ -288,11 +288,8 @@ class Lexicon:
 
     def __init__(self, names):
         """names: case-folded words, and expressions with a space between their words."""
-        self.expressions = {}   # first word -> set of expressions
-        for name in names:
-            first, space, _ = name.partition(" ")
-            if space:
-                self.expressions.setdefault(first, set()).add(name)
+        self.expressions = {name for name in names if " " in name}
+        self.first_words = {name.partition(" ")[0] for name in self.expressions}
 
     def facts(self, words, tags=None):
         """A list with a dict for each of n words of a sentence, or None for a word without facts.
@@ -319,13 +316,11 @@ class Lexicon:
 
         Assumes: only its first and its last word are inflected (picked up, ice creams).
         """
-        starts = [first for first in self.base_forms(words[0]) if first in self.expressions]
-        if not starts:
-            return None
-        for size in range(len(words), 1, -1):
+        starts = [first for first in self.base_forms(words[0]) if first in self.first_words]
+        for size in range(len(words) if starts else 0, 1, -1):
             for first, last in itertools.product(starts, self.base_forms(words[size - 1])):
                 name = " ".join([first, *words[1:size - 1], last])
-                if name in self.expressions[first]:
+                if name in self.expressions:
                     return name, size
         return None
 
@@ -395,10 +390,9 @@ class WordNet(Lexicon):
         """Loads WordNet: a few seconds, 230 MB. Raises ValueError if it is missing."""
         self.depth, self.senses, self.wordnet = depth, senses, load_wordnet()
         self.names = {pos: frozenset(self.wordnet.all_lemma_names(pos)) for pos in EXCEPTIONS}
-        self.irregular = {}     # part of speech -> dict such as geese -> [goose]
-        for pos, file in EXCEPTIONS.items():
-            rows = (line.split() for line in self.wordnet.open(file))
-            self.irregular[pos] = {form: bases for form, *bases in rows}
+        self.irregular = {  # part of speech -> dict such as geese -> [goose]
+            pos: {form: bases for form, *bases in map(str.split, self.wordnet.open(file))}
+            for pos, file in EXCEPTIONS.items()}
         names = (name.replace("_", " ") for name in frozenset().union(*self.names.values()))
         super().__init__(name for name in names if not set(name.split()) <= FUNCTION_WORDS)
 

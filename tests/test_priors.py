@@ -34,7 +34,7 @@ def make(words, heads, relations):
 
 @st.composite
 def trees(draw):
-    """Random trees and forests: in a random order, each word hangs from one before it or ROOT."""
+    """Random trees and forests: each word hangs from ROOT, or from a word that was drawn before."""
     n = draw(st.integers(0, 6))
     order = draw(st.permutations(range(1, n + 1)))
     heads = [0] * n
@@ -78,7 +78,7 @@ sentences = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=6)
 
 
 def weights(sentences, words):
-    with np.errstate(invalid="ignore"):     # a mistake may divide by 0: the comparison is to tell
+    with np.errstate(invalid="ignore"):     # a mistake may divide by 0; the comparison finds it
         return TfIdf(iter(sentences)).weights(words)
 
 
@@ -105,12 +105,8 @@ def test_tf_idf_is_the_loop(sentences, words):
 
 # ---- Knowledge Eq. (2): WordNet ------------------------------------------------------------------
 
-def named(row):
-    return {name for name, holds in zip(priors.RELATIONS, row, strict=True) if holds}
-
-
 def cells(lexicon, x, y):
-    """What is related to what: "big-small antonym", words in lower case."""
+    """The related words of two texts, in lower case: a set such as {"big-small antonym"}."""
     a, b = x.lower().split(), y.lower().split()
     k = relation_matrix(lexicon.facts(a), lexicon.facts(b))
     return {f"{a[i]}-{b[j]} {priors.RELATIONS[r]}" for i, j, r in zip(*k.nonzero())}
@@ -136,7 +132,7 @@ WITHIN = [
     ("little dog", "big dog", "little-big antonym, dog-dog synonym"),
     ("young man", "old man", "young-old antonym, man-man synonym"),
     ("New York", "new york", "new-new synonym, york-york synonym"),
-    # what the expression adds: to all its words, but to those that are settled
+    # An expression's relations go to all its words but those that have a synonym or an antonym.
     ("New York", "city", "new-city hypernym, york-city hypernym"),
     ("city", "in New York", "city-new hyponym, city-york hyponym"),
     ("girl", "little girl", "girl-girl synonym"),
@@ -145,7 +141,7 @@ WITHIN = [
     ("turn on", "turn off", "turn-turn synonym, on-off antonym"),
     ("baseball player", "athlete", "baseball-athlete hypernym, player-athlete hypernym, "
                                    "player-athlete cohyponym")]
-OWN = [  # the longest expression, the first of two that overlap; both synonym and antonym
+OWN = [  # the longest expression; the first of two that overlap; a pair in two relations
     ("a new york minute", "moment", "new-moment hypernym, york-moment hypernym, "
                                     "minute-moment hypernym"),
     ("New York harbour", "port city", "new-city hypernym, york-city hypernym"),
@@ -153,7 +149,7 @@ OWN = [  # the longest expression, the first of two that overlap; both synonym a
 
 
 def test_a_word_keeps_its_relations_within_an_expression():
-    """In a table. The other way round hypernyms are hyponyms."""
+    """In a table. If a and b are exchanged, hypernyms become hyponyms."""
     lexicon = Table(TABLE)
     for x, y, expected in WITHIN + OWN:
         assert cells(lexicon, x, y) == set(expected.split(", ")), (x, y)
@@ -168,14 +164,14 @@ def test_so_it_does_in_wordnet(x, y, expected, wordnet):
 
 
 def test_a_word_with_all_senses_of_another_is_its_synonym_alone():
-    """Eats may mean less than eat, and one sense of eat be a hypernym of another."""
+    """Eats may have fewer senses than eat, and one sense of eat may be a hypernym of another."""
     eat = priors.Facts({"dine", "corrode"}, set(), {"corrode"}, {"act"})
     eats = priors.Facts({"dine"}, set(), {"corrode"}, {"act"})
     assert priors.related(eats, eat) == priors.related(eat, eats) == (True, *[False] * 4)
 
 
 def test_equal_words_are_synonyms_and_nothing_else(wordnet):
-    """In WordNet, force is a verb that is the antonym of another verb force, and eat of eat."""
+    """In WordNet one verb force is the antonym of another verb force, and so with eat."""
     assert cells(Table(TABLE), "on zzyzx", "on zzyzx") == {"on-on synonym"}
     for x, y in (("force", "force"), ("eat", "eats"), ("New", "new")):
         assert cells(wordnet, x, y) == {f"{x}-{y} synonym".lower()}
@@ -187,27 +183,28 @@ def test_equal_words_are_synonyms_and_nothing_else(wordnet):
     ("", "hypernym", "dog/mammal, Paris/city, saw/perceive, ice creams/dessert"),
     ("", "hyponym", "Animals/dogs"), ("", "cohyponym", "wheat/corn, Paris/London"),
     ("", "", "dog/vertebrate, zebu/zzyzx, bank/green, carrying/running, New/York, Kansas/Siouan"),
-    # tags choose the senses; father and mother are one verb
+    # tags choose the senses; as verbs father and mother are synonyms
     ("NOUN NOUN", "antonym cohyponym", "father/mother"), ("NOUN VERB", "", "dog/chasing"),
     ("VERB VERB", "synonym", "dog/chasing"), ("ADJ ADJ", "synonym", "huge/big"),
     ("X NOUN", "synonym", "huge/huge"), ("VERB NOUN", "", "zzyzx/dog"), ("ADP VERB", "", "near/go"),
-    # and give numbers, years, ordinals, colours, nationalities
+    # tags tell numbers, years, ordinals, colours, nationalities
     ("ADJ ADJ", "cohyponym", "red/blue, first/3rd, French/German"),
     ("NUM NUM", "cohyponym", "two/3, billion/million, 2003/2004"),
     ("NUM NUM", "", "2003/7,500.5"), ("NUM NUM", "synonym", "1977/1977"),
     ("NUM ADJ", "", "two/first"),
-    # an s is no ending in os or boss; AIDS is a name; stamina hardly means stamens
+    # in os and boss s is no ending; AIDS is a name; stamina is hardly the plural of stamen
     ("NOUN NOUN", "", "ms/metre, os/oxygen, boss/bos, stamina/stamen, aids/help, Wales/welt, "
                       "species/specie, discuss/discus"),
     ("PROPN NOUN", "", "Wales/welt, Hands/hand"),
-    # plurals that WordNet lists with senses of their own (years, a long time) are plurals still
+    # plurals stay plurals, although WordNet lists some with other senses (years, a long time)
     ("NOUN NOUN", "synonym", "dogs/dog, geese/goose, men/man, wolves/wolf, leaves/leaf, years/year"
                              ", banks/bank, teeth/tooth, profits/profit")])
 def test_wordnet_relates(tags, expected, pairs, wordnet):
     for x, y in (pair.split("/") for pair in pairs.split(", ")):
         facts = [wordnet.facts(text.split(), tag and [tag])
                  for text, tag in zip((x, y), tags.split() or (None, None))]
-        assert named(relation_matrix(*facts).any((0, 1))) == set(expected.split()), (x, y)
+        *_, holding = relation_matrix(*facts).nonzero()
+        assert {priors.RELATIONS[r] for r in holding} == set(expected.split()), (x, y)
 
 
 def test_sizes_of_wordnet(wordnet, monkeypatch):
@@ -233,6 +230,6 @@ def test_without_wordnet_one_line_says_what_to_do(content, tmp_path, monkeypatch
 
 
 def test_a_table_has_four_relations():
-    """Or a dog that has the hyponym animal would be its hypernym."""
+    """With a relation hyponym, dog would become a hypernym of animal."""
     with pytest.raises(ValueError, match="hyponym"):
         Table({"hyponym": [("animal", "dog")]})

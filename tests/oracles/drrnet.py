@@ -11,7 +11,7 @@ def highway(x, W_t, W_h):
 
 
 def stacked_gru(words, grus):
-    """Eq. (2) for the words of a sentence: each layer reads [h; x] of the one below -> the last."""
+    """Eq. (2) for a sentence: each layer reads [h; x] of the layer below -> the top layer's."""
     for weights in grus:
         h, out = [0.0] * (len(weights[0]) // 3), []
         for x in words:
@@ -22,7 +22,7 @@ def stacked_gru(words, grus):
 
 
 def attentive_pooling(states, mask, W, w):
-    """Eq. (3), LadRa-Net Eq. (11) -> the sentence, the weights."""
+    """Eq. (3), LadRa-Net Eq. (11) -> the sentence's vector, the weights."""
     weights = softmax([affine(w, tanh(affine(W, state)))[0] for state in states], mask)
     return mix(weights, states), weights
 
@@ -30,7 +30,7 @@ def attentive_pooling(states, mask, W, w):
 def choose(states, mask, clue, W_d, w_d, beta, left=None, printed=False):
     """Eq. (6), LadRa-Net Eq. (13) -> chosen, weights, m̄.
 
-    left: LadRa-Net's c of Eq. (14), multiplies exp(β m̄), as printed m̄ itself.
+    left: LadRa-Net's c of Eq. (14). It multiplies exp(β m̄), and as printed m̄ itself.
     """
     m = [affine(w_d, tanh(add(affine(W_d, state), clue)))[0] for state in states]
     left = left or [1.0] * len(states)
@@ -71,15 +71,13 @@ def probability_fusion(sides, mlp_3):
 
 
 def encode(P, sentence):
-    """§ IV-A, Eqs. (1)-(3) for a list of (word, its characters, tag, match, antonym).
-
-    -> states, sentence vector, weights.
-    """
+    """§ IV-A, Eqs. (1)-(3) for a list of (word, its characters, tag, match, antonym)
+    -> states, the sentence's vector, weights."""
     words = []
     for word, characters, tag, match, antonym in sentence:
         W, b = P["cnn"]
-        found = convolution([P["characters"][c] for c in characters], W, b, -(len(W[0][0]) // 2))
-        x = P["words"][word] + ([max(column) for column in zip(*found)] or [0.0] * len(b))
+        taps = convolution([P["characters"][c] for c in characters], W, b, -(len(W[0][0]) // 2))
+        x = P["words"][word] + ([max(column) for column in zip(*taps)] or [0.0] * len(b))
         x += [float(tag == i) for i in range(17)] + [float(match), float(antonym)]
         for W_t, W_h in zip(P["W_t"], P["W_h"]):
             x = highway(x, W_t, W_h)

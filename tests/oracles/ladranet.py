@@ -10,13 +10,13 @@ def layer_mix(blocks, alpha):
 
 
 def phrase_cnn(states, mask, first, second):
-    """Eq. (10): kernel 2 looks right first, then left. -> a state for every token, 0 at padding."""
-    def real(vectors):
-        return [[x * ok for x in vector] for vector, ok in zip(vectors, mask)]
+    """Eq. (10): kernel 2 looks right first, then left -> a state for every token, 0 at padding."""
+    def without_padding(vectors):
+        return [[x * real for x in vector] for vector, real in zip(vectors, mask)]
 
-    behind = {2: (0, -1), 3: (-1, -1)}[len(first[0][0][0])]     # of a token stands the first tap
-    inner = [relu(x) for x in convolution(real(states), *first, behind[0])]
-    return real(convolution(real(inner), *second, behind[1]))
+    starts = {2: (0, -1), 3: (-1, -1)}[len(first[0][0][0])]     # where a token's kernels begin
+    inner = [relu(x) for x in convolution(without_padding(states), *first, starts[0])]
+    return without_padding(convolution(without_padding(inner), *second, starts[1]))
 
 
 def read_limit(states, W_phi, steps, printed):
@@ -60,7 +60,7 @@ def dynamic_sequential_attention(P, units, mask, h_ab, steps, beta, printed):
 
 
 def model(P, states, mask, steps, beta, printed, without):
-    """Eqs. (9)-(15) -> logits, what a trace holds. states: BERT's embeddings, then its blocks'."""
+    """Eqs. (9)-(15) -> logits, what a trace holds. states: BERT's embeddings, then each block's."""
     if "bert" in without:
         words = stacked_gru([x for x, real in zip(states[0], mask) if real], P["grus"])
         words = [affine(P["W_0"], x) for x in words]

@@ -8,8 +8,8 @@ import math
 def s(a, i, b, j, root=True):
     """DAFA Eq. (2), of node i of a and node j of b: are they the same word, or both ROOT?"""
     if i == 0 or j == 0:
-        return 1.0 if i == j and root else 0.0
-    return 1.0 if a.words[i - 1].casefold() == b.words[j - 1].casefold() else 0.0
+        return float(i == j and root)
+    return float(a.words[i - 1].casefold() == b.words[j - 1].casefold())
 
 
 def r(a, i, b, j, theta):
@@ -18,7 +18,7 @@ def r(a, i, b, j, theta):
 
 
 def M(a, b, theta, root):
-    """DAFA Eq. (1), a list of rows. root: is ROOT a head that two words share?"""
+    """DAFA Eq. (1), a list of rows. root: whether two words can share ROOT as their head."""
     rows = []
     for i in range(1, len(a.words) + 1):
         rows.append([])
