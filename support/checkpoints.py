@@ -201,6 +201,8 @@ def our_name(name):
 
     >>> our_name("bert/encoder/layer_0/attention/output/LayerNorm/gamma")
     'layers.0.attention_norm.weight'
+    >>> {our_name(x) for x in "lm_head.b classifier.b x/adam_v global_step x.position_ids".split()}
+    {None}
     """
     for pattern, replacement in RENAMES:
         name = re.sub(pattern, replacement, name)

@@ -22,31 +22,30 @@ def test_every_dtype_is_read(tmp_path):
     """From safetensors and from a pickle; half precision becomes float32."""
     tags = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
             torch.float64: "F64", torch.int64: "I64"}
-    values = {tag: torch.tensor([[1.5, 0.0, 3.25]]).to(dtype) for dtype, tag in tags.items()}
-    values |= {"empty": torch.zeros(0, 3), "one": torch.tensor(7.0)}
+    tensors = {tag: torch.tensor([[1.5, 0.0, 3.25]]).to(dtype) for dtype, tag in tags.items()}
+    tensors |= {"empty": torch.zeros(0, 3), "one": torch.tensor(7.0)}
     header, body = {"__metadata__": {"format": "pt"}}, b""
-    for name, x in values.items():
+    for name, x in tensors.items():
         start, body = len(body), body + x.view(-1).view(torch.uint8).numpy().tobytes()
-        header[name] = {"dtype": tags[x.dtype], "shape": list(x.shape),
+        header[name] = {"dtype": tags[x.dtype], "shape": [*x.shape],
                         "data_offsets": [start, len(body)]}
     header = json.dumps(header).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
-    wanted = {name: (x.float() if name in ("F16", "BF16") else x).numpy()
-              for name, x in values.items()}
-    found = [read_safetensors(tmp_path / "x")]
-    values["one"] = torch.nn.Parameter(values["one"])
-    for zipped in (True, False):  # torch before 1.6
-        torch.save(values, tmp_path / "y", _use_new_zipfile_serialization=zipped)
-        found.append(read_pickle(tmp_path / "y"))
-    for arrays in found:
-        assert arrays.keys() == wanted.keys()
-        for name, x in wanted.items():
-            assert (arrays[name].dtype, arrays[name].shape) == (x.dtype, x.shape)
-            assert arrays[name].tobytes() == x.tobytes(), name
+    read = [read_safetensors(tmp_path / "x")]
+    for zipped in (True, False):  # torch before 1.6 wrote no zip
+        parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
+        torch.save(parameters, tmp_path / "y", _use_new_zipfile_serialization=zipped)
+        read.append(read_pickle(tmp_path / "y"))
+    for arrays in read:
+        assert arrays.keys() == tensors.keys()
+        for name, x in tensors.items():
+            wanted = (x.float() if name in ("F16", "BF16") else x).numpy()
+            assert (arrays[name].dtype, arrays[name].shape) == (wanted.dtype, wanted.shape)
+            assert arrays[name].tobytes() == wanted.tobytes(), name
 
 
 class MakesAFolder:
-    """When it is unpickled without weights_only."""
+    """Unpickling it without weights_only makes a folder."""
 
     def __reduce__(self):
         return os.mkdir, ("made",)
@@ -56,9 +55,9 @@ class MakesAFolder:
 def test_a_pickle_runs_no_code(tmp_path, monkeypatch, zipped):
     monkeypatch.chdir(tmp_path)
     for content in ({"x": MakesAFolder()}, {"x": torch.zeros(3).to_sparse()}, [1]):
-        torch.save(content, tmp_path / "x.bin", _use_new_zipfile_serialization=zipped)
-        fails(lambda: read_pickle(tmp_path / "x.bin"), "x.bin")
-    assert not (tmp_path / "made").exists()
+        torch.save(content, "x.bin", _use_new_zipfile_serialization=zipped)
+        fails(lambda: read_pickle("x.bin"), "x.bin")
+    assert not Path("made").exists()
 
 
 @pytest.mark.parametrize("source", sorted(FIXTURES.glob("tiny_*/*")), ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""support/kernels.py against the scores written out, in values, gradients and memory."""
+"""support/kernels.py against the scores in one line, in values, gradients and memory."""
 import itertools
 
 import pytest
@@ -9,8 +9,6 @@ from support.kernels import additive_scores, l1_distances
 from methods import normal, same
 
 B, L, M, A = 3, 7, 17, 11
-
-
 each_score = pytest.mark.parametrize("function, naive, sizes", [
     (additive_scores, lambda keys, queries, w: (keys[:, None] + queries[:, :, None]).tanh() @ w,
      [(B, M, A), (B, L, A), (A,)]),
@@ -23,8 +21,8 @@ each_score = pytest.mark.parametrize("function, naive, sizes", [
 @pytest.mark.parametrize("block", [1, 2 * M * A, 2 * L * M * A, 2 ** 17, "exported"])
 def test_scores_equal_the_naive_form(function, naive, sizes, block, large, monkeypatch):
     """Forward and backward, in blocks of one row, a part of a pair, two pairs, all; as exported.
-    Some parts are equal, or so large that e^(2x) is hardly a number, or none; there are more keys
-    than queries. Inside autocast scores are float32, to the bit."""
+    Some keys equal a query; for some, e^(2x) is a huge number or infinite. There are more keys than
+    queries. Inside autocast the scores are float32, the same to the bit."""
     inputs = [normal(*size, seed=i) for i, size in enumerate(sizes)]
     inputs[0][2] *= large
     inputs[0][1, 4] = inputs[1][1, 3]                           # a distance of 0
@@ -34,21 +32,21 @@ def test_scores_equal_the_naive_form(function, naive, sizes, block, large, monke
     else:
         monkeypatch.setitem(kernels.BLOCK, "cpu", block)
     for dtype, within in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
-        given = [x.to(dtype).requires_grad_() for x in inputs]
-        got, want = (scores(*given) for scores in (function, naive))
+        leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        got, want = function(*leaves), naive(*leaves)
         weights = normal(*got.shape, seed=4).to(dtype)
-        gradients = (torch.autograd.grad(out, given, weights) for out in (got, want))
-        for x, y in zip((got, *next(gradients)), (want, *next(gradients))):
+        same(got, want, within)
+        for x, y in zip(*(torch.autograd.grad(out, leaves, weights) for out in (got, want))):
             same(x, y, within)
     with torch.autocast("cpu", torch.bfloat16):
-        got = function(*given)
-    assert got.dtype == torch.float32 and torch.equal(got, function(*given))
+        got = function(*leaves)
+    assert got.dtype == torch.float32 and torch.equal(got, function(*leaves))
 
 
 def peak_numbers(function, inputs):
-    """Peak of the memory held by forward and backward beyond the inputs, in numbers of float32."""
+    """Peak of the memory that forward and backward add, in numbers of float32."""
     with torch.profiler.profile(profile_memory=True, acc_events=True) as profile:
-        function(*inputs).sum().backward()
+        torch.autograd.grad(function(*inputs).sum(), inputs)
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     events.sort(key=lambda event: event.start_ns())
     return max(itertools.accumulate(event.nbytes() for event in events)) / 4
@@ -62,6 +60,4 @@ def test_scores_memory(function, naive, sizes, monkeypatch):
     inputs = [normal(b, length, size), normal(b, length, size), normal(size)][:len(sizes)]
     inputs, own = [x.float().requires_grad_() for x in inputs], 6 * b * length * size
     assert peak_numbers(naive, inputs) - own > b * length * length * size   # the measure sees it
-    for x in inputs:
-        x.grad = None
     assert peak_numbers(function, inputs) - own < 4 * b * length * length + 2 * block
