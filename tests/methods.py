@@ -1,4 +1,4 @@
-"""The methods of the papers, small, what tests give them, and how tests compare tensors.
+"""Small models of the papers' methods, inputs for them, and comparisons of tensors.
 
 Sizes are distinct primes (d is H times k).
 """
@@ -24,7 +24,7 @@ quick = settings(max_examples=12)
 # ---- Tensors and weights ------------------------------------------------------------------------
 
 def labelled(names):
-    """The id of a test case: a set of equations or of ablations."""
+    """The id of a test case, which is a set of equations or ablations."""
     return "+".join(map(str, sorted(names))) or "none"
 
 
@@ -40,18 +40,18 @@ def config(**changes):
 
 
 def large(module, seed=1, scale=1.0):
-    """The module in float64 with weights so large that every part of an equation shows.
+    """The module in float64, with weights so large that every part of an equation matters.
 
-    A weight depends on its name and its shape alone: models with other options share them.
+    A weight depends on its name and shape alone, so that models with other options share it.
     """
     module = module.double().eval()
     for name, p in module.named_parameters():
         size = 2 * scale / p[0].numel() ** 0.5 if p.dim() > 1 else scale
-        around = 1.0 if name.endswith("norm.weight") else 0.0   # a small norm makes tokens alike
+        mean = 1.0 if name.endswith("norm.weight") else 0.0     # with 0, tokens would be alike
         if p.requires_grad:
-            p.data = around + normal(*p.shape, seed=zlib.crc32(name.encode()) + seed, scale=size)
+            p.data = mean + normal(*p.shape, seed=zlib.crc32(name.encode()) + seed, scale=size)
         if name in ("words.weight", "characters.weight") and p.requires_grad:
-            p.data[0] = 0.0                                     # padding, as the model keeps it
+            p.data[0] = 0.0                                     # padding, as in the model
     return module
 
 
@@ -60,7 +60,7 @@ def linear(n_in, n_out, seed=1, bias=True):
 
 
 def lists(module):
-    """A module's weights as lists: (W, b) of a linear map, a list of several, those of a GRU."""
+    """A module's weights as lists: (W, b) of a linear map, a list for several maps or for a GRU."""
     if isinstance(module, (nn.Linear, nn.Conv1d)):
         return module.weight.tolist(), None if module.bias is None else module.bias.tolist()
     if isinstance(module, (nn.Sequential, nn.ModuleList)):
@@ -71,18 +71,15 @@ def lists(module):
 
 
 def weights_of(model):
-    """Name -> weights as lists, of all parts of a model."""
+    """dict name -> weights as lists, for all parts of a model."""
     own = {name: p.tolist() for name, p in model.named_parameters(recurse=False)}
     return own | {name: lists(part) for name, part in model.named_modules()}
 
 
 def same(got, want, within=1e-10):
-    """Shapes are equal, numbers nearly; -inf stands where it should."""
+    """Shapes are equal, numbers nearly; -inf equals -inf."""
     want = torch.as_tensor(want, dtype=got.dtype)
-    assert got.shape == want.shape
-    assert torch.equal(got.isinf(), want.isinf()) and not got.isnan().any()
-    off = (got - want)[~got.isinf()].abs()
-    assert (off <= within * (1 + want[~want.isinf()].abs())).all(), f"off by {off.max()}"
+    assert got.shape == want.shape and torch.allclose(got, want, rtol=within, atol=within)
 
 
 def far(one, two):
@@ -90,14 +87,13 @@ def far(one, two):
 
 
 def against(got, loop, *tensors):
-    """got: one tensor or several, of a batch. loop: the oracle of one row's lists of `tensors`."""
-    for b, one in enumerate(zip(*(x.tolist() for x in tensors), strict=True)):
-        want = loop(*one)
-        if isinstance(got, torch.Tensor):
-            same(got[b], want)
-        else:
-            for x, y in zip(got, want, strict=True):
-                same(x[b], y)
+    """Compares each row of a batch with its oracle. got: one tensor or several. loop: the oracle,
+    a function of one row of each of the `tensors`, as lists."""
+    for b, row in enumerate(zip(*(x.tolist() for x in tensors), strict=True)):
+        want = loop(*row)
+        parts = [(got, want)] if isinstance(got, torch.Tensor) else zip(got, want, strict=True)
+        for x, y in parts:
+            same(x[b], y)
 
 
 def silent(model, out):
@@ -108,14 +104,14 @@ def silent(model, out):
             if p.requires_grad and (p.grad is None or not p.grad.abs().max() > 1e-12)}
 
 
-# ---- Methods and what they are given ------------------------------------------------------------
+# ---- Methods and their inputs -------------------------------------------------------------------
 
 def method(name, seed=1, **options):
     return large(ATTENTIONS[name](config(), attention_size=A, **options), seed)
 
 
 def masks():
-    """A whole pair, one with padding inside and at the end, one of padding only."""
+    """A pair without padding, one with padding inside and at the end, one of padding only."""
     mask = torch.ones(B, L, dtype=torch.bool)
     mask[1, 2] = mask[1, 5:] = mask[2] = False
     return mask
@@ -126,17 +122,17 @@ def positive(*size, seed=0):
 
 
 def related(*size, seed=0):
-    """k_ij of any shape before its axis of relations."""
+    """k_ij, of this size and a last axis of relations."""
     return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
 
 
 def prior_of(name, layer, mask, seed=0):
-    """What a layer takes, for words all over the mask, of a and b in turn."""
+    """The prior for one layer. Each real token is a word, of a and of b in turn."""
     b, length = mask.shape
     if name == "dabert":
         return None
     if name == "dafa":
-        multiplier = positive(b, length, length, seed=seed)             # not even symmetric
+        multiplier = positive(b, length, length, seed=seed)
         return multiplier if 6 in layer.printed else multiplier.log()
     index = torch.arange(length).expand(b, -1).masked_fill(~mask, -1)
     return layer.spread(related(b, length, length, seed=seed), index, index % 2)
@@ -152,7 +148,7 @@ def vocabulary(words=19, characters=13, vectors=None):
 
 
 def drr(seed=1, scale=0.7, classes=3, vectors=None, **options):
-    """DRr-Net with sizes that loops can follow. β is soft, so that every weight counts."""
+    """DRr-Net, small enough for loops. β is small, so that every weight counts."""
     sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11, steps=3,
                  beta=2.0)
     return large(DrrNet(vocabulary(vectors=vectors), classes, **(sizes | options)), seed, scale)
@@ -164,15 +160,15 @@ def ladra(seed=1, scale=0.5, classes=3, layers=3, **options):
 
 
 def sentences(lengths=((5, 4, 2), (3, 5, 3)), n=5, c=5, seed=0):
-    """Arguments of DrrNet.forward. lengths: those of all sentences a, those of all sentences b."""
+    """Arguments of DrrNet.forward. lengths: of all sentences a, then of all sentences b."""
     drawn = torch.Generator().manual_seed(seed)
     mask = prefix(lengths, n)
     ids = torch.randint(1, 19, mask.shape, generator=drawn) * mask
     characters = torch.randint(1, 13, (*mask.shape, c), generator=drawn)
-    own = torch.randint(0, c + 1, mask.shape, generator=drawn) * mask   # 0: without characters
+    counts = torch.randint(0, c + 1, mask.shape, generator=drawn) * mask    # of characters
     tags = torch.randint(0, 17, mask.shape, generator=drawn) * mask
     match, antonym = (torch.randint(0, 2, mask.shape, generator=drawn) * mask > 0 for _ in range(2))
-    return [ids, characters * (torch.arange(c) < own[..., None]), tags, match, antonym, mask]
+    return [ids, characters * (torch.arange(c) < counts[..., None]), tags, match, antonym, mask]
 
 
 def pairs(lengths=(7, 5, 4), size=7, seed=0):
@@ -182,7 +178,7 @@ def pairs(lengths=(7, 5, 4), size=7, seed=0):
     return [ids, (torch.arange(size) >= mask.sum(1, keepdim=True) // 2).long() * mask, mask]
 
 
-# Options that a property of all models is tried with. As printed, β is an arg-max: ties are chance.
+# Options for tests of all models; not the printed forms with an arg-max, whose ties are chance.
 WHOLE = {"bert": [{}], "drrnet": [{}, {"printed": {8}}],
          "ladranet": [{}, {"printed": {12}}, {"without": {"bert"}}, {"without": {"phrase-cnn"}},
                       {"without": {"average-pooling"}}],
@@ -192,7 +188,7 @@ each_model = pytest.mark.parametrize("name", WHOLE)
 
 
 def whole(name, seed=1, **options):
-    """A model with large weights, by its name."""
+    """The model of this name with large weights."""
     if name in ("drrnet", "ladranet"):
         return (drr if name == "drrnet" else ladra)(seed, **options)
     sizes = {"attention_size": A} if name in ATTENTIONS else {}
@@ -201,7 +197,7 @@ def whole(name, seed=1, **options):
 
 
 def batch(name, lengths, padding=0, seed=0):
-    """Arguments of its forward, a dict. lengths: words of a, words of b, of each pair."""
+    """Arguments of the model's forward, a dict. lengths: (words of a, words of b) for each pair."""
     if name == "drrnet":
         size = max(1, *map(max, lengths)) + padding
         names = "word_ids", "character_ids", "tags", "match", "antonym", "mask"
@@ -213,17 +209,17 @@ def batch(name, lengths, padding=0, seed=0):
     for row, (n, m) in enumerate(lengths):
         segment[row] = (place >= n + 2) & mask[row]
         index[row, 1:n + 1], index[row, n + 2:n + m + 2] = torch.arange(n), torch.arange(m)
-    given = {"input_ids": ids, "segment": segment, "mask": mask, "word_index": index}
+    arguments = {"input_ids": ids, "segment": segment, "mask": mask, "word_index": index}
     if name in ("dafa", "knowledge"):
-        known = positive if name == "dafa" else related
-        given["prior"] = known(len(lengths), *map(max, zip(*lengths)), seed=seed)
-    return given
+        make = positive if name == "dafa" else related
+        arguments["prior"] = make(len(lengths), *map(max, zip(*lengths)), seed=seed)
+    return arguments
 
 
-def alone(name, given, row, lengths):
+def alone(name, arguments, row, lengths):
     """The arguments of one pair of a batch, without padding."""
     n, m = lengths[row]
     if name == "drrnet":
-        return {key: x[:, row:row + 1, :max(1, n, m)] for key, x in given.items()}
+        return {key: x[:, row:row + 1, :max(1, n, m)] for key, x in arguments.items()}
     return {key: x[row:row + 1] if key == "prior" else x[row:row + 1, :n + m + 3]
-            for key, x in given.items()}
+            for key, x in arguments.items()}

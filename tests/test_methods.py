@@ -1,4 +1,4 @@
-"""What holds of every method: padding, neighbours, large scores, dropout, options."""
+"""What holds for every method: padding, neighbours, large scores, dropout, options."""
 import itertools
 
 import pytest
@@ -15,8 +15,8 @@ pair_lengths = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_siz
 
 
 def check_weights(shown, x, mask):
-    """A part of a trace: all in [0, 1]; where its last axis is that of words or pieces, masked ones
-    get exactly 0 and a row sums to 1, to 0 without a key."""
+    """Weights of a trace are in [0, 1]. If their last axis is of words or pieces, masked ones get
+    exactly 0, and a row sums to 1, or to 0 without a key."""
     axes = shown.axes.split()
     if shown.top is None or axes == ["pair", "step", "reader", "piece"] and not shown.chosen:
         return                                              # no weights, or coverage
@@ -33,8 +33,8 @@ def check_weights(shown, x, mask):
 @quick
 @given(st.data(), pair_lengths, st.integers(0, 2), st.integers(0, 99))
 def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, seed):
-    """A pair alone has the logits that it has in its batch, and what stands at padding is nobody's.
-    Masked words get no weight at all."""
+    """A pair has the same logits alone, in its batch, and with other ids at padding. Masked words
+    get no weight."""
     model = whole(name, seed, **data.draw(st.sampled_from(WHOLE[name])))
     x, trace = batch(name, lengths, padding, seed), {}
     want, mask = model(**x, trace=trace), x["mask"]
@@ -42,23 +42,21 @@ def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, see
     same(model(**x | {first: torch.where(mask, x[first], 1)}), want, 1e-9)
     for row in range(len(lengths)):
         same(model(**alone(name, x, row, lengths)), want[..., row:row + 1, :], 1e-9)
-    if name in ("drrnet", "ladranet"):
-        parts = [(model.TRACE, trace)]
-    else:
-        parts = [(layer.attention.TRACE, trace[f"layer{i}"])
-                 for i, layer in enumerate(model.bert.layers)]
-    for shown, seen in parts:
-        for part in seen.keys() - {"context"}:
-            check_weights(shown[part], seen[part], mask)
+    parts = [(model, trace)]
+    if name not in ("drrnet", "ladranet"):
+        parts = [(layer.attention, trace[f"layer{i}"]) for i, layer in enumerate(model.bert.layers)]
+    for part, seen in parts:
+        for key in seen.keys() - {"context"}:
+            check_weights(part.TRACE[key], seen[key], mask)
 
 
-SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # of scores
+SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # weights of scores
 
 
 @each_model
 @pytest.mark.parametrize("factor, narrow", [(1e5, False), (1e5, True), (0.0, True)])
 def test_no_nan(name, factor, narrow):
-    """Scores of 1e5, or all alike; empty sentences, one word; under autocast."""
+    """With scores of 1e5 or all equal, empty sentences, one word, under autocast."""
     for options, trace in itertools.product(WHOLE[name], (None, {})):
         model = whole(name, **options).float()
         for key, p in model.named_parameters():
@@ -68,14 +66,14 @@ def test_no_nan(name, factor, narrow):
         with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
             out = model(**x, trace=trace)
         out.float().square().sum().backward()
-        found = [out, *(p.grad for p in model.parameters() if p.grad is not None)]
-        assert all(part.isfinite().all() for part in found)
+        gradients = (p.grad for p in model.parameters() if p.grad is not None)
+        assert all(numbers.isfinite().all() for numbers in (out, *gradients))
         assert model.bfloat16()(**x).isfinite().all()
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
-    """Where plain attention is 0, and its average with the second one goes on."""
+    """Plain attention is 0 here, and its average with the second attention is the output."""
     monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))
     average = "regulation" if name == "dabert" else "fusion"
     layer = ATTENTIONS[name](config(attention_dropout=0.5), without={average}).double()
@@ -90,15 +88,15 @@ def matcher(name):
     return lambda **options: Matcher(ATTENTIONS.get(name, SelfAttention), config(), 3, **options)
 
 
-@pytest.mark.parametrize("make, options, said", [
+@pytest.mark.parametrize("make, options, words", [
     (matcher("knowledge"), {"gamma": 0}, "gamma .*0"), (matcher("bert"), {"layers": ()}, "layers"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
     (drr, {"steps": 0}, "steps .*0"), (drr, {"beta": 0}, "beta .*0"),
     (drr, {"without": {"global", "reread"}}, "global, reread"),
     (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),
     (lambda mask: drr()(*sentences()[:-1], mask), {"mask": torch.ones(2, B, 5)}, "mask")])
-def test_wrong_options(make, options, said):
-    """One line that names the argument, what it needs, what it got."""
-    with pytest.raises(ValueError, match=said) as error:
+def test_wrong_options(make, options, words):
+    """One line names the argument, what it needs and what it got, in no option's words."""
+    with pytest.raises(ValueError, match=words) as error:
         make(**options)
-    assert "\n" not in str(error.value) and "--" not in str(error.value)  # in no option's words
+    assert "\n" not in str(error.value) and "--" not in str(error.value)
