@@ -1,7 +1,7 @@
-"""What goes wrong where an equation is computed as its page prints it, and not as we compute it.
+"""What goes wrong if an equation is computed as its page prints it, and not as we compute it.
 
-Each is a row of the table "Where we depart from the page" in docs/equations.md. That both forms
-compute what they say is shown by the oracles, in test_priors, test_semmatch and test_reread.
+Each test is a row of the table "Where we depart from the page" in docs/equations.md. The oracles in
+test_priors, test_semmatch and test_reread show that both forms compute what they say.
 """
 import math
 
@@ -25,6 +25,7 @@ GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided atte
 # ---- DABERT, DAFA, knowledge --------------------------------------------------------------------
 
 def difference_of(q, k, mask, printed):
+    """The weights of difference attention."""
     trace = {}
     difference_attention(q, k, k, mask, printed=printed, trace=trace)
     return trace["difference"]
@@ -32,17 +33,15 @@ def difference_of(q, k, mask, printed):
 
 @pytest.mark.parametrize("printed", [set(), {3}], ids=labelled)
 def test_the_mask_leaks(printed):
-    """DABERT Eq. (3): a score of 1e5 outweighs M = -10⁴, one of 1e4 is level; a row without a key
-    ignores M."""
-    q, k = (torch.zeros(2, 1, 2, K, dtype=torch.float64) for _ in range(2))
+    """DABERT Eq. (3): a score of 1e5 outweighs M = -10⁴, a score of 1e4 cancels M, and a row
+    without a key ignores M."""
+    q, k = torch.zeros(2, 2, 1, 2, K, dtype=torch.float64)
     mask = torch.tensor([[True, False], [False, False]])
-    k[0, 0, 1] = 1e5
-    weights = difference_of(q, k, mask, printed)
-    assert (weights[0, 0, :, 1] > 0.99).all() == bool(printed)
-    assert (weights[1] == (0.5 if printed else 0.0)).all()
-    k[0, 0, 1] = 1e4 / K
-    weights = difference_of(q, k, mask, printed)
-    assert weights[0, 0, :, 1].tolist() == pytest.approx([0.5 if printed else 0.0] * 2)
+    for score, leak in ((1e5, 1.0), (1e4 / K, 0.5)):
+        k[0, 0, 1] = score
+        weights = difference_of(q, k, mask, printed)
+        assert weights[0, 0, :, 1].tolist() == pytest.approx([leak if printed else 0.0] * 2)
+        assert (weights[1] == (0.5 if printed else 0.0)).all()
 
 
 @each_form
@@ -56,14 +55,14 @@ def test_the_difference_is_the_same_for_every_query(printed):
 @pytest.mark.parametrize("name", ATTENTIONS)
 @each_form
 def test_the_guide_cancels(name, printed):
-    """DABERT Eq. (5), DAFA (7), Knowledge (6): ⊕ makes all rows one row, and the guide's weights
+    """DABERT Eq. (5), DAFA (7), Knowledge (6): ⊕ makes all rows equal, and the guide's weights
     never learn."""
     trace, layer = {}, method(name, printed={GUIDED[name]} if printed else ())
     dead = silent(layer, layer(normal(B, L, D), masks(), prior_of(name, layer, masks()), trace))
     for part in [part for part in trace if part.endswith("guided")]:
         weights = trace[part][:2]
         assert ((weights - weights[:, :1]).abs().amax((1, 2)) < 1e-12).all() == printed
-    for W in BIASED[name].split()[:2]:  # of the guides
+    for W in BIASED[name].split()[:2]:  # the guides' maps
         assert (f"{W}.weight" in dead) == printed
 
 
@@ -100,8 +99,8 @@ def test_a_high_prior_weakens_a_negative_score(printed):
 
 @each_form
 def test_raw_products_saturate(printed):
-    """Knowledge Eq. (1): hidden states are √d long. A relation with the word that fits least moves
-    its row by less than 1e-4; over √d it counts."""
+    """Knowledge Eq. (1): hidden states have the length √d. A relation with the word that fits least
+    moves its row by less than 1e-4; divided by √d, it counts."""
     hidden = nn.functional.layer_norm(normal(1, N, 257), (257,))
     scores = knowledge_scores(hidden, torch.zeros(1, N, N), printed)[0, :N // 2, N // 2:]
     more = scores + nn.functional.one_hot(scores.argmin(-1), N - N // 2)
@@ -110,7 +109,7 @@ def test_raw_products_saturate(printed):
 
 @pytest.mark.parametrize("printed, mean", [((), 1.0), ({5}, (1 / N + 1 / M) / 2)], ids=["", "5"])
 def test_the_prior_shrinks_what_stands_between_the_sentences(printed, mean):
-    """Knowledge Eq. (5): K_prior averages (1/n + 1/m)/2, divided by its mean 1."""
+    """Knowledge Eq. (5): the mean of K_prior is (1/n + 1/m)/2; divided by its mean it is 1."""
     layer, trace, mask = method("knowledge", printed=printed), {}, torch.ones(1, N + M + 3).bool()
     prior = layer.spread(related(1, N, M), *packed())
     layer(normal(1, N + M + 3, D), mask, prior, trace)
@@ -133,7 +132,7 @@ def test_an_arbitrarily_big_beta_teaches_nothing(make_net, arguments, equation, 
 
 
 def test_grus_hardly_learn_from_the_loss_of_P_alone():
-    """DRr-Net Eq. (8), at initial weights and in whole sizes; {8} has that loss."""
+    """DRr-Net Eq. (8), at initial weights and full sizes; {8} has this loss."""
     drawn = torch.Generator().manual_seed(0)
     vectors, norms = (torch.randn(60, 300, generator=drawn) * 0.4).numpy(), []
     x, labels = sentences([[9, 11, 13]] * 2, 19), torch.tensor([1, 0, 1])
@@ -146,8 +145,8 @@ def test_grus_hardly_learn_from_the_loss_of_P_alone():
 
 
 def test_one_word_is_read_for_ever():
-    """LadRa-Net Eq. (14): with all scores negative, the word chosen first is chosen always, and
-    |c m̄| grows. Intended, each is read as often as it may."""
+    """LadRa-Net Eq. (14): if all scores are negative, the first chosen word is chosen at each step,
+    and |c m̄| grows. Intended, each word is read only as often as its limit allows."""
     net, mask, size = ladra(without={"phrase-cnn"}), torch.ones(B, 7, dtype=torch.bool), (B, 7, 10)
     choice, states, h_ab = net.choices[0], normal(*size).abs() + 0.1, normal(B, 10)
     assert len(choice.w_d.weight) == 1  # one score
@@ -155,15 +154,12 @@ def test_one_word_is_read_for_ever():
         part.weight.data.zero_()
     choice.W_d.weight.data.abs_()
     choice.w_d.weight.data.abs_().neg_()  # m̄ = -Σ tanh(positive numbers)
-
-    def read(printed):
-        return dynamic_sequential_attention([states], mask, h_ab, net.choices, net.W_f, net.w_f,
-                                            net.W_phi, net.gru, 5, 1e4, printed)[1]
-
-    seen = read({14})
+    seen, intended = (dynamic_sequential_attention(
+        [states], mask, h_ab, net.choices, net.W_f, net.w_f, net.W_phi, net.gru, 5, 1e4, printed)[1]
+        for printed in ({14}, ()))
     words = seen["reading"][:, :, 0].argmax(-1)
     assert (words == words[:, :1]).all() and (seen["coverage"].diff(dim=1) > 0).all()
-    for row in read(())["reading"][:, :, 0].argmax(-1).tolist():
+    for row in intended["reading"][:, :, 0].argmax(-1).tolist():
         assert max(map(row.count, row)) == 3 and len(set(row)) == 2  # φ = T σ(0) = 2.5
 
 

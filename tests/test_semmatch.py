@@ -1,4 +1,4 @@
-"""semmatch.py against its papers: oracles in plain loops, properties (others in test_methods)."""
+"""semmatch.py against its papers: oracles in plain loops, and properties (more in test_methods)."""
 import pytest
 import torch
 from hypothesis import given
@@ -14,7 +14,7 @@ from semmatch import (Matcher, calibrated_attention, co_attention, difference_at
                       knowledge_scores, relation_indicator, spread_prior)
 
 each_bias = pytest.mark.parametrize("bias", [False, True])
-BIASED = {  # maps with a bias on the page
+BIASED = {  # maps that have a bias on the page
     "dabert": "W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v",
     "dafa": "W_s W_dstar W_dhat W_shat W_l W_v",
     "knowledge": "W_osem W_ohatknw W_otildeknw W_otildesem W_y W_gfuse W_gfilter"}
@@ -22,18 +22,17 @@ BIASED = {  # maps with a bias on the page
 
 def variants():
     """name, scope, printed, without: each form, and each ablation as intended and as printed."""
-    for name, made in ATTENTIONS.items():
-        every = made.PRINTED
-        for form in [set(), *({number} for number in sorted(every)), every]:
+    for name, paper in ATTENTIONS.items():
+        for form in [set(), *({number} for number in sorted(paper.PRINTED)), paper.PRINTED]:
             yield name, "hidden", form, set()
         yield name, "head", set(), set()
-        for part in sorted(made.ABLATIONS):
+        for part in sorted(paper.ABLATIONS):
             yield name, "hidden", set(), {part}
-            yield name, "head", every, {part}
+            yield name, "head", paper.PRINTED, {part}
 
 
 def words():
-    """word_index, segment of `masks`: words of one and two pieces, specials, a pair of padding."""
+    """word_index, segment for `masks`: words of one and two pieces, specials, a pair of padding."""
     return (torch.tensor([[-1, 0, 12, 12, 5, 16, -1], [4, 7, -1, 0, 3, -1, -1], [-1] * 7]),
             torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0], [0] * 7]))
 
@@ -46,7 +45,7 @@ def packed():
 
 # ---- Each equation against its loops ------------------------------------------------------------
 
-Q, KEYS, V = (normal(B, 1, L, K, seed=i) for i in range(3))             # of one head
+Q, KEYS, V = (normal(B, 1, L, K, seed=i) for i in range(3))             # one head
 SEM, OTHER = normal(B, L, D, seed=3), normal(B, L, D, seed=4)
 
 
@@ -56,24 +55,24 @@ def test_calibrated_attention_oracle(printed):
     prior = M_F if printed else M_F.log()
     got = calibrated_attention(Q, KEYS, V, prior, masks(), printed=printed, trace=trace)
     against((got[:, 0], trace["calibrated"][:, 0]),
-            lambda *one: common.calibrated_attention(*one, printed),
+            lambda *row: common.calibrated_attention(*row, printed),
             Q[:, 0], KEYS[:, 0], V[:, 0], M_F, masks())
 
 
 @each_form
 def test_difference_scores_oracle(printed):
     against(difference_scores(Q, KEYS, printed)[:, 0],
-            lambda *one: dabert.difference_scores(*one, printed), Q[:, 0], KEYS[:, 0])
+            lambda *row: dabert.difference_scores(*row, printed), Q[:, 0], KEYS[:, 0])
 
 
 @pytest.mark.parametrize("printed", [set(), {3}, {4}, {3, 4}], ids=labelled)
 def test_difference_attention_oracle(printed):
-    """As printed the mask leaks: a masked token is as far away as M = -10⁴ is deep."""
+    """As printed, the mask leaks: M = -10⁴ only cancels the masked token's difference of 10⁴."""
     trace, keys = {}, KEYS.clone()
     keys[1, 0, 2] = 1e4 / K
     got = difference_attention(Q, keys, V, masks(), printed=printed, trace=trace)
     against((got[:, 0], trace["difference"][:, 0]),
-            lambda *one: dabert.difference_attention(*one, printed),
+            lambda *row: dabert.difference_attention(*row, printed),
             Q[:, 0], keys[:, 0], V[:, 0], masks())
 
 
@@ -82,13 +81,13 @@ def test_guided_attention_oracle(printed):
     maps = [linear(D, A, 3, bias=False), linear(D, A, 4),
             linear(2 * A if printed else A, 1, 5, bias=printed)]
     against(guided_attention(SEM, OTHER, masks(), *maps, printed),
-            lambda *one: common.guided_attention(*one, *map(lists, maps), printed),
+            lambda *row: common.guided_attention(*row, *map(lists, maps), printed),
             SEM, OTHER, masks())
 
 
 @each_bias
 def test_gated_fusion_oracle(bias):
-    """With a bias in the gate Knowledge's."""
+    """With a bias in the gate as in Knowledge, and without as in the others."""
     W_s, W_d, W_g = linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
     against(gated_fusion(SEM, OTHER, W_s, W_d, W_g),
             lambda s, d: common.gated_fusion(d, s, *map(lists, (W_d, W_s, W_g))), SEM, OTHER)
@@ -97,10 +96,10 @@ def test_gated_fusion_oracle(bias):
 @each_form
 @each_bias
 def test_filtration_gate_oracle(printed, bias):
-    """With a bias in the gate, and without W_v, Knowledge's."""
+    """With a bias in the gate, and without W_v, as in Knowledge; and as in the others."""
     maps = None if bias else linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
     against(filtration_gate(SEM, OTHER, *maps, printed),
-            lambda *one: common.filtration_gate(*one, *(W and lists(W) for W in maps), printed),
+            lambda *row: common.filtration_gate(*row, *(W and lists(W) for W in maps), printed),
             SEM, OTHER)
 
 
@@ -114,17 +113,17 @@ def test_relation_indicator_oracle(printed):
             relations.flatten(0, 2))
 
 
-# Of N and M words: hidden states; numbers between the words, and between all tokens.
+# Hidden states of N and M words; a matrix over the words, and over all tokens.
 HIDDEN, BETWEEN = normal(1, N + M + 3, D), 2 * normal(1, N, M, seed=1)
 SPREAD = spread_prior(BETWEEN, *packed(), -torch.inf)
-IN_A, IN_B = slice(1, N + 1), slice(N + 2, -1)                          # words of `packed`
+IN_A, IN_B = slice(1, N + 1), slice(N + 2, -1)                          # the words in `packed`
 
 
 @each_form
 def test_knowledge_scores_oracle(printed):
     got = knowledge_scores(HIDDEN, SPREAD, printed)
     assert torch.equal(got.isinf(), SPREAD.isinf())
-    against(got[:, IN_A, IN_B], lambda *one: knowledge.knowledge_scores(*one, printed),
+    against(got[:, IN_A, IN_B], lambda *row: knowledge.knowledge_scores(*row, printed),
             HIDDEN[:, IN_A], HIDDEN[:, IN_B], BETWEEN)
 
 
@@ -138,13 +137,13 @@ def test_co_attention_oracle():
 
 @pytest.mark.parametrize("name, scope, printed, without", [*variants()])
 def test_attention_oracle(name, scope, printed, without):
-    """A whole method against its loops, with and without a trace; what the trace holds; and every
+    """A whole method and its trace against the loops; the same output without a trace. Every
     parameter learns, but a key's bias, which cancels."""
-    gamma = {"gamma": 2.5} if name == "knowledge" else {}       # not 1, which a product hides
+    gamma = {"gamma": 2.5} if name == "knowledge" else {}       # a product would hide γ = 1
     layer = method(name, scope=scope, printed=printed, without=without, **gamma)
-    hidden, relations, M_F = normal(B, L, D, seed=8), related(B, N, M), positive(B, N, M)
-    known, trace = relations if name == "knowledge" else M_F, {}
-    prior = None if name == "dabert" else layer.spread(known, *words())
+    hidden, trace = normal(B, L, D, seed=8), {}
+    matrix = related(B, N, M) if name == "knowledge" else positive(B, N, M)
+    prior = None if name == "dabert" else layer.spread(matrix, *words())
     P, rest = weights_of(layer), (H, scope, printed, without)
     got = layer(hidden, masks(), prior, trace)
     same(layer(hidden, masks(), prior), got)
@@ -160,8 +159,8 @@ def test_attention_oracle(name, scope, printed, without):
         assert seen.keys() == trace.keys()
         return out, *(seen[part] for part in trace)
 
-    against((got, *trace.values()), loop, hidden, masks(), known, *words())
-    assert trace.keys() - {"context"} <= layer.TRACE.keys()             # which is in no figure
+    against((got, *trace.values()), loop, hidden, masks(), matrix, *words())
+    assert trace.keys() - {"context"} <= layer.TRACE.keys()             # no figure shows "context"
     assert not any(x.requires_grad for x in trace.values())             # no graph is kept alive
     if not printed:
         assert silent(layer, got) <= {"key.bias"}
@@ -187,7 +186,7 @@ def test_spread_prior_oracle(data, n, m, elsewhere):
 @given(st.integers(0, 999), st.sampled_from(["hidden", "head"]), st.sampled_from([0.0, 1.0, 30.0]),
        st.integers(0, L - 1), st.integers(0, L - 1), st.floats(0.01, 100))
 def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j, growth):
-    """M_F of a pair, or G(k_ij): neither word gives the other less."""
+    """If M_F or G(k_ij) of two words grows, neither word gives the other less weight."""
     layer, mask = method(name, seed, scope=scope), masks()
     hidden, prior = normal(B, L, D, seed=seed, scale=scale), prior_of(name, layer, mask, seed)
     more, before, after = prior.clone(), {}, {}
@@ -200,7 +199,7 @@ def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j
 
 
 def test_neutral_prior_is_plain_attention():
-    """M_F = 0: the average of both signals is the plain one."""
+    """With M_F = 0 the average of both signals is the plain signal."""
     layer, plain = method("dafa", without={"fusion"}), large(SelfAttention(config()))
     hidden, prior = normal(B, L, D), layer.spread(torch.zeros(B, N, M), *words())
     same(layer(hidden, masks(), prior), plain(hidden, masks()))
@@ -208,7 +207,7 @@ def test_neutral_prior_is_plain_attention():
 
 @each_form
 def test_scores_are_wide(printed):
-    """bfloat16 in, under autocast: scores are float32, those of the rounded numbers."""
+    """bfloat16 inputs under autocast give the float32 scores of the rounded inputs."""
     q, k = (normal(B, H, L, K, seed=i).bfloat16() for i in (1, 2))
     hidden = normal(B, L, D).bfloat16()
     G = spread_prior(normal(B, N, M).float(), *words(), -torch.inf)
@@ -223,8 +222,8 @@ def test_scores_are_wide(printed):
 
 @pytest.mark.parametrize("name", ["bert", *ATTENTIONS])
 def test_matcher(name):
-    """Chosen layers carry the method, others plain attention; a linear map on the pooled [CLS]. It
-    takes its own prior only."""
+    """Chosen layers carry the method, others plain attention; a linear map follows the pooled [CLS].
+    A missing prior, or one that the method does not take, is an error."""
     attention = ATTENTIONS.get(name, SelfAttention)
     matcher, trace, mask = large(Matcher(attention, config(), 3, (0, 2))), {}, masks()
     index, segment = words()
@@ -233,8 +232,8 @@ def test_matcher(name):
     got = matcher(ids, segment, mask, index, prior, trace)
     carriers = [i for i in range(3) if trace[f"layer{i}"].keys() != {"attention"}]
     assert carriers == ([0, 2] if name in ATTENTIONS else [])
-    own = matcher.bert.layers[2].attention
-    spread = None if prior is None else own.spread(prior, index, segment)
+    carrier = matcher.bert.layers[2].attention
+    spread = None if prior is None else carrier.spread(prior, index, segment)
     same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
     wrong, needed = (positive(B, N, M), "no prior$") if prior is None else (None, "a prior, see")
     with pytest.raises(ValueError, match=f"^Matcher: this model needs {needed}"):
@@ -244,21 +243,21 @@ def test_matcher(name):
 @each_form
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_biases_stand_where_the_paper_has_them(name, printed):
-    """And in w as printed."""
-    own = method(name, printed=ATTENTIONS[name].PRINTED if printed else ())
-    maps = {key: part for key, part in own.named_children() if "_" in key}
+    """As printed, w has a bias too."""
+    layer = method(name, printed=ATTENTIONS[name].PRINTED if printed else ())
+    maps = {key: part for key, part in layer.named_children() if "_" in key}
     w = {key for key, part in maps.items() if part.weight.shape == (1, 2 * A)}
     biased = {key for key, part in maps.items() if part.bias is not None}
     assert len(w) == 2 * printed and biased == {*BIASED[name].split()} | w
 
 
-def test_initial_size_of_what_is_new():
-    """Each new weight is as many times as large; queries, keys, values and biases are as ever."""
-    for made in ATTENTIONS.values():
+@pytest.mark.parametrize("paper", ATTENTIONS.values())
+def test_initial_size_of_what_is_new(paper):
+    """`initial` scales each new weight; queries, keys, values and biases stay as they are."""
+    weights = []
+    for initial in (0.02, 0.1):
         torch.manual_seed(5)
-        small = made(config()).state_dict()
-        torch.manual_seed(5)
-        large = made(config(), initial=0.1).state_dict()
-        for name, x in small.items():
-            times = 1 if name.split(".")[0] in ("query", "key", "value") else 5
-            torch.testing.assert_close(large[name], times * x)
+        weights.append(paper(config(), initial=initial).state_dict())
+    for name, x in weights[0].items():
+        times = 1 if name.split(".")[0] in ("query", "key", "value") else 5
+        torch.testing.assert_close(weights[1][name], times * x)
