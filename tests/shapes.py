@@ -1,11 +1,11 @@
 """Runs shape comments.
 
-A module states its axis letters once, in a block `# Axes: B batch, L tokens, d hidden size`, and a
-line that changes a shape ends with the new one: `hidden = self.word(ids) + position  # (B, L, d)`.
-While a `Tracer` is on, it looks at each such line when it has run: the named value, or the returned
-one, must have that shape. Within one call of a function a letter means one size. An axis may be a
-letter, a number, or such as `2*d` or `n+1`. What cannot be checked is an error: a letter outside
-the legend, a shape on any other kind of line, words behind a shape.
+A module states its axis letters once, in a block `# Axes: B batch, L tokens, d hidden size`. A line
+that changes a shape ends with the new shape: `hidden = self.word(ids) + position  # (B, L, d)`. A
+`Tracer` looks at each such line after it has run: the assigned or returned value must have this
+shape. Within one call of a function, a letter means one size. An axis is a letter, a number, or a
+form such as `2*d` or `n+1`. A comment that cannot be checked is an error: a letter outside the
+legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
 import re
@@ -16,21 +16,21 @@ AXIS = re.compile(r"(?:(\d+)\*)?([A-Za-z]+)(?:\+(\d+))?|(\d+)")
 
 
 def read_shapes(path):
-    """Line -> (the statement, its shape as a list of axes) of all lines of statements with one."""
+    """dict line -> (its statement, the shape in its comment, a list of axes)."""
     source, shapes = Path(path).read_text("utf-8"), {}
     legend = re.search(r"^# Axes:(.*(?:\n# .*)*)", source, re.M)
     legend = legend[1].replace("\n#", "").split(",") if legend else []
-    known = {meaning.split()[0] for meaning in legend}
+    letters = {meaning.split()[0] for meaning in legend}
     statements = {node.end_lineno: node for node in ast.walk(ast.parse(source))
                   if isinstance(node, ast.Return) or isinstance(node, ast.Assign)
                   and isinstance(node.targets[0], ast.Name)}
     for line, text in enumerate(source.splitlines(), 1):
-        found = re.search(r"\S +# \(([^ ,]*(?:, [^ ,]+)*),?\)(.*)", text)   # no words in brackets
-        if found:
-            axes = [axis for axis in found[1].split(", ") if axis]
-            read = [AXIS.fullmatch(axis) for axis in axes]
-            strange = not all(read) or {axis[2] for axis in read} - known - {None}
-            if strange or found[2] or line not in statements:
+        comment = re.search(r"\S +# \(([^ ,]*(?:, [^ ,]+)*),?\)(.*)", text)   # no words in brackets
+        if comment:
+            axes = [axis for axis in comment[1].split(", ") if axis]
+            parts = [AXIS.fullmatch(axis) for axis in axes]
+            strange = not all(parts) or {part[2] for part in parts} - letters - {None}
+            if strange or comment[2] or line not in statements:
                 raise ValueError(f"{path}:{line}: letters that are not in the legend, words behind "
                                  f"it, or no `name = ...` or `return ...` before it")
             lines = range(statements[line].lineno, line + 1)
@@ -39,7 +39,7 @@ def read_shapes(path):
 
 
 def fits(size, axes, bound):
-    """True when the sizes are those of the axes. Letters met for the first time go into `bound`."""
+    """Whether the axes allow this size. bound: letter -> its number; new letters are added."""
     if len(size) != len(axes):
         return False
     for axis, got in zip(axes, size):
@@ -51,8 +51,8 @@ def fits(size, axes, bound):
 
 
 class Tracer:
-    """A context. Afterwards `wrong` lists what was not as a comment says, `never_run` the comments
-    that no call has reached."""
+    """Context manager. Afterwards `wrong` lists the comments that a value did not fit, and
+    `never_run` the comments that no call has reached."""
 
     def __init__(self, paths):
         self.shapes, self.wrong = {str(path): read_shapes(path) for path in paths}, []
@@ -69,7 +69,7 @@ class Tracer:
         sys.settrace(self.before)
 
     def enter(self, frame, event, value):
-        """Follows a call of a function of these files, but what Python makes of a comprehension."""
+        """Follows each call of a function in these files, except comprehensions."""
         path = frame.f_code.co_filename
         shapes, bound, running = self.shapes.get(path), {}, None
         if not shapes or frame.f_code.co_name.startswith("<"):
@@ -81,14 +81,14 @@ class Tracer:
             if running and event != "exception":
                 statement, axes = running
                 returns = isinstance(statement, ast.Return)
-                if here is running or returns and event == "line":      # a `with` may end before
+                if here is running or returns and event == "line":      # `with` ends after `return`
                     return follow
                 value = value if returns else frame.f_locals[statement.targets[0].id]
-                line, known = f"{Path(path).name}:{statement.end_lineno}", dict(bound)
+                line = f"{Path(path).name}:{statement.end_lineno}"
                 self.never_run.discard(line)
                 shape = getattr(value, "shape", None)
                 if shape is None or not fits(tuple(shape), axes, bound):
-                    self.wrong.append(f"{line}: {axes}, found {shape}, so far {known}")
+                    self.wrong.append(f"{line}: {axes}, found {shape}, letters {bound}")
             running = here
             return follow
 

@@ -222,7 +222,7 @@ def test_scores_are_wide(printed):
 
 @pytest.mark.parametrize("name", ["bert", *ATTENTIONS])
 def test_matcher(name):
-    """Chosen layers carry the method, others plain attention; a linear map follows the pooled [CLS].
+    """Chosen layers carry the method, others plain attention; a linear map takes the pooled [CLS].
     A missing prior, or one that the method does not take, is an error."""
     attention = ATTENTIONS.get(name, SelfAttention)
     matcher, trace, mask = large(Matcher(attention, config(), 3, (0, 2))), {}, masks()

@@ -1,4 +1,4 @@
-"""What the oracles of several papers share, in plain loops over lists of floats.
+"""Functions that the oracles of several papers share, in plain loops over lists of floats.
 
 A linear map is a pair (W, b): a list of rows, and a list or None. A GRU is (W_x, W_h, b_x, b_h).
 """
@@ -37,7 +37,7 @@ def relu(x):
 
 
 def softmax(scores, allowed):
-    """Over the allowed places; the others get 0, and so do all where nothing is allowed."""
+    """Softmax over the allowed places. Other places get 0; if no place is allowed, all get 0."""
     top = max((s for s, ok in zip(scores, allowed, strict=True) if ok), default=0.0)
     parts = [math.exp(s - top) if ok else 0.0 for s, ok in zip(scores, allowed)]
     return [part / (sum(parts) or 1.0) for part in parts]
@@ -69,9 +69,9 @@ def calibrated_attention(q, k, v, M, mask, printed):
 
 
 def guided_attention(values, guide, mask, W_values, W_guide, w, printed):
-    """DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6): a half of each -> attended values, weights.
+    """One half of DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6) -> attended values, weights.
 
-    In DAFA's letters, first half. w is the map to one number.
+    The letters are those of DAFA's first half. w: the map to one number.
     """
     weights = []
     for s_i in guide:
@@ -100,7 +100,7 @@ def gated_fusion(d_star, s_star, W_d, W_s, W_g):
 def filtration_gate(sem, fused, W_v, W_l, W_f, printed):
     """DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8) -> the signal, f of each token.
 
-    W_f None: an open gate. W_v None: v itself.
+    W_f None: f is 1. W_v None: v itself.
     """
     signal, gates = [], []
     for s, v in zip(sem, fused, strict=True):
@@ -113,7 +113,7 @@ def filtration_gate(sem, fused, W_v, W_l, W_f, printed):
 
 
 def spread(prior, word_index, segment, elsewhere):
-    """A matrix over the words of one pair laid out over its tokens: DAFA § 2.2, Knowledge § 3.3."""
+    """A matrix over a pair's words -> a matrix over its tokens: DAFA § 2.2, Knowledge § 3.3."""
     out = [[elsewhere] * len(segment) for _ in segment]
     for x, y in itertools.product(range(len(segment)), repeat=2):
         if (segment[x], segment[y]) == (0, 1) and word_index[x] >= 0 and word_index[y] >= 0:
@@ -122,9 +122,10 @@ def spread(prior, word_index, segment, elsewhere):
 
 
 def fusion_layer(P, hidden, mask, heads, scope, second, fuse):
-    """Any of the three methods for one pair, head by head -> tokens, what a trace holds.
+    """Any of the three methods for one pair, head by head -> tokens, trace.
 
-    P: name -> linear map. second(q, k, v) -> its name, signal, weights. fuse(one signal, other).
+    P: name -> linear map. second(q, k, v) -> name in the trace, signal, weights of the second
+    attention. fuse(signal of plain attention, signal of the second) -> tokens, trace.
     """
     k, signals, seen = len(hidden[0]) // heads, [], {"attention": []}
     for h in range(heads):
@@ -135,17 +136,17 @@ def fusion_layer(P, hidden, mask, heads, scope, second, fuse):
         seen["attention"].append(plain)
         seen.setdefault(name, []).append(weights)
         signals.append((sem, other))
-    if scope == "hidden":                                   # the heads side by side are one signal
-        sem, other = ([sum(parts, []) for parts in zip(*one)] for one in zip(*signals))
-        tokens, kept = fuse(sem, other)
-        return tokens, seen | kept
-    results = [fuse(*pair) for pair in signals]
-    kept = {name: [one[name] for _, one in results] for name in results[0][1]}
-    return [sum(parts, []) for parts in zip(*(tokens for tokens, _ in results))], seen | kept
+    if scope == "hidden":                                   # all heads side by side are one signal
+        sem, other = ([sum(parts, []) for parts in zip(*heads)] for heads in zip(*signals))
+        tokens, trace = fuse(sem, other)
+        return tokens, seen | trace
+    tokens, traces = zip(*(fuse(*pair) for pair in signals))
+    trace = {name: [of_head[name] for of_head in traces] for name in traces[0]}
+    return [sum(parts, []) for parts in zip(*tokens)], seen | trace
 
 
 def gru(x, h, W_x, W_h, b_x, b_h):
-    """One step of torch's GRU; each weight's rows are those of r, z and n, one after the other."""
+    """One step of torch's GRU. The rows of each weight are for r, then for z, then for n."""
     d, of_x, of_h = len(h), affine((W_x, b_x), x), affine((W_h, b_h), h)
     r = [sigma(of_x[i] + of_h[i]) for i in range(d)]
     z = [sigma(of_x[d + i] + of_h[d + i]) for i in range(d)]
@@ -161,7 +162,7 @@ def mlp(x, layers):
 
 
 def convolution(states, W, b, first):
-    """W[out][in][j] meets the state `first + j` places behind; outside stand zeros."""
+    """W[out][in][j] multiplies the state at t + first + j; states outside are zeros."""
     out = []
     for t in range(len(states)):
         sums = list(b)

@@ -1,4 +1,4 @@
-"""DABERT, section 2, equation by equation in plain loops. Shared, (1), (5)-(7): common.py."""
+"""DABERT, section 2, equation by equation in plain loops; common.py has (1), (5)-(7)."""
 import math
 
 from oracles.common import (affine, filtration_gate, fusion_layer, gated_fusion,
@@ -6,13 +6,13 @@ from oracles.common import (affine, filtration_gate, fusion_layer, gated_fusion,
 
 
 def difference_scores(q, k, printed):
-    """Eq. (4) in one head of one pair: the norm that its bars say, or the sum as printed."""
+    """Eq. (4) in one head of one pair: the L1 norm, as its bars say; as printed, the sum."""
     term = float if printed else abs
     return [[sum(term(x - y) for x, y in zip(query, key, strict=True)) for key in k] for query in q]
 
 
 def difference_attention(q, k, v, mask, printed):
-    """Eqs. (2), (3) -> mixed, weights. As printed M, 0 or -10000, is a part of β."""
+    """Eqs. (2), (3) -> mixed, weights. As printed, M, which is 0 or -10000, is a part of β."""
     weights, scale = [], math.sqrt(len(q[0]))
     for row in difference_scores(q, k, 4 in printed):
         if 3 in printed:
@@ -24,7 +24,7 @@ def difference_attention(q, k, v, mask, printed):
 
 
 def fuse(P, a, d, mask, printed, without):
-    """Eqs. (5)-(7) on the signals of one pair -> tokens, what a trace holds."""
+    """Eqs. (5)-(7) on the signals of one pair -> tokens, trace."""
     if "affinity" in without:
         a = d
     if "difference" in without:
@@ -47,7 +47,7 @@ def fuse(P, a, d, mask, printed, without):
 
 
 def layer(P, hidden, mask, heads, scope, printed, without):
-    """Eqs. (1)-(7) for one pair -> tokens, what a trace holds."""
+    """Eqs. (1)-(7) for one pair -> tokens, trace."""
     return fusion_layer(
         P, hidden, mask, heads, scope,
         lambda q, k, v: ("difference", *difference_attention(q, k, v, mask, printed)),

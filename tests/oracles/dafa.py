@@ -1,16 +1,10 @@
-"""DAFA, section 2.2, Eqs. (6)-(9), in plain loops, mostly shared: common.py. (1)-(5): priors.py."""
+"""DAFA, section 2.2, Eqs. (6)-(9), in plain loops, most in common.py. (1)-(5): priors.py."""
 from oracles.common import (calibrated_attention, filtration_gate, fusion_layer, gated_fusion,
                             guided_attention, mean, spread)
 
 
-def prior(M_F, word_index, segment, printed):
-    """What Eq. (6) multiplies by (L, L): 1 + M_F in both cross blocks, as printed M_F; else 1."""
-    M = [[x + (0.0 if 6 in printed else 1.0) for x in row] for row in M_F]
-    return spread(M, word_index, segment, 1.0)
-
-
 def fuse(P, s, d, mask, printed, without):
-    """Eqs. (7)-(9) on the signals of one pair -> tokens, what a trace holds."""
+    """Eqs. (7)-(9) on the signals of one pair -> tokens, trace."""
     if "fusion" in without:
         return [mean(pair) for pair in zip(s, d)], {}
     seen, d_star, s_star = {}, d, s
@@ -27,8 +21,12 @@ def fuse(P, s, d, mask, printed, without):
 
 
 def layer(P, hidden, known, mask, heads, scope, printed, without):
-    """Eqs. (6)-(9) for one pair -> tokens, what a trace holds. known: M_F, word_index, segment."""
-    M = prior(*known, printed)
+    """Eqs. (6)-(9) for one pair -> tokens, trace. known: M_F, word_index, segment.
+
+    Eq. (6) multiplies by 1 + M_F, as printed by M_F, in both cross blocks, and elsewhere by 1.
+    """
+    M_F, *places = known
+    M = spread([[x + (0.0 if 6 in printed else 1.0) for x in row] for row in M_F], *places, 1.0)
     return fusion_layer(
         P, hidden, mask, heads, scope,
         lambda q, k, v: ("calibrated", *calibrated_attention(q, k, v, M, mask, 6 in printed)),

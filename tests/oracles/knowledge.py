@@ -1,4 +1,4 @@
-"""External knowledge, section 3, in plain loops; Eqs. (5)-(8) are mostly shared: common.py."""
+"""External knowledge, section 3, in plain loops; most of Eqs. (5)-(8) is in common.py."""
 import itertools
 import math
 
@@ -7,7 +7,7 @@ from oracles.common import (calibrated_attention, dot, filtration_gate, fusion_l
 
 
 def relation_indicator(k_ij, printed):
-    """Eq. (2) of one pair of words; the page knows synonyms, antonyms, hypernyms and hyponyms."""
+    """Eq. (2) for one pair of words; the page has synonyms, antonyms, hypernyms and hyponyms."""
     return float(any(k_ij[:4] if printed else k_ij))
 
 
@@ -25,17 +25,12 @@ def co_attention(h_a, h_b, s):
     return prior, [mix(row, h_b) for row in omega_a], [mix(row, h_a) for row in omega_b]
 
 
-def sides(word_index, segment):
-    """The tokens that are words, in sentence a and in sentence b."""
-    return [[i for i, word in enumerate(word_index) if word >= 0 and segment[i] == side]
-            for side in (0, 1)]
-
-
 def prior(hidden, relations, word_index, segment, gamma, printed):
-    """Eqs. (1)-(4) for one pair -> what Eq. (5) multiplies by (L, L), c of each token (L, d)."""
+    """Eqs. (1)-(4) for one pair -> the factors of Eq. (5) (L, L), c of each token (L, d)."""
     out = [[1.0] * len(segment) for _ in segment]
     context = [[0.0] * len(x) for x in hidden]
-    a, b = sides(word_index, segment)
+    a, b = ([i for i, word in enumerate(word_index) if word >= 0 and segment[i] == sentence]
+            for sentence in (0, 1))
     if not a or not b:
         return out, context
     h_a, h_b = [hidden[i] for i in a], [hidden[j] for j in b]
@@ -51,7 +46,7 @@ def prior(hidden, relations, word_index, segment, gamma, printed):
 
 
 def fuse(P, sem, knw, mask, printed, without):
-    """Eqs. (6)-(8) on the signals of one pair -> tokens, what a trace holds."""
+    """Eqs. (6)-(8) on the signals of one pair -> tokens, trace."""
     if "fusion" in without:
         return [mean(pair) for pair in zip(sem, knw)], {}
     seen, hat_knw, hat_sem = {}, knw, sem
@@ -67,10 +62,7 @@ def fuse(P, sem, knw, mask, printed, without):
 
 
 def layer(P, hidden, known, mask, heads, scope, printed, without):
-    """Eqs. (1)-(8) for one pair -> tokens, what a trace holds.
-
-    known: relations, word_index, segment, γ.
-    """
+    """Eqs. (1)-(8) for one pair -> tokens, trace. known: relations, word_index, segment, γ."""
     K, context = prior(hidden, *known, printed)
     tokens, seen = fusion_layer(
         P, hidden, mask, heads, scope,
