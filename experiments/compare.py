@@ -128,22 +128,6 @@ def members(group):
     return found
 
 
-def plan_runs(group, here):
-    """`members` that are not finished, with the settings `here` of this process. Raises ValueError
-    or OSError where options contradict each other, or a data set is missing.
-    """
-    planned = {name: given | here for name, given in members(group).items()
-               if name not in group["done"]}
-    data = {}
-    for name, given in planned.items():
-        with prefix_errors(f"{name}: "):
-            x = read_options(given)[0]
-        data[x.task, x.train_file, x.dev_file, x.test_file] = x
-    for settings in data.values():
-        (load_test_splits if group["test"] else load_pairs)(settings)
-    return planned
-
-
 # ---- Running ------------------------------------------------------------------------------------
 
 def run_group(folder, group, here):
@@ -151,7 +135,15 @@ def run_group(folder, group, here):
 
     here: settings of this process alone, which the group's file does not get.
     """
-    planned, failed = plan_runs(group, here), []
+    planned = {name: given | here for name, given in members(group).items()
+               if name not in group["done"]}
+    data, failed = {}, []
+    for name, given in planned.items():
+        with prefix_errors(f"{name}: "):
+            x, _ = read_options(given)
+        data[x.task, x.train_file, x.dev_file, x.test_file] = x
+    for settings in data.values():  # a missing data set is found before hours of training
+        (load_test_splits if group["test"] else load_pairs)(settings)
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:  # by another process
@@ -217,10 +209,7 @@ def read_group(place):
     """The group in a folder, or in a file such as comparison.json. Raises ValueError naming it."""
     path = Path(place, FILE) if Path(place).is_dir() else Path(place)
     group = read_json(path)
-    with expecting(path, "a group of runs as this code writes it",
-                   "the file is damaged, or made by other code"):
-        missing = {"vary", "seeds", "shared", "test", "done"} - group.keys()
-        refuse(missing, f"no {', '.join(missing)}")
+    with expecting(path, "a group of runs", "it is damaged, or made by other code"):
         find_panels(group)
     return group
 
@@ -230,11 +219,12 @@ def read_group(place):
 class Panel(NamedTuple):
     """Runs that one table compares: their task and settings are the same but for the first one."""
     task: str
-    others: str     # the other settings that vary, such as "limit 40", or ""
+    others: str     # the other settings that vary, such as ", limit 40", or ""
     split: str      # test where it was scored, else the split that chose the best epochs
     metric: str     # the task's first
     seeds: list
-    rows: dict      # value of the first setting -> the result of each seed, as read_done has it
+    first: dict     # the first result, as read_done has it
+    rows: dict      # value of the first setting -> the result of each seed
 
 
 def find_panels(group, name=""):
@@ -248,13 +238,13 @@ def find_panels(group, name=""):
         if None in results:
             continue
         (_, value), *others = values.items()
-        others = ", ".join(f"{option} {text}" for option, text in others if option != "task")
-        task = results[0]["task"]
+        others = "".join(f", {option} {text}" for option, text in others if option != "task")
+        first, task = results[0], results[0]["task"]
         if name not in ("", task):
             task = name if task == "own" else f"{task} ({name})"
-        split = (test_splits(results[0]) or [results[0]["selection_split"]])[0]
-        metric = next(iter(results[0]["metrics"][split]))
-        panel = Panel(task, others, split, metric, group["seeds"], {})
+        split = (test_splits(first) or [first["selection_split"]])[0]
+        metric = next(iter(first["metrics"][split]))
+        panel = Panel(task, others, split, metric, group["seeds"], first, {})
         panels.setdefault((task, others), panel).rows[value] = results
     return [*panels.values()]
 
@@ -335,7 +325,9 @@ def percent(values):
 
 
 def points(change):
-    """A Change in points: "+1.0 (+0.7 to +1.2)"."""
+    """A Change in points: "+1.0 (+0.7 to +1.2)"; "" for None."""
+    if change is None:
+        return ""
     ends = "" if change.low is None else f" ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
     return f"{100 * change.mean:+.1f}{ends}"
 
@@ -343,23 +335,21 @@ def points(change):
 def score_table(panel, split, against):
     """Rows of cells: the mean score on a split, the scores of each seed, the difference from the
     row `against`, other metrics, and the share of answers that change without the method."""
-    first = next(iter(panel.rows.values()))[0]
-    more = sorted(first["metrics"][split].keys() - {panel.metric})  # in one order for all splits
-    title = f"{panel.task} {split}{panel.others and f', {panel.others}'}"
+    more = sorted(panel.first["metrics"][split].keys() - {panel.metric})  # alike for all splits
     of = " or ".join({results[0]["positive"] or "": 0 for results in panel.rows.values()})
     main, *titles = (metric_title(name, of) for name in (panel.metric, *more))
-    lines = [[f"{title}, seeds {', '.join(map(str, panel.seeds))}", main, "each seed",
+    seeds = ", ".join(map(str, panel.seeds))
+    lines = [[f"{panel.task} {split}{panel.others}, seeds {seeds}", main, "each seed",
               f"minus {against}, 95 % interval", *titles,
-              f"answers that change without the method, {first['selection_split']}, %"]]
-    changes = differences(panel, split, against)
+              f"answers that change without the method, {panel.first['selection_split']}, %"]]
+    changes = {value: change_of(x) for value, x in differences(panel, split, against).items()}
     for value, results in panel.rows.items():
         scores = scores_of(results, split, panel.metric)
         changed = [[*result["answers"].values()][-1] for result in results
                    if result["answers"] and split == result["selection_split"]]
         each = ", ".join(f"{100 * x:.1f}" for x in scores) if len(scores) > 1 else ""
-        lines.append([value, percent(scores), each,
-                      points(change_of(changes[value])) if value in changes else "",
-                      *(percent(scores_of(results, split, name)) for name in more),
+        others = [percent(scores_of(results, split, name)) for name in more]
+        lines.append([value, percent(scores), each, points(changes.get(value)), *others,
                       percent(changed)])
     return lines
 
@@ -371,8 +361,7 @@ def curve_table(panel):
     rows = {value: [result.get("curve", []) for result in results]
             for value, results in panel.rows.items()}
     epochs = range(max(len(curve) for curves in rows.values() for curve in curves))
-    split = next(iter(panel.rows.values()))[0]["selection_split"]
-    title = f"{panel.task} {split} {panel.metric}{panel.others and f', {panel.others}'}, epoch"
+    title = f"{panel.task} {panel.first['selection_split']} {panel.metric}{panel.others}, epoch"
     return [[title, *(str(i + 1) for i in epochs)]] + [
         [value, *(percent([curve[i] for curve in curves if i < len(curve)]) for i in epochs)]
         for value, curves in rows.items()]
@@ -389,15 +378,15 @@ def difference_table(panels, against, chosen=()):
             if not chosen or value in chosen]
     means = {value: change_of(*(changes[value] for changes in tasks))
              for value in rows if all(value in changes for changes in tasks)}
-    tested = [value for value, mean in means.items() if mean.p is not None]
-    corrected = dict(zip(tested, holm([means[value].p for value in tested])))
-    title = f"minus {against}{panels[0].others and f', {panels[0].others}'}"
-    lines = [[title, *(panel.task for panel in panels), "mean", "p", "p corrected (Holm)"]]
+    ps = {value: mean.p for value, mean in means.items() if mean.p is not None}
+    corrected = dict(zip(ps, holm([*ps.values()])))
+    lines = [[f"minus {against}{panels[0].others}", *(panel.task for panel in panels), "mean", "p",
+              "p corrected (Holm)"]]
     for value in rows:
         cells = [points(change_of(changes[value])) if value in changes else "" for changes in tasks]
-        mean = points(means[value]) if value in means and len(panels) > 1 else ""
-        ps = [as_p(means[value].p), as_p(corrected[value])] if value in tested else ["", ""]
-        lines.append([value, *cells, mean, *ps])
+        mean = points(means.get(value)) if len(panels) > 1 else ""
+        p = [as_p(ps[value]), as_p(corrected[value])] if value in ps else ["", ""]
+        lines.append([value, *cells, mean, *p])
     return lines
 
 
@@ -436,7 +425,7 @@ def show_groups(places, against=None, chosen=(), picture=None):
            f"expected some of {', '.join(rows)}")
     for panel in panels:
         blocks.setdefault(panel.others, []).append(panel)
-        for split in next(iter(panel.rows.values()))[0]["metrics"]:
+        for split in panel.first["metrics"]:
             print_table(score_table(panel, split, against))
         curves = curve_table(panel)
         if len(curves[0]) > 2:  # the score of a single epoch is in the table above
@@ -464,8 +453,8 @@ def draw_panels(panels, against):
                    for value, x in differences(panel, panel.split, against).items()}
         if changes:
             score = percent(scores_of(panel.rows[against], panel.split, panel.metric))
-            title = (f"{panel.task}{panel.others and f', {panel.others}'}, {panel.split} "
-                     f"{panel.metric}: difference from {against}, {score}")
+            title = (f"{panel.task}{panel.others}, {panel.split} {panel.metric}: difference from "
+                     f"{against}, {score}")
             parts += [draw_text(12, top + 18, title, "title"), *draw_changes(changes, left, top)]
             bars += sum(change.low is not None for change in changes.values())
             top += ROW * (len(changes) + 3)

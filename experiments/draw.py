@@ -20,6 +20,7 @@ from support.summary import draw_text
 FONT, LEVEL, CELL = 13, 22, 44  # pixels: height of letters, of an arc's level, of a map's cell
 SHADES, DARK = 5, 4  # steps of the colour scale on each side of 0; the first with light text
 LONGEST = 18  # characters of a label in a drawing; the table has all characters
+TREE = ["word", "relation", "to its head", "head's number"]  # columns of a tree's table
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
 
 
@@ -177,14 +178,6 @@ def arcs_over(step, words, heads, names):
     return "".join(arcs), over
 
 
-def tree_table(title, words, heads, names):
-    """An HTML table of a dependency tree. heads, names: as in `arcs_over`."""
-    cells = [[word, name, words[head - 1] if head else "", head]
-             for word, head, name in zip(words, heads, names)]
-    columns = ["word", "relation", "to its head", "head's number"]
-    return table(title, range(1, len(words) + 1), columns, cells, corner="number")
-
-
 # ---- The map of a pair --------------------------------------------------------------------------
 
 def pair_map(title, rows, columns, values, note="", trees=None):
@@ -214,8 +207,11 @@ def pair_map(title, rows, columns, values, note="", trees=None):
     least = f'aria-hidden="true" style="min-width:{.55 * drawing[0]:.0f}px"'  # can still be read
     cells = [[short_number(x) for x in row] for row in values.tolist()]
     tables = [table(title, rows, columns, cells, shaded)]
-    for side, words, tree in zip("ab", (rows, columns), trees or ()):
-        tables.append(tree_table(f"Dependency tree of sentence {side}", words, *tree))
+    for side, words, (heads, names) in zip("ab", (rows, columns), trees or ()):
+        cells = [[word, name, words[head - 1] if head else "", head]
+                 for word, head, name in zip(words, heads, names)]
+        tables.append(table(f"Dependency tree of sentence {side}", range(1, len(words) + 1),
+                            TREE, cells, corner="number"))
     hidden = box("".join(tables), f"{title}, as a table")
     return Figure(title, note, f"{box(svg(*drawing, least), title)}<details><summary>As a table"
                   f"</summary>{hidden}</details>", drawing)

@@ -2,12 +2,11 @@
 
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
-prints the model's answer, with and without each part of the method. For a method that reads step
-by step it also prints what the method reads. The command writes a page into the run's folder, named
-after the pair. The page has these answers, where calibration moves attention, what is known of the
-words, and what the model recorded, each with the number of its equation. `RUN --serve` shows the
-same page with two text fields, on this machine alone, until Ctrl-C. `--picture FILE.svg` draws the
-page's first figure.
+prints the model's answer, with and without each part of the method, and what a method that reads
+step by step reads. It also writes a page into the run's folder: these answers, where calibration
+moves attention, what is known of the words, and what the model recorded, each with the number of
+its equation. `RUN --serve` shows the same page with two text fields, on this machine alone, until
+Ctrl-C. `--picture FILE.svg` draws the page's first figure.
 
 A method describes what it records by the names of the axes (bert_min.Shown); nothing here knows a
 method or a paper. The last two axes are the rows and columns of a table. Each place of the other
@@ -33,6 +32,7 @@ from experiments.influence import add_run_options
 from priors import RELATIONS
 from run import unknown_words
 from support import machine, runs, summary
+from support.checkpoints import join_names
 from support.data import Pair
 from support.files import write_text
 from support.options import Arguments, one_line, prefix_errors, refuse, run_command
@@ -145,9 +145,8 @@ def warnings_of(run, pair):
     if run.examples([pair]).cut_pairs()[0]:
         warnings.append(f"The pair is cut at --max-length {run.settings.max_length}.")
     if unknown := unknown_words(run, pair):
-        named = ", ".join(f"“{draw.cut_label(word)}”" for word in unknown[:4])
-        more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
-        warnings.append(f"Rare or new to this model: {named}{more}.")
+        words = join_names([f"“{draw.cut_label(word)}”" for word in unknown], 4)
+        warnings.append(f"Rare or new to this model: {words}.")
     return warnings
 
 
@@ -266,18 +265,19 @@ def form(a, b):
     return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
 
 
-def page(title, sentences, first, lead, beside, below, top=""):
+def page(title, sentences, first, lead, figures, equations, top):
     """The whole document.
 
-    Args: sentences: the two texts. first: the sentence below them, in large letters. The others are
-        HTML: lead, below that sentence; beside, at the right; below, the rest; top, above all.
+    Args: sentences: the two texts. first: the sentence below them, in large letters. lead: HTML
+        below that. figures: the first stands beside all these, the others below. equations: as in
+        `section`. top: HTML above all.
     """
     quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
             f'<style>{draw.STYLE}</style></head>\n<body><main>{top}<header class="side"><div>'
-            f'{quotes}<h1>{escape(first)}</h1>{lead}</div>\n{beside}</header>{below}'
-            f'</main></body></html>\n')
+            f'{quotes}<h1>{escape(first)}</h1>{lead}</div>\n{section(figures[:1], equations)}'
+            f'</header>{section(figures[1:], equations)}</main></body></html>\n')
 
 
 def explain_pair(run, a, b, equations, top=""):
@@ -306,8 +306,8 @@ def explain_pair(run, a, b, equations, top=""):
     lead = "".join([draw.box(table, "The answers"),
                     *(f"<p>{escape(line)}</p>" for line in influence),
                     f'<p class="note">{escape(note)}</p>'])
-    text = page(f"What {run.settings.model} saw", (a, b), first, lead,
-                section(figures[:1], equations), section(figures[1:], equations), top)
+    title = f"What {run.settings.model} saw"
+    text = page(title, (a, b), first, lead, figures, equations, top)
     return lines, text, figures
 
 
