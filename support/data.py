@@ -18,7 +18,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -309,18 +309,15 @@ def cut_by_sentence(rows, *_):
     The sentences of a pair stay in one group, so the groups are the connected components of the
     graph whose edges are the pairs. Shuffled by a fixed seed, they fill test, then dev, then train.
     """
-    parent, groups, splits = {}, {}, {"train": [], "dev": [], "test": []}
-
-    def find_root(text):
-        while parent.setdefault(text, text) != text:
-            text = parent[text]
-        return text
-
-    for pair, _ in rows:
-        parent[find_root(pair.a)] = find_root(pair.b)
+    group_of, groups, splits = {}, {}, {"train": [], "dev": [], "test": []}
+    for pair, _ in rows:                 # group_of: text -> all texts of its group, one list
+        one, other = (group_of.setdefault(text, [text]) for text in (pair.a, pair.b))
+        if one is not other:
+            one += other
+            group_of.update(dict.fromkeys(other, one))
     for i, (pair, _) in enumerate(rows):
-        groups.setdefault(find_root(pair.a), []).append(i)
-    shuffled = sorted(groups.values())   # by their first row, whichever sentence is the root
+        groups.setdefault(group_of[pair.a][0], []).append(i)
+    shuffled = sorted(groups.values())   # by their first row
     random.Random(0).shuffle(shuffled)
     for group in shuffled:
         open_ones = [split for split in ("test", "dev") if len(splits[split]) < len(rows) / 10]
@@ -512,10 +509,8 @@ def as_pairs(task, given):
             if label is not None:
                 label = parse_label(str(label), task.labels, "label")
             one = Pair(a, b, label)
-        elif one.label is not None:
-            refuse(task.labels and one.label not in range(len(task.labels)), f"label of a Pair: "
-                   f"expected a number below {len(task.labels)}, found {shorten(one.label)}")
-            one = replace(one, label=(int if task.labels else float)(one.label))
+        refuse(task.labels and one.label not in (None, *range(len(task.labels))), f"expected a Pair "
+               f"whose label is below {len(task.labels)}, found {shorten(one)}")
         pairs.append(one)
     return pairs
 

@@ -65,10 +65,8 @@ class Arguments(argparse.ArgumentParser):
     def add_field(self, group, f, exceptions=""):
         """Adds a dataclass's field to a group. exceptions: the help text behind its default."""
         text = f.metadata["help"].replace("%", "%%")
-        if f.default not in (None, "") and "(default" not in text:
+        if exceptions or f.default not in (None, "") and "(default" not in text:
             text += f" (default: {f.default}{exceptions})"
-        elif exceptions:
-            text += f" (default: as --lr{exceptions})"
         form = {"action": argparse.BooleanOptionalAction}
         if kind_of(f) is not bool:
             shown = "|".join(f.metadata["choices"] or [f.name.upper()])

@@ -66,30 +66,13 @@ def test_values_names_and_places():
     assert read_places("2, 0,2", 3) == (0, 2)
 
 
-@pytest.mark.parametrize("error, status, shown", [
-    (ValueError("wrong\n" + "x" * 9999), 2, "wrong x"),
-    (FileNotFoundError(2, "No such file", "a.tsv"), 2, "a.tsv"),
-    (KeyboardInterrupt(), 130, "interrupted"), (None, 0, "")])
-def test_status_and_line_of_an_error(error, status, shown, capsys):
-    def main(argv):
-        assert argv == ["--x"]
-        if error:
-            with prefix_errors(""):
-                raise error
-
-    assert run_command(main, "thing.py", ["--x"]) == status
-    line = capsys.readouterr().err.strip()
-    assert "\n" not in line and len(line) < 999 and shown in line
-    assert line.startswith("thing.py: " if error else "")
-
-
 @pytest.mark.parametrize("text, shown", [
     ("class A(:", "own.py:1: SyntaxError: "),
     ("class A:\n    x = 1 / 0", "own.py:2: ZeroDivisionError: "),
-    ("class A:\n    def f():\n        raise ValueError('\\x1b[31mred\\x9b')",
-     "own.py:3: --model \\x1b[31mred\\x9b")])
+    ("class A:\n    def f():\n        raise ValueError('\\x1b[31mred\\n' + 'x' * 9999)",
+     "own.py:3: --model \\x1b[31mred x")])
 def test_mistakes_in_own_code(text, shown, workplace, capsys):
-    """The line names file and line, and a prefix that other code adds stays."""
+    """One line names file and line, and keeps a prefix that other code adds."""
     def main(argv):
         with prefix_errors("--model "):
             load_own("own.py:A").f()
@@ -97,7 +80,7 @@ def test_mistakes_in_own_code(text, shown, workplace, capsys):
     Path("own.py").write_text(text)
     assert run_command(main, "x") == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"x: {shown}") and error.count("\n") == 1, error
+    assert error.startswith(f"x: {shown}") and error.count("\n") == 1 and len(error) < 999, error
     with pytest.raises(ZeroDivisionError):  # a mistake of ours is a traceback
         run_command(lambda argv: 1 / 0, "x")
 
