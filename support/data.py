@@ -509,8 +509,8 @@ def as_pairs(task, given):
             if label is not None:
                 label = parse_label(str(label), task.labels, "label")
             one = Pair(a, b, label)
-        refuse(task.labels and one.label not in (None, *range(len(task.labels))), f"expected a Pair "
-               f"whose label is below {len(task.labels)}, found {shorten(one)}")
+        refuse(task.labels and one.label not in (None, *range(len(task.labels))),
+               f"expected a label below {len(task.labels)}, found {shorten(one)}")
         pairs.append(one)
     return pairs
 

@@ -62,12 +62,7 @@ def test_losses():
 
 NLI = ("entailment", "neutral", "contradiction")
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-RTE = "index\tsentence1\tsentence2\tlabel\n"
 SICK = "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
-
-
-def sick(number, label, split):
-    return f"{number}\tA{number} is.\tB{number} is.\t{label}\t3.5\t{split}\n"
 
 
 def snli(label, a, b):
@@ -95,9 +90,9 @@ PUBLISHED = {
         {"train": [Pair('A "so", b.', '"So".', 1), Pair("C.", '"On.', 1)],
          "dev": [Pair("B.", "B\u20281.", 0)], "test": [Pair("C.", "D.", 1)]})),
     "rte": (("not_entailment", "entailment"), ("accuracy",), alike(
-        "train.tsv dev.tsv TEST.TSV", RTE + '0\tHe said "no.\t"Yes," he.\tnot_entailment\n'
-        '1\t"It."\tfell\tentailment\n', Pair('He said "no.', '"Yes," he.', 0),
-        Pair('"It."', "fell", 1))),
+        "train.tsv dev.tsv TEST.TSV", "index\tsentence1\tsentence2\tlabel\n"
+        '0\tHe said "no.\t"Yes," he.\tnot_entailment\n1\t"It."\tfell\tentailment\n',
+        Pair('He said "no.', '"Yes," he.', 0), Pair('"It."', "fell", 1))),
     "qqp": (("0", "1"), ("accuracy", "f1"), alike(
         "train.tsv dev.tsv TEST.TSV", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
         '133\t21\t22\t"How do I ""X""?"\tHow is "it?\t0\n402\t23\t24\tWhat?\t\t1\n'
@@ -123,10 +118,10 @@ PUBLISHED = {
         snli("neutral", 'A "b"\t\u2028.', "naïve ") + snli("-", "X", "Y") + "\n"
         + snli("contradiction", "C", "D"), Pair('A "b"\t\u2028.', "naïve", 1), Pair("C", "D", 2))),
     "sick": (("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), ("accuracy",), ({
-        "SICK.txt": SICK + sick(1, "NEUTRAL", "TRAIN") + sick(2, "ENTAILMENT", "TEST")
-                    + sick(3, "ENTAILMENT", "TRIAL") + sick(4, "CONTRADICTION", "TRAIN")},
-        {"train": [Pair("A1 is.", "B1 is.", 0), Pair("A4 is.", "B4 is.", 2)],
-         "dev": [Pair("A3 is.", "B3 is.", 1)], "test": [Pair("A2 is.", "B2 is.", 1)]})),
+        "SICK.txt": SICK + "1\tA\tB\tNEUTRAL\t3\tTRAIN\n2\tC\tD\tENTAILMENT\t4.5\tTEST\n"
+                           "3\tE\tF\tENTAILMENT\t5\tTRIAL\n4\tG\tH\tCONTRADICTION\t1\tTRAIN\n"},
+        {"train": [Pair("A", "B", 0), Pair("G", "H", 2)], "dev": [Pair("E", "F", 1)],
+         "test": [Pair("C", "D", 1)]})),
     "scitail": (("neutral", "entails"), ("accuracy",), alike(
         "scitail_1.0_train.tsv scitail_1.0_dev.tsv scitail_1.0_test.tsv",
         '"A" and "b.\tC is.\tneutral\nD\tE\tentails\n',
@@ -183,7 +178,7 @@ def test_no_sentence_is_in_two_splits(edges):
 
 
 @pytest.mark.parametrize("task, name, text, message", [
-    ("sick", "SICK.txt", SICK + sick(1, "NEUTRAL", "TRAIN"), "no pairs for dev, test"),
+    ("sick", "SICK.txt", SICK + "1\tA\tB\tNEUTRAL\t3\tTRAIN\n", "no pairs for dev, test"),
     ("snli", "snli_1.0_dev.jsonl", '\n{"sentence1": "a", "sentence2": 3}', "dev.jsonl:2: ")])
 def test_malformed_published_files(tmp_path, task, name, text, message):
     publish(tmp_path, task, **{name: text})
@@ -281,8 +276,8 @@ def test_own_labels_that_cannot_be(tmp_path, labels, message, more):
 
 # ---- Pairs on their way in and out
 
-def pairs_of(count, labels=(0, 1)):
-    return [Pair(f"a{i}", f"b{i}", labels[i % len(labels)]) for i in range(count)]
+def pairs_of(count):
+    return [Pair(f"a{i}", f"b{i}", i % 2) for i in range(count)]
 
 
 def test_a_pair_of_texts():
@@ -295,14 +290,13 @@ def test_a_pair_of_texts():
         assert as_pairs(SCORES, ("a", "b", score)) == [Pair("a", "b", 2.5)]
 
 
-@pytest.mark.parametrize("task, wrong, said", [
-    *((TWO, wrong, "pairs of two texts") for wrong in (
-        "ab", [("a", 2)], Pair("a", None),
-        (["a", "c"], ["b", "d"]))),                     # two lists of texts are no pair
+@pytest.mark.parametrize("task, wrong, word", [
+    *((TWO, wrong, "pairs of two texts")                # two lists of texts are no pair
+      for wrong in ("ab", [("a", 2)], Pair("a", None), (["a", "c"], ["b", "d"]))),
     (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "label"),
     (SCORES, ("a", "b", "same"), "same")], ids=str)
-def test_what_is_no_pair_of_texts(task, wrong, said):
-    fails(lambda: as_pairs(task, wrong), said)
+def test_what_is_no_pair_of_texts(task, wrong, word):
+    fails(lambda: as_pairs(task, wrong), word)
 
 
 def test_pairs_of_dev_that_are_in_train_are_counted():
@@ -322,10 +316,8 @@ def test_part_of_the_pairs(block, monkeypatch):
     for change, share, name, size in ((limit_pairs, 0.5, "train", 20), (hold_out, 0.2, "dev", 8)):
         found, again, other = (change(task, splits, share, seed) for seed in (0, 0, 1))
         assert found == again != other and len(found[name]) == size
-        for first in range(0, size, block):
-            start = splits["train"].index(found[name][first])
-            assert start % block == 0
-            assert found[name][first:first + block] == splits["train"][start:start + block]
+        blocks = [splits["train"][i:i + block] for i in range(0, 40, block)]
+        assert all(found[name][i:i + block] in blocks for i in range(0, size, block))
     assert set(found) == {"train", "dev", "test"} and found["test"] == splits["test"]
     assert Counter(found["train"] + found["dev"]) == Counter(splits["train"])
     assert limit_pairs(task, splits, 0.5, 0)["dev"] == splits["dev"]
