@@ -458,12 +458,12 @@ class WordNet(Lexicon):
         opposites = {other.synset() for s in senses for lemma in s.lemmas()
                      for other in lemma.antonyms()}
         opposites |= {other for s in opposites for other in s.also_sees()}
-        of = {noun.synset() for s in first for lemma in s.lemmas() for noun in lemma.pertainyms()}
+        nouns = {x.synset() for s in first for lemma in s.lemmas() for x in lemma.pertainyms()}
         levels = [first]
         for _ in range(self.depth):
             levels.append({above for s in levels[-1]
                            for above in s.hypernyms() + s.instance_hypernyms()})
-        lands = {above for s in of for above in s.instance_hypernyms()}
+        lands = {above for s in nouns for above in s.instance_hypernyms()}   # of French: France's
         parents = levels[1] | {above for s in lands for above in s.hypernyms()}
         parents = {s for s in parents if s.pos() == "n" and len(s.hyponyms()) <= MANY}
         similar = {head for s in first for head in s.similar_tos() if s.pos() == "s"}

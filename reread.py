@@ -39,11 +39,10 @@ SPENT = 1e-6      # a word of which no more is left than this is not read again
 
 def check_sizes(method, beta, **counts):
     """ValueError unless β and all counts are above 0; a count may be a tuple of counts."""
-    for name, count in counts.items():
-        if min(count if isinstance(count, (tuple, list)) else (count,), default=0) < 1:
+    for name, count in {**counts, "beta": beta}.items():
+        numbers = count if isinstance(count, (tuple, list)) else (count,)
+        if not 0 < min(numbers, default=0) < math.inf:
             raise ValueError(f"{method.__name__}: {name} needs numbers above 0, got {count!r}")
-    if not 0 < beta < math.inf:
-        raise ValueError(f"{method.__name__}: beta needs a number above 0, got {beta!r}")
 
 
 # ---- Equations that both share ------------------------------------------------------------------

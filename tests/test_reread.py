@@ -174,16 +174,6 @@ def test_ladranet_oracle(printed, without):
 
 # ---- Properties ---------------------------------------------------------------------------------
 
-def test_choose_computes_scores_wide():
-    """Keys and clue are bfloat16, but tanh, w and softmax are float32, under autocast as well."""
-    states, keys, clue = (normal(*size).bfloat16() for size in ((1, N, D), (1, N, A), (1, A)))
-    w_d, mask = nn.Linear(A, 1, False), torch.ones(1, N) > 0
-    with torch.autocast("cpu", torch.bfloat16):
-        chosen, _, m = choose(states, keys, mask, clue, w_d, 100.0)
-    assert m.dtype == torch.float32 and chosen.dtype == torch.bfloat16
-    same(m, (keys.float() + clue.float()[:, None]).tanh() @ w_d.weight[0], 1e-6)
-
-
 @pytest.mark.parametrize("classes", [C, 1])
 @pytest.mark.parametrize("without, judges", [((), 2), ({"global"}, 1), ({"reread"}, 1)])
 def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
@@ -218,9 +208,11 @@ def test_default_beta_chooses_one_word_and_learns(name):
 
 # ---- Options and parameters ---------------------------------------------------------------------
 
-def test_grus_and_probabilities_stay_wide():
-    """Under autocast DRr-Net's GRUs and Eq. (8) compute in float32. A GPU would use float16."""
-    net, seen = drr().float(), {}
+def test_autocast_leaves_float32():
+    """In tanh, w and softmax of `choose`, though keys and clue are bfloat16; in DRr-Net's GRUs, to
+    which a GPU would give float16, and in Eq. (8)."""
+    states, keys, clue = (normal(*size).bfloat16() for size in ((1, N, D), (1, N, A), (1, A)))
+    w_d, net, seen = nn.Linear(A, 1, False), drr().float(), {}
 
     def look(module, given, out):
         seen[module] = torch.is_autocast_enabled("cpu"), given[0].data.dtype
@@ -228,7 +220,10 @@ def test_grus_and_probabilities_stay_wide():
     for name in ("grus.0", "grus.1", "mlp.0", "w_h", "w_v"):
         net.get_submodule(name).register_forward_hook(look)
     with torch.autocast("cpu", torch.bfloat16):
+        chosen, _, m = choose(states, keys, torch.ones(1, N) > 0, clue, w_d, 100.0)
         net(*sentences())
+    assert m.dtype == torch.float32 and chosen.dtype == torch.bfloat16
+    same(m, (keys.float() + clue.float()[:, None]).tanh() @ w_d.weight[0], 1e-6)
     assert len(seen) == 5 and set(seen.values()) == {(False, torch.float32)}
 
 
