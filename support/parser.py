@@ -117,10 +117,9 @@ class Parser(nn.Module):
         x = self.character(letters).transpose(1, 2)
         x = torch.cat([convolution(x).masked_fill(letters[:, None] == 0, FAR).amax(2)
                        for convolution in self.convolutions], 1).relu()
-        ids = torch.tensor([1, *(self.word_ids.get(word.lower(), 0) for word in words)])
-        fixed = torch.tensor([0, *(self.vector_ids.get(word.lower(), 0) for word in words)])
-        ids = ids[rows]  # (S, T)
-        fixed = fixed[rows]  # (S, T)
+        words = [word.lower() for word in words]
+        ids = torch.tensor([1, *(self.word_ids.get(word, 0) for word in words)])[rows]  # (S, T)
+        fixed = torch.tensor([0, *(self.vector_ids.get(word, 0) for word in words)])[rows]  # (S, T)
         if unknown:
             ids = ids.masked_fill((torch.rand(rows.shape) < unknown) & (rows > 0), 0)  # (S, T)
             fixed = fixed.masked_fill(torch.rand(rows.shape) < unknown, 0)  # (S, T)
@@ -171,13 +170,11 @@ class Parser(nn.Module):
         is an outer subject.
         """
         self.eval()
-        answers = [([], [], [])] * len(sentences)
-        nonempty = [i for i, words in enumerate(sentences) if words]
+        answers, nonempty = {}, [i for i, words in enumerate(sentences) if words]
         for batch in length_batches([len(sentences[i]) for i in nonempty], BATCH_WORDS):
             places = [nonempty[k] for k in batch]
-            for i, answer in zip(places, self.parse_batch([sentences[i] for i in places])):
-                answers[i] = answer
-        return answers
+            answers |= zip(places, self.parse_batch([sentences[i] for i in places]))
+        return [answers.get(i, ([], [], [])) for i in range(len(sentences))]
 
     def parse_batch(self, sentences):
         """`parse` for sentences that go through the network together."""
@@ -212,26 +209,26 @@ class Parser(nn.Module):
         to this head: the change that costs the least log-probability of all heads and relations.
         arc: (n+1, n+1). rel_dep, rel_head: this sentence's vectors, as `forward` returns them.
         """
-        def answer(arc, others):
-            """(log-probability, heads, relations), if the words `others` are no subjects."""
+        def answer(arc, barred):
+            """(log-probability, heads, relations), if the words `barred` may be no subjects."""
             heads = best_tree(arc)
             i = torch.arange(1, len(arc))
             scores = self.relation_scores(rel_dep[i], rel_head[heads]).log_softmax(1)
-            scores[np.ix_([word - 1 for word in others], self.subjects)] = FAR
+            scores[np.ix_([word - 1 for word in barred], self.subjects)] = FAR
             highest, relations = scores.max(1)
             return (logs[i, heads].sum() + highest.sum()).item(), heads, relations
 
         logs = arc.log_softmax(1)
-        best, others, moved = answer(arc, []), [], []
+        best, barred, moved = answer(arc, []), [], []
         while rivals := self.rivals(*best[1:]):
             options = []
             for word in rivals:
-                options.append((answer(arc, [*others, word]), arc, [*others, word], moved))
+                options.append((answer(arc, [*barred, word]), arc, [*barred, word], moved))
                 if word not in moved:
                     without = arc.clone()
                     without[word, best[1][word - 1]] = FAR
-                    options.append((answer(without, others), without, others, [*moved, word]))
-            best, arc, others, moved = max(options, key=lambda option: option[0][0])
+                    options.append((answer(without, barred), without, barred, [*moved, word]))
+            best, arc, barred, moved = max(options, key=lambda option: option[0][0])
         return best[1:]
 
 

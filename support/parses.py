@@ -15,11 +15,11 @@ import re
 import sqlite3
 import sys
 import zlib
+from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -103,10 +103,7 @@ def split_sentences(text):
             given[place] = " --"    # with a space, or nltk joins it to a dash before it
         if not characters.isspace():
             origin += [place] * (2 if characters == '"' else len(characters.strip()))
-    try:
-        words = [NLTKWordTokenizer().tokenize(part) for part in _sentences("".join(given))]
-    except TimeoutError:   # nltk gives up on a text that takes too long
-        words = []
+    words = [NLTKWordTokenizer().tokenize(part) for part in _sentences("".join(given))]
     lengths = [len(word) for part in words for word in part]
     if sum(lengths) == len(origin):
         spans = _spans(origin, lengths)  # (n, 2)
@@ -258,7 +255,7 @@ def join_trees(trees):
 # ---- parses of many texts ------------------------------------------------------------------------
 
 def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
-    """Parses of texts, a dict text -> Parse. Of a longer text MAX_WORDS words are kept.
+    """The parses of texts, a dict text -> Parse. A Parse has the first MAX_WORDS words of its text.
 
     parser: what load_parser gives. CACHE keeps its parses of more than FEW texts, so that each text
         is parsed once, whatever set it comes in.
@@ -269,15 +266,15 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
         words if that is absent; spaces may differ. A text may also be several sentences of the file
         in a row. The words of a token, as ca and n't of can't, must spell it.
 
-    Raises ValueError when a text is not in that file, or has other tokens there, or when what your
-    function gives is no tree over the text's characters, word by word.
+    Raises ValueError if a text is not in that file, or has other words there, or if an answer of
+    your function is no tree over words at places in the text.
     """
-    texts = sorted(set(texts), key=lambda text: (len(text), text))    # of like lengths, for batches
+    texts = sorted(set(texts), key=lambda text: (len(text), text))    # batches of similar length
     if isinstance(parser, (str, Path)):
         return _read_own(texts, parser)
     ours, found = hasattr(parser, "fingerprint"), {}
     cache = _Cache(parser.fingerprint if ours and len(texts) > FEW else None)
-    quiet = None if progress else True            # None: unless on a terminal
+    quiet = None if progress else True            # None: quiet unless on a terminal
     with tqdm(total=len(texts), desc="parse", leave=False, disable=quiet) as bar:
         for batch in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
             found |= cache.find(batch)
@@ -289,14 +286,14 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     lost = [text for text, parse in found.items() if not ours and len(parse.spans) < MAX_WORDS
             and sum(map(str.isalnum, text)) > sum(map(str.isalnum, "".join(parse.words)))]
     if lost:
-        print(f"parser: letters of {len(lost)} texts are in no word, such as of {lost[0]!r}; the "
-              f"end of a word is the place behind its last letter", file=sys.stderr)
+        print(f"parser: {len(lost)} texts, such as {lost[0]!r}, have letters that are in no word; "
+              f"the end of a word is the place behind its last letter", file=sys.stderr)
     return found
 
 
 def _parse(texts, parser):
     """The Parse of each text, by a loaded parser."""
-    rows, sentences = [], []
+    rows, sentences = [], []   # of all texts, so that the parser makes full batches
     for text in texts:
         spans, lengths = split_sentences(text)
         words = words_at(text, spans[:MAX_WORDS])
@@ -328,7 +325,7 @@ def _ask_own(texts, function):
 def _make_parse(text, spans, trees):
     """The Parse of a text's first MAX_WORDS words. trees: of its sentences, see join_trees."""
     tags, heads, relations = (column[:MAX_WORDS] for column in join_trees(trees))
-    heads = [head if head <= MAX_WORDS else 0 for head in heads]   # the head is left out: ROOT
+    heads = [head if head <= MAX_WORDS else 0 for head in heads]   # its head is left out
     return Parse(text, spans[:MAX_WORDS], tuple(tags), np.array(heads, np.int64), tuple(relations))
 
 
@@ -391,16 +388,9 @@ class _Cache:
 FORM, TAG, HEAD, RELATION = 1, 3, 6, 7   # columns; column 0 is the number
 
 
-class Sentence(NamedTuple):
-    """A sentence of a CoNLL-U file.
-
-    where: file and line of the first row. text: the comment `# text = ...`, or else the
-    forms without spaces. forms: one for each word. tree: three lists, tags, heads, relations.
-    """
-    where: str
-    text: str
-    forms: list
-    tree: tuple
+# A sentence of a CoNLL-U file. where: file and line of the first row. text: the comment `# text =
+# ...`, or else the forms without spaces. tree: three lists, tags, heads, relations.
+Sentence = namedtuple("Sentence", "where text forms tree")
 
 
 def read_conllu(path):

@@ -1,4 +1,4 @@
-"""experiments/robustness.py: what becomes of labels and texts; seed and texts alone decide it."""
+"""experiments/robustness.py: how texts and labels change; only the seed and the texts decide it."""
 import re
 from dataclasses import replace
 
@@ -19,23 +19,23 @@ WORDS = {("big", True): ["small"], ("big", False): ["large"], ("good", True): ["
 
 
 class FewWords(Known):
-    """Knows these words in the place of WordNet's."""
+    """Knows these words instead of WordNet's."""
 
     def related_words(self, word, tag, antonyms):
         return WORDS.get((word, antonyms), [])
 
 
 def parse(text, tags, relations=""):
-    """A Parse of the text: a tag for each word, relations as word=relation, "dep" for others."""
+    """A Parse of the text. tags: one a word. relations: word=relation; other words have "dep"."""
     spans, tags = split_words(text), tuple(tags.split())
-    known = dict(pair.split("=") for pair in relations.split())
-    relations = tuple(known.get(text[i:j], "dep") for i, j in spans.tolist())
+    by_word = dict(pair.split("=") for pair in relations.split())
+    relations = tuple(by_word.get(text[i:j], "dep") for i, j in spans.tolist())
     return Parse(text, spans, tags, np.zeros(len(tags), np.int16), relations)
 
 
-def fill(pattern, found):
-    """The pattern with each of these in the place of #, parted by "/"."""
-    return "/".join(pattern.replace("#", str(one)) for one in found)
+def fill(pattern, values):
+    """The pattern with each value in the place of #, joined by "/"."""
+    return "/".join(pattern.replace("#", value) for value in values)
 
 
 @pytest.mark.parametrize("name, text, tags, expected", [
@@ -62,21 +62,21 @@ def fill(pattern, found):
     ("AddPunc", " x\u3000", "X", fill("#", ["... x", "-- x", "(x)", "* x *", "x!!", "x ...",
                                             "x --"]))])
 def test_sentences(name, text, tags, expected):
-    """All that a sentence becomes, whatever pairs stand around it; pairs without a label or words
-    stay. tags: with relations behind |."""
+    """All that a sentence becomes, whatever pairs stand around it. Pairs without a label or without
+    words are left out. tags: relations stand behind |."""
     beside = parse("No Iraq", "DET PROPN")
     pair = Pair(beside.text, text, 1) if name == "SwapSyn" else Pair(text, beside.text, 1)
     pairs = [replace(pair, label=None), pair, replace(pair, a=" "), replace(pair, b="")]
     parses = [parse(text, *tags.split("|")), beside,
               *(parse(f"by {other}", "ADP PROPN") for other in ("Rex", "Udo", "X-Ray2", "May"))]
-    known, found = FewWords({made.text: made for made in parses}), set()
+    known, results = FewWords({made.text: made for made in parses}), set()
     for seed in range(250):
         changed = transform(name, MRPC, pairs, known, seed)
         assert changed == [(1, new) for _, new in transform(name, MRPC, [pair], known, seed)]
         for _, new in changed:
             assert new.label == (0 if name in DENYING else 1)
-            found.add(new.b if name in ("SwapSyn", *DENYING) else new.a)
-    assert found - {text} == set(filter(None, expected.split("/")))
+            results.add(new.b if name in ("SwapSyn", *DENYING) else new.a)
+    assert results - {text} == set(filter(None, expected.split("/")))
 
 
 @pytest.mark.parametrize("labels, kind, denial", [
@@ -85,7 +85,7 @@ def test_sentences(name, text, tags, expected):
     (("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), "inference", "CONTRADICTION"),
     ((), "other", None), (("a", "b"), "other", None)])
 def test_labels(labels, kind, denial):
-    """What kind of task it is, and the class of a denial; of other tasks no denial is known."""
+    """The kind of each task, and the class of a denial, which other tasks do not have."""
     task = Task("t", labels, ("accuracy",))
     assert robustness.task_kind(task) == kind
     assert denial is None or labels[robustness.denial_of(task)] == denial
@@ -106,16 +106,16 @@ def test_related_words_of_wordnet(word, tag, antonyms, synonyms, wordnet):
     assert known.related_words(word, tag, False) == synonyms.split()
 
 
-def answer_by_length(run, pairs, *_, **given):
-    """The second class for more than 11 letters in a."""
+def answer_by_length(run, pairs, *_, **__):
+    """Logits: the second class if a has more than 11 letters."""
     long = torch.tensor([int(len(pair.a) > 11) for pair in run.examples(pairs).pairs])
     return torch.nn.functional.one_hot(long, 2).float()
 
 
 def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
-    """AddPunc changes every pair, NumWord none, AddSent is left out."""
+    """AddPunc changes every pair, NumWord changes none, and AddSent is left out."""
     saved = loaded(path := trained(*of("bert"), "--epochs", "1") / "best.pt")
-    saved["task"]["metrics"] = "f1", "accuracy"  # as Twitter-URL's: all denials have one class
+    saved["task"]["metrics"] = "f1", "accuracy"  # as Twitter-URL; denials have one class, no F1
     torch.save(saved, path)
     run = train.open_run("run")
     pairs = [Pair(f"the dog {'x' * i}.", "A cat.", int(i > 2)) for i in range(5)]
