@@ -42,7 +42,7 @@ Word = namedtuple("Word", "start end text tag relation")  # in a parsed text; ta
 class Known:
     """The knowledge that a transformation uses besides the texts of a pair.
 
-    parses: dict text -> Parse, of the whole data set. wordnet: nltk's.
+    parses: dict text -> Parse, for all texts of the split. wordnet: nltk's.
     """
 
     def __init__(self, parses, wordnet=None):
@@ -126,8 +126,7 @@ def is_plain(name):
 
 
 def swap_word(text, rng, known, antonyms):
-    """The text with an antonym, or else a synonym, of a word that is not part of an expression, or
-    None."""
+    """The text with an antonym, or else a synonym, of a word outside fixed expressions, or None."""
     def find(word):
         part = word.relation.partition(":")[0] in ("fixed", "flat", "compound")
         return [] if part else known.related_words(word.text, word.tag, antonyms)
@@ -221,8 +220,7 @@ def of_both(edit):
 
 @of_both
 def insert_adverb(text, rng, known):
-    """Puts one of ADVERBS before the verb of a clause, but not behind a negation, whose scope the
-    adverb would change."""
+    """Puts one of ADVERBS before a clause's verb, unless it would be in the scope of a negation."""
     words, places = known.words(text), []
     for before, word in zip(words, words[1:]):
         if before.text.lower() in NEGATIONS:
@@ -320,11 +318,8 @@ def transform(name, task, pairs, known, seed=0):
 # ---- The command --------------------------------------------------------------------------------
 
 def measure_robustness(run, pairs, metric):
-    """A metric of a run before and after each of TRANSFORMATIONS, on the pairs it changed.
-
-    run: what train.open_run gives.
-    Returns rows of cells: name; what happens to the label, or why the transformation is left out;
-    number of pairs; metric before, after.
+    """Rows of cells, one for each of TRANSFORMATIONS: name; what happens to the label, or why the
+    transformation is left out; number of pairs that it changes; a metric on these before, after.
     """
     task, guesses, rows = run.task, answers(run.logits(pairs), run.task), []
     if run.settings.parses or not run.reader.parser:  # own parses have no changed sentences

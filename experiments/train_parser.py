@@ -111,10 +111,8 @@ def vary(forms, tags, heads, relations, rng):
 def frequent_vectors(path):
     """dict word -> vector (50,) float32 of the first FREQUENT lines of a file in GloVe's text form.
 
-    Raises ValueError if it has none, or its vectors have another width.
+    Raises ValueError if the file has none, or its vectors have another width.
     """
-    if path is None:
-        return {}
     with open(path, "rb") as file:
         words = {line.partition(b" ")[0].decode("utf-8", "replace")
                  for line in itertools.islice(file, FREQUENT)}
@@ -168,10 +166,7 @@ def score(parser, treebank):
 
 
 def main(argv=None):
-    """Runs the command line. Raises ValueError for a mistake.
-
-    The dev split chooses nothing. Both are scored once, at the end, by the parser that was written.
-    """
+    """Runs the command line. Raises ValueError for a mistake. The dev split chooses nothing."""
     arguments = Arguments("python -m experiments.train_parser",
                           "Trains and scores the dependency parser.", "--treebank FOLDER")
     arguments.add_argument("--treebank", required=True, metavar="FOLDER",
@@ -198,7 +193,7 @@ def main(argv=None):
            f"{', '.join(existing) or 'nothing'} is there")
     out.parent.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=out.parent).close()  # fails before hours of work if it is read-only
-    vectors = frequent_vectors(options.get("vectors"))
+    vectors = frequent_vectors(options["vectors"]) if "vectors" in options else {}
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])
     parser = make_parser(train, vectors)
