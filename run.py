@@ -167,8 +167,8 @@ def read_run(path, model=None, parser=None):
     """(content of the file, a dict; Settings; Recipe).
 
     A file alone never decides which code runs. If the run has somebody's own class or parser, the
-    caller names it again as `model` or `parser`; its file may have moved. `parser` may also be a
-    function.
+    caller gives its place again as `model` or `parser`; the place may have changed. `parser` may
+    also be a function.
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
@@ -178,11 +178,9 @@ def read_run(path, model=None, parser=None):
     if callable(parser):
         given["parser"], parser = None, None
     for name, place in (("model", model), ("parser", parser)):
-        begun = given[name] or ""
+        place, begun = str(place or ""), given[name] or ""
         refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
                f"opening a run runs no code; if you know that file, say {name} {begun} as well")
-        refuse(not isinstance(place, (str, type(None))), f"{name} {place!r}: expected its place, "
-               f"such as mine.py:Name")
         refuse(place and begun and place.rpartition(":")[2] != begun.rpartition(":")[2],
                f"{name} {place}: the run has {begun}")
         given[name] = place or given[name]

@@ -161,20 +161,6 @@ def loss_scaler(device, precision):
     return torch.amp.GradScaler(device.split(":")[0], enabled=precision == "fp16")
 
 
-def random_state(device):
-    """torch's random states: (the CPU's, the GPU's or None)."""
-    cuda = torch.cuda.get_rng_state(device) if device.startswith("cuda") else None
-    return torch.get_rng_state(), cuda
-
-
-def restore_random_state(state, device):
-    """Sets torch's random states, as `random_state` returned them."""
-    cpu, cuda = state
-    torch.set_rng_state(cpu)
-    if cuda is not None and device.startswith("cuda"):
-        torch.cuda.set_rng_state(cuda, device)
-
-
 def versions(device):
     """dict of what a run's numbers depend on beside its settings."""
     gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None

@@ -156,7 +156,9 @@ def save_last(run, log, optimizer, scaler, progress):
 
     All processes call this function at the same time, because each has its own random state.
     """
-    states = machine.gather(machine.random_state(run.recipe.device))
+    device = run.recipe.device
+    gpu = torch.cuda.get_rng_state(device) if device.startswith("cuda") else None
+    states = machine.gather((torch.get_rng_state(), gpu))
     progress.seconds += time.monotonic() - log.saved
     if main_process():
         state = run.contents | {
@@ -187,7 +189,10 @@ def load_last(run, saved, optimizer, scaler):
         optimizer.load_state_dict(saved["optimizer"])
         scaler.load_state_dict(saved["scaler"])
         if len(saved["random"]) == count:  # else dropout draws other numbers
-            machine.restore_random_state(saved["random"][rank], run.recipe.device)
+            cpu, gpu = saved["random"][rank]
+            torch.set_rng_state(cpu)
+            if gpu is not None and run.recipe.device.startswith("cuda"):
+                torch.cuda.set_rng_state(gpu, run.recipe.device)
 
 
 class Log:
