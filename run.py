@@ -268,22 +268,20 @@ class Run:
         """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
-        parts = [order[i:i + 64] for i in range(0, len(order), 64)]
-        logits, computed = torch.zeros(len(order), len(self.task.labels) or 1).float(), []
+        parts = [order[i:i + 64] for i in range(0, len(order), 64)][rank::count]
+        logits = torch.zeros(len(order), len(self.task.labels) or 1).float()
         self.model.eval()
         with ONE_AT_A_TIME, meter.changed(self.model, change) as altered:
             examples = examples.of_others() if change and change.others else examples
-            for batch_and_labels in examples.loader(parts[rank::count]):
+            for part, batch_and_labels in zip(parts, examples.loader(parts)):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):
                     logits_of_part = self.model(**altered(batch), trace=trace)
                 if logits_of_part.dim() == 3:       # the first of several judgements is the answer
                     logits_of_part = logits_of_part[0]
-                computed.append(logits_of_part.float().cpu())
-        for parts_there, logits_there in machine.gather((parts[rank::count], computed)):
-            for part, part_logits in zip(parts_there, logits_there, strict=True):
-                check_logits(part_logits, len(part), self.task)
-                logits[part] = part_logits
+                check_logits(logits_of_part, len(part), self.task)
+                logits[part] = logits_of_part.float().cpu()
+        logits = sum(machine.gather(logits))  # each process has filled the rows of its own parts
         refuse(not logits.isfinite().all(), f"{self.settings.model}: its answers are no finite "
                f"numbers, at --precision {self.recipe.precision}; try fp32")
         return logits

@@ -1,4 +1,4 @@
-"""What tests share: no test depends on time or chance."""
+"""Fixtures of all tests. No test depends on time or chance."""
 import os
 import shutil
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU rounds otherwise than the processor that trained
-torch.set_num_threads(1)  # more are slower on tensors as small as these
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU rounds differently
+torch.set_num_threads(1)  # faster for small tensors
 
 settings.register_profile("house", derandomize=True, deadline=None)
 settings.load_profile("house")
@@ -16,16 +16,16 @@ settings.load_profile("house")
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """An empty folder with train, dev and test pairs; a parser and a lexicon of no cost.
+    """The working folder, with train, dev and test pairs; a cheap parser and a small lexicon.
 
-    22 pairs of train in batches of 8 are three steps an epoch.
+    22 training pairs in batches of 8 are three steps an epoch.
     """
     import batches
     import priors
     from small_runs import RELATED, ChainParser, write_pairs
     from support.options import load_own
 
-    load_own.cache_clear()  # another test's mine.py
+    load_own.cache_clear()  # forgets another test's mine.py
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batches, "load_parser", ChainParser)
     monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
@@ -35,7 +35,7 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def wordnet():
-    """priors.WordNet, of nltk's data where NLTK_DATA says or in shared/ beside the project."""
+    """priors.WordNet, from NLTK_DATA or from shared/ beside the project."""
     import nltk
 
     import priors
@@ -51,7 +51,7 @@ def wordnet():
 
 @pytest.fixture(scope="session")
 def trained_once(tmp_path_factory):
-    """trained_once(*args) -> folder of a run with these arguments, trained once for all tests."""
+    """trained_once(*args) -> folder of a run with these options, trained once for all tests."""
     from small_runs import run
 
     made = {}
@@ -67,7 +67,7 @@ def trained_once(tmp_path_factory):
 
 @pytest.fixture
 def trained(trained_once, workplace):
-    """trained(*args) -> a copy of such a run in the folder "run" here, which a test may change."""
+    """trained(*args) -> a copy of this run in the folder "run", which a test may change."""
 
     def copy(*args):
         return Path(shutil.copytree(trained_once(*args), "run", dirs_exist_ok=True))

@@ -1,4 +1,4 @@
-"""Runs of less than a second on generated files of pairs, and what tests ask of them."""
+"""Runs of less than a second on generated files of pairs, and helpers that check runs."""
 import contextlib
 import csv
 import io
@@ -29,7 +29,7 @@ RELATED = {"synonym": [("dog", "cat")], "antonym": [("good", "bad")],
 
 
 class ChainParser:
-    """Every word hangs from the one before it."""
+    """A parser in whose trees each word depends on the word before it."""
 
     fingerprint = "chain"
 
@@ -40,7 +40,7 @@ class ChainParser:
 
 
 def write_file(folder, name, content):
-    """A file of text or bytes, with its folder. -> its path"""
+    """Writes text or bytes into a file, and makes its folder. -> its path"""
     path = folder / name
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -57,9 +57,9 @@ def zipped(files):
 
 
 def write_pairs(label, **counts):
-    """NAME.tsv of so many pairs here: sentences of 1 to 12 words, many alike.
+    """Writes NAME.tsv with so many pairs, for each NAME=count. A sentence has 1 to 12 words.
 
-    label: of (rng, whether b repeats a).
+    label: function of (rng, whether b equals a).
     """
     for name, count in counts.items():
         rng, lines = random.Random(f"{name}.tsv 0"), ["sentence1\tsentence2\tlabel"]
@@ -79,7 +79,7 @@ def of(model, sizes=""):
 
 
 def gentle(model, sizes=""):
-    """The same with choices that are not so sharp that rounding decides them."""
+    """The same, but choices (BETA) are not so sharp that rounding decides them."""
     return of(model, sizes + ",BETA=7" * (model in ("drrnet", "ladranet")))
 
 
@@ -89,12 +89,12 @@ def command(*args):
 
 
 def run(*args, out="run"):
-    """Exit status of a training on the own files, of plain BERT; a later option overrides."""
+    """Exit status of a training of plain BERT on the own files; a later option overrides."""
     return command(*OWN, *of("bert"), "--out", out, *args)
 
 
 def beginning(*args):
-    """What a run begins with: (Run, split -> batches.Examples, its model, names of the new)."""
+    """The start of a run: (Run, dict split -> batches.Examples, model, names of new weights)."""
     given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
     settings, recipe = read_options(given)
     made, examples = new_run(settings, recipe, Path("run"), *load_pairs(settings))
@@ -114,14 +114,14 @@ def events(out="run"):
 
 
 def losses(out="run", name="loss"):
-    """Of each step, or another number of it; none is infinite or no number."""
-    found = [event[name] for event in events(out) if "loss" in event]
-    assert found and np.isfinite(found).all()
-    return found
+    """The loss of each step, or another number of the log; all are finite."""
+    numbers = [event[name] for event in events(out) if "loss" in event]
+    assert numbers and np.isfinite(numbers).all()
+    return numbers
 
 
 def rows_of(path):
-    """A file of predictions as a csv reader reads it, list of dicts."""
+    """The rows of a file of predictions, a list of dicts, as the csv module reads them."""
     tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, **({} if str(path).endswith(".csv") else tabs)))
@@ -129,10 +129,10 @@ def rows_of(path):
 
 @contextlib.contextmanager
 def one_line(words):
-    """Around what writes one line on stderr, which has all these words."""
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+    """Context manager: the code inside writes one line on stderr, which has all these words."""
+    with contextlib.redirect_stderr(io.StringIO()) as stderr:
         yield
-    error = said.getvalue()
+    error = stderr.getvalue()
     assert error.count("\n") == 1 and error[-1] == "\n", error
     assert all(word in error for word in words.split()), error
 
@@ -152,13 +152,13 @@ def fails(call, *words):
 
 
 def equal(x, y):
-    """Whether two dicts of tensors are equal bit for bit."""
+    """Are two dicts of tensors equal, bit for bit?"""
     return x.keys() == y.keys() and all(
         x[name].dtype == y[name].dtype and torch.equal(x[name], y[name]) for name in x)
 
 
 def assert_same_run(one, other):
-    """All that two runs have written is the same, but for seconds and names of folders."""
+    """Two runs wrote the same, but for seconds and names of folders."""
     assert (Path(one) / "log.jsonl").read_text() == (Path(other) / "log.jsonl").read_text()
     assert equal(*(loaded(f"{folder}/best.pt")["weights"] for folder in (one, other)))
     for name in ("metrics", "best_epoch", "seed", "pairs", "parameters", "new_parameters"):
@@ -167,7 +167,7 @@ def assert_same_run(one, other):
 
 
 def assert_like_weights(one, other, atol=3e-5):
-    """Keys' biases are left out: no output depends on them, so that their gradient is rounding."""
+    """Biases of keys are left out: no output depends on them, so their gradient is rounding."""
     assert one.keys() == other.keys()
     for name in one:
         if not name.endswith("key.bias"):
@@ -179,7 +179,7 @@ def interrupt():
 
 
 def at_call(monkeypatch, owner, name, number, action=interrupt):
-    """Lets the call with this number of owner.name do `action` first. -> list of calls"""
+    """Call number `number` of owner.name does `action` first. -> list of all calls' arguments"""
     real, calls = getattr(owner, name), []
 
     def wrapper(*args, **kwargs):
@@ -193,7 +193,10 @@ def at_call(monkeypatch, owner, name, number, action=interrupt):
 
 
 def run_cut(monkeypatch, args, place=(torch.nn.utils, "clip_grad_norm_", 5), seconds=-1):
-    """A run in the folder "cut" that ends at this call; seconds between its checkpoints."""
+    """A run in the folder "cut" that is interrupted at this call of a function.
+
+    place: (owner, name, number of the call). seconds: between two checkpoints.
+    """
     with monkeypatch.context() as patch:
         at_call(patch, *place)
         patch.setattr(train, "SAVE_SECONDS", seconds)

@@ -1,6 +1,4 @@
-"""support/meter.py, experiments/influence.py, experiments/controls.py, and the `changes` of each
-model: what is said is taken out, and no more.
-"""
+"""support/meter.py, experiments/influence.py, experiments/controls.py, each model's `changes`."""
 import numpy as np
 import pytest
 import torch
@@ -22,7 +20,7 @@ NAMES = {"bert": set(), "dabert": {"no method"}, "drrnet": {"no prior"} | READIN
 
 
 def part_of(model, *args):
-    """(a model with weights large enough to matter, a batch of dev)"""
+    """(a model with weights large enough to matter, a batch of dev pairs)"""
     _, data, network, _ = beginning(*gentle(model), *args)
     torch.manual_seed(3)
     with torch.no_grad():
@@ -32,7 +30,7 @@ def part_of(model, *args):
 
 
 def with_weights(model, network):
-    """The model with those of the network's weights that it has a place for."""
+    """The model with the weights of the network; weights for which it has no place are left out."""
     weights = network.state_dict()
     model.load_state_dict({name: weights[name] for name in model.state_dict()})
     return model.eval()
@@ -47,7 +45,7 @@ def answer(model, batch, change=None, trace=None):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_change_has_an_end(model):
-    """Each model's changes are those it should have; each changes answers, and none afterwards."""
+    """Each model has the right changes. Each change alters the answers, and ends."""
     network, batch = part_of(model)
     before, dev = answer(network, batch), beginning(*gentle(model))[1]["dev"]
     changes = network.changes()
@@ -59,7 +57,7 @@ def test_a_change_has_an_end(model):
 
 
 def plain_answer(network, batch):
-    """The logits of plain BERT with the model's weights."""
+    """The logits of plain BERT with the network's weights."""
     plain = with_weights(Matcher(SelfAttention, network.bert.config, 2), network)
     return answer(plain, {name: x for name, x in batch.items() if name != "prior"})
 
@@ -80,8 +78,8 @@ def test_a_neutral_prior():
 
 @pytest.mark.parametrize("model", ["dafa", "knowledge"])
 def test_another_pairs_prior(model):
-    """Each of ten pairs gets that of the pair five places on, cut or padded to its own words; so
-    does the control that trains with others'."""
+    """Each of ten pairs gets the prior of the pair five places on, cut or padded to its own words.
+    So does the control that trains with other pairs' priors."""
     own = f"{CONTROLS}:Shuffled{model.title()}"
     dev = beginning(*gentle(model))[1]["dev"]
     assert any(dev.prior(i).any() for i in range(10))
@@ -95,7 +93,7 @@ def test_another_pairs_prior(model):
 
 
 def test_one_attention():
-    """No weight is new, and with a neutral prior it is plain BERT."""
+    """This control has no new weight, and with a neutral prior it is plain BERT."""
     network, batch = part_of(f"{CONTROLS}:OneAttentionDafa")
     assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
     plain = plain_answer(network, batch)
@@ -104,7 +102,7 @@ def test_one_attention():
 
 
 def test_less_in_the_prior():
-    """The word of b is wider than that of a, and no other way; equal words, whatever their case."""
+    """One control keeps the relation "b is wider than a" alone, another equal words in any case."""
     wider, _ = part_of(f"{CONTROLS}:WiderKnowledge")
     index, segment = torch.tensor([[0, 0]]).expand(5, 2), torch.tensor([[0, 1]]).expand(5, 2)
     found = wider.bert.layers[0].attention.spread(
@@ -117,7 +115,7 @@ def test_less_in_the_prior():
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
 def test_without_re_reading(model, part):
-    """The same as a model that was made without it, with the other weights."""
+    """The change computes what a model computes that was built without re-reading."""
     network, batch = part_of(model)
     without = with_weights(beginning(*gentle(model), "--without", part)[2], network)
     torch.testing.assert_close(answer(network, batch, "no re-reading"), answer(without, batch))
@@ -126,7 +124,7 @@ def test_without_re_reading(model, part):
 
 
 def test_a_uniform_choice():
-    """Each word is read alike, whatever was read before."""
+    """Each reading gives all words the same weight."""
     (network, batch), trace = part_of("drrnet"), {}
     answer(network, batch, "uniform choice", trace)
     for reading, words in zip(trace["reading"].flatten(0, 1), batch["mask"].flatten(0, 1)):
@@ -135,7 +133,7 @@ def test_a_uniform_choice():
 
 
 class Louder(SelfAttention):
-    """Adds half of the plain signal to it; what it does at padding does not count."""
+    """Adds half of the plain signal; its output at padding must not count."""
 
     def attend(self, hidden, q, k, v, mask, prior, trace):
         plain = super().attend(hidden, q, k, v, mask, None, trace)
@@ -152,8 +150,8 @@ def test_size_of_what_is_added():
 
 
 def test_what_a_change_did():
-    """By hand: one of three answers is another one; probabilities of the first answers, .75, .5 and
-    .5, become .25, .75 and .5; of three scores two move by more than a tenth of 2, their deviation.
+    """By hand. One of three answers changes; the first answers' probabilities, .75, .5 and .5,
+    become .25, .75 and .5. Two of three scores move by more than a tenth of their deviation, 2.
     """
     before = torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.5, 0.5]]).log()
     after = torch.tensor([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]]).log()
@@ -166,25 +164,26 @@ def test_what_a_change_did():
 
 
 def test_influence_by_hand(trained):
-    found = train.open_run(trained(*of("dafa")))
+    opened = train.open_run(trained(*of("dafa")))
     pairs = [("the dog", "the cat", "1"), Pair("good", "bad", 0), ("new york", "book", "0")]
-    own, change = found.influence(pairs), found.changes()["no method"]
-    assert own["pairs"] == 3 and own["score"] == found.evaluate(pairs)["accuracy"]
-    first, second = (found.predict(pairs, change=x) for x in (None, change))
-    others = [x.answer != y.answer for x, y in zip(first, second)]
-    assert own["changes"]["no method"]["answers"] == pytest.approx(np.mean(others))
-    assert "score" not in found.influence([("the dog", "the cat")])
+    measured, change = opened.influence(pairs), opened.changes()["no method"]
+    assert measured["pairs"] == 3
+    assert measured["score"] == opened.evaluate(pairs)["accuracy"]
+    first, second = (opened.predict(pairs, change=x) for x in (None, change))
+    changed = np.mean([x.answer != y.answer for x, y in zip(first, second)])
+    assert measured["changes"]["no method"]["answers"] == pytest.approx(changed)
+    assert "score" not in opened.influence([("the dog", "the cat")])
 
 
 def test_the_command(trained, capsys):
-    """The split that chose the epoch has what training measured; plain BERT has nothing."""
+    """On the split that chose the epoch, the command finds what training measured."""
     trained(*of("drrnet"))
     for args in (["run"], ["run", "--split", "train"]):
         influence.main(args)
-    said, found = capsys.readouterr().out, result(name="influence-dev.json")
-    assert found == result()["influence"] and result(name="influence-train.json")["pairs"] == 22
-    for name, change in found["changes"].items():
-        assert name in said and f"{100 * change['answers']:.1f} %" in said
+    printed, written = capsys.readouterr().out, result(name="influence-dev.json")
+    assert written == result()["influence"] and result(name="influence-train.json")["pairs"] == 22
+    for name, change in written["changes"].items():
+        assert name in printed and f"{100 * change['answers']:.1f} %" in printed
     fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev")
     influence.main([str(trained(*of("bert")))])
     assert "as it is" in capsys.readouterr().out and result()["influence"] is None

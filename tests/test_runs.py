@@ -34,27 +34,27 @@ def put(content, place, value):
 
 @pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
 def test_a_run_in_use(model, trained, capsys):
-    """Tuples, Pairs, Examples; metrics, of a phenomenon's pairs alone too; what is recorded."""
-    found = train.open_run(trained(*of(model)))
+    """Tuples, Pairs, Examples; metrics, also of a group of pairs; what explain records."""
+    opened = train.open_run(trained(*of(model)))
     texts = [("the dog", "the dog"), ("good", "bad book"), ("", "new york")]
-    answers = found.predict(texts)
-    assert not found.model.training             # whoever calls it gets what is predicted
+    answers = opened.predict(texts)
+    assert not opened.model.training
     for x in answers:
         assert sum(x.probabilities.values()) == pytest.approx(1)
         assert x.answer == max(x.probabilities, key=x.probabilities.get)
-    assert found.predict([]) == [] and "has changed" not in capsys.readouterr().out
-    fails(lambda: found.predict(*texts[:2]), "change", "bad book")
+    assert opened.predict([]) == [] and "has changed" not in capsys.readouterr().out
+    fails(lambda: opened.predict(*texts[:2]), "change", "bad book")
     dev, scores = read_pairs("dev.tsv", ("0", "1")), result()["metrics"]["dev"]
-    assert found.evaluate(dev) == found.evaluate(found.examples(dev)) == scores
-    some = [replace(pair, group="new") for pair in dev[3:]]
-    assert found.evaluate(dev[:3] + some) == scores | {"new": found.evaluate(some)["accuracy"]}
-    one, trace = found.explain("good", "bad book")
+    assert opened.evaluate(dev) == opened.evaluate(opened.examples(dev)) == scores
+    group = [replace(pair, group="new") for pair in dev[3:]]
+    assert opened.evaluate(dev[:3] + group) == scores | {"new": opened.evaluate(group)["accuracy"]}
+    one, trace = opened.explain("good", "bad book")
     assert one.probabilities == pytest.approx(answers[1].probabilities, abs=1e-6)
-    assert trace and trace.keys() <= found.settings.method.TRACE.keys()
+    assert trace and trace.keys() <= opened.settings.method.TRACE.keys()
 
 
 def test_what_is_no_number_is_no_answer(trained):
-    """But a run with -inf opens: an own class may have registered such a mask."""
+    """A run with -inf opens, because an own class may have such a mask; it answers nothing."""
     saved = loaded(trained() / "best.pt")
     saved["weights"]["classifier.weight"][:] = -math.inf
     torch.save(saved, "run/best.pt")
@@ -62,16 +62,16 @@ def test_what_is_no_number_is_no_answer(trained):
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
-    """Its best.pt is enough, wherever it was made; another parser is said. What is explained is the
+    """best.pt is enough, on another machine too. Another parser gives a warning. `explain` shows the
     layer that carries the method."""
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
     (tmp_path / "elsewhere").mkdir()
     torch.save(put(loaded("run/best.pt"), "recipe device", "cuda:7"), "elsewhere/its.pt")
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.setattr("run.PARSER", write_file(Path(), "new.npz", "another"))
-    found, traces = train.open_run("its.pt", device="cpu", precision="bf16", workers=1), {}
-    found.logits([("the dog", "new york")], traces)
-    _, trace = found.explain("the dog", "new york")
+    opened, traces = train.open_run("its.pt", device="cpu", precision="bf16", workers=1), {}
+    opened.logits([("the dog", "new york")], traces)
+    _, trace = opened.explain("the dog", "new york")
     np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
     assert "the shipped parser: the file has changed" in capsys.readouterr().out
 
@@ -80,10 +80,10 @@ def test_a_run_in_use_is_as_it_was_trained(trained):
     trained()
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    found = train.open_run("run", data_dir=Path("x"), precision=None)
-    assert found.settings.data_dir == "x" and torch.equal(before, torch.get_rng_state())
+    opened = train.open_run("run", data_dir=Path("x"), precision=None)
+    assert opened.settings.data_dir == "x" and torch.equal(before, torch.get_rng_state())
     for given, words in (({"epochs": 3}, ["--epochs"]), ({"precision": "fp8"}, ["--precision"]),
-                         ({"model": Task}, ["model", "Task"]), ({"parser": 5}, ["parser", 5])):
+                         ({"model": Task}, ["model", "Task"])):
         fails(lambda given=given: train.open_run("run", **given), *words)
 
 
@@ -101,8 +101,8 @@ def test_scores():
 
 
 def test_three_classes_test_and_predict(capsys):
-    """Own columns, files with labels and without, .tsv and .csv, a split by its name; test is read
-    once, and all of a split, whatever --limit was."""
+    """Own columns, files with and without labels, .tsv and .csv, a split by its name. Test is read
+    once. --limit does not cut a split that is labelled."""
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
@@ -124,25 +124,25 @@ def test_three_classes_test_and_predict(capsys):
     right = statistics.fmean(row["prediction"] == row["label"] for row in rows)
     assert right == pytest.approx(tested["metrics"]["test"]["accuracy"])
     assert [row.pop("label") for row in rows] == [pair.label for pair in pairs]
-    assert {row.pop("note") for row in blind} == {"m, n"}  # other columns stay
+    assert {row.pop("note") for row in blind} == {"m, n"}  # other columns are kept
     assert [list(row.values()) for row in blind] == [list(row.values()) for row in rows]
 
 
 def test_what_is_written_lies_over_nothing(trained, monkeypatch):
-    """Tables of one name, columns, a file that is there, an encoder's folder."""
+    """Not over tables of the same name, columns, existing files, an encoder's folder."""
     trained("--test-file", "test.tsv")
     for _ in range(2):
         assert command("--from", "run", "--predict", "test.tsv") == 0
     assert rows_of("run/predictions-test.tsv") == rows_of("run/predictions-test-2.tsv")
     before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "logits", 0)
     for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
-                              ("run/predictions-test.tsv", "again.tsv", 2),  # predicted already
+                              ("run/predictions-test.tsv", "again.tsv", 2),  # has predictions
                               ("test.tsv", "new.csv", 0)):
         assert command("--from", "run", "--predict", file, "--out", out) == status
-    assert len(asked) == 1  # a mistake is found before the work
+    assert len(asked) == 1  # mistakes are found before the work
     made = train.open_run("run")
     fails(lambda: train.train_model(made.settings, made.recipe, made.folder), "run", "best.pt")
-    monkeypatch.setattr("os.access", lambda *args: False)  # such as a folder of somebody else's
+    monkeypatch.setattr("os.access", lambda *args: False)  # somebody else's folder
     refused("run:", "--from", "run", "--test")
     assert Path("train.tsv").read_text() == before and len(rows_of("new.csv")) == 9
     shutil.copytree(TINY, "encoder")
@@ -152,14 +152,14 @@ def test_what_is_written_lies_over_nothing(trained, monkeypatch):
 # ---- The folder ---------------------------------------------------------------------------------
 
 def test_what_is_missing_or_damaged_gives_one_line(trained):
-    """Each damage to a run, and the file that the line names. Nothing in a checkpoint is run."""
+    """For each damage to a run, one line names the file. No code in a checkpoint is run."""
     best = trained(*of("dafa")) / "best.pt"
     saved, sound = loaded(best), best.read_bytes()
     contents = [{"x": MakesAFolder()}, [1], saved | {"tfidf": {"df": 3}},
                 saved | {"weights": {"W_gate": torch.ones(1)}}]
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None)]]
-    half = len(sound) // 2  # there stand the weights
+    half = len(sound) // 2  # a byte of the weights
     flipped = sound[:half] + bytes([sound[half] ^ 1]) + sound[half + 1:]
     for content in (*contents, sound[:9999], b"a text", flipped):
         if isinstance(content, bytes):
@@ -176,7 +176,8 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
-    """Its pairs, best.pt and last.pt; other parses are said; log and config.json are for people."""
+    """It needs its pairs, best.pt and last.pt. Changed parses give a warning. The log and
+    config.json may be damaged: only people read them."""
     Path("own.conllu").write_text("")
     run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
     text = Path("train.tsv").read_text()
@@ -211,7 +212,7 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
-    """A signal says how to go on."""
+    """Another process is refused; a signal prints how to resume."""
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
         assert run() == 130
@@ -224,8 +225,8 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
 @pytest.mark.parametrize("kind, args", [
     ("model", of("mine.py:Mine")), ("parser", [*of("dafa"), "--parser", "mine.py:Mine"])])
 def test_opening_a_folder_runs_no_code(kind, args, capsys):
-    """A class or parser of one's own is named by who opens the run, wherever the folder says it
-    lies, and its file is the one that the run was made with."""
+    """Who opens the run names its own class or parser again, wherever the file lies now. A warning
+    says if the file has changed."""
     code = {"model": "from semmatch import DabertAttention as Mine\n",
             "parser": "from support.parses import Parse\ndef Mine(texts):\n    return [Parse(t, "
                       "[(0, len(t))], ['X'], [0], ['root']) for t in texts]\n"}
@@ -248,8 +249,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
 
 
 def test_a_result_belongs_to_its_model(trained, monkeypatch):
-    """Of another training's best.pt no result is shown, and a folder with a file of a run is taken.
-    """
+    """No result is shown for another training's best.pt. No run starts in a folder of a run."""
     folder = trained()
     (folder / "best.pt").unlink()
     refused("run holds result.json", by=run)
@@ -261,11 +261,11 @@ def test_a_result_belongs_to_its_model(trained, monkeypatch):
 
 
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):
-    lengths = beginning()[1]["train"].lengths  # none of which is cut
-    limit = sorted(lengths)[11]  # a pair that has just as many tokens is whole
+    lengths = beginning()[1]["train"].lengths  # no pair is cut
+    limit = sorted(lengths)[11]  # a pair of just so many tokens is not cut
     run_cut(monkeypatch, ["--max-length", str(limit)])
-    said = f"train: {sum(n > limit for n in lengths)} of 22 pairs are cut at --max-length {limit}; "
-    assert f"{said}the longest has {max(lengths)} tokens" in capsys.readouterr().out
+    cut = f"train: {sum(n > limit for n in lengths)} of 22 pairs are cut at --max-length {limit}; "
+    assert f"{cut}the longest has {max(lengths)} tokens" in capsys.readouterr().out
     assert command("--from", "cut", "--predict", "test.tsv") == 0
     out = capsys.readouterr().out
     assert "stopped before its end" in out and "--resume" in out and "pairs are cut" in out

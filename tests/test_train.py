@@ -26,6 +26,7 @@ CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
 # ---- Settings -----------------------------------------------------------------------------------
 
 def complete(model, task="mrpc", **given):
+    """The Recipe of these options."""
     return read_options({"task": task, "model": model, "device": "cpu"} | given)[1]
 
 
@@ -77,18 +78,14 @@ WRONG = [
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv")]
 WRONG_DATA = [
     ("--model dafa --layers 7", "--layers 7 1"), ("--max-length 64", "--max-length 64 48"),
-    ("--model dafa --set SCOPE=heads", "scope heads"), ("--dev-file range.tsv", "range.tsv:2 '2'"),
-    ("--test", "test"), ("--positive maybe", "positive maybe 0, 1"),
-    ("--columns sentence1,sentence2", "--columns three"),
-    ("--scores --class-weights balanced", "--class-weights"),
-    ("--model dafa --parses some.conllu", "some.conllu")]
+    ("--model dafa --set SCOPE=heads", "scope heads"), ("--test", "test"),
+    ("--positive maybe", "positive maybe 0, 1"), ("--columns sentence1,sentence2", "--columns three"),
+    ("--scores --class-weights balanced", "--class-weights")]
 
 
 @pytest.mark.parametrize("args, words", [*WRONG, *WRONG_DATA])
 def test_a_mistake_gives_one_line_and_takes_no_folder(args, words):
     """An existing folder keeps its files, and the corrected command can use it."""
-    Path("range.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\t2\n")
-    Path("some.conllu").write_text("# text = hi\n1\thi\t_\tX\t_\t_\t0\troot\t_\t_\n\n", "utf-8")
     thesis = write_file(Path("run/deep"), "thesis.tmp", "years of work")
     call = run if (args, words) in WRONG_DATA else command
     refused(words, *args.split(), by=call)
