@@ -92,14 +92,14 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k) + 1e-3, "numbers are"),
-    ("matching", lambda a, b: equations.matching(a, b) + torch.where(a[:1, 0] < 9, 0, 0 * b[0, 0] / 0),
+    ("matching", lambda a, b: equations.matching(a, b) + torch.where(a[0, 0] < 9, 0, b[0, 0] / 0),
      "gradients are nan"),
     ("relation_indicator", lambda k: equations.relation_indicator(k).long(), "bool"),
     ("tree_similarity", lambda a, b: equations.tree_similarity(b, a), "(n, m)"),
     ("tree_similarity", lambda a, b: torch.as_tensor(equations.tree_similarity(a, b)).long(), ""),
     ("l2_ratio", lambda *given: torch.tensor(equations.l2_ratio(*given)).double(), "")])
 def test_mistakes_that_nobody_listed(name, wrong, words):
-    """The message has the words that help. The last two are right: tensors for an array, a float."""
+    """The message has the words that help. The last two functions are right, with tensors."""
     said = lesson.judge(name, wrong)
     assert words in said and bool(words) == bool(said) and lesson.BY_HAND not in said
 
@@ -108,6 +108,9 @@ def test_the_pair_by_hand_is_told_first_and_its_words_are_named():
     said = said_of("tree_similarity", lambda a, b: 0 * equations.tree_similarity(a, b),
                    Draw("one relation").parses())
     assert "with the pair by hand" in said and re.search(r": '\w' x '\w'\] yours", said)
+    with pytest.raises(AssertionError, match="this lesson.*read_limit"):
+        lesson.check(equations.read_limit, torch.zeros(1, 1, 4), lesson.fixed([[1.0] * 4]), 5,
+                     gives=2)
 
 
 # ---- Guesses ------------------------------------------------------------------------------------
@@ -189,22 +192,14 @@ def test_a_script_stops_with_one_line(seed, mode, options, words, monkeypatch, c
 
 # ---- Hand-ins -----------------------------------------------------------------------------------
 
-def solved(text):
-    """A lesson whose blank functions have the lines of equations.py."""
-    lines = text.splitlines()
-    for node in reversed(ast.parse(text).body):
-        if isinstance(node, ast.FunctionDef) and ast.unparse(node.body[-1]) == "...":
-            right = lesson.source_of(getattr(equations, node.name)).splitlines()
-            lines[node.lineno - 1:node.end_lineno] = right
-    return "\n".join(lines) + "\n"
-
-
 def test_points_of_hand_ins(tmp_path):
     """A blank hand-in has none, one mistake costs one function's points, a right one has all.
     Hand-ins of one name get a row and a page each."""
-    right = solved("from equations import *\n" + LESSONS[2])
-    squares = right.replace(".abs().", ".square().")
-    squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\n" + squares)
+    blank = re.compile(r'^def \w+\(.*?\):\n    """.*?"""\n    \.\.\.\n', re.M | re.S)
+    right = "from equations import *\n" + blank.sub("", LESSONS[2])
+    squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\n" + right.replace(
+        "\ndifference_scores =", "\ndef difference_scores(q, k):\n    return (q[..., :, None, :] - "
+        "k[..., None, :, :]).square().sum(-1)\n\n\ndifference_scores ="))
     texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": squares, "cleo/mine.py": right}
     for name, text in (texts | {"cleo/.ipynb_checkpoints/mine.py": LESSONS[2]}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

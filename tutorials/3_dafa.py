@@ -1,24 +1,26 @@
 # %% [markdown]
 # # 3. DAFA: trees that calibrate attention
 #
-# **The question.** "Apple exceeded the company" and "the company exceeded Apple" hold the same words. What tells
-# them apart is who is the subject of "exceeded" and who is its object. A parser knows that. How can its tree tell
-# attention which words of two sentences play the same part?
+# **The question.** "Apple exceeded the company" and "the company exceeded Apple" have the same words. They differ in
+# who is the subject of "exceeded" and who is its object. A parser knows that. How can its tree tell attention which
+# words of two sentences play the same part?
 #
 # > "strengthening the attention weight of same dependency and reducing the attention weight of different
 # > dependency" (Song et al., DAFA, § 1)
 #
-# A **dependency tree** gives each word a **head**, the word it belongs to, and a **relation** to it: in "Apple
-# exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is its obj,
-# object. "exceeded" hangs on ROOT. Eqs. (1) to (5) make a matrix of two trees, a row for each word of one, a column
-# for each word of the other. Eqs. (6) to (9) put it into attention.
+# A **dependency tree** gives each word a **head**, the word on which it depends, and a **relation** to this head. In
+# "Apple exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is the
+# obj, object. The head of "exceeded" is ROOT, which is no word. A **child** of a word has this word as its head. Eqs.
+# (1) to (5) make a matrix of two trees: a row for each word of one, a column for each word of the other. By Eqs. (6)
+# to (9) this matrix **calibrates** attention: it makes some weights larger and others smaller.
 #
 # | sign | meaning |
 # |---|---|
-# | h_i, r_i, t_i | of word i: its head, its relation, the word itself (the "tail") |
-# | M, S, M_F | matrices, n words of a by m words of b; M̃ the same over tokens, L by L |
-# | ⊙, ⊕ | the product number by number; concatenation, one vector and then the other |
+# | h_i, r_i, t_i | the head of word i; the relation of word i to it; word i itself (the "tail") |
+# | M, S, M_F | matrices, n words of a by m words of b; M̃ is one over all L tokens, L by L |
+# | ⊙, ⊕ | the product number by number; concatenation, first one vector and then the other |
 # | Q, K, V, d_k | queries, keys, values (lesson 1), and the size of a query |
+# | W, w, b | matrices, vectors and numbers that are learned |
 
 # %%
 import math
@@ -27,7 +29,6 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from lesson import begin, check, fixed, guessed, mine, reveal, table, train_on
-from torch.testing import assert_close
 
 from priors import TfIdf
 from support.parser import load_parser
@@ -40,17 +41,20 @@ gated_fusion, filtration_gate = mine("gated_fusion"), mine("filtration_gate")
 # %% [markdown]
 # ## A pair by hand
 #
-# Three words each, as in the paper's Figure 1, without the article:
+# Two sentences of three words, after the paper's Figure 1, without the article:
 #
 #     a = Apple exceeded company      Apple <-nsubj- exceeded -obj-> company
 #     b = company exceeded Apple      company <-nsubj- exceeded -obj-> Apple
 #
-# A parse has arrays. `symbols` are the words, the same for Apple and apple; place 0 is ROOT, place i + 1 word i. `types` are
-# the relations in the same way. `heads` (n,) are places, too. `depths` (n + 1,) are steps up to ROOT, 0 for ROOT itself.
+# A parse of n words has four numpy arrays, in which place 0 is ROOT and place i + 1 is word i:
+#
+# - `symbols` (n + 1,), the words in small letters; `types` (n + 1,), their relations;
+# - `depths` (n + 1,), the steps from a word up to ROOT, 0 for ROOT itself;
+# - `heads` (n,), without ROOT: `heads[i]` is the *place* of the head of word i, so `symbols[heads[i]]` is the head.
 
 # %%
 def typed_tree(text, heads, relations):
-    """A parse: heads are counted from 1, 0 is ROOT."""
+    """A parse. heads: the place of each word's head, 0 for ROOT."""
     return Parse(text, split_words(text), ("X",) * len(heads), np.array(heads), tuple(relations))
 
 
@@ -65,7 +69,7 @@ print(a.symbols, a.types, a.heads, a.depths, sep="\n")
 # $$s = 1 \text{ for equal words, else } 0 \tag{2}$$
 # $$r = \theta = 2 \text{ for equal relations, else } 1 \tag{3}$$
 #
-# The ROOT of a equals the ROOT of b. By hand:
+# ROOT equals ROOT. By hand:
 #
 #     Apple, company (both subjects):    heads equal 1, words 0, relation × 2    →  2
 #     Apple, Apple (subject, object):    heads equal 1, words 1, relation × 1    →  2
@@ -78,41 +82,37 @@ def tree_similarity(a, b):
     ...
 
 
-tree_similarity = check(tree_similarity, a, b)
-assert tree_similarity(a, b).tolist() == [[2, 0, 2], [0, 4, 0], [2, 0, 2]]
+tree_similarity = check(tree_similarity, a, b, gives=[[2, 0, 2], [0, 4, 0], [2, 0, 2]])
 
 # %% [markdown]
-# Look at the two 2s. Two different words that are both subjects have 2; one word that is subject here and object there
-# has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart; with θ = 3 the role wins. And
-# half of the 4 is there for any two verbs: both are roots. Two sentences that have nothing in common have a 2 there.
-
-# %%
-dogs, rain = (typed_tree(text, [2, 0], ["nsubj", "root"]) for text in ("Dogs bark", "Rain fell"))
-assert tree_similarity(dogs, rain).tolist() == [[0, 0], [0, 2]]
-
-# %% [markdown]
+# Look at the two kinds of 2. Two different words that are both subjects have 2. One word that is the subject in a and
+# the object in b has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart; with θ = 3
+# the role wins. And half of the 4 is there for any two roots, in sentences that have nothing in common.
+#
 # ## Subtrees: Eq. (4)
 #
 # $$S(i, j) = \{\alpha\, s(i, j) + \nu\, S(x, y) \mid \text{for all children } x \text{ of } i \text{ and } y
 #   \text{ of } j, \text{ if } t_i = t_j \text{ and } r_i = r_j\} \tag{4}$$
 #
-# is the page, where braces are a sum. "a fixed score to the child nodes of matching trigram pair", says the text. So
+# is on the page, and the braces mean a sum. But the text says "a fixed score to the child nodes of matching trigram
+# pair". So we take
 #
 # $$S(i, j) = \alpha + \nu \sum_{x, y} S(x, y) \text{ if } t_i = t_j \text{ and } r_i = r_j, \text{ else } 0$$
 #
-# with α = 1 and ν = ½ (the paper gives none). By hand: a with itself matches in all words; the leaves have 1, and
-# "exceeded" has 1 + ½ (1 + 1) = 2. Between a and b "exceeded" matches, its children do not (Apple is nsubj here, obj
-# there): S is 1 in the middle.
+# with α = 1 and ν = ½ (the paper gives no values). By hand: a and a match in all words. Their leaves, the words
+# without children, have 1, and "exceeded" has 1 + ½ (1 + 1) = 2. In a and b "exceeded" matches, and its children do
+# not (Apple is nsubj in a, and obj in b): S is 1 in the middle and 0 elsewhere.
 #
-# **Guess**: and on the page? Is S(exceeded, exceeded) of a and b "smaller" than that of a and a, "larger" or "the same"?
+# **Guess**: by the formula on the page, is S(exceeded, exceeded) of a and b "smaller" than that of a and a, "larger"
+# or "the same"?
 
 # %%
 guess = ...
 reveal("children", guess)
 
 # %% [markdown]
-# **Yours to write**: the S of children must be complete before their heads use it, so begin with the words that are
-# deepest. A pair that does not match has S = 0, whatever hangs below it. (ROOT matches ROOT, but only words are returned.)
+# **Yours to write.** S of the children must be complete before their heads use it, so begin with the deepest words of
+# a. A pair that does not match has S = 0, whatever its children have. Only words are returned, not ROOT.
 
 # %%
 def subgraph_similarity(a, b):
@@ -120,34 +120,31 @@ def subgraph_similarity(a, b):
     ...
 
 
-subgraph_similarity = check(subgraph_similarity, a, a)
+subgraph_similarity = check(subgraph_similarity, a, a, gives=[[1, 0, 0], [0, 2, 0], [0, 0, 1]])
 assert subgraph_similarity(a, b).tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
-assert subgraph_similarity(a, a).tolist() == [[1, 0, 0], [0, 2, 0], [0, 0, 1]]
 
 # %% [markdown]
 # ## The matrix: Eq. (5)
 #
 # $$M_F(i, j) = |M(i, j) + S(i, j)| \cdot tf_i \cdot tf_j \tag{5}$$
 #
-# tf is **tf-idf**: how often a word is in this sentence, times a number that is larger the rarer it is elsewhere. The
-# paper prints no formula. The library's has mean 1 in each sentence, so that a typical word changes nothing. In our
-# two sentences all words are equally rare: M_F = M + S, so 5 in the middle.
+# tf is **tf-idf**: how often a word is in this sentence, times a number that is larger for words that are rare
+# elsewhere. The paper prints no formula. The library's weights have mean 1 in each sentence, so a typical word
+# changes nothing. In our two sentences all words are equally rare. So M_F = M + S, with 5 in the middle.
 
 # %%
 def dependency_matrix(a, b, tf_a, tf_b):
-    """a, b: parses of n and m words. tf_a (n,), tf_b (m,). Returns: M_F (n, m)."""
+    """a, b: parses of n and m words. tf_a (n,), tf_b (m,). Returns: M_F (n, m). Use your two functions."""
     ...
 
 
 tfidf = TfIdf([a.words, b.words])
 by_hand = a, b, tfidf.weights(a.words), tfidf.weights(b.words)
-dependency_matrix = check(dependency_matrix, *by_hand)
-M_F = dependency_matrix(*by_hand)
-assert_close(M_F, np.array([[2.0, 0, 2], [0, 5, 0], [2, 0, 2]]), check_dtype=False)
+dependency_matrix = check(dependency_matrix, *by_hand, gives=[[2, 0, 2], [0, 5, 0], [2, 0, 2]])
 
 # %% [markdown]
-# A pair of the paper's Table 7, shortened, under our parser. Both sentences have the same words. Three of them, *from*,
-# *to* and *York*, have another head; *York* has another relation, too.
+# A pair of the paper's Table 7, shortened, with the trees of our parser. Both sentences have the same words. Three of
+# them, *from*, *to* and *York*, have another head; *York* has another relation, too.
 
 # %%
 texts = ["Book a flight from New York to Seattle.", "Book a flight from Seattle to New York."]
@@ -157,10 +154,10 @@ table(x.words, y.words, tree_similarity(x, y))
 # %% [markdown]
 # ## From words to tokens
 #
-# M_F has n × m cells; attention has L × L, one for each two tokens of the packed pair. "We change the dimension of M_F
-# by adding 1, and ensure each element is in the corresponding position" is all that § 2.2 says. We read: M̃ = 1 + M_F
-# where a token of one sentence looks at a token of the other, and 1 elsewhere: as plain attention has it. Its logarithm
-# will be *added to scores*, so what is laid out is ln M̃, and elsewhere stands 0.
+# M_F has n × m cells. Attention has L × L, one for each two tokens of the packed pair. § 2.2 says only: "We change
+# the dimension of M_F by adding 1, and ensure each element is in the corresponding position". We understand: M̃ = 1 +
+# M_F where a token of one sentence looks at a token of the other. Elsewhere M̃ = 1, which changes nothing. The
+# logarithm ln M̃ will be *added to scores*, so elsewhere it is 0.
 #
 #                 [CLS] a  a  [SEP] b  b  [SEP]
 #         [CLS]     ·   ·  ·    ·   ·  ·    ·        · elsewhere
@@ -168,25 +165,26 @@ table(x.words, y.words, tree_similarity(x, y))
 #         [SEP]     ·   ·  ·    ·   ·  ·    ·
 #         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
 #
-# By hand: Apple of a looks at company of b with 1 + 2 = 3, and at its own "exceeded" with 1.
+# By hand, without the logarithm: for Apple of a and company of b, M̃ = 1 + 2 = 3; for Apple and "exceeded" of a, M̃ = 1.
 #
-# The training at the end calls this function for each batch. Use tensors: Python loops over pairs or tokens make the
-# training take minutes.
+# The training at the end calls this function for each batch, and Python loops over pairs or tokens would take
+# minutes. Index with whole tensors: `prior[batch, i, j]` has all cells at once if batch is (B, 1, 1), i is (B, L, 1)
+# and j is (B, 1, L). Every index must be in range, also where the result is not used: `clamp` moves it there. Then
+# `torch.where` takes the cells that are wanted.
 
 # %%
 def spread_prior(prior, word_index, segment, elsewhere):
     """prior: (B, n, m) over words. word_index: int64 (B, L), each token's word in its own sentence, -1 for [CLS],
-    [SEP] and padding. segment: (B, L), 0 in a, 1 in b. Returns: (B, L, L)."""
+    [SEP] and padding. segment: (B, L), 0 in a, 1 in b. elsewhere: the number of all other cells. Returns: (B, L, L)."""
     ...
 
 
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, -1]])         # [CLS] a a a [SEP] b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1]])
-by_hand = 1 + torch.tensor(M_F)[None], word_index, segment, 1.0
-spread_prior = check(spread_prior, *by_hand)
-M_tilde = spread_prior(*by_hand)[0]
-assert_close(M_tilde, M_tilde.T)
-assert M_tilde[1, 5] == 3 and M_tilde[1, 2] == 1
+M_F = torch.tensor(dependency_matrix(*by_hand))[None]
+spread_prior = check(spread_prior, 1 + M_F, word_index, segment, 1.0)
+M_tilde = spread_prior(1 + M_F, word_index, segment, 1.0)[0]
+assert M_tilde[1, 5] == M_tilde[5, 1] == 3 and M_tilde[1, 2] == 1
 
 # %% [markdown]
 # ## Calibration: Eq. (6)
@@ -194,20 +192,23 @@ assert M_tilde[1, 5] == 3 and M_tilde[1, 2] == 1
 # $$Sem = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
 #   Dep = \mathrm{softmax}\left(\frac{Q K^\top \odot M_F}{\sqrt{d_k}}\right) V \tag{6}$$
 #
-# **Guess**: a word's score is -1, the other word's is 0. Its entry of M_F is 3, the other's is 1. On the page, does its
-# weight rise, fall or stay: "rises", "falls" or "stays"?
+# **Guess**: one word has the score -1 and the entry 3 of M_F. The other word has the score 0 and the entry 1. By the
+# formula on the page, what does the first word's weight do beside plain attention, "rises", "falls" or "stays"?
 
 # %%
 guess = ...
 reveal("sign", guess)
+page, plain = (torch.tensor(scores).softmax(-1)[0].item() for scores in ([-1.0 * 3, 0.0 * 1], [-1.0, 0.0]))
+print(f"the first word's weight: {page:.3f} on the page, {plain:.3f} by plain attention")
 
 # %% [markdown]
-# "Strengthening" means a larger weight. So multiply *weights*, not scores:
+# "Strengthening" means a larger weight. So we multiply *weights*, not scores:
 #
 # $$\mathrm{weight}_{ij} \propto \tilde M_{ij} \exp\left(\frac{q_i \cdot k_j}{\sqrt{d_k}}\right)$$
 #
-# which is a softmax of q·k / √d_k + ln M̃. `attention_weights(scores, mask)` of lesson 1 makes weights of scores
-# (B, H, L, L); a query without any real key finds 0. By hand, scores -1 and 0, M̃ = 4 and 1: σ(-1 + ln 4) = 0.595.
+# which is a softmax of q·k / √d_k + ln M̃. Use `attention_weights(scores, mask)` of lesson 1, for scores (B, H, L,
+# L). By hand: with scores -1 and 0, and M̃ = 4 and 1, the first weight is σ(-1 + ln 4) = 0.595. (σ(x) is 1 / (1 +
+# e⁻ˣ).)
 
 # %%
 def calibrated_attention(q, k, v, ln_M, mask):
@@ -217,21 +218,8 @@ def calibrated_attention(q, k, v, ln_M, mask):
 
 q, keys, values = torch.ones(1, 1, 1, 1), torch.tensor([[[[-1.0], [0]]]]), torch.tensor([[[[1.0], [0]]]])
 ln_M = torch.tensor([[[math.log(4), 0.0]]])
-by_hand = q, keys, values, ln_M, torch.ones(1, 2, dtype=torch.bool)
-calibrated_attention = check(calibrated_attention, *by_hand)
-assert_close(calibrated_attention(*by_hand).item(), 0.5954, atol=1e-4, rtol=0)
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-scores = [-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0]
-lines = {"plain attention": [sigmoid(s) for s in scores], "M_F = 3 as printed": [sigmoid(3 * s) for s in scores],
-         "M̃ = 4, yours": [sigmoid(s + math.log(4)) for s in scores]}
-for s, plain, printed, yours in zip(scores, *lines.values()):
-    assert yours > plain and (printed < plain) == (s < 0)
-table(lines, scores, lines.values(), "score before calibration; a large entry should strengthen a word, whatever its score")
+both = torch.ones(1, 2, dtype=torch.bool)
+calibrated_attention = check(calibrated_attention, q, keys, values, ln_M, both, gives=0.5954)
 
 # %% [markdown]
 # ## The fusion: Eqs. (7), (8), (9)
@@ -243,42 +231,45 @@ table(lines, scores, lines.values(), "score before calibration; a large entry sh
 #   g_i = \sigma(W_g (\hat d_i \oplus \hat s_i)), \quad v_i = g_i \hat s_i + (1 - g_i)\, \hat d_i \tag{8}$$
 # $$f_i = \sigma(W_f (s_i \oplus (W_v v_i + b))), \qquad l_i = f_i \tanh(W_l v_i + b) \tag{9}$$
 #
-# Two signals stand beside each other, Sem of plain attention and Dep of calibrated attention. In (7) each s_i guides a
-# look through Dep and finds d*_i; then d*_i guides a look through Sem and finds s*_i. In (8) one gate a token mixes
-# both. In (9) another gate lets the mixture in: s_i + l_i goes on. Three functions of yours do it:
+# There are two signals, Sem of plain attention and Dep of calibrated attention. In (7) each s_i is a guide that
+# attends over all of Dep; d*_i is what it finds. Then each d*_i is a guide that attends over all of Sem; s*_i is what
+# it finds. In (8) one gate for each token mixes both. In (9) another gate says how much of the mixture is added: s_i
+# + l_i goes on. Three functions of lesson 2 do all this:
 #
-#     guided_attention(values, guide, mask, W_values, W_guide, w)  ->  what each guide finds, weights
-#     gated_fusion(sem, other, W_sem, W_other, W_g)                ->  v, g
-#     filtration_gate(sem, v, W_v, W_l, W_f)                       ->  sem + l, f
+#     guided_attention(values, guide, mask, W_values, W_guide, w)  ->  what each guide finds; weights
+#     gated_fusion(sem, other, W_sem, W_other, W_g)                ->  v; g
+#     filtration_gate(sem, v, W_v, W_l, W_f)                       ->  sem + l; f
 #
-# By hand, one token, one number: s = ln 2, d = ln 3. With one value to look at, d* = d and s* = s. All W of (8) are 1,
-# W_g = 0: v = ½ · 0.6 + ½ · 0.8 = 0.7. W_f = 0, W_l = 1: l = ½ tanh 0.7 = 0.302, and ln 2 + 0.302 = 0.995 goes on.
+# By hand, one token, one number: s = ln 2, d = ln 3. With one value to look at, d* = d and s* = s. All W of (8) are
+# 1, but W_g = 0, so v = ½ · 0.6 + ½ · 0.8 = 0.7. With W_f = 0 and W_l = 1, l = ½ tanh 0.7 = 0.302. So ln 2 + 0.302 =
+# 0.995 goes on.
 
 # %%
 def dafa_fuse(s, d, mask, W):
-    """Eqs. (7) to (9) on s and d, Sem and Dep, (B, L, d). mask: bool (B, L). W has W_D, W_s, w_d, W_S, W_dstar,
-    w_sstar, W_dhat, W_shat, W_g, W_v, W_l, W_f. Returns: s + l (B, L, d)."""
+    """Eqs. (7) to (9). s, d: Sem and Dep, (B, L, d). mask: bool (B, L). W has the linear maps W.W_D, W.W_s, W.w_d;
+    W_S, W_dstar, w_sstar; W_dhat, W_shat, W_g; W_v, W_l, W_f. Returns: s + l (B, L, d)."""
     ...
 
 
 one, free = fixed([[1.0]], [0.0]), fixed([[1.0]])
 W = SimpleNamespace(W_D=free, W_s=one, w_d=free, W_S=free, W_dstar=one, w_sstar=free, W_dhat=one, W_shat=one,
                     W_g=fixed([[0.0, 0.0]]), W_v=one, W_l=one, W_f=fixed([[0.0, 0.0]]))
-by_hand = torch.tensor([[[math.log(2)]]]), torch.tensor([[[math.log(3)]]]), torch.tensor([[True]]), W
-dafa_fuse = check(dafa_fuse, *by_hand)
-assert_close(dafa_fuse(*by_hand).item(), 0.9953, atol=1e-4, rtol=0)
+s, d = torch.tensor([[[math.log(2)]]]), torch.tensor([[[math.log(3)]]])
+dafa_fuse = check(dafa_fuse, s, d, torch.tensor([[True]]), W, gives=0.9953)
 
 # %% [markdown]
-# **The page** fails in (7) as DABERT's Eq. (5) does: with ⊕ before tanh the score is a sum of one number of the value
-# and one of the guide, which cancels in the softmax: *all tokens get the same vector*. And in (9) l_i takes the place of
-# s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead; with f = 0.1 nine tenths of what attention
-# hands on are gone, and it is not the *semantic* signal that is left. With s_i + l_i f = 0 is plain BERT.
+# **The page** fails in (7) as DABERT's Eq. (5) does. With ⊕ before tanh the score is a sum of a number of the value
+# and a number of the guide, and the second one cancels in the softmax: *all tokens get the same vector*. And in (9)
+# l_i takes the place of s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine
+# tenths of what attention hands on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is
+# plain BERT.
 #
 # ## A trained model: a world that trees decide
 #
 # "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna." mean the same; "In the
-# park, Anna praised the tired nurse." does not. Each pair has a twin with the same words and the other label: chance
-# is 50. 800 pairs, random weights, eight epochs: `MyDafa` of your functions, and plain BERT.
+# park, Anna praised the tired nurse." does not. Each pair has a twin with the same words and the other label, so
+# chance is 50. There are 800 pairs. `MyDafa` with your functions and plain BERT start from random weights, for eight
+# epochs.
 #
 # **Guess**: your trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of trees.
 # How many of 100 pairs of dev are right: about "50", "75" or "90"?
@@ -302,12 +293,12 @@ print(pair.a, pair.b, f"right: {run.task.labels[pair.label]}", sep="\n")
 print(f"p(same): {found.probabilities['same']:.2f}, without the trees {without.probabilities['same']:.2f}")
 
 # %% [markdown]
-# We did not choose the pair: it is the first of dev whose answer is right, and changes without the trees. Who does it to
-# whom in both sentences? p(same) is on the right side of ½ only with the trees. They do the work here: without the
-# matrix your model is at chance, and plain BERT does not learn this world in these steps. The printed form learns it as
-# well: queries and keys are learned, and training can turn the sign of a score that (6) would weaken. A defect that you
-# can prove in an equation need not show in an accuracy.
+# We did not choose the pair: it is the first of dev whose answer is right and changes without the trees. Who does it
+# to whom in both sentences? p(same) is on the right side of ½ only with the trees. The trees do the work here:
+# without the matrix your model is at chance, and plain BERT does not learn this world in these steps. The printed
+# form learns it as well, because queries and keys are learned: training can turn the sign of a score that (6) would
+# weaken. So a defect that you can prove in an equation need not show in an accuracy.
 #
-# This world was made for trees, and the encoder starts from random weights. Little of it is left on real pairs, with
-# pre-trained weights. On PAWS, whose pairs have the same words in another order, trees make training faster; that the end is better
-# is not shown, and other pairs' trees lead as far (`docs/results.md`).
+# This world was made for trees, and the encoder starts from random weights. Little of this is left on real pairs with
+# pre-trained weights. On PAWS, whose pairs have the same words in another order, trees make training faster. That the
+# end is better is not shown, and other pairs' trees lead as far (`docs/results.md`).

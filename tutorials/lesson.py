@@ -3,8 +3,8 @@
     begin(3)                       comes first: the lesson's number
     reveal("sign", guess)          stops until you have guessed; then says what is right, and why
     guessed("sign", guess)         stops until you have guessed; a training and `reveal` follow
-    f = check(f, a, b)             stops until your function is right; then shows the library's
-                                   lines. It tries a and b, arguments by hand, too
+    f = check(f, a, b, gives=c)    stops until your function is right; then shows the library's
+                                   lines. a, b, c: arguments and result of a pair by hand
     train_on(frames, "MyDafa")     trains a layer made of your functions on a toy world
 
 Three environment variables say how a lesson runs. LESSON=solved: the library's functions stand in
@@ -110,15 +110,21 @@ def reveal(name, guess):
 
 # ---- check --------------------------------------------------------------------------------------
 
-def check(function, *by_hand):
+def check(function, *by_hand, gives=()):
     """Returns your function if it is right. Else it stops with the message that helps first.
 
-    by_hand: arguments small enough to compute by hand; grade.py does without them.
+    by_hand: arguments small enough to compute by hand; grade.py does without them. gives: the
+    result by hand, or a tuple of them, without axes of size 1.
     """
     name = getattr(function, "__name__", type(function).__name__)
     if name not in TASKS:
         stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
     library, points = getattr(equations, name), TASKS[name].points
+    if gives != ():
+        expected = gives if isinstance(gives, tuple) else (gives,)
+        for x, y in zip(expected, results(library, by_hand), strict=True):
+            near = torch.isclose(y.double().squeeze(), torch.tensor(x).double(), rtol=0, atol=1e-4)
+            assert near.all(), f"a mistake in this lesson: {name} gives {y}, not {x}"
     if MODE == "solved":
         show(name)
         return library
@@ -171,10 +177,11 @@ def judge(name, function, by_hand=()):
     for case in task.cases:
         right, yours = (gradients(f, arguments(case)) for f in (library, function))
         if not alike(right, yours):
-            wrong = "nan" if any(x.isnan().any() for x in yours) else "wrong"
-            return (f"tried with {case}: the values are right, their gradients are {wrong}. "
-                    "detach, item, .data, numpy and no_grad cut gradients off. 0 / 0, the log of 0 "
-                    "or an infinity makes them nan, even if torch.where or a mask drops it later.")
+            what, why = "wrong", "detach, item, .data, numpy and no_grad cut them off."
+            if any(x.isnan().any() for x in yours):
+                what, why = "nan", ("0 / 0, the log of 0 or an infinity does this, even if "
+                                    "torch.where or a mask drops the result later.")
+            return f"tried with {case}: the values are right, their gradients are {what}. {why}"
     return ""
 
 
