@@ -91,7 +91,8 @@ def saved_group(folder, given):
            f"if you know the files, add --own {' '.join(sorted(unknown))}")
     add_values(group, more)
     if group["test"]:
-        group["done"] = {name: x for name, x in group["done"].items() if test_splits(x)}
+        group["done"] = {name: result for name, result in group["done"].items()
+                         if any(split.startswith("test") for split in result["metrics"])}
     return Path(folder), group
 
 
@@ -166,9 +167,7 @@ def run_group(folder, group, here):
 
 
 def gather_results(folder, group):
-    """Adds to a group the results of its finished runs, and the values that another process added
-    to its file. Then writes the file.
-    """
+    """Adds new results, and values that another process added, to a group; writes its file."""
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / FILE).exists():
         add_values(group, read_group(folder)["vary"])
@@ -181,9 +180,8 @@ def gather_results(folder, group):
 
 
 def read_done(folder, given, test):
-    """What a group keeps of a run with these options, or None where the run is not finished.
-
-    test: a finished run has test scores, too. Raises ValueError where the run has other options.
+    """What a group keeps of a run with these options, or None where the run is not finished; with
+    `test`, not scored on test. Raises ValueError where the run has other options.
     """
     if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
         return None
@@ -200,8 +198,7 @@ def read_done(folder, given, test):
             "answers": {name: x["answers"] for name, x in changes.items()},
             "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
     others = [name for name in given.keys() - PROCESS if trained.get(name) != given[name]]
-    refuse(others, f"{folder}: this run has another {', '.join(others)} than the group; move it "
-           "away")
+    refuse(others, f"{folder}: has another {', '.join(others)} than the group; move it away")
     return done
 
 
@@ -242,16 +239,12 @@ def find_panels(group, name=""):
         first, task = results[0], results[0]["task"]
         if name not in ("", task):
             task = name if task == "own" else f"{task} ({name})"
-        split = (test_splits(first) or [first["selection_split"]])[0]
+        tests = [split for split in first["metrics"] if split.startswith("test")]
+        split = [*tests, first["selection_split"]][0]
         metric = next(iter(first["metrics"][split]))
         panel = Panel(task, others, split, metric, group["seeds"], first, {})
         panels.setdefault((task, others), panel).rows[value] = results
     return [*panels.values()]
-
-
-def test_splits(result):
-    """The test splits of a result."""
-    return [split for split in result["metrics"] if split.startswith("test")]
 
 
 def scores_of(results, split, metric):
@@ -307,11 +300,8 @@ def student_t(freedom):
 
 def holm(ps):
     """The p of each of several tests, corrected for their number (Holm 1979)."""
-    order, corrected, largest = sorted(range(len(ps)), key=ps.__getitem__), {}, 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
-        corrected[i] = largest
-    return [corrected[i] for i in range(len(ps))]
+    scaled = [(x, (len(ps) - rank) * x) for rank, x in enumerate(sorted(ps))]
+    return [min(1.0, max(y for x, y in scaled if x <= p)) for p in ps]
 
 
 # ---- Tables -------------------------------------------------------------------------------------
