@@ -283,12 +283,10 @@ class Bert(nn.Module):
         layer's attention gets it. trace: dict or None; layer i writes into trace["layer{i}"].
         Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
-        if input_ids.shape[1] > self.config.max_length:
-            raise ValueError(f"Bert: input_ids needs at most {self.config.max_length} tokens, got "
-                             f"{input_ids.shape[1]}; encode with a smaller max_length")
-        if mask.dtype != torch.bool or mask.shape != input_ids.shape:
-            raise ValueError(f"Bert: mask needs bool of shape {tuple(input_ids.shape)}, got "
-                             f"{mask.dtype} of {tuple(mask.shape)}; pass input_ids != pad_id")
+        size, most = tuple(input_ids.shape), self.config.max_length
+        if size[1] > most or mask.shape != size or mask.dtype != torch.bool:
+            raise ValueError(f"Bert: expected input_ids of at most {most} tokens and a bool mask of "
+                             f"their shape, got {size}, {mask.dtype} of {tuple(mask.shape)}")
         hidden = self.embeddings(input_ids, segment)  # (B, L, d)
         states = [hidden]
         for i, layer in enumerate(self.layers):
@@ -312,30 +310,25 @@ def load_bert(bert: Bert, arrays: dict[str, np.ndarray], where: str | Path) -> l
     The arrays must be those of a plain Bert of this config, all and no others, in its shapes and
     finite floats. New parameters keep their initial values: those that only a subclass has, and the
     pooler if the file has none or an untrained one, whose bias is still exactly 0.
-    Raises: one ValueError with all names that do not fit, and `where`, the file or folder.
+    Raises: ValueError with `where`, the file or folder, and all names that do not fit.
     """
-    own, most = bert.state_dict(), torch.finfo(torch.float32).max
+    own, trained = bert.state_dict(), np.any(arrays.get("pooler.bias", 0))
     with torch.device("meta"):  # names without memory
-        plain = own.keys() & Bert(bert.config).state_dict()
-    if "pooler.bias" in arrays and not arrays["pooler.bias"].any():
-        arrays = {name: x for name, x in arrays.items() if not name.startswith("pooler.")}
-    new = own.keys() - plain
-    if not any(name.startswith("pooler.") for name in arrays):
-        new |= {name for name in plain if name.startswith("pooler.")}
-    problems = {"missing": plain - new - arrays.keys(), "unexpected": arrays.keys() - plain,
-                "misshaped": [f"{name} {x.shape} instead of {tuple(own[name].shape)}"
-                              for name, x in arrays.items()
-                              if name in plain and x.shape != own[name].shape],
-                "not finite float32": [name for name, x in arrays.items() if x.dtype.kind != "f"
-                                       or not (np.abs(x) <= most).all()]}
-    found = [f"{kind}: {join_names(sorted(names))}" for kind, names in problems.items() if names]
-    if found:
-        raise ValueError(f"{where}: the weights do not fit their configuration; {'; '.join(found)};"
-                         " use the weights and config.json of one model")
-    with torch.no_grad():
-        for name, array in arrays.items():
-            own[name].copy_(torch.from_numpy(np.ascontiguousarray(array)))
-    return [name for name in own if name in new]
+        plain = Bert(bert.config).state_dict()
+    new = [name for name in own if name not in plain or name.startswith("pooler.") and not trained]
+    state = {name: own[name] for name in new}
+    for name, x in arrays.items():
+        if x.dtype.kind != "f" or not (np.abs(x) <= torch.finfo(torch.float32).max).all():
+            raise ValueError(f"{where}: expected finite float32 numbers in {name}, found others; "
+                             "download it again")
+        if trained or not name.startswith("pooler."):
+            state[name] = torch.from_numpy(np.ascontiguousarray(x))
+    try:
+        bert.load_state_dict(state)
+    except RuntimeError as error:  # torch's text lists all names that do not fit
+        raise ValueError(f"{where}: {' '.join(str(error).split())}; use the weights and config.json"
+                         " of one model") from None
+    return new
 
 
 # ---- Tokenization -------------------------------------------------------------------------------

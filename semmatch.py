@@ -242,11 +242,9 @@ class FusionAttention(SelfAttention):
                  attention_size=128, initial=0.02):
         super().__init__(config)
         check_options(type(self), printed, without)
-        if scope not in ("hidden", "head"):
-            raise ValueError(f"{type(self).__name__}: scope needs hidden or head, got {scope!r}")
-        if attention_size < 1 or not 0 < initial < math.inf:
-            raise ValueError(f"{type(self).__name__}: attention_size and initial need numbers "
-                             f"above 0, got {attention_size}, {initial}")
+        if scope not in ("hidden", "head") or attention_size < 1 or not 0 < initial < math.inf:
+            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, attention_size "
+                             f"and initial above 0, got {scope!r}, {attention_size}, {initial}")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
         parts = config.num_heads if scope == "head" else 1
         pretrained = set(self.parameters())

@@ -51,11 +51,10 @@ class MakesAFolder:
         return os.mkdir, ("made",)
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_runs_no_code(tmp_path, monkeypatch, zipped):
+def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for content in ({"x": MakesAFolder()}, {"x": torch.zeros(3).to_sparse()}, [1]):
-        torch.save(content, "x.bin", _use_new_zipfile_serialization=zipped)
+        torch.save(content, "x.bin")
         fails(lambda: read_pickle("x.bin"), "x.bin")
     assert not Path("made").exists()
 

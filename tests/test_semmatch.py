@@ -225,13 +225,12 @@ def test_matcher(name):
     """Chosen layers carry the method, others plain attention; a linear map takes the pooled [CLS].
     A missing prior, or one that the method does not take, is an error."""
     attention = ATTENTIONS.get(name, SelfAttention)
-    matcher, trace, mask = large(Matcher(attention, config(), 3, (0, 2))), {}, masks()
+    matcher, mask = large(Matcher(attention, config(), 3, (0, 2))), masks()
     index, segment = words()
     ids = torch.arange(B * L).view(B, L)
     prior = {"dafa": positive(B, N, M), "knowledge": related(B, N, M)}.get(name)
-    got = matcher(ids, segment, mask, index, prior, trace)
-    carriers = [i for i in range(3) if trace[f"layer{i}"].keys() != {"attention"}]
-    assert carriers == ([0, 2] if name in ATTENTIONS else [])
+    got = matcher(ids, segment, mask, index, prior)
+    assert [*matcher.carriers()] == ([0, 2] if name in ATTENTIONS else [])
     carrier = matcher.bert.layers[2].attention
     spread = None if prior is None else carrier.spread(prior, index, segment)
     same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
