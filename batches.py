@@ -63,8 +63,7 @@ class Reader:
 
     Args:
         method: a class of semmatch or reread, or your own. PRIOR: "dependency", DAFA's M_F;
-            "relations", k_ij of a lexicon; a function, see needs_of; or None. READS: "pieces" of
-            words or "words".
+            "relations", k_ij; a function, see needs_of; or None. READS: "words" or "pieces".
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
@@ -177,9 +176,7 @@ class Examples:
         return batch, self.labels(indices)
 
     def prior(self, i):
-        """The prior of pair i, as Reader.prior makes it. With `others`, another pair's prior, cut
-        or padded to the words of pair i.
-        """
+        """The prior of pair i; with `others`, another pair's, cut or padded to the words of i."""
         a, b = (self.known[text] for text in texts_of([self.pairs[i]]))
         if not self.others:
             return self.reader.prior(a, b)
@@ -188,9 +185,7 @@ class Examples:
         return cut_or_pad(prior, len(a.words), len(b.words))
 
     def of_others(self):
-        """The same pairs, each with the prior of the pair half of all pairs further on. If there
-        is one pair only, it keeps its own prior.
-        """
+        """The same pairs, each with the prior of the pair that is half of all pairs further on."""
         changed = copy.copy(self)
         changed.others = not self.others
         return changed

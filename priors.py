@@ -5,8 +5,7 @@ sentence b. Are the words equal, their heads, their relations to the heads (M)? 
 match (S)? Are they rare (tf-idf)? The result, M_F (n, m), calibrates attention in semmatch.
 
 "Using External knowledge to Enhanced PLM for Semantic Matching" (Li and Yuan; cited as Knowledge),
-sections 3.1 and 3.2, asks a lexicon about both words: is one a synonym, an antonym, a hypernym of
-the other (k_ij)?
+sections 3.1 and 3.2, asks a lexicon: are two words synonyms, antonyms, is one a hypernym (k_ij)?
 
     the paper            here                           the paper    here
     𝒟_A^i  trigram       word i, its head, its type     θ            theta = 2 (appendix)
@@ -88,11 +87,10 @@ def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
 
     With the paper's θ = 2 its own example ties: Apple and company in one role, Apple in two: 2.
 
-    Assumes: words are equal up to case, relations exactly. The ROOT of a equals the ROOT of b and
-        nothing else, so that two roots get at least θ whatever their words, often the largest cell
-        of a pair. The page does not say whether ROOT is a head that two words share; with
-        root=False it is not. A text of several sentences is one tree: later roots hang from the
-        first as parataxis.
+    Assumes: words are equal up to case, relations exactly. ROOT equals ROOT alone, so that two
+        roots get at least θ whatever their words, often the largest cell of a pair. The page does
+        not say whether ROOT is a head that two words share; with root=False it is not. A text of
+        several sentences is one tree: later roots hang from the first as parataxis.
     """
     same_words = a.symbols[:, None] == b.symbols  # (n+1, m+1)
     same_words[0, 0] = root
@@ -140,8 +138,7 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
 
     tf_a (n,), tf_b (m,): TfIdf.weights of the words. printed: set of equation numbers; 4 counts
     here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1),
-    "root" (ROOT is no head that two words share). M and S are never negative, so abs changes
-    nothing.
+    "root" (ROOT is no head that two words share). M and S are never negative: abs does nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
         all three, 0.

@@ -101,8 +101,7 @@ def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Lin
 
     Args: states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True
         = real. clue: (B, A). w_d: Linear A → 1 without bias. left: (B, n), c, or None.
-    Returns: ā (B, d); the weights (B, n), float32 or wider, masked exactly 0; m̄ (B, n), with
-        `printed` c m̄.
+    Returns: ā (B, d); weights (B, n), float32 or wider, masked exactly 0; m̄, printed c m̄ (B, n).
     """
     # β is several hundred, so that m̄ in bfloat16's 8 bits would choose another word or a tie.
     wide = torch.promote_types(keys.dtype, torch.float32)
@@ -210,9 +209,8 @@ class DrrNet(nn.Module):
 
     Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
     Departs: β "is an arbitrarily big value"; with `printed` {6} it is 10⁸, so that the choice is an
-    arg-max again, without a gradient. The loss takes the softmax of P; if C = 1, a score, all three
-    ends are linear. {8}: see probability_fusion. Without `vectors` words are learned; the page has
-    GloVe's, fixed.
+    arg-max without a gradient. The loss takes the softmax of P; if C = 1, a score, all three ends
+    are linear. {8}: see probability_fusion. Words are learned without `vectors`, the page's GloVe.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. The character CNN has a kernel of 5, and takes the largest
     value over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the
@@ -498,8 +496,7 @@ def dynamic_sequential_attention(
 class LadraNet(nn.Module):
     """BERT or RoBERTa, phrases from CNNs, and T readings of both: LadRa-Net Eqs. (9)-(15).
 
-    Departs: β as in DrrNet, printed {13}; {12}, {14} as in the functions. The loss takes the
-    softmax of Eq. (15).
+    Departs: β as in DrrNet, {13}; {12}, {14} as in the functions. The loss has Eq. (15)'s softmax.
     Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the
     MLP. α starts as the mean of the blocks. CNNs start so that phrases are as large as tokens, and
     one β fits all. A CNN's middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside

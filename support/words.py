@@ -28,24 +28,24 @@ class Vocabulary:
         self._character = {character: i for i, character in enumerate(self.characters, 2)}
 
     @classmethod
-    def learn(cls, sentences, found=None, seed=0):
+    def learn(cls, sentences, from_file=None, seed=0):
         """A Vocabulary from lists of words. A case-folded word has an id if it occurs twice; words
-        that occur once train the unknown word. With `found`, the dict of read_vectors, each word
+        that occur once train the unknown word. With from_file, the dict of read_vectors, each word
         has an id, as written if this has a vector, else case-folded; "out-of-vocabulary words are
         randomly initialized", with the standard deviation of the vectors.
         """
         count = Counter(word for words in sentences for word in words)
         characters = sorted({character for word in count for character in word})
-        if found is None:
+        if from_file is None:
             folded = Counter(word.casefold() for word in count.elements())
             return cls(sorted(word for word, times in folded.items() if times > 1), characters)
-        words = sorted({word if word in found else word.casefold() for word in count})
-        rows = np.stack([found[word] for word in words if word in found])
+        words = sorted({word if word in from_file else word.casefold() for word in count})
+        rows = np.stack([from_file[word] for word in words if word in from_file])
         size = 2 + len(words), rows.shape[1]
         vectors = np.random.default_rng(seed).normal(0, rows.std(), size)
         vectors[0] = 0
         for i, word in enumerate(words, 2):
-            vectors[i] = found.get(word, vectors[i])
+            vectors[i] = from_file.get(word, vectors[i])
         return cls(words, characters, vectors.astype(np.float32))
 
     def ids(self, words):
@@ -79,9 +79,9 @@ def learn_vocabulary(sentences, path=None, seed=0, progress=True):
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
     words = {word for words in sentences for word in words}
-    found, malformed = read_vectors(path, words | set(map(str.casefold, words)), progress)
-    count = sum(word in found or word.casefold() in found for word in words)
-    vocabulary = Vocabulary.learn(sentences, found, seed)
+    from_file, malformed = read_vectors(path, words | set(map(str.casefold, words)), progress)
+    count = sum(word in from_file or word.casefold() in from_file for word in words)
+    vocabulary = Vocabulary.learn(sentences, from_file, seed)
     return vocabulary, (f"{path}: vectors for {count:,} of {len(words):,} words; {malformed} "
                         f"malformed lines; each word has {vocabulary.vectors.shape[1]} numbers")
 

@@ -144,8 +144,7 @@ def test_words_are_collated(monkeypatch):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_a_pairs_logits_are_its_own(model, trained):
-    """A pair's row is the same alone, beside a longer pair, among more pairs than a batch has, and
-    in eight threads, some of which change the model."""
+    """They are the same alone, beside other pairs, and in threads that change the model."""
     run = train.open_run(trained(*of(model)))
     whole = run.logits(ODD_PAIRS)
     zero = Change(outputs=dict.fromkeys(run.model.outputs(), lambda *given: 0 * given[-1]))

@@ -189,8 +189,7 @@ def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
 
 @pytest.mark.parametrize("name", ["drrnet", "ladranet"])
 def test_default_beta_chooses_one_word_and_learns(name):
-    """With initial weights and full sizes the largest weight is above 0.9 more often than not, and
-    the choice has a gradient."""
+    """At full sizes and initial weights: most largest weights are above 0.9, with a gradient."""
     torch.manual_seed(1)
     if name == "drrnet":
         vectors = (torch.randn(60, 300) * 0.4).numpy()
