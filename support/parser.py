@@ -195,7 +195,7 @@ class Parser(nn.Module):
         return answers
 
     def rivals(self, heads, relations):
-        """Two words, counted from 1, that are subjects of one head, or (); the columns: (n,)."""
+        """Two words, counted from 1, that are subjects of one head, or (). Both arguments: (n,)."""
         subjects = {}
         for i in self.subjects[relations].nonzero().flatten().tolist():
             if (first := subjects.setdefault(heads[i].item(), i)) != i:
@@ -219,7 +219,7 @@ class Parser(nn.Module):
             return (logs[i, heads].sum() + highest.sum()).item(), heads, relations
 
         logs = arc.log_softmax(1)
-        best, barred, moved = answer(arc, []), [], []
+        best, barred, moved = answer(arc, []), [], []   # moved: words that got another head
         while rivals := self.rivals(*best[1:]):
             options = []
             for word in rivals:
@@ -283,7 +283,7 @@ def find_cycle(heads):
 
 
 def length_batches(lengths, size, rng=None):
-    """Places of sentences in batches of like length and at most `size` positions.
+    """Batches of sentences of similar length, of at most `size` positions: lists of places.
 
     lengths: words of each sentence. rng: random.Random, which shuffles the batches; or None.
     """
@@ -308,7 +308,7 @@ def save_parser(parser, path):
 
 
 def load_parser(path: str | Path = PARSER) -> Parser:
-    """The shipped parser, or another one that save_parser wrote. The fingerprint hashes the file.
+    """The shipped parser, or another one that save_parser wrote. fingerprint: the file's SHA-256.
 
     Raises ValueError naming the file when it is no parser.
     """

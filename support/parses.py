@@ -339,9 +339,9 @@ class _Cache:
         self.made_by = hashlib.sha256(made_by).digest()
 
     def execute(self, command, rows):
-        """Executes an SQL command once for each row of values. -> list of all rows that it gives
+        """Executes an SQL command once for each row of values. -> list of all result rows
 
-        If the file is of no use, that is printed, and the cache is not used any more.
+        An error of the file is printed, and then the cache is not used any more.
         """
         if not self.used:
             return []
@@ -353,18 +353,18 @@ class _Cache:
                 base.create_function("unpack", 1, zlib.decompress)   # it checks a checksum
                 return [answer for row in rows for answer in base.execute(command, row)]
         except (OSError, sqlite3.Error) as problem:
-            print(f"{CACHE}: {problem}; texts are parsed, and not kept: make room there, or remove "
-                  f"the file where it is damaged", file=sys.stderr)
+            print(f"{CACHE}: {problem}; texts are parsed, but not kept: make room there, or remove "
+                  f"the file if it is damaged", file=sys.stderr)
             self.used = False
             return []
 
     def key(self, text):
-        """16 bytes that stand for a text and for what parsed it."""
+        """16 bytes, the hash of a text and of the parser that parsed it."""
         text = text.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, digest_size=16, key=self.made_by).digest()
 
     def find(self, texts):
-        """dict text -> Parse, of those of the texts that are kept."""
+        """dict text -> Parse, for the texts that are kept."""
         keys, found = {self.key(text): text for text in texts}, {}
         query = "SELECT key, unpack(parse) FROM parses WHERE key = ?"
         for key, tree in self.execute(query, ([key] for key in keys)):
@@ -386,7 +386,6 @@ class _Cache:
 # ---- CoNLL-U -------------------------------------------------------------------------------------
 
 FORM, TAG, HEAD, RELATION = 1, 3, 6, 7   # columns; column 0 is the number
-
 
 # A sentence of a CoNLL-U file. where: file and line of the first row. text: the comment `# text =
 # ...`, or else the forms without spaces. tree: three lists, tags, heads, relations.
@@ -418,11 +417,10 @@ def _make_sentence(text, rows):
     words = []
     for where, row in rows:
         if "-" not in row[0] and "." not in row[0]:
-            with expecting(where, f"10 columns parted by tabs, the first two {len(words) + 1}, the "
-                           f"number of this word, and its form", "correct it"):
-                refuse(len(row) != 10 or int(row[0]) != len(words) + 1 or not row[FORM].strip(),
-                       f"{row}")
             words.append(row)
+            refuse(len(row) != 10 or row[0] != f"{len(words)}" or not row[FORM].strip(),
+                   f"{where}: expected 10 columns parted by tabs, first {len(words)}, this word's "
+                   f"number, then its form, found {' '.join(row)[:60]!r}")
     where, heads = rows[0][0], [row[HEAD] for row in words]
     with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):
         heads = [*map(int, heads)]
@@ -434,7 +432,7 @@ def _make_sentence(text, rows):
 
 
 def _read_own(texts, path):
-    """dict text -> Parse, out of a CoNLL-U file."""
+    """dict text -> Parse, from a CoNLL-U file."""
     by_text = {}
     for sentence in read_conllu(path):
         by_text.setdefault(" ".join(sentence.text.split()), sentence)
@@ -468,10 +466,10 @@ def _align(sentences, text):
     """The Parse of a text that Sentences spell."""
     forms = ["".join(form.split()) for sentence in sentences for form in sentence.forms]
     letters = "".join(text.split())
-    if "".join(forms) != letters:
+    if "".join(forms) != letters:   # the text has brackets in the place of -LRB-
         forms = [BRACKETS.get(form, form) for form in forms]
     refuse("".join(forms) != letters, f"{sentences[0].where if sentences else ''}: the words "
            f"{' '.join(forms)!r} do not spell the text {text!r}")
     places = [i for i, character in enumerate(text) if not character.isspace()]
-    spans = _spans(places, [len(form) for form in forms])
+    spans = _spans(places, list(map(len, forms)))
     return _make_parse(text, spans, [sentence.tree for sentence in sentences])

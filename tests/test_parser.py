@@ -1,4 +1,4 @@
-"""support/parser.py: trees, batches, the network, its file; experiments/train_parser.py."""
+"""support/parser.py: trees, the network, its file; experiments/train_parser.py."""
 import itertools
 import json
 from types import SimpleNamespace

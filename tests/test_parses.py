@@ -1,4 +1,4 @@
-"""support/parses.py: words, parses of many texts, how they are kept, a user's own parses."""
+"""support/parses.py: words, parses of many texts, their cache, a user's own parses."""
 from types import SimpleNamespace
 
 import numpy as np
