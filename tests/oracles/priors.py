@@ -50,11 +50,9 @@ def tf(sentences, words):
     """The weights of Eq. (5), a list: tf-idf over the sentences, divided by its mean."""
     weights = []
     for word in words:
-        count = df = 0
-        for other in words:
-            count += other.casefold() == word.casefold()
-        for sentence in sentences:
-            df += any(other.casefold() == word.casefold() for other in sentence)
+        word = word.casefold()
+        count = sum(other.casefold() == word for other in words)
+        df = sum(any(other.casefold() == word for other in sentence) for sentence in sentences)
         weights.append(count * (math.log((1 + len(sentences)) / (1 + df)) + 1))
     return [weight / (sum(weights) / len(weights)) for weight in weights]
 
