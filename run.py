@@ -9,7 +9,7 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -167,16 +167,13 @@ def read_run(path, model=None, parser=None):
     """(content of the file, a dict; Settings; Recipe).
 
     A file alone never decides which code runs. If the run has somebody's own class or parser, the
-    caller gives its place again as `model` or `parser`; the place may have changed. `parser` may
-    also be a function.
+    caller gives its place again as `model` or `parser`; the place may have changed.
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
         given = {"model": "", "parser": None} | saved["settings"]
     if parser:
         given["parses"] = None
-    if callable(parser):
-        given["parser"], parser = None, None
     for name, place in (("model", model), ("parser", parser)):
         place, begun = str(place or ""), given[name] or ""
         refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
@@ -191,15 +188,14 @@ def read_run(path, model=None, parser=None):
         return saved, Settings(**given), Recipe(**saved["recipe"])
 
 
-def open_run(folder: str | Path, parser: Callable | str | None = None, model: str | None = None,
+def open_run(folder: str | Path, parser: str | None = None, model: str | None = None,
              **changes) -> "Run":
     """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
 
     model: your own class, as --model named it in training, because a folder alone runs no code.
-    parser: your own parser, a function (see parse_texts in support.parses) or its place, as
-    --parser named it; it replaces the shipped parser and `parses`. changes: new values of device,
-    precision, workers, data_dir, parses. Raises ValueError for another name, and for a file that is
-    missing, damaged or made by other code.
+    parser: your own parser, in the same way; it replaces the shipped parser and `parses`. changes:
+    new values of device, precision, workers, data_dir, parses. Raises ValueError for another name,
+    and for a file that is missing, damaged or made by other code.
     """
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
@@ -216,8 +212,6 @@ def open_run(folder: str | Path, parser: Callable | str | None = None, model: st
     machine.prepare_device(recipe.device)
     with torch.random.fork_rng([]):  # keeps the caller's random state
         run = saved_run(settings, recipe, path, saved)
-    if callable(parser):
-        run.reader.parser = parser
     runs.load_weights(run.model, saved, path)
     if path.name == "best.pt" and (path.parent / "last.pt").exists():
         print_once(f"{path.parent}: training stopped before its end, in epoch "
@@ -344,7 +338,7 @@ class Run:
         return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
 
 
-# ---- What the command line does with it ---------------------------------------------------------
+# ---- For the command line -----------------------------------------------------------------------
 
 def check_pairs(run, task, splits):
     """Raises ValueError unless task and splits, from `load_pairs`, are those of the run's training.

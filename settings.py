@@ -28,7 +28,7 @@ POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 class Settings:
     """What the user gave. Raises ValueError if values contradict each other."""
 
-    task: str = option("toy", "toy is generated, offline; own is --train-file's",
+    task: str = option("toy", "toy: generated, offline; own: the pairs of --train-file",
                        ("toy", *SOURCES, "own"))
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
     train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
@@ -52,11 +52,10 @@ class Settings:
                                  limits=POSITIVE)
     held_out: float | None = option(None, "this share of train replaces dev", limits=SHARE)
     recipe: str = option("ours", "how to train: ours, or knowledge's page", ("ours", "printed"))
-    accumulate: int = option(1, "parts of a batch, computed in turn, to save memory",
-                             limits=POSITIVE)
+    accumulate: int = option(1, "parts that a batch is cut into, to save memory", limits=POSITIVE)
     class_weights: str = option("none", "balanced: rare classes count more in the loss",
                                 ("none", "balanced"))
-    workers: int = option(0, "processes beside this one that collate", limits=(0, 1000))
+    workers: int = option(0, "extra processes that prepare batches", limits=(0, 1000))
 
     def __post_init__(self):
         check_values(self)
@@ -134,7 +133,7 @@ class Recipe:
     lr_new: float | None = option(None, "the same for new parameters, not in the encoder's file; "
                                   "None: as --lr", limits=POSITIVE)
     optimizer: str = option("adamw", "how a gradient becomes a step", ("adamw", "adam", "adadelta"))
-    schedule: str = option("linear", "from the highest rate down", ("linear", "cosine", "flat"))
+    schedule: str = option("linear", "how the rate falls again", ("linear", "cosine", "flat"))
     warmup: float = option(0.1, "share of the steps in which the rate rises", limits=SHARE)
     weight_decay: float = option(0.01, "of weights, not of biases and norms", limits=FROM_0)
     clip: float = option(10.0, "largest norm of the gradient", limits=POSITIVE)

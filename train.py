@@ -264,17 +264,17 @@ def command_line():
     """The options: one for each field of Settings and Recipe, and four that use a run."""
     parser = Arguments("train.py", HELP)
     add_options(parser)
-    used = parser.add_argument_group("a run")
-    used.add_argument("--resume", metavar="RUN", help="go on in this folder, where it was cut off")
-    used.add_argument("--from", dest="run", metavar="RUN", help="use it; alone: show its result")
-    used.add_argument("--test", action="store_true", help="score the best epoch on test, once")
-    used.add_argument("--predict", metavar="FILE", help="label a file, or a split by its name; "
-                      "--out names what is written")
+    group = parser.add_argument_group("a run")
+    group.add_argument("--resume", metavar="RUN", help="go on with the training in this folder")
+    group.add_argument("--from", dest="run", metavar="RUN", help="use it; alone: show its result")
+    group.add_argument("--test", action="store_true", help="score the best epoch on test, once")
+    group.add_argument("--predict", metavar="FILE", help="label the pairs of a file or split, into "
+                       "--out")
     return parser
 
 
 def use_run(folder, test=False, predict=None, columns="", out=None, **changes):
-    """What --from does. changes: of open_run."""
+    """Does what --from asks for. changes: see open_run."""
     refuse(predict is None and (columns or out), "--columns and --out go with --predict here")
     run = open_run(folder, **changes)
     if predict is not None:
