@@ -42,12 +42,10 @@ def make_parser(train, vectors):
     """An untrained Parser for all tags and relations of the sentences, for lower-case words that
     occur twice or more, and characters three times. vectors: dict word -> fixed vector (50,).
     """
-    words, letters, all_tags, all_relations = Counter(), Counter(), set(), set()
-    for forms, tags, _, relations in train:
-        words.update(form.lower() for form in forms)
-        letters.update("".join(forms))
-        all_tags.update(tags)
-        all_relations.update(relations)
+    words = Counter(form.lower() for forms, *_ in train for form in forms)
+    letters = Counter(letter for forms, *_ in train for letter in "".join(forms))
+    all_tags = {tag for _, tags, *_ in train for tag in tags}
+    all_relations = {relation for *_, relations in train for relation in relations}
     parser = Parser({"words": [word for word, count in words.most_common() if count >= 2],
                      "characters": sorted(c for c, count in letters.items() if count >= 3),
                      "tags": sorted(all_tags), "relations": sorted(all_relations),
