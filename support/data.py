@@ -69,15 +69,14 @@ def metric_title(metric, positive):
 
 
 def accuracy(labels, predictions):
-    """Share of predictions equal to the label. labels, predictions: (N,) class indices."""
-    return float(np.mean(np.asarray(labels) == np.asarray(predictions)))
+    """Share of predictions equal to the label. labels, predictions: arrays (N,) of classes."""
+    return float(np.mean(labels == predictions))
 
 
 def f1(labels, predictions):
-    """F1 = 2 tp / (2 tp + fp + fn) of class 1; 0.0 if neither argument has class 1."""
-    truth, guess = np.asarray(labels) == 1, np.asarray(predictions) == 1
-    positives = int(truth.sum() + guess.sum())
-    return 2 * int((truth & guess).sum()) / positives if positives else 0.0
+    """F1 = 2 tp / (2 tp + fp + fn); 0.0 if all are False. labels, predictions: (N,) bool arrays."""
+    positives = int(labels.sum() + predictions.sum())
+    return 2 * int((labels & predictions).sum()) / positives if positives else 0.0
 
 
 def pearson(labels, predictions):

@@ -157,9 +157,9 @@ def find_class(name, known):
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")
         words, prior = method.READS == "words", method.PRIOR
-        kinds = ("words",) if words else (None, "dependency", "relations", "a function")
-        refuse(prior not in kinds and (words or not callable(prior)),
-               f"{name}: PRIOR is {prior!r}, expected {join_names(kinds)}")
+        kinds = ("words",) if words else (None, "dependency", "relations")
+        refuse(prior not in kinds and (words or not callable(prior)), f"{name}: expected PRIOR "
+               f"{join_names(kinds)}{'' if words else ' or a function'}, found {prior!r}")
     return method
 
 
@@ -170,10 +170,10 @@ def source_of(place):
 
 @functools.cache
 def load_own(place, kind="class"):
-    """The class, or function, at "path/to/file.py:Name", or ValueError.
+    """The class, or the function, at "path/to/file.py:Name". Raises ValueError if there is none.
 
-    The file may import the files beside it. Files of the same names in the folder of another own
-    file are forgotten first, because `import` would give those.
+    The file may import the files beside it. Modules of the same names from the folder of another
+    file in OWN are removed first, because `import` would return them.
     """
     (source, _, name), file = place.partition(":"), source_of(place)
     refuse(file.suffix != ".py" or not file.is_file(),
