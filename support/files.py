@@ -23,8 +23,7 @@ BERTS = {  # our name -> the name at Hugging Face; all but the last are Google's
     "base": "google-bert/bert-base-uncased",
     "large": "google-bert/bert-large-uncased",
     "roberta-base": "FacebookAI/roberta-base"}
-# owner/name@revision. The name cannot lead out of a folder; names such as bert-base-uncased need no
-# owner.
+# owner/name@revision cannot lead out of a folder; names such as bert-base-uncased have no owner.
 PUBLISHED = re.compile(r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
 OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some models lack
 
@@ -33,16 +32,14 @@ OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some mod
 
 @contextlib.contextmanager
 def _whole(path):
-    """Context manager: a temporary file that is renamed to `path` at the end, removed on an error.
-    """
+    """Context manager: a temporary file, renamed to `path` at the end, or removed on an error."""
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
     try:
         with open(part, "wb") as file:
             yield file
         os.replace(part, path)
     finally:
-        with contextlib.suppress(OSError):
-            part.unlink()
+        part.unlink(missing_ok=True)
 
 
 def write_whole(path, save):

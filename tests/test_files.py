@@ -36,6 +36,9 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
         assert raised is KeyboardInterrupt or str(path) in str(caught.value)
         assert before is None or path.read_bytes() == before
         write_whole(path, lambda file: file.write(b"whole"))
+    with open(path, "rb") as opened:
+        write_whole(path, lambda file: file.write(b"new"))
+        assert opened.read() == b"whole"  # a new file took the place of the old one
 
 
 URL = "http://served.example/"

@@ -378,7 +378,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
     ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependency"),
     ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "Mine.PRIOR: bool"),
-    ("DrrNet", "PRIOR = None", "PRIOR words"),
+    ("DrrNet", "PRIOR = print", "PRIOR words"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
     """Else wrong shapes are broadcast, and misspelled names are ignored."""
