@@ -345,7 +345,11 @@ def longest_first(n, m, budget):
 
 
 def overlapped_words(offsets, spans):
-    """For each piece (start, end) the word of largest overlap (the first on a tie), or -1."""
+    """For each piece (start, end) the word of largest overlap (the first on a tie), or -1.
+
+    >>> overlapped_words([(0, 3), (2, 6), (2, 4), (5, 9), (7, 8), (4, 4)], [(0, 3), (3, 7)])
+    [0, 1, 0, 1, -1, -1]
+    """
     if not len(offsets) or spans is None or not len(spans):
         return [-1] * len(offsets)
     pieces, spans = np.asarray(offsets)[:, None], np.asarray(spans)[None]

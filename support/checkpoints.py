@@ -127,7 +127,6 @@ def read_config(path):
         offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
         rates = {name: float(settings[key]) for name, key in RATES.items() if key in settings}
-        refuse(sizes["hidden_size"] % sizes["num_heads"], "heads that cut hidden_size unevenly")
         return sizes | rates | {
             "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "lower_case": lower,
             "position_offset": offset, "max_length": settings["max_position_embeddings"] - offset}
