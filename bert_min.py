@@ -38,8 +38,8 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor, nn
 
-from support.checkpoints import (CONFIGS, find_file, join_names, read_arrays, read_config,
-                                 read_pieces, tokenizer_setting, write_config)
+from support.checkpoints import (CONFIGS, find_file, join_names, read_config, read_pieces,
+                                 read_weights, tokenizer_setting, write_config)
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -299,30 +299,30 @@ class Bert(nn.Module):
 
 # ---- Published weights --------------------------------------------------------------------------
 
-def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, np.ndarray]]:
-    """Read a folder -> BertConfig, dict of our name -> array. Raises ValueError naming the file."""
-    return BertConfig.from_json(find_file(folder, *CONFIGS)), read_arrays(folder)
+def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor]]:
+    """Read a folder -> BertConfig, dict of our name -> tensor. ValueError names the file."""
+    return BertConfig.from_json(find_file(folder, *CONFIGS)), read_weights(folder)
 
 
-def load_bert(bert: Bert, arrays: dict[str, np.ndarray], where: str | Path) -> list[str]:
-    """Copy arrays (our names) into the encoder, strictly, and return the names that are new.
+def load_bert(bert: Bert, weights: dict[str, Tensor], where: str | Path) -> list[str]:
+    """Copy weights (our names) into the encoder, strictly, and return the names that are new.
 
-    The arrays must be those of a plain Bert of this config, all and no others, in its shapes and
+    The weights must be those of a plain Bert of this config, all and no others, in its shapes and
     finite floats. New parameters keep their initial values: those that only a subclass has, and the
     pooler if the file has none or an untrained one, whose bias is still exactly 0.
     Raises: ValueError with `where`, the file or folder, and all names that do not fit.
     """
-    own, trained = bert.state_dict(), np.any(arrays.get("pooler.bias", 0))
+    own, trained = bert.state_dict(), "pooler.bias" in weights and weights["pooler.bias"].any()
     with torch.device("meta"):  # names without memory
         plain = Bert(bert.config).state_dict()
     new = [name for name in own if name not in plain or name.startswith("pooler.") and not trained]
     state = {name: own[name] for name in new}
-    for name, x in arrays.items():
-        if x.dtype.kind != "f" or not (np.abs(x) <= torch.finfo(torch.float32).max).all():
+    for name, x in weights.items():
+        if not x.is_floating_point() or not x.float().isfinite().all():
             raise ValueError(f"{where}: expected finite float32 numbers in {name}, found others; "
                              "download it again")
         if trained or not name.startswith("pooler."):
-            state[name] = torch.from_numpy(np.ascontiguousarray(x))
+            state[name] = x
     try:
         bert.load_state_dict(state)
     except RuntimeError as error:  # torch's text lists all names that do not fit

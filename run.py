@@ -52,7 +52,7 @@ def read_training(settings, recipe, splits):
 
     -> (batches.Reader, dict split -> batches.Examples, BertConfig or None, weights or None)
     """
-    reader, config, arrays = make_reader(settings, recipe), None, None
+    reader, config, weights = make_reader(settings, recipe), None, None
     if recipe.bert == "scratch":
         reader.tokenizer = PairTokenizer.train(batches.texts_of(splits["train"]))
         config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
@@ -60,7 +60,7 @@ def read_training(settings, recipe, splits):
     elif recipe.bert != "none":
         with prefix_errors("--bert "):
             folder = find_bert(recipe.bert, settings.data_dir)
-            config, arrays = read_checkpoint(folder)
+            config, weights = read_checkpoint(folder)
             reader.tokenizer = PairTokenizer.from_folder(folder, config)
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
     if settings.method.PRIOR == "dependency":
@@ -75,11 +75,11 @@ def read_training(settings, recipe, splits):
             reader.tokenizer, message = learn_vocabulary(sentences, settings.glove, settings.seed,
                                                          main_process())
             print_once(message)
-    return reader, examples, config, arrays
+    return reader, examples, config, weights
 
 
-def build_model(settings, recipe, task, reader, config, arrays=None):
-    """The model, with an encoder's weights if `arrays` has them. -> (model, new: list of names)
+def build_model(settings, recipe, task, reader, config, weights=None):
+    """The model, with an encoder's weights if they are given. -> (model, new: list of names)
 
     new: parameters that an encoder's file does not have, such as the classifier's. They train at
     --lr-new.
@@ -106,9 +106,9 @@ def build_model(settings, recipe, task, reader, config, arrays=None):
                 for gate in p.chunk(3 if "gru" in name else 1):
                     torch.nn.init.xavier_uniform_(gate)
     new = []
-    if arrays is not None:
-        new = ["bert." + name for name in load_bert(model.bert, arrays, recipe.bert)]
-    if whole or arrays is not None:
+    if weights is not None:
+        new = ["bert." + name for name in load_bert(model.bert, weights, recipe.bert)]
+    if whole or weights is not None:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
     return model, new
 
@@ -126,8 +126,8 @@ def own_sums(settings, reader):
 
 def new_run(settings, recipe, folder, task, splits):
     """The start of a training: (Run, dict split -> batches.Examples)."""
-    reader, examples, config, arrays = read_training(settings, recipe, splits)
-    model, new = build_model(settings, recipe, task, reader, config, arrays)
+    reader, examples, config, weights = read_training(settings, recipe, splits)
+    model, new = build_model(settings, recipe, task, reader, config, weights)
     if task.regression:     # the untrained model answers about the mean score of train
         mean = sum(pair.label for pair in splits["train"]) / len(splits["train"])
         for layer in getattr(model, "outputs", list)():

@@ -1,14 +1,14 @@
-"""The files of published models: settings, vocabularies, weights as arrays. Needs no TensorFlow.
+"""The files of published models: settings, vocabularies, weights. Needs no TensorFlow.
 
     read_config(path)           config.json or bert_config.json
     read_pieces(folder, ...)    vocab.txt, or vocab.json and merges.txt
-    read_arrays(folder)         the weights, by one of the three functions below, with our names
+    read_weights(folder)        the weights, by one of the three functions below, with our names
     read_safetensors(path)      Hugging Face's model.safetensors
     read_pickle(path)           Hugging Face's older pytorch_model.bin; no code in it runs
     read_tf_checkpoint(path)    Google's prefix.index and prefix.data-00000-of-00001
 
-The last three return a dict of the file's names -> array; half precision becomes float32. For a
-wrong, truncated or damaged file, all raise a ValueError of one line that names the file.
+The last three return a dict of the file's names -> tensor. For a wrong, truncated or damaged file,
+all raise a ValueError of one line that names the file.
 Left out: weights in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
@@ -208,21 +208,15 @@ def our_name(name):
     return None if SKIPPED.match(name) else name
 
 
-def read_arrays(folder):
-    """Read the weights in a folder -> dict of our name -> array, in torch's shapes."""
-    path, arrays = find_file(folder, *WEIGHTS), {}
+def read_weights(folder):
+    """Read the weights in a folder -> dict of our name -> tensor."""
+    path, weights = find_file(folder, *WEIGHTS), {}
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
-    for name, array in readers[path.suffix](path).items():
+    for name, tensor in readers[path.suffix](path).items():
         ours = our_name(name)
         if ours is not None:  # TensorFlow stores a kernel as (inputs, outputs)
-            arrays[ours] = array.T if name.endswith("kernel") else array
-    return arrays
-
-
-def _array(tensor):
-    """Tensor -> array. Half precision becomes float32, because numpy has no bfloat16."""
-    half = tensor.dtype in (torch.bfloat16, torch.float16)
-    return (tensor.float() if half else tensor).detach().numpy()
+            weights[ours] = tensor.T if name.endswith("kernel") else tensor
+    return weights
 
 
 # ---- Hugging Face -------------------------------------------------------------------------------
@@ -232,12 +226,12 @@ SAFE_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16,
 
 
 def read_safetensors(path):
-    """Read a .safetensors file -> dict of name -> array.
+    """Read a .safetensors file -> dict of name -> tensor.
 
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
     """
-    raw, arrays = np.fromfile(path, np.uint8), {}
+    raw, weights = np.fromfile(path, np.uint8), {}
     with expecting(path, f"a JSON header and tensors of dtype {', '.join(SAFE_DTYPES)}",
                    "it is truncated, damaged or a Git LFS pointer: download it again"):
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
@@ -246,15 +240,15 @@ def read_safetensors(path):
         for name, entry in header.items():
             first, last = (start + offset for offset in entry["data_offsets"])
             tensor = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]])
-            arrays[name] = _array(tensor.reshape(entry["shape"]))
-    return arrays
+            weights[name] = tensor.reshape(entry["shape"])
+    return weights
 
 
 def read_pickle(path):
-    """Read pytorch_model.bin -> dict of name -> array. weights_only=True: no code in it runs."""
+    """Read pytorch_model.bin -> dict of name -> tensor. weights_only=True: no code in it runs."""
     with expecting(path, "a dict of name -> tensor"):
         weights = torch.load(path, "cpu", weights_only=True)
-        return {name: _array(tensor) for name, tensor in weights.items()}
+        return {name: tensor.detach() for name, tensor in weights.items()}
 
 
 # ---- TensorFlow ---------------------------------------------------------------------------------
@@ -298,12 +292,12 @@ def _block(index, handle):
 
 
 def read_tf_checkpoint(path):
-    """Read a TensorFlow checkpoint -> dict of name -> array.
+    """Read a TensorFlow checkpoint -> dict of name -> tensor.
 
     path: prefix.index; the data file lies beside it.
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.
     """
-    index, entries, arrays = path.read_bytes(), {}, {}
+    index, entries, weights = path.read_bytes(), {}, {}
     raw = np.fromfile(path.with_suffix(".data-00000-of-00001"), np.uint8)
     with expecting(path, "a little-endian, uncompressed TensorFlow checkpoint of whole tensors of "
                    f"dtypes {', '.join(map(str, TF_DTYPES.values()))}, and its data file"):
@@ -317,5 +311,5 @@ def read_tf_checkpoint(path):
                      if number == 2]
             start, size = entry.get(4, 0), entry.get(5, 0)
             tensor = torch.from_numpy(raw[start:start + size]).view(TF_DTYPES[entry[1]])
-            arrays[name] = _array(tensor.reshape(shape))
-    return arrays
+            weights[name] = tensor.reshape(shape)
+    return weights

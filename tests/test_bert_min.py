@@ -60,9 +60,9 @@ def test_lower_case_is_found_out(tmp_path):
 @pytest.mark.parametrize("dtype, tolerance, traced", [(torch.float32, 1e-5, False),
                                                       (torch.float64, 1e-10, True)])
 def test_hidden_states_equal_transformers(name, dtype, tolerance, traced):
-    sizes, arrays = read_checkpoint(FIXTURES / name)
+    sizes, weights = read_checkpoint(FIXTURES / name)
     bert = Bert(sizes).eval()
-    assert load_bert(bert, arrays, name) == []
+    assert load_bert(bert, weights, name) == []
     wanted = np.load(FIXTURES / f"{name[:name.rindex('_')]}_expected.npz")
     ids, mask = torch.tensor(wanted["input_ids"]), torch.tensor(wanted["mask"])
     segment = torch.ones_like(ids)  # RoBERTa ignores it
@@ -131,26 +131,26 @@ def test_the_encoder_refuses():
 
 def test_loading_is_strict():
     """One error lists all names that do not fit: missing, unexpected, with another shape."""
-    sizes, arrays = read_checkpoint(FIXTURES / "tiny_bert_hf")
-    for value in (np.zeros((97, 32), int), np.full((97, 32), 1e99)):
-        odd = arrays | {"embeddings.word.weight": value}
+    sizes, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
+    for value in (torch.zeros(97, 32).long(), 1e99 * torch.ones(97, 32).double()):
+        odd = weights | {"embeddings.word.weight": value}
         fails(lambda: load_bert(Bert(sizes), odd, "model/x"), "model/x", "embeddings.word.weight")
-    arrays["layers.0.attention.quarry.weight"] = arrays.pop("layers.0.attention.query.weight")
-    del arrays["pooler.weight"]
-    arrays["embeddings.word.weight"] = arrays["embeddings.word.weight"][:96]
-    fails(lambda: load_bert(Bert(sizes), arrays, "model/x"), "model/x", "attention.query.weight",
+    weights["layers.0.attention.quarry.weight"] = weights.pop("layers.0.attention.query.weight")
+    del weights["pooler.weight"]
+    weights["embeddings.word.weight"] = weights["embeddings.word.weight"][:96]
+    fails(lambda: load_bert(Bert(sizes), weights, "model/x"), "model/x", "attention.query.weight",
           "pooler.weight", "attention.quarry.weight", "embeddings.word.weight")
 
 
 def test_what_is_new_keeps_its_initial_values():
     """A parameter of a reader's own; a pooler that the file lacks, or that nobody has trained."""
-    sizes, arrays = read_checkpoint(FIXTURES / "tiny_bert_hf")
+    sizes, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
     bert, new = Bert(sizes).double(), ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
     bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))
-    assert load_bert(bert, arrays, "x") == new[:1]
+    assert load_bert(bert, weights, "x") == new[:1]
     assert bert.layers[1].output.weight.dtype == torch.float64
-    headless = {name: x for name, x in arrays.items() if "pooler" not in name}
-    untrained = arrays | {"pooler.bias": np.zeros_like(arrays["pooler.bias"])}
+    headless = {name: x for name, x in weights.items() if "pooler" not in name}
+    untrained = weights | {"pooler.bias": torch.zeros(32)}
     for lacking in (headless, untrained):
         bert.pooler.weight.data.fill_(7)
         assert load_bert(bert, lacking, "x") == new and (bert.pooler.weight == 7).all()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bert_min import PairTokenizer, read_checkpoint
-from small_runs import fails
+from small_runs import equal, fails
 from support.checkpoints import read_pickle, read_safetensors
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -19,7 +19,7 @@ def copy_fixture(name, folder):
 
 
 def test_every_dtype_is_read(tmp_path):
-    """From safetensors and from a pickle; half precision becomes float32."""
+    """From safetensors and from a pickle."""
     tags = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
             torch.float64: "F64", torch.int64: "I64"}
     tensors = {tag: torch.tensor([[1.5, 0.0, 3.25]]).to(dtype) for dtype, tag in tags.items()}
@@ -31,17 +31,11 @@ def test_every_dtype_is_read(tmp_path):
                         "data_offsets": [start, len(body)]}
     header = json.dumps(header).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
-    read = [read_safetensors(tmp_path / "x")]
+    assert equal(read_safetensors(tmp_path / "x"), tensors)
     for zipped in (True, False):  # torch before 1.6 wrote no zip
         parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
         torch.save(parameters, tmp_path / "y", _use_new_zipfile_serialization=zipped)
-        read.append(read_pickle(tmp_path / "y"))
-    for arrays in read:
-        assert arrays.keys() == tensors.keys()
-        for name, x in tensors.items():
-            wanted = (x.float() if name in ("F16", "BF16") else x).numpy()
-            assert (arrays[name].dtype, arrays[name].shape) == (wanted.dtype, wanted.shape)
-            assert arrays[name].tobytes() == wanted.tobytes(), name
+        assert equal(read_pickle(tmp_path / "y"), tensors)
 
 
 class MakesAFolder:
@@ -53,7 +47,7 @@ class MakesAFolder:
 
 def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for content in ({"x": MakesAFolder()}, {"x": torch.zeros(3).to_sparse()}, [1]):
+    for content in ({"x": MakesAFolder()}, {"x": 1}, [1]):
         torch.save(content, "x.bin")
         fails(lambda: read_pickle("x.bin"), "x.bin")
     assert not Path("made").exists()
