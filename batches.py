@@ -119,8 +119,8 @@ class Reader:
             return priors.relation_matrix(a.facts, b.facts)  # (n, m, R)
         if callable(kind):
             field = {"parses": "parse", "facts": "facts", "words": "words"}
-            given = [getattr(x, field[need]) for need in self.needs for x in (a, b)]
-            prior = kind(*copy.deepcopy(given))  # it may change them, and the next epoch needs them
+            arguments = [getattr(x, field[need]) for need in self.needs for x in (a, b)]
+            prior = kind(*copy.deepcopy(arguments))  # PRIOR may change its copies
             with prefix_errors(f"{self.method.__name__}.PRIOR: "):
                 prior, (n, m) = np.array(prior, order="C"), (len(a.words), len(b.words))
                 refuse(prior.dtype.kind not in "biuf" or prior.shape[:2] != (n, m), f"expected "

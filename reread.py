@@ -165,9 +165,9 @@ def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choic
     Returns: v, h̄_T, and the weights of each step (B, T, n).
     """
     keys, reading = choice.W_d(states), []
-    told = 0 if choice.M_d is None else choice.M_d(guide)
+    of_guide = 0 if choice.M_d is None else choice.M_d(guide)
     for _ in range(steps):
-        chosen, weights, _ = choose(states, keys, mask, choice.U_d(h) + told, choice.w_d, beta)
+        chosen, weights, _ = choose(states, keys, mask, choice.U_d(h) + of_guide, choice.w_d, beta)
         h = gru(chosen, h)
         reading.append(weights)
     return h, torch.stack(reading, 1)
@@ -322,12 +322,12 @@ class DrrNet(nn.Module):
         def neutral(batch):
             return batch | {name: torch.zeros_like(batch[name]) for name in ("match", "antonym")}
 
-        found = {"no prior": Change(neutral)}
+        changes = {"no prior": Change(neutral)}
         if self.mlp_v is not None:
-            found["uniform choice"] = Change(attributes={"beta": 0.0})
+            changes["uniform choice"] = Change(attributes={"beta": 0.0})
         if None not in (self.mlp_h, self.mlp_v):
-            found["no re-reading"] = Change(attributes={"mlp_v": None})
-        return found
+            changes["no re-reading"] = Change(attributes={"mlp_v": None})
+        return changes
 
     def relation(self, mlp, vectors):
         """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
@@ -471,14 +471,14 @@ def dynamic_sequential_attention(
     """
     printed_14, h, steps_taken = 14 in printed, h_ab, []
     keys = [choice.W_d(x) for choice, x in zip(choices, states, strict=True)]
-    told = [choice.M_d(h_ab) for choice in choices]
+    of_guide = [choice.M_d(h_ab) for choice in choices]
     phi = [read_limit(x, W_phi, steps, printed_14) for x in states]
     left = [torch.ones_like(p) for p in phi]
     summed = torch.arange(len(states), device=mask.device) >= int(12 in printed)  # (E,)
     for _ in range(steps):
         chosen, reading = [], []
         for r, choice in enumerate(choices):
-            clue = choice.U_d(h) + told[r] + (choice.V_d(sum(chosen)) if r else 0)
+            clue = choice.U_d(h) + of_guide[r] + (choice.V_d(sum(chosen)) if r else 0)
             a, weights, m = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r],
                                    printed_14)
             left[r] = coverage(left[r], m if printed_14 else weights, phi[r], mask, printed_14)
@@ -564,10 +564,10 @@ class LadraNet(nn.Module):
         """dict name -> Change: other choices, and no re-reading, h_ab alone in Eq. (15)."""
         if "dsa" in self.without:
             return {}
-        found = {"uniform choice": Change(attributes={"beta": 0.0})}
+        changes = {"uniform choice": Change(attributes={"beta": 0.0})}
         if "global" not in self.without:
-            found["no re-reading"] = Change(attributes={"without": self.without | {"dsa"}})
-        return found
+            changes["no re-reading"] = Change(attributes={"without": self.without | {"dsa"}})
+        return changes
 
     def encode(self, input_ids, segment, mask, trace):
         """h⁰ (B, L, d), Eq. (9), and the vector of [CLS], the last block's (B, d)."""

@@ -108,8 +108,8 @@ def read_vectors(path, words, progress=True):
                     vector = np.array(numbers.split(b" "), np.float32)
                 rows.append((word, vector if (np.abs(vector) < LARGEST).all() else vector[:0]))
     widths = Counter(len(vector) for _, vector in rows if len(vector) > 1)
-    refuse(not widths, f"{path}: holds none of the {len(words)} words; expected GloVe's text form, "
-           f"a word and its numbers a line, parted by spaces")
+    refuse(not widths, f"{path}: has none of the {len(words)} words; expected GloVe's text form, "
+           f"in each line a word and its numbers, separated by spaces")
     width = widths.most_common(1)[0][0]
-    found = {word: vector for word, vector in reversed(rows) if len(vector) == width}
-    return found, len(rows) - widths[width]
+    vectors = {word: vector for word, vector in reversed(rows) if len(vector) == width}
+    return vectors, len(rows) - widths[width]

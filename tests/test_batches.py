@@ -86,22 +86,22 @@ def test_an_own_prior():
     """PRIOR gets what NEEDS lists, and may change it. Numbers that are not finite are refused."""
     seen = []
 
-    def prior(*given):
-        words_a, words_b, facts_a, facts_b, *parses = given
+    def prior(*arguments):
+        words_a, words_b, facts_a, facts_b, *parses = arguments
         seen.append(repr((words_a, words_b, facts_a[0], [*facts_b[0]], *parses)))
-        for part in given:
+        for part in arguments:
             getattr(part, "heads", part)[:] = [] if isinstance(part, list) else 0
         return np.zeros((2, 1))[::-1]  # float64, not contiguous
 
-    own = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": ("words", "facts", "parses")})
-    reader = batches.Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+    method = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": ("words", "facts", "parses")})
+    reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
     data = reader.examples([Pair("the dog", "cat")])
     for _ in range(2):
         assert data.collate([0])[0]["prior"].dtype == torch.float32
     a, b = data.known["the dog"], data.known["cat"]
     assert seen == [repr((["the", "dog"], ["cat"], None, [1], a.parse, b.parse))] * 2
     for wrong in (math.nan, -math.inf, 1e300):
-        own.PRIOR = lambda *given: [[1.0], [wrong]]
+        method.PRIOR = lambda *given: [[1.0], [wrong]]
         with np.errstate(over="ignore"), pytest.raises(ValueError, match="^Own.PRIOR: .*finite"):
             data.collate([0])
 

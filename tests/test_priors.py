@@ -98,9 +98,9 @@ def test_dependency_matrix_is_equation_5(pair, sentences, printed):
 @many
 @given(sentences, st.lists(st.sampled_from(WORDS), max_size=8))
 def test_tf_idf_is_the_loop(sentences, words):
-    found = weights(sentences, words)
-    assert found.shape == (len(words),)
-    np.testing.assert_allclose(found, oracle.tf(sentences, words), rtol=1e-12)
+    tf = weights(sentences, words)
+    assert tf.shape == (len(words),)
+    np.testing.assert_allclose(tf, oracle.tf(sentences, words), rtol=1e-12)
 
 
 # ---- Knowledge Eq. (2): WordNet ------------------------------------------------------------------

@@ -96,11 +96,11 @@ def model(P, pair, classes, steps, beta, without):
     if "global" not in without:
         sides.append((probabilities(mlp(matching(h_a, h_b), P["mlp_h"])), P["w_h"]))
     if "reread" not in without:
-        for states, own, other in ((states_a, h_a, h_b), (states_b, h_b, h_a)):
+        for states, h_own, h_other in ((states_a, h_a, h_b), (states_b, h_b, h_a)):
             first = [0.0] * len(P["gru"][1][0])
             if "initial-vector" not in without:
-                first = affine(P["W_0"], own)
-            guide = None if "guide-vector" in without else other
+                first = affine(P["W_0"], h_own)
+            guide = None if "guide-vector" in without else h_other
             vector, weights = reread(P, states, first, guide, steps, beta)
             v.append(vector)
             reading.append(weights)
