@@ -87,7 +87,7 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: q.data.add_(1), "in place"),
     ("difference_scores", lambda q, k: sys.exit(3), "SystemExit"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).sum(1), "(B, H, L, L)"),
-    ("difference_scores", lambda q, k: (equations.difference_scores(q, k), k), "2 results"),
+    ("difference_scores", lambda q, k: (equations.difference_scores(q, k), k), "results: 2"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).half(), "float16"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),

@@ -233,8 +233,8 @@ calibrated_attention = check(calibrated_attention, q, keys, values, ln_M, both, 
 #
 # There are two signals, Sem of plain attention and Dep of calibrated attention. In (7) each s_i is a guide that
 # attends over all of Dep; d*_i is what it finds. Then each d*_i is a guide that attends over all of Sem; s*_i is what
-# it finds. In (8) one gate for each token mixes both. In (9) another gate says how much of the mixture is added: s_i
-# + l_i goes on. Three functions of lesson 2 do all this:
+# it finds. In (8) one gate for each token mixes both. In (9) another gate says how much of the mixture v_i is added to
+# s_i. The sum s_i + l_i goes on. Three functions of lesson 2 do all this:
 #
 #     guided_attention(values, guide, mask, W_values, W_guide, w)  ->  what each guide finds; weights
 #     gated_fusion(sem, other, W_sem, W_other, W_g)                ->  v; g
@@ -279,25 +279,15 @@ guess = ...
 guessed("no trees", guess)
 frames = {"roles": (("event", "{x} {event.past} {y} {when}", "{when}, {x} {event.past} {y}"),)}
 settings = {"epochs": 8, "batch_size": 16, "lr": 2e-3, "weight_decay": 1e-8}               # the paper's decay
-run, told = train_on(frames, "MyDafa", set="ATTENTION_SIZE=16", **settings)
+_, told = train_on(frames, "MyDafa", set="ATTENTION_SIZE=16", **settings)
 _, plain = train_on(frames, "bert", **settings)
 assert told["score"] > plain["score"] + 0.1 and told["changes"]["no prior"]["score"] < 0.65
 reveal("no trees", guess)
 
-# %%
-dev = told["dev"]
-for pair, found, without in zip(dev, run.predict(dev), run.predict(dev, run.changes()["no prior"])):
-    if found.answer == run.task.labels[pair.label] != without.answer:
-        break
-print(pair.a, pair.b, f"right: {run.task.labels[pair.label]}", sep="\n")
-print(f"p(same): {found.probabilities['same']:.2f}, without the trees {without.probabilities['same']:.2f}")
-
 # %% [markdown]
-# We did not choose the pair: it is the first of dev whose answer is right and changes without the trees. Who does it
-# to whom in both sentences? p(same) is on the right side of ½ only with the trees. The trees do the work here:
-# without the matrix your model is at chance, and plain BERT does not learn this world in these steps. The printed
-# form learns it as well, because queries and keys are learned: training can turn the sign of a score that (6) would
-# weaken. So a defect that you can prove in an equation need not show in an accuracy.
+# The trees do the work here: without the matrix your model is at chance, and plain BERT does not learn this world in
+# these steps. The printed form learns it as well, because queries and keys are learned: training can turn the sign of
+# a score that (6) would weaken. So a defect that you can prove in an equation need not show in an accuracy.
 #
 # This world was made for trees, and the encoder starts from random weights. Little of this is left on real pairs with
 # pre-trained weights. On PAWS, whose pairs have the same words in another order, trees make training faster. That the

@@ -235,7 +235,7 @@ def where_it_failed(error, function):
 def misshaped(rights, found, letters):
     """What is wrong with number, shape or dtype of the results, or ""."""
     if len(rights) != len(found):
-        return f"it returns {len(found)} results, expected {len(rights)}."
+        return f"number of results: {len(found)}, expected {len(rights)}."
     for i, (x, y) in enumerate(zip(rights, found)):
         which = f"result {i + 1} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
@@ -271,7 +271,7 @@ def describe(rights, found, arguments):
     if isinstance(arguments[0], Parse):                 # a matrix over the words of two parses
         at += ": {!r} x {!r}".format(*(p.words[i] for p, i in zip(arguments, place)))
     factor, message = y[place] / x[place], ""
-    if x.numel() > 1 and not differ(y, factor * x).any():
+    if factor.isfinite() and x.numel() > 1 and not differ(y, factor * x).any():
         message = f"Yours is the right result times {factor:.4g}. "
     return (f"{message}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
             f"{y[place]:.5g}, expected {x[place]:.5g}.")
@@ -310,8 +310,8 @@ def train_on(frames, model, start=None, **given):
     frames: dict name -> frames, as in support.toy.FRAMES. model: a name of --model, or a class of
     equations.py, which then computes with your functions. start: a Run on these frames; the new
     encoder begins with its weights, as if they were pre-trained. given: options of train.py.
-    Returns: the best epoch's Run; what Run.influence says of dev, and "unseen", the accuracy with
-    words that training did not have, and "dev", the pairs of dev.
+    Returns: the best epoch's Run; what Run.influence says of dev, with "unseen", the accuracy with
+    words that training did not have.
     """
     if MODE == "grade":
         raise SystemExit
@@ -336,8 +336,8 @@ def train_on(frames, model, start=None, **given):
         with contextlib.redirect_stdout(io.StringIO()):
             metrics = train.train_model(settings, recipe, folder)["metrics"]
             run = runs.open_run(folder, model=own, device="cpu")
-        dev = load_pairs(run.settings)[1]["dev"]
-        found = run.influence(dev) | {"dev": dev, "unseen": metrics["dev_unseen"]["accuracy"]}
+        found = run.influence(load_pairs(run.settings)[1]["dev"])
+        found["unseen"] = metrics["dev_unseen"]["accuracy"]
     print(f"{100 * found['score']:.1f} % of dev are right; with words that training did not have "
           f"{100 * found['unseen']:.1f} %. Chance is 50.")
     if found["changes"]:

@@ -24,7 +24,7 @@ from mistakes import MISTAKES  # noqa: E402
 
 B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
 D = H * K
-CASES = "some pairs", "one token", "padding", "wide scores", "float32"
+CASES = "some pairs", "one token", "padding", "large scores", "float32"
 TREES = "some pairs", "one word", "one relation"
 RELATIONS = "nsubj", "obj", "det"
 
@@ -56,9 +56,9 @@ class Draw:
         self.letters = {B: "B", H: "H", K: "k", A: "A", E: "E", T: "T", D: "d", 2 * A: "f",
                         self.L: "L", self.n: "n", self.m: "m"} | {1: "1"}
 
-    def normal(self, *shape, wide=1.0):
-        """Normal numbers; in the case "wide scores" they are `wide` times as large."""
-        size = wide if self.case == "wide scores" else 1.0
+    def normal(self, *shape, large=1.0):
+        """Normal numbers; in the case "large scores" they are `large` times as large."""
+        size = large if self.case == "large scores" else 1.0
         x = torch.randn(shape, generator=self.generator, dtype=torch.float64) * size
         return x.to(self.dtype).requires_grad_()
 
@@ -68,9 +68,8 @@ class Draw:
     def mask(self, size=None):
         """bool (B, size). In the case "padding" row 2 is half padding, row 3 has no real key."""
         size = size or self.L
-        short = size // 2 if self.case == "padding" else size
-        none = 0 if self.case == "padding" else size
-        return torch.arange(size) < torch.tensor([size, short, none])[:, None]
+        lengths = [size, size // 2, 0] if self.case == "padding" else [size] * B
+        return torch.arange(size) < torch.tensor(lengths)[:, None]
 
     def fill(self, module):
         """The module with random weights, large enough that each one matters."""
@@ -83,7 +82,7 @@ class Draw:
 
     def heads(self):
         """q, k, v (B, H, L, k)."""
-        q, k = (self.normal(B, H, self.L, K, wide=100.0) for _ in range(2))
+        q, k = (self.normal(B, H, self.L, K, large=100.0) for _ in range(2))
         return [q, k, self.normal(B, H, self.L, K)]
 
     def states(self, size=None):
@@ -102,7 +101,7 @@ class Draw:
 
     def scores(self):
         """Symmetric scores (B, L, L), -inf except between words of different sentences."""
-        x = self.normal(B, self.L, self.L, wide=30.0).detach()
+        x = self.normal(B, self.L, self.L, large=30.0).detach()
         return (x + x.transpose(1, 2) + self.cross()).requires_grad_()
 
     def parse(self, size, letters, relations):
@@ -121,11 +120,11 @@ class Draw:
 
 def choose_draw(d):
     return [d.states(d.n), d.normal(B, d.n, A), d.mask(d.n), d.normal(B, A), d.linear(A, 1, False),
-            200.0 if d.case == "wide scores" else 3.0]
+            200.0 if d.case == "large scores" else 3.0]
 
 
 def phrase_draw(d):
-    size = 3 if d.case == "wide scores" else 2
+    size = 3 if d.case == "kernel 3" else 2
     first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
     return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
 
@@ -148,7 +147,7 @@ TASKS = {
     "split_heads": Task(1, 1, "bert_min.split_heads", lambda d: [d.states(), H]),
     "merge_heads": Task(1, 1, "bert_min.merge_heads", lambda d: [d.heads()[2]]),
     "attention_weights": Task(1, 2, "bert_min.attention_weights",
-                              lambda d: [d.normal(B, H, d.L, d.L, wide=1e5), d.mask()], {
+                              lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
         "10,000 subtracted": lambda s, m: (s - 1e4 * ~m[:, None, None]).softmax(-1)}),
     "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
         "no root": lambda q, k, v, m: equations.attention(q * K ** 0.5, k, v, m),
@@ -226,7 +225,7 @@ TASKS = {
     # ---- 6. LadRa-Net
     "layer_mix": Task(6, 1, "reread.layer_mix",
                       lambda d: [[d.states() for _ in range(E)], d.normal(E)]),
-    "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw),
+    "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw, cases=(*CASES, "kernel 3")),
     "read_limit": Task(6, 1, "reread.read_limit",
                        lambda d: [d.states(d.n), d.linear(D, 1, False), T]),
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
