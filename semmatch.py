@@ -90,7 +90,7 @@ def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linea
         d̂_i = tanh(W_d̂ d*_i + b_d̂),  ŝ_i = tanh(W_ŝ s*_i + b_ŝ),  g_i = σ(W_g (d̂_i ⊕ ŝ_i)),
         v_i = g_i ŝ_i + (1 - g_i) d̂_i
 
-    Assumes: no token i has weights of its own; d_hid is the signal's size d. Knowledge's W_g has a
+    Assumes: all tokens i share the weights; d_hid is the signal's size d. Knowledge's W_g has a
     bias. Without W_g the gate is one half: "simple averaging" (DABERT § 4.3); our reading of "w/o
     gate mechanism" (DAFA Table 8).
 
@@ -117,7 +117,7 @@ def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linea
     But the gate "will incorporate the fusion features and the original features" (DABERT, DAFA),
     and lets "the base PLM's semantic understanding" prevail, "although Equation 8 only shows
     scaling" (Knowledge). We return s_i + l_i; `printed` returns l_i alone.
-    Assumes: no token i has weights of its own. Without W_f the gate is one.
+    Assumes: all tokens i share the weights. Without W_f the gate is one.
 
     Args: sem, v: (B, L, d). W_v: Linear d → d; None: v as it is. W_l: Linear d → d. W_f: Linear
         2d → 1; None: f = 1.
@@ -281,8 +281,8 @@ def difference_scores(q: Tensor, k: Tensor, printed=False) -> Tensor:
 
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
     every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
-    |Q_ik - K_jk|, as ‖·‖ says; a larger difference gets a larger weight, as the layer is to "pay
-    attention to dissimilar parts". `printed` computes the page, but k counts from 1, not from 0.
+    |Q_ik - K_jk|, as ‖·‖ says. A larger difference gets a larger weight, because the layer is to
+    "pay attention to dissimilar parts". `printed` computes the page, but k from 1, not from 0.
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
