@@ -13,7 +13,7 @@ import torch
 
 import train
 from experiments import influence, robustness
-from small_runs import (TINY, assert_same_run, at_call, beginning, command, fails, loaded, of,
+from small_runs import (ROOT, TINY, assert_same_run, at_call, beginning, command, fails, loaded, of,
                         result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs
 from support.data import Task, pearson, read_pairs
@@ -21,6 +21,7 @@ from support.options import load_own
 from test_checkpoints import MakesAFolder
 
 pytestmark = pytest.mark.usefixtures("workplace")
+ROBERTA = "--bert", str(ROOT / "tests/fixtures/tiny_roberta_hf"), "--max-length", "64"
 
 
 def put(content, place, value):
@@ -32,10 +33,11 @@ def put(content, place, value):
 
 # ---- A model in use -----------------------------------------------------------------------------
 
-@pytest.mark.parametrize("model", ["bert", "dafa", "drrnet", "ladranet"])
-def test_a_run_in_use(model, trained, capsys):
+@pytest.mark.parametrize("args", [of("bert"), [*of("dafa"), *ROBERTA], of("drrnet"), of("ladranet"),
+                                  [*of("ladranet"), *ROBERTA]])
+def test_a_run_in_use(args, trained, capsys):
     """Tuples, Pairs, Examples; metrics, also of a group of pairs; what explain records."""
-    opened = train.open_run(trained(*of(model)))
+    opened = train.open_run(trained(*args))
     texts = [("the dog", "the dog"), ("good", "bad book"), ("", "new york")]
     answers = opened.predict(texts)
     assert not opened.model.training
@@ -62,8 +64,8 @@ def test_what_is_no_number_is_no_answer(trained):
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
-    """best.pt is enough, on another machine too. Another parser gives a warning. `explain` shows the
-    layer that carries the method."""
+    """best.pt is enough, on another machine too. Another parser gives a warning. `explain` shows
+    the layer that carries the method."""
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
     (tmp_path / "elsewhere").mkdir()
     torch.save(put(loaded("run/best.pt"), "recipe device", "cuda:7"), "elsewhere/its.pt")

@@ -15,11 +15,10 @@ from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_sa
                         beginning, command, equal, events, gentle, loaded, losses, of, result,
                         refused, run, run_cut, write_file, write_pairs)
 from settings import read_options
-from support import machine
+from support import machine, runs
 from support.data import Task, read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")
-ROBERTA = ROOT / "tests/fixtures/tiny_roberta_hf"  # 36 columns, 64 positions, one segment
 CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
 
 
@@ -79,7 +78,7 @@ WRONG = [
 WRONG_DATA = [
     ("--model dafa --layers 7", "--layers 7 1"), ("--max-length 64", "--max-length 64 48"),
     ("--model dafa --set SCOPE=heads", "scope heads"), ("--test", "test"),
-    ("--positive maybe", "positive maybe 0, 1"), ("--columns sentence1,sentence2", "--columns three"),
+    ("--positive maybe", "positive maybe 0, 1"), ("--columns sentence1", "--columns three"),
     ("--scores --class-weights balanced", "--class-weights")]
 
 
@@ -256,33 +255,24 @@ def test_classes_count_alike_with_weights():
     assert losses()[0] == pytest.approx(by_hand, rel=1e-5) and 1.0 not in weights
 
 
-def judged(monkeypatch, results, dev_losses):
-    """Replaces evaluation by these results and losses. -> list of the weights at each call"""
-    results, dev_losses, seen = iter(results), iter(dev_losses), []
+def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
+    """The first of equally good epochs is the best. Patience counts steps since the lowest loss,
+    three an epoch, at the end of an epoch alone: a resumed epoch is finished."""
+    scores, seen = iter([(0.5, 0.8), (0.7, 0.5), (0.6, 0.6), (0.7, 0.5), (0.1, 0.0)]), []
 
     def score(self, examples):
         assert len(examples.pairs) == 10  # dev's
         seen.append({name: value.clone() for name, value in self.model.state_dict().items()})
-        return {"accuracy": next(results), "f1": -float(len(seen))}, next(dev_losses)
+        accuracy, loss = next(scores)
+        return {"accuracy": accuracy, "f1": -float(len(seen))}, loss
 
     monkeypatch.setattr(train.Run, "score", score)
-    return seen
-
-
-def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
-    """The first of equally good epochs is the best. Patience counts steps since the lowest loss,
-    three an epoch, at the end of an epoch alone: a resumed epoch is finished."""
-    seen = judged(monkeypatch, [0.5, 0.7, 0.6, 0.7, 0.1], [0.8, 0.5, 0.6, 0.5, 0.0])
     assert run("--epochs", "9", "--patience", "6") == 0
-    found = result()
-    assert (found["best_epoch"], found["selection_split"], len(seen)) == (2, "dev", 5)
+    assert (result()["best_epoch"], result()["selection_split"], len(seen)) == (2, "dev", 5)
     assert equal(loaded("run/best.pt")["weights"], seen[1]) and equal(seen[4], seen[1])
-    assert not equal(seen[3], seen[1]) and found["metrics"]["dev"]["accuracy"] == 0.1
-    judged(monkeypatch, [0.1, 0.2, 0.3, 0.4, 0.5, 0.0], [0.9, 0.5, 0.6, 0.5, 0.7, 0.0])
-    args = ["--epochs", "9", "--patience", "7"]
-    run_cut(monkeypatch, args, (*CLIP, 14))  # the lowest loss was at step 6
-    assert command("--resume", "cut") == 0
-    assert result("cut")["best_epoch"] == 5 and len(losses("cut")) == 15
+    assert not equal(seen[3], seen[1]) and result()["metrics"]["dev"]["accuracy"] == 0.1
+    cut = runs.Progress(step=14, epoch=4, lowest_step=6)  # at step 12 the lowest is six steps ago
+    assert cut.finished(9, 6, 3) and not cut.finished(9, 7, 3)
 
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
@@ -318,16 +308,6 @@ def test_the_printed_recipe_in_the_loop(monkeypatch):
     assert (optimizer.defaults["rho"], optimizer.defaults["eps"]) == (0.95, 1e-8)
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.02}  # of step 2
     assert [e["lr"] for e in events() if "loss" in e] == [0.5] * 3
-
-
-# ---- Encoders, vectors --------------------------------------------------------------------------
-
-@pytest.mark.parametrize("model", ["dafa", "ladranet"])
-def test_models_run_on_roberta(model):
-    assert run(*of(model), "--bert", ROBERTA, "--max-length", "64", "--epochs", "1") == 0
-    opened = train.open_run("run")
-    pieces = opened.reader.tokenizer.pieces(opened.examples([("dog", "cat")]).tokens[0][0])
-    assert pieces[0] == "<s>" and pieces.count("</s>") == 3
 
 
 def test_vectors_of_a_file(monkeypatch, capsys):
