@@ -276,40 +276,35 @@ def mend_qqp(fields):
             for text in fields]
 
 
-# A cut makes splits of the rows of train's table: (rows, each (Pair, dict column -> text), folder)
-# -> dict split -> list of Pair
+# A cut is a function: (rows of train's table, folder) -> the split of each row: train, dev or test.
+# A row is (Pair, dict column -> text).
 
 def cut_by_ids(rows, folder):
     """GLUE's dev split of MRPC has the rows whose two ids stand in a file."""
     ids = {tuple(fields) for _, fields in split_rows(folder / "mrpc_dev_ids.tsv")}
-    splits = {"train": [], "dev": []}
-    for pair, row in rows:
-        splits["dev" if (row["#1 ID"], row["#2 ID"]) in ids else "train"].append(pair)
-    return splits
+    return ["dev" if (row["#1 ID"], row["#2 ID"]) in ids else "train" for _, row in rows]
 
 
-def cut_by_word(rows, *_):
+def cut_by_word(rows, _):
     """A column of SICK names the row's split."""
-    words = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
-    return {split: [pair for pair, row in rows if row["SemEval_set"] == word]
-            for split, word in words.items()}
+    words = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}
+    return [words[row["SemEval_set"]] for _, row in rows]
 
 
-def cut_by_draw(rows, *_):
+def cut_by_draw(rows, _):
     """Twitter-URL has no dev split. Ours is 5 % of train, drawn by a fixed seed."""
     drawn = {*random.Random("dev").sample(range(len(rows)), math.ceil(0.05 * len(rows)))}
-    return {"train": [pair for i, (pair, _) in enumerate(rows) if i not in drawn],
-            "dev": [rows[i][0] for i in sorted(drawn)]}
+    return ["dev" if i in drawn else "train" for i in range(len(rows))]
 
 
-def cut_by_sentence(rows, *_):
+def cut_by_sentence(rows, _):
     """MED has no splits. Ours take a tenth each for test and dev; no sentence is in two splits.
 
     The sentences of a pair stay in one group, so the groups are the connected components of the
     graph whose edges are the pairs. Shuffled by a fixed seed, they fill test, then dev, then train.
     """
-    group_of, groups, splits = {}, {}, {"train": [], "dev": [], "test": []}
-    for pair, _ in rows:                 # group_of: text -> all texts of its group, one list
+    group_of, groups, sizes, splits = {}, {}, Counter(), {}
+    for pair, _ in rows:                 # group_of: text -> list of the texts in its group
         one, other = (group_of.setdefault(text, [text]) for text in (pair.a, pair.b))
         if one is not other:
             one += other
@@ -318,10 +313,11 @@ def cut_by_sentence(rows, *_):
         groups.setdefault(group_of[pair.a][0], []).append(i)
     shuffled = sorted(groups.values())   # by their first row
     random.Random(0).shuffle(shuffled)
-    for group in shuffled:
-        open_ones = [split for split in ("test", "dev") if len(splits[split]) < len(rows) / 10]
-        splits[[*open_ones, "train"][0]] += group
-    return {split: [rows[i][0] for i in sorted(places)] for split, places in splits.items()}
+    for places in shuffled:
+        split = next((name for name in ("test", "dev") if sizes[name] < len(rows) / 10), "train")
+        sizes[split] += len(places)
+        splits.update(dict.fromkeys(places, split))
+    return [splits[i] for i in range(len(rows))]
 
 
 @dataclass(frozen=True)
@@ -335,17 +331,17 @@ class Source:
     selection: str = "dev"
     unlabelled: tuple[str, ...] = ()     # splits whose labels were never published
     spelled: dict[str, str | None] = field(default_factory=dict)    # text -> label; None: no pair
-    mend: Callable = list                # fields of a row, as published -> its fields
-    cut: Callable | None = None          # see above
+    mend: Callable = list                # function: fields of a row as published -> fields to read
+    cut: Callable | None = None          # function, see above
 
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
 STSB = "https://raw.githubusercontent.com/PhilipMay/stsb-multi-mt/main/data"
-ALLEN = "http://data.allenai.org.s3.amazonaws.com"     # its certificate does not cover these dots
+ALLEN = "http://data.allenai.org.s3.amazonaws.com"     # its certificate does not fit this name
 TABLES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 INFERENCE = ("entailment", "neutral", "contradiction")
-VOTES = ("0", "0", "0", None, "1", "1", "1")           # label by how many of six saw a paraphrase
+VOTES = ("0", "0", "0", None, "1", "1", "1")           # [n]: label if n of six saw a paraphrase
 SOURCES = {
     "mrpc": Source(
         files={f"{SENTEVAL}/msr_paraphrase_train.txt": "60a9b09084528f06",
@@ -408,16 +404,17 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     if name == "toy":
         from support.toy import toy_task  # here, because support.toy imports this module
         return toy_task()
-    folder, source, splits = Path(data_dir) / name, SOURCES[name], {}
+    folder, source = Path(data_dir) / name, SOURCES[name]
     fetch_tables(source, folder)
+    splits = {split: [] for split in (TABLES if source.cut else source.splits)}
     for split, file in source.splits.items():
         labelled = split not in source.unlabelled
         columns = source.columns[:2 + labelled]
         table = read_table(folder / file, columns, mend=source.mend)
         rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
-        splits[split] = [pair for pair, _ in rows]
-        if source.cut and split == "train":
-            splits |= source.cut(rows, folder)
+        cut = source.cut(rows, folder) if source.cut and split == "train" else [split] * len(rows)
+        for part, (pair, _) in zip(cut, rows):
+            splits[part].append(pair)
     lacking = [split for split, pairs in splits.items() if not pairs]
     refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
            f"edition: get it again")
