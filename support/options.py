@@ -76,9 +76,7 @@ class Arguments(argparse.ArgumentParser):
 
 
 def check_values(given):
-    """Raises ValueError unless each value of a dataclass of options has the type that its field
-    declares, and is a value that its `option` allows.
-    """
+    """Raises ValueError unless each value in a dataclass is one that its field's `option` allows."""
     for f in fields(given):
         value, choices, kind = getattr(given, f.name), f.metadata["choices"], kind_of(f)
         if value is None and type(None) in getattr(f.type, "__args__", ()):
@@ -101,8 +99,7 @@ def read_names(text):
 
 
 def read_places(text, count):
-    """The numbers below `count` that a text names: "first", "all", or numbers with commas -> tuple.
-    """
+    """The tuple of numbers below `count` for "first", "all", or numbers with commas between them."""
     if text in ("first", "all"):
         return (0,) if text == "first" else tuple(range(count))
     places = read_names(text)

@@ -65,9 +65,8 @@ class Number(int):
     def __format__(self, spec):
         if spec != "words":
             return str(self)
-        if self < 20:
-            return ONES[self]
-        return TENS[self // 10] + (f"-{ONES[self % 10]}" if self % 10 else "")
+        tens, ones = divmod(self, 10)
+        return ONES[self] if self < 20 else TENS[tens] + f"-{ONES[ones]}" * (ones > 0)
 
 
 def read_entry(table, text):
@@ -134,7 +133,7 @@ OPPOSITES = frozenset(map(frozenset, LEXICON["antonym"]))
 
 
 class World(dict):
-    """The slots of a square, each filled at its first use, no word twice. side: 0 seen, 1 unseen"""
+    """The slots of a square, filled at their first use, no word twice. side: 0 seen, 1 unseen."""
 
     def __init__(self, rng, side):
         self.rng, self.side, self.used, self.many = rng, side, set(), rng.random() < 0.2
@@ -202,17 +201,13 @@ def draw_square(phenomenon, rng, side, taken):
         world.update(x=first, y=second)
         texts = [" ".join(wording.format_map(world).split()) for wording in wordings]
         square.append([text[0].upper() + text[1:] + "." for text in texts])
-    swapped, texts = rng.choice((False, True)), {*square[0], *square[1]}
+    order, texts = rng.choice((1, -1)), {*square[0], *square[1]}  # -1: a has wording 1
     sound = len(texts) == 4 and all(5 <= len(text.split()) <= 14 for text in texts)
     if not sound or not taken.isdisjoint(texts):
         return draw_square(phenomenon, rng, side, taken)
     taken.update(texts)
-    pairs = []
-    for m, n in itertools.product((0, 1), repeat=2):
-        a, b = square[m][0], square[n][1]
-        a, b = (b, a) if swapped else (a, b)
-        pairs.append(Pair(a, b, int(m == n), phenomenon))
-    return pairs
+    return [Pair(*(square[m][0], square[n][1])[::order], int(m == n), phenomenon)
+            for m, n in itertools.product((0, 1), repeat=2)]
 
 
 def toy_task():

@@ -1,6 +1,4 @@
-"""support/data.py: metrics, losses; published data sets, on rows as published; the user's files;
-pairs on their way in and out.
-"""
+"""support/data.py: metrics, losses, published data sets, the user's files, pairs in and out."""
 import csv
 import io
 import json
@@ -71,8 +69,7 @@ def snli(label, a, b):
 
 
 def alike(names, text, *pairs):
-    """Files of one text, and the splits that they hold. A name in capitals: a file without labels.
-    """
+    """Files of one text, and the splits in them. A name in capitals stands for no labels."""
     texts, splits = {}, {}
     for name in names.split():
         split = re.search(r"(train|dev|test)\w*", name.lower())[0]
@@ -225,8 +222,7 @@ def test_round_trips(tmp_path_factory, rows, end):
     ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", GOOD * 2, ":2: .*header"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
-    ("a.tsv", GOOD, ": .*no pair"),
-    ("a.tsv", (GOOD + "naïve\tb\t1\n").encode("latin-1"), ": ")])
+    ("a.tsv", GOOD, ": .*no pair"), ("a.tsv", (GOOD + "naïve\tb\t1\n").encode("latin-1"), ": ")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
     with pytest.raises(ValueError, match=re.escape(str(path)) + message):
@@ -247,8 +243,7 @@ def own(folder, labels, dev=None, **more):
     (["1", "5", "3"], (), {"scores": True}),
     ([*"0123456789ab"] * 2, tuple("0123456789ab"), {"scores": False})])
 def test_own_labels(tmp_path, labels, names, more):
-    """Words and few whole numbers are classes, other numbers are scores, unless `scores` says more.
-    One of two classes has an F1."""
+    """Words and few whole numbers are classes, other numbers are scores, unless `scores` is given."""
     task, splits = own(tmp_path, labels, **more)
     assert task.labels == names and set(splits) == {"train", "dev", "test"}
     values = [names.index(label) if names else float(label) for label in labels]
