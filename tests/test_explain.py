@@ -12,7 +12,7 @@ import pytest
 
 import train
 from experiments import explain
-from small_runs import MODELS, OWN, ROOT, of, one_line, result, write_pairs
+from small_runs import MODELS, OWN, ROOT, of, refused, result, write_pairs
 from support.options import run_command
 from support.parses import split_words
 
@@ -64,9 +64,14 @@ SPLIT = {
             "Mixture of layers": ("layers", ...), "Mixture of each step": ("mixture", 0)}}
 
 
+def command(*args):
+    """Exit status of experiments.explain for the run in the folder "run"."""
+    return run_command(explain.main, "explain", ["run", *args])
+
+
 def explained(a=A, b=B, *more):
-    """The page that the command writes of the run in the folder "run", as XML."""
-    assert run_command(explain.main, "explain", ["run", a, b, *more]) == 0
+    """The page that the command writes, as XML."""
+    assert command(a, b, *more) == 0
     return parsed(Path("run", explain.page_name(a, b)).read_text("utf-8"))
 
 
@@ -148,13 +153,15 @@ def test_a_method_of_ones_own(trained, workplace):
     assert explain.equations_of("said", type("M", (), {"__module__": __name__})) == ""  # no docs
 
 
-def test_a_score_has_no_probabilities(workplace):
+def test_a_score_has_no_probabilities_and_words_no_drawing(workplace):
     write_pairs(lambda rng, same: f"{same}.5", train=4, dev=4)
     assert not train.main([*OWN, *of("drrnet"), *ONCE, "--out", "run"])
     root = explained("the dog", "the cat")
     assert re.search(r"The model gives -?\d+\.\d{3}\.$", root.find(".//h1").text)
     assert "Probability of each answer" not in tables(root)
     assert tables(root)["The two judgements"][0] == ["score"]
+    refused("--picture x.svg", "a", "b", "--picture", "x.svg", by=command)
+    refused("--serve", "a sentence alone", by=command)
 
 
 @pytest.mark.parametrize("options", [
@@ -204,6 +211,5 @@ def test_what_is_served(trained, capfd):
         assert "no words" in asked(port, "/?a=&b=dog")[1]
         server.run = None  # stands for a method of one's own that fails
         assert "AttributeError" in asked(port, "/")[1] and capfd.readouterr().err == ""
-        with one_line(f"--serve {port}"):
-            assert run_command(explain.main, "explain", ["run", "--serve", str(port)]) == 2
+        refused(f"--serve {port}", "--serve", str(port), by=command)
         server.shutdown()
