@@ -46,6 +46,7 @@ from support.checkpoints import (CONFIGS, find_file, join_names, read_config, re
 # ---- Configuration ------------------------------------------------------------------------------
 
 WORD_LETTERS = 200  # a longer word becomes [UNK]
+HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs, which broken JSON can have
 ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
                "relu": F.relu}
 
@@ -333,17 +334,6 @@ def load_bert(bert: Bert, weights: dict[str, Tensor], where: str | Path) -> list
 
 # ---- Tokenization -------------------------------------------------------------------------------
 
-def longest_first(n, m, budget):
-    """How many of n and m pieces stay when the longer sentence loses its last piece (on a tie, b)
-    until both fit into the budget.
-
-    >>> longest_first(9, 3, 8), longest_first(9, 9, 7)
-    ((5, 3), (4, 3))
-    """
-    keep = min(n, max(budget - m, (budget + 1) // 2))
-    return keep, min(m, budget - keep)
-
-
 def overlapped_words(offsets, spans):
     """For each piece (start, end) the word of largest overlap (the first on a tie), or -1.
 
@@ -357,22 +347,16 @@ def overlapped_words(offsets, spans):
     return np.where(overlap.max(1) > 0, overlap.argmax(1), -1).tolist()
 
 
-def mend_surrogates(text):
-    """The text with U+FFFD for half a surrogate pair, which broken JSON can have."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
-
-
 class PairTokenizer:
     """Packs two texts into one sequence: Google's WordPiece for BERT, byte-level BPE for RoBERTa.
 
     The text "[SEP]" in a sentence is no special token; it is read as ordinary characters.
     """
 
-    SPECIALS = {"bert": ("[CLS]", "[SEP]", "[PAD]"), "roberta": ("<s>", "</s>", "<pad>")}
-
     def __init__(self, tokenizer, kind):
         ids = tokenizer.get_vocab()
-        first, last, pad = (ids[token] for token in self.SPECIALS[kind])
+        special = "[CLS] [SEP] [PAD]" if kind == "bert" else "<s> </s> <pad>"
+        first, last, pad = (ids[token] for token in special.split())
         self.tokenizer, self.pad_id, self.vocab_size = tokenizer, pad, max(ids.values()) + 1
         self.kind, self.first, self.last = kind, [first], [last]
         self.middle = self.last * (2 if kind == "roberta" else 1)
@@ -404,9 +388,8 @@ class PairTokenizer:
         vocab_size, or two for each letter and five, if that is more.
         """
         tokenizer = cls._wordpiece({"[UNK]": 0}, lower_case=True)
-        texts = list(map(mend_surrogates, texts))
         # We name the inner letters: the trainer numbers them at random and breaks ties by number.
-        texts = [tokenizer.normalizer.normalize_str(text) for text in texts]
+        texts = [tokenizer.normalizer.normalize_str(HALVES.sub("\ufffd", text)) for text in texts]
         letters = sorted(set("".join(texts)) - set(" "))
         trainer = trainers.WordPieceTrainer(
             vocab_size=vocab_size, show_progress=False, initial_alphabet=letters,
@@ -459,14 +442,16 @@ class PairTokenizer:
             raise ValueError(f"PairTokenizer.encode: max_length needs at least "
                              f"{max_length - budget}, got {max_length}; raise it")
         texts = list(dict.fromkeys(text for a, _, b, _ in pairs for text in (a, b)))
-        mended = list(map(mend_surrogates, texts))
+        mended = [HALVES.sub("\ufffd", text) for text in texts]
         encoded = dict(zip(texts, self.tokenizer.encode_batch(mended, add_special_tokens=False)))
         return [self._pack(encoded[a], spans_a, encoded[b], spans_b, budget)
                 for a, spans_a, b, spans_b in pairs]
 
     def _pack(self, a, spans_a, b, spans_b, budget):
         first, middle, last = self.first, self.middle, self.last
-        n, m = longest_first(len(a), len(b), budget)
+        n, m = len(a), len(b)
+        while n + m > budget:  # the longer sentence loses its last piece, on a tie b
+            n, m = (n - 1, m) if n > m else (n, m - 1)
         ids = first + a.ids[:n] + middle + b.ids[:m] + last
         segment = [0] * (len(ids) - m - len(last)) + [1] * (m + len(last))
         words = [-1] * len(first) + overlapped_words(a.offsets[:n], spans_a)

@@ -219,9 +219,8 @@ def test_packing(tmp_path_factory, pairs, budget, roberta):
         whole_b, _, words_b = tokenizer.encode("", None, b, spans_b, 10_000)
         pieces_a = whole_a[1:len(whole_a) - len(middle + last)]
         pieces_b = whole_b[len(first + middle):-1]
-        n, m = len(pieces_a), len(pieces_b)
-        while n + m > budget:                   # the longer list loses its last piece
-            n, m = (n - 1, m) if n > m else (n, m - 1)
+        m = min(len(pieces_b), max(budget // 2, budget - len(pieces_a)))
+        n = min(len(pieces_a), budget - m)
         assert ids == first + pieces_a[:n] + middle + pieces_b[:m] + last
         assert segment == [0] * (1 + n + len(middle)) + [1] * (m + 1)
         words_b = words_b[len(first + middle):]

@@ -22,9 +22,8 @@ def check_weights(shown, x, mask):
         return                                              # no weights, or coverage
     assert ((x >= 0) & (x <= 1 + 1e-9)).all()
     if axes[-1] in ("piece", "word"):
-        before = axes.index("pair") - (mask.dim() - 2)
-        mask = mask.reshape(*[1] * before, *mask.shape[:-1],
-                            *[1] * (x.dim() - before - mask.dim()), mask.shape[-1]).expand_as(x)
+        between = [1] * (x.dim() - axes.index("pair") - 2)  # axes between the pair and the last
+        mask = mask.view(*mask.shape[:-1], *between, mask.shape[-1]).expand_as(x)
         assert (x[~mask] == 0).all()
         same(x.sum(-1), mask.any(-1), 1e-9)
 
