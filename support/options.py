@@ -76,7 +76,7 @@ class Arguments(argparse.ArgumentParser):
 
 
 def check_values(given):
-    """Raises ValueError unless each value in a dataclass is one that its field's `option` allows."""
+    """Raises ValueError unless the `option` of each field of a dataclass allows its value."""
     for f in fields(given):
         value, choices, kind = getattr(given, f.name), f.metadata["choices"], kind_of(f)
         if value is None and type(None) in getattr(f.type, "__args__", ()):
@@ -99,7 +99,7 @@ def read_names(text):
 
 
 def read_places(text, count):
-    """The tuple of numbers below `count` for "first", "all", or numbers with commas between them."""
+    """A tuple of the numbers below `count` that "first", "all" or numbers with commas stand for."""
     if text in ("first", "all"):
         return (0,) if text == "first" else tuple(range(count))
     places = read_names(text)

@@ -243,7 +243,7 @@ def own(folder, labels, dev=None, **more):
     (["1", "5", "3"], (), {"scores": True}),
     ([*"0123456789ab"] * 2, tuple("0123456789ab"), {"scores": False})])
 def test_own_labels(tmp_path, labels, names, more):
-    """Words and few whole numbers are classes, other numbers are scores, unless `scores` is given."""
+    """Words and few whole numbers are classes, other numbers scores, unless `scores` is given."""
     task, splits = own(tmp_path, labels, **more)
     assert task.labels == names and set(splits) == {"train", "dev", "test"}
     values = [names.index(label) if names else float(label) for label in labels]
