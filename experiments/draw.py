@@ -70,14 +70,15 @@ def short_number(value):
 
 # ---- Tables -------------------------------------------------------------------------------------
 
-def shades(values, top):
-    """Shades from -SHADES to SHADES, which is `top`, by the square root: twice the shade is four
-    times the value, so that small weights can be seen.
+def shades(values, top=None):
+    """Shades from -SHADES to SHADES, which is `top` or the largest value, by the square root: twice
+    the shade is four times the value, so that small weights can be seen.
 
     >>> shades(np.array([0, 0.04, 0.36, 1, 2, -0.36, np.nan]), 1.0).tolist()
     [0, 1, 3, 5, 5, -3, 0]
     """
-    share = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf) / top
+    largest = abs(np.nan_to_num(values, posinf=0, neginf=0)).max(initial=0)
+    share = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf) / float(top or largest or 1)
     return np.rint(SHADES * np.sign(share) * np.sqrt(np.clip(abs(share), 0, 1))).astype(int)
 
 
@@ -113,14 +114,8 @@ def maps(title, rows, columns, values, note="", top=None, equations=""):
         value of the full colour; None: the largest.
     """
     cells = [[short_number(value) for value in row] for row in values.tolist()]
-    shaded = shades(values, top or largest(values))
-    body = box(table(title, rows, columns, cells, shaded, more=' class="map"'), title)
-    return Figure(title, note, body, None, equations)
-
-
-def largest(values):
-    """The largest absolute value that is finite; 1 where all values are 0."""
-    return float(abs(np.nan_to_num(values, posinf=0, neginf=0)).max(initial=0)) or 1.0
+    body = table(title, rows, columns, cells, shades(values, top), more=' class="map"')
+    return Figure(title, note, box(body, title), None, equations)
 
 
 # ---- Trees --------------------------------------------------------------------------------------
@@ -198,7 +193,7 @@ def pair_map(title, rows, columns, values, note="", trees=None):
               for i, label in enumerate(rows)]
     parts += [draw_text(left + (j + .5) * wide, base - 7, cut_label(label), "soft", "middle")
               for j, label in enumerate(columns)]
-    shaded = shades(values, largest(values))
+    shaded = shades(values)
     for i, j in np.argwhere(shaded):
         parts.append(cell(left + j * wide, base + i * CELL, wide, values[i, j], shaded[i, j]))
     across, down = wide * len(columns), CELL * len(rows)

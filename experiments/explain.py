@@ -52,7 +52,7 @@ def tables_of(shown, values, labels):
     Args: values: an array with the axes of shown; behind the pair's axis may be one of heads.
         labels: dict axis -> list of str; "words" -> two lists of str.
     Returns: name: the sentence or the place, or "". rows, columns: labels. values: (n, m), the
-        mean over heads. Raises ValueError where values has other axes than shown says.
+        mean over heads. Raises ValueError for other axes.
     """
     axes = shown.axes.split()
     if values.ndim == len(axes) + 1 and "head" not in axes:
