@@ -57,16 +57,16 @@ def stacked_gru(x, mask, grus):
     ...
 
 
-def plain_gru(n_in, reads):
-    """torch's GRU with one unit. All weights are 0 but one: 1 from input number `reads` to the new state."""
-    gru = torch.nn.GRU(n_in, 1, batch_first=True).requires_grad_(False)
-    for weight in gru.parameters():
+def reads_one(gru, place):
+    """The GRU with all weights 0 but one: 1 from input number `place` to the new state."""
+    for weight in gru.requires_grad_(False).parameters():
         weight.zero_()
-    gru.weight_ih_l0[2, reads] = 1.0                                # its rows are: reset, update, new state
+    next(gru.parameters())[2, place] = 1.0                          # the rows are: reset, update, new state
     return gru
 
 
-x, grus = torch.tensor([[[ln2], [ln3]]]), [plain_gru(1, 0), plain_gru(2, 1)]
+x, grus = torch.tensor([[[ln2], [ln3]]]), [reads_one(torch.nn.GRU(1, 1, batch_first=True), 0),
+                                           reads_one(torch.nn.GRU(2, 1, batch_first=True), 1)]
 stacked_gru = check(stacked_gru, x, both, grus, gives=[[0.3, 0.3, ln2], [0.55, 0.55, ln3]])
 
 # %% [markdown]
@@ -170,10 +170,7 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     ...
 
 
-states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
-for weight in cell.parameters():
-    weight.zero_()
-cell.weight_ih[2, 0] = 1.0
+states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), reads_one(torch.nn.GRUCell(3, 1), 0)
 choice = library.Choice(d=3, hidden=1, attention_size=2, guide=1).requires_grad_(False)
 choice.W_d, choice.U_d, choice.w_d = fixed([[0.0, 1, 0], [0, 0, 1]]), fixed([[-2.0], [2]]), fixed([[1.0, 1]])
 choice.M_d = fixed([[0.0], [0]])

@@ -51,7 +51,6 @@ python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder abo
 """
 from equations import *  # the library's functions, where yours do not stand below
 '''
-NOTEBOOK = hasattr(builtins, "__IPYTHON__")
 lesson_tasks = []       # the names of this lesson's functions
 
 
@@ -63,11 +62,11 @@ def stop(message):
 
 
 def begin(number):
-    """Opens lesson `number`. A script starts a second time, inside `run_command`, so that an error
-    is one line, as in every other program of this project."""
+    """Opens lesson `number`. A script, but no notebook, starts a second time inside `run_command`,
+    so that an error is one line, as in every other program of this project."""
     first = not lesson_tasks
     lesson_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
-    if first and not NOTEBOOK:
+    if first and not hasattr(builtins, "__IPYTHON__"):
         sys.exit(options.run_command(run_script, f"lesson {number}"))
     refuse(MODE not in ("", "solved", "grade"), f"LESSON={MODE}: expected solved, or nothing")
     refuse(not SEED.isdecimal(), f"LESSON_SEED={SEED}: expected a whole number")
@@ -286,12 +285,7 @@ def source_of(part):
 
 def show(name):
     """Prints the lines of a function of equations.py."""
-    code = source_of(getattr(equations, name))
-    if NOTEBOOK:
-        from IPython.display import Markdown, display
-        display(Markdown(f"```python\n{code}\n```"))
-    else:
-        print(f"{code}\n")
+    print(f"{source_of(getattr(equations, name))}\n")
 
 
 def keep(name, part):
