@@ -286,8 +286,8 @@ class Bert(nn.Module):
         """
         size, most = tuple(input_ids.shape), self.config.max_length
         if size[1] > most or mask.shape != size or mask.dtype != torch.bool:
-            raise ValueError(f"Bert: expected input_ids of at most {most} tokens and a bool mask of "
-                             f"their shape, got {size}, {mask.dtype} of {tuple(mask.shape)}")
+            raise ValueError(f"Bert: expected at most {most} tokens and a bool mask of input_ids' "
+                             f"shape, got {size}, {mask.dtype} of {tuple(mask.shape)}")
         hidden = self.embeddings(input_ids, segment)  # (B, L, d)
         states = [hidden]
         for i, layer in enumerate(self.layers):

@@ -243,8 +243,9 @@ class FusionAttention(SelfAttention):
         super().__init__(config)
         check_options(type(self), printed, without)
         if scope not in ("hidden", "head") or attention_size < 1 or not 0 < initial < math.inf:
-            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, attention_size "
-                             f"and initial above 0, got {scope!r}, {attention_size}, {initial}")
+            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, and numbers "
+                             f"above 0, got scope={scope!r}, attention_size={attention_size}, "
+                             f"initial={initial}")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
         parts = config.num_heads if scope == "head" else 1
         pretrained = set(self.parameters())

@@ -130,8 +130,8 @@ class Recipe:
     epochs: int = option(3, "passes over the pairs", limits=POSITIVE)
     batch_size: int = option(32, "pairs in a step", limits=POSITIVE)
     lr: float = option(2e-5, "highest learning rate", limits=POSITIVE)
-    lr_new: float | None = option(None, "the same for new parameters, not in the encoder's file; "
-                                  "None: as --lr", limits=POSITIVE)
+    lr_new: float | None = option(None, "the same for new parameters, not in the encoder's file "
+                                  "(default: as --lr; 0.001 with ladranet)", limits=POSITIVE)
     optimizer: str = option("adamw", "how a gradient becomes a step", ("adamw", "adam", "adadelta"))
     schedule: str = option("linear", "how the rate falls again", ("linear", "cosine", "flat"))
     warmup: float = option(0.1, "share of the steps in which the rate rises", limits=SHARE)

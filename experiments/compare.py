@@ -27,7 +27,6 @@ import re
 import shlex
 import statistics
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -400,9 +399,11 @@ def print_table(lines):
 
 def show_groups(places, against=None, chosen=(), picture=None):
     """Prints the tables of groups, with one test over all of them, and draws the differences."""
-    panels, rows, blocks = [], {}, {}
+    groups, panels, rows, blocks = [], [], {}, {}
     for place in places:
         group, path = read_group(place), Path(place)
+        refuse(group in groups, f"--show: {place} is a group that is shown already; leave it out")
+        groups.append(group)
         rows |= dict.fromkeys(group["vary"][0][1:])
         name = path.parent.name if path.name == FILE else path.resolve().stem
         panels += find_panels(group, name if len(places) > 1 else "")

@@ -13,6 +13,7 @@ method or a paper. The last two axes are the rows and columns of a table. Each p
 axes, and each sentence, has a figure of its own. Left out: each head alone (run.explain has the
 heads; here is their mean), and how figures are drawn (draw).
 """
+import contextlib
 import hashlib
 import inspect
 import os
@@ -317,6 +318,11 @@ class PageHandler(BaseHTTPRequestHandler):
     """Answers /?a=TEXT&b=TEXT with pages of `server.run`, and /equations.md, to this machine alone.
     """
 
+    def handle(self):
+        """Answers a client, which may hang up."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
     def do_GET(self):
         """Answers a request. A request for another host name gets nothing: another site sent it."""
         host, (path, _, query) = self.headers.get("Host", ""), self.path.partition("?")
@@ -376,7 +382,8 @@ def main(argv=None):
     given = arguments.parse(argv)
     folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
     file, port = given.pop("picture", None), given.pop("serve", None)
-    refuse((port is None) == (b is None), "expected two sentences, each in quotes, or --serve")
+    refuse((port is None) == (b is None) or not 0 <= (port or 0) < 2 ** 16,
+           "expected two sentences, each in quotes, or --serve, with a port below 65536 or none")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
         if port is not None:

@@ -65,7 +65,7 @@ class Arguments(argparse.ArgumentParser):
     def add_field(self, group, f, exceptions=""):
         """Adds a dataclass's field to a group. exceptions: the help text behind its default."""
         text = f.metadata["help"].replace("%", "%%")
-        if exceptions or f.default not in (None, "") and "(default" not in text:
+        if "(default" not in text and (exceptions or f.default not in (None, "")):
             text += f" (default: {f.default}{exceptions})"
         form = {"action": argparse.BooleanOptionalAction}
         if kind_of(f) is not bool:

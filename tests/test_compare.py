@@ -173,7 +173,8 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
     ("--out done", "--resume done"), ("--resume done --lr 1", "lr"),
     ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
-    ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json")])
+    ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json"),
+    ("--show done done/comparison.json", "done/comparison.json")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     write_json("damaged.json", {"vary": 3})
     Path("done").mkdir()

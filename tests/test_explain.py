@@ -2,6 +2,8 @@
 import http.client
 import re
 import shutil
+import socket
+import struct
 import threading
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
@@ -194,11 +196,12 @@ def asked(port, path, host="127.0.0.1"):
 
 
 def test_what_is_served(trained, capfd):
-    """The page's texts stay texts; no other file is served; an error is shown in the page."""
+    """The page's texts stay texts; no other file is served; a client may hang up or be slow."""
     with explain.ThreadingHTTPServer(("127.0.0.1", 0), explain.PageHandler) as server:
         server.run = train.open_run(trained(*of("dafa"), *ONCE))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port
+        client = socket.create_connection(("127.0.0.1", port))
         status, text = asked(port, "/?" + urllib.parse.urlencode({"a": A, "b": B}))
         root = parsed(text)
         fields = [node.get("value") for node in root.iter("input")]
@@ -208,8 +211,12 @@ def test_what_is_served(trained, capfd):
         for path, host in (("/etc/passwd", "127.0.0.1"), ("/", "evil.example"),
                            ("http://[::1/?a=1", "127.0.0.1")):
             assert asked(port, path, host)[0] == 404
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        client.close()
         assert "no words" in asked(port, "/?a=&b=dog")[1]
         server.run = None  # stands for a method of one's own that fails
         assert "AttributeError" in asked(port, "/")[1] and capfd.readouterr().err == ""
         refused(f"--serve {port}", "--serve", str(port), by=command)
+        refused("65536", "--serve", "65536", by=command)
         server.shutdown()

@@ -12,6 +12,7 @@ GROUPS = {path.stem: compare.read_group(path) for path in (ROOT / "tests/results
 PANELS = {name: compare.find_panels(group) for name, group in GROUPS.items()}
 TASKS = {"mrpc": "MRPC", "qqp": "QQP", "sick": "SICK", "stsb": "STS-B"}
 FOUR = {task: PANELS[f"{task}-planned"][0] for task in TASKS}
+SETS = [*FOUR.values()]
 (MED,), (FEW, MANY), (MORE,) = (PANELS[x] for x in ("med-planned", "paws-planned", "paws-more"))
 AVERAGE, CONTROLS = " --layers all --without fusion", "experiments/controls.py:"
 LADRANET = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
@@ -39,13 +40,13 @@ def table(start, page="docs/results.md"):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in (header, *rows)]
 
 
-def change(row, against="bert", panels=FOUR.values(), split="test"):
+def change(row, against="bert", panels=SETS, split="test"):
     """The compare.Change of a row over these panels."""
     return compare.change_of(*(compare.differences(panel, split, against)[row]
                                for panel in panels))
 
 
-def points(row, against="bert", panels=FOUR.values(), split="test"):
+def points(row, against="bert", panels=SETS, split="test"):
     """The text of `change`."""
     return compare.points(change(row, against, panels, split))
 
@@ -82,8 +83,8 @@ def test_a_group_has_all_its_runs_and_no_other(name):
 def test_table_of_the_six_questions():
     """Differences, p corrected for six, the verdict, and the mean over the dev sets."""
     _, plain, *rows = table("| minus plain BERT | MRPC |")
-    assert plain[1:5] == [mean(panel, "bert") for panel in FOUR.values()]
-    lines = compare.difference_table([*FOUR.values()], "bert", [*ROWS.values()])
+    assert plain[1:5] == [mean(panel, "bert") for panel in SETS]
+    lines = compare.difference_table(SETS, "bert", [*ROWS.values()])
     expected = {row[0]: [*row[1:6], row[7]] for row in lines}
     for (name, *cells, verdict, dev), (title, row) in zip(rows, ROWS.items(), strict=True):
         assert name == title and cells == expected[row] and dev == points(row, split="dev")
@@ -101,7 +102,7 @@ def test_verdicts():
         assert f"dev sets show less, {points(row, split='dev')}" in text \
             or f"dev sets as well, {points(row, split='dev')}" in text
     assert f"is shown, {points(f'{LADRANET} --epochs 6')}." in text
-    whole, mrpc = (change(DAFA, panels=panels).mean for panels in (FOUR.values(), [FOUR["mrpc"]]))
+    whole, mrpc = (change(DAFA, panels=panels).mean for panels in (SETS, [FOUR["mrpc"]]))
     assert "More than half of this gain is MRPC's" in text and 0.5 < mrpc / 4 / whole < 0.6
     _, *rows = table("| method | as published |", "README.md")
     assert [row[:2] for row in rows] == [[name, points(ROWS[name])] for name in [*ROWS][:4]]
@@ -124,7 +125,7 @@ def test_controls():
     pairs = [(DAFA, OTHER_TREES), (KNOWLEDGE, OTHER_RELATIONS), (KNOWLEDGE, NO_RELATIONS)]
     _, *rows = table("| own minus | MRPC |")
     for row, pair in zip(rows, pairs, strict=True):
-        assert row[1:] == [*(points(*pair, [panel]) for panel in FOUR.values()), points(*pair)]
+        assert row[1:] == [*(points(*pair, [panel]) for panel in SETS), points(*pair)]
 
 
 def test_what_a_trained_model_uses():
@@ -136,7 +137,7 @@ def test_what_a_trained_model_uses():
         name, part = title.split(": ")
         assert cells == [compare.percent([result["answers"][changes[part]]
                                           for result in panel.rows[ROWS[name]]])
-                         for panel in FOUR.values()]
+                         for panel in SETS]
 
 
 def test_med():
@@ -220,7 +221,7 @@ def test_p_by_task():
     assert sorted(corrected)[:4] == least and min(corrected) >= 0.05
     pairs = [(DAFA, OTHER_TREES), (KNOWLEDGE, OTHER_RELATIONS)]
     both = [change(*pair).p for pair in pairs]
-    eight = compare.holm([change(*pair, [panel]).p for pair in pairs for panel in FOUR.values()])
+    eight = compare.holm([change(*pair, [panel]).p for pair in pairs for panel in SETS])
     assert eight.index(min(eight)) == 3
     assert_page_says([
         ("LadRa-Net's loss on MRPC, {:.3f}, DAFA averaged on MRPC, {:.3f}, and knowledge averaged "
@@ -244,7 +245,7 @@ def test_numbers_in_sentences():
          [points(f"{row}{AVERAGE}", row, split=split) for split in ("test", "dev")
           for row in ("dafa", "knowledge")]),
         ("Six have {} on MRPC, {} on QQP, {} on SICK, {} on STS-B, and {} over the four.",
-         [*(points(six, panels=[panel]) for panel in FOUR.values()), points(six)]),
+         [*(points(six, panels=[panel]) for panel in SETS), points(six)]),
         ("on MRPC's test DABERT has {}, DAFA {}, knowledge {}; on SICK's {}, {} and {}.",
          [points(row, panels=[FOUR[task]]) for task in ("mrpc", "sick") for row in printed])])
 
