@@ -27,12 +27,15 @@ from support.data import (Prediction, Task, add_predictions, answers, as_pairs, 
                           predictions_of, read_pairs, seen_in_training, split_rows, write_table)
 from support.files import find_bert, write_json
 from support.machine import main_process, print_once
-from support.options import find_class, load_own, prefix_errors, read_places, refuse, source_of
+from support.options import (OWN, find_class, load_own, prefix_errors, read_places, refuse,
+                             source_of)
 from support.parser import PARSER
 from support.parses import split_words, words_at
 from support.words import Vocabulary, learn_vocabulary
 
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
+os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
+                    after_in_child=ONE_AT_A_TIME.release)  # else it may stay locked in the child
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
@@ -119,9 +122,14 @@ def own_sums(settings, reader):
               f"parses {settings.parses}": settings.parses}  # the name tells other parses apart
     if reader.needs_parses and not (settings.parser or settings.parses):
         places["the shipped parser"] = str(PARSER)
-    files = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}
-    return {name: hashlib.sha256(file.read_bytes()).hexdigest()
-            for name, file in files.items() if file.is_file()}
+    files, sums = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}, {}
+    for name, file in files.items():
+        if file.is_file():
+            _, loaded = OWN.get(str(file), ("", file.read_bytes()))
+            if loaded != file.read_bytes():
+                print_once(f"{file}: has changed, but the old code is loaded; start Python again")
+            sums[name] = hashlib.sha256(loaded).hexdigest()
+    return sums
 
 
 def new_run(settings, recipe, folder, task, splits):

@@ -26,6 +26,7 @@ from run import (Run, check_pairs, new_run, open_run, predict_file, print_limit,
                  saved_run, score_test)
 from settings import METHODS, PROCESS, Recipe, Settings, add_options, decide, read_options
 from support import machine, runs, summary
+from support.checkpoints import read_json
 from support.data import (describe_labels, load_pairs, load_test_splits, loss_sum, metric_title,
                           seen_in_training)
 from support.files import write_json, write_text
@@ -290,7 +291,7 @@ def use_run(folder, test=False, predict=None, columns="", out=None, **changes):
 def read_own_result(folder, saved):
     """The dict of result.json. Raises ValueError if it is missing or another training wrote it."""
     path = folder / "result.json"
-    result = runs.read_result(folder) if path.exists() else {}
+    result = read_json(path) if path.exists() else {}
     refuse(result.get("id") != saved["id"], f"{path}: the numbers of this run are not there, or of "
            f"another training; --from {folder} works with --test or --predict")
     return result

@@ -184,9 +184,9 @@ def read_done(folder, given, test):
     """
     if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
         return None
-    result = runs.read_result(folder)
+    result = read_json(folder / "result.json")
     if test:
-        result["metrics"] |= runs.read_result(folder, "test.json")["metrics"]
+        result["metrics"] |= read_json(folder / "test.json")["metrics"]
     with runs.made_here(folder):
         trained = result["settings"] | result["recipe"]
         changes = (result["influence"] or {"changes": {}})["changes"]

@@ -33,7 +33,7 @@ from experiments.influence import add_run_options
 from priors import RELATIONS
 from run import unknown_words
 from support import machine, runs, summary
-from support.checkpoints import join_names
+from support.checkpoints import join_names, read_json
 from support.data import Pair
 from support.files import write_text
 from support.options import Arguments, one_line, prefix_errors, refuse, run_command
@@ -138,9 +138,7 @@ def traced_module(run):
 # ---- What is known of the words -----------------------------------------------------------------
 
 def warnings_of(run, pair):
-    """Sentences that warn of a worthless answer: where a text has no words, where the model did not
-    read all words, and where it does not know some.
-    """
+    """Sentences that warn: a text has no words, the model did not read or does not know some."""
     warnings = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
                 if not len(split_words(text))]
     if run.examples([pair]).cut_pairs()[0]:
@@ -219,12 +217,10 @@ def headline(rows):
 
 
 def describe_influence(run):
-    """[a sentence: how many answers change without each part, of all pairs of the split that chose
-    the epoch]; [] where the run's folder has no such result.
-    """
+    """[a sentence: how many dev answers change without each part]; [] without a result.json."""
     if not (run.folder / "result.json").exists():
         return []
-    result = runs.read_result(run.folder)
+    result = read_json(run.folder / "result.json")
     other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
     with runs.made_here(run.folder / "result.json"):
         influence = result["influence"] or {"changes": {}}

@@ -38,9 +38,7 @@ def print_once(text=""):
 
 @contextlib.contextmanager
 def main_process_first():
-    """Context manager: the main process does the work inside first (downloads, caches), then the
-    other processes find it done.
-    """
+    """Context manager: the main process does the work inside first; the others find it done."""
     rank, count = world()
     if rank:
         dist.barrier()
@@ -81,8 +79,7 @@ def cut_batch(batch, accumulate):
 
 
 def join_processes(given):
-    """Joins the processes that torchrun started; writes this one's GPU into `given`, the options.
-    """
+    """Joins the processes that torchrun started; `given`, the options, gets this one's GPU."""
     backend, gpu = "gloo", None
     if torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda"):
         backend, gpu = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))

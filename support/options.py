@@ -14,7 +14,7 @@ from pathlib import Path
 
 from support.checkpoints import join_names, one_line, refuse
 
-OWN = {}  # absolute path of each file of the user's own code that was loaded -> the name given
+OWN = {}  # path of each file of the user's own code that was loaded -> (name given, its content)
 # A limit that leaves 0 out. `machine.torch_session` lets the processor round smaller numbers to 0.
 ABOVE_0 = sys.float_info.min
 
@@ -175,7 +175,7 @@ def load_own(place, kind="class"):
     (source, _, name), file = place.partition(":"), source_of(place)
     refuse(file.suffix != ".py" or not file.is_file(),
            f"{place}: expected a file and a name in it such as mine.py:Mine, and there is none")
-    OWN[str(file)], folder = source, str(file.parent)
+    OWN[str(file)], folder = (source, file.read_bytes()), str(file.parent)
     others = {os.path.dirname(path) for path in OWN} - {folder}
     for path in file.parent.glob("*.py"):
         module = sys.modules.get(path.stem)
@@ -215,7 +215,7 @@ def run_command(main, name, argv=None):
 def last_own_line(error):
     """"mine.py:12: ", the last line of the user's own code that an error came through, or ""."""
     text = "".join(traceback.format_exception(error))
-    places = [f"{OWN[file]}:{line}: " for file, line in
+    places = [f"{OWN[file][0]}:{line}: " for file, line in
               re.findall(r'File "(.+?)", line (\d+)', text) if file in OWN]
     return places[-1] if places else ""
 

@@ -22,10 +22,10 @@ from pathlib import Path
 import torch
 
 from support import machine
-from support.checkpoints import expecting, read_json
+from support.checkpoints import expecting
 from support.files import write_json, write_text, write_whole
 from support.machine import main_process
-from support.options import refuse
+from support.options import prefix_errors, refuse
 
 RUN_FILES = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one holds a run
 
@@ -33,9 +33,7 @@ RUN_FILES = "best.pt", "last.pt", "config.json", "result.json"  # a folder with 
 # ---- The folder ---------------------------------------------------------------------------------
 
 def new_folder(out, name):
-    """The folder for a new run: `out`, which must hold no file of a run; without `out`, the first
-    of runs/name, runs/name-2, ... that does not exist.
-    """
+    """The folder for a new run: `out`, which must hold no run; else the first free runs/name-N."""
     if not out:
         return free_path(Path("runs", name))
     files = [file for file in RUN_FILES if Path(out, file).exists()]
@@ -90,17 +88,15 @@ def sha256_of_pairs(splits):
 # ---- Reading ------------------------------------------------------------------------------------
 
 def made_here(path):
-    """Context manager: any error inside becomes one message, that this file of a run is damaged or
-    was made by other code.
-    """
+    """Context manager: any error inside becomes one message, that this file of a run is damaged."""
     return expecting(path, "what this code writes", "made by other code, cut off or damaged: copy "
                      "it again, or train anew")
 
 
 def read_saved(path):
     """The dict in best.pt or last.pt. Raises ValueError if the file is missing or damaged."""
-    refuse(not path.exists(), f"{path}: no such file; name the folder of a run, such as "
-           f"runs/toy-dafa; a run that was cut off before its first best.pt needs --resume")
+    refuse(not path.exists(), f"{path}: no such file; the folder of a run, such as runs/toy-dafa, "
+           f"has last.pt until training ends (--resume), and best.pt from its first epoch on")
     with made_here(path):
         with zipfile.ZipFile(path) as archive:  # torch.load does not compare the checksums
             damaged = archive.testzip()
@@ -112,11 +108,6 @@ def load_weights(model, saved, path):
     """Loads the weights of `saved`, the content of the file `path`, into a model, or ValueError."""
     with made_here(path):
         model.load_state_dict(saved["weights"])
-
-
-def read_result(folder, name="result.json"):
-    """The dict in result.json, or in test.json. Raises ValueError that names the file."""
-    return read_json(Path(folder, name))
 
 
 # ---- Training -----------------------------------------------------------------------------------
@@ -152,10 +143,7 @@ class Progress:
 
 
 def save_last(run, log, optimizer, scaler, progress):
-    """Writes last.pt, and config.json if it is missing.
-
-    All processes call this function at the same time, because each has its own random state.
-    """
+    """Writes last.pt, and config.json if missing. All processes call it: each has random states."""
     device = run.recipe.device
     gpu = torch.cuda.get_rng_state(device) if device.startswith("cuda") else None
     states = machine.gather((torch.get_rng_state(), gpu))
@@ -179,10 +167,7 @@ def save_best(run, progress):
 
 
 def load_last(run, saved, optimizer, scaler):
-    """Loads weights, optimizer, scaler and random states from `saved`, the content of last.pt.
-
-    Raises ValueError that names last.pt if they do not fit this run.
-    """
+    """Loads all states of `saved`, the content of last.pt, or ValueError that names last.pt."""
     path, (rank, count) = run.folder / "last.pt", machine.world()
     load_weights(run.model, saved, path)
     with made_here(path):
@@ -212,7 +197,7 @@ class Log:
 
     def __call__(self, **event):
         if main_process():
-            with open(self.path, "a", encoding="utf-8") as file:
+            with prefix_errors(f"{self.path}: "), open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")
 
     def write_steps(self):

@@ -216,6 +216,9 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
     assert capsys.readouterr().err.strip().endswith("--resume run goes on")
     with runs.lock_folder(Path("run")):
         refused("run another process", "--resume", "run")
+    log = runs.Log("log.jsonl")
+    log.path = "/dev/full"
+    fails(lambda: log(step=1), log.path)
     assert run("--train-file", "none.tsv", out="new") == 2 and not Path("new").exists()
 
 
@@ -237,10 +240,13 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
     assert not Path("ran").exists()
     Path("elsewhere").mkdir()
     Path("mine.py").rename("elsewhere/mine.py")
-    for code in (text, text + "x = 1\n"):
-        Path("elsewhere/mine.py").write_text(code)
+    for words in ("", "old code is loaded", "since training"):
+        Path("elsewhere/mine.py").write_text(text + "x = 1\n" * bool(words))
+        if words == "since training":
+            load_own.cache_clear()
         assert train.open_run("run", **{kind: "elsewhere/mine.py:Mine"}).predict([("dog", "cat")])
-        assert ("has changed" in capsys.readouterr().out) == (code != text)
+        out = capsys.readouterr().out
+        assert words in out and out.count("has changed") == bool(words)
     assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine", "--test") == 0
     refused(f"{kind} mine.py:Mine", "--from", "run", f"--{kind}", "elsewhere/mine.py:Other")
 

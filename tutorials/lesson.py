@@ -78,7 +78,7 @@ def run_script(_):
     """Runs the lesson that the command line names, which takes no options."""
     file = os.path.abspath(sys.argv[0])
     refuse(sys.argv[1:], f"{' '.join(sys.argv[1:])}: a lesson has no options; see its README.md")
-    options.OWN[file] = sys.argv[0]         # so that an error names its line in this file
+    options.OWN[file] = sys.argv[0], b""    # so that an error names its line in this file
     runpy.run_path(file, run_name="__main__")
 
 
