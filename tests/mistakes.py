@@ -99,7 +99,9 @@ WRONG["priors.tree_similarity"] = {
 WRONG["priors.subgraph_similarity"] = {
     "α for each pair of children": lambda *args: subgraph_similarity(*args[:-1], True),
     "the root first, the leaves last":
-        lambda a, *rest: subgraph_similarity(Other(a, depths=-a.depths), *rest)}
+        lambda a, *rest: subgraph_similarity(Other(a, depths=-a.depths), *rest),
+    "the last word first, not the deepest": lambda a, *rest: subgraph_similarity(
+        Other(a, depths=np.arange(len(a.depths))), *rest)}
 WRONG["priors.TfIdf.weights"] = {
     "unit length": lambda self, words: weigh(self, words) / np.linalg.norm(weigh(self, words))}
 WRONG["priors.dependency_matrix"] = {
@@ -111,6 +113,8 @@ WRONG["semmatch.spread_prior"] = {
         spread_prior(prior, index, 1 - segment, elsewhere),
     "no block of b with a": lambda prior, index, segment, elsewhere: spread_prior(
         prior, index, segment, elsewhere).masked_fill(segment[:, :, None] == 1, elsewhere),
+    "words of b counted no further than those of a": lambda prior, index, *rest: spread_prior(
+        prior, index.clamp(max=prior.shape[1] - 1), *rest),
     "special tokens that take part":
         lambda prior, index, *rest: spread_prior(prior, index.clamp(0), *rest)}
 WRONG["semmatch.DafaAttention.spread"] = {
@@ -163,7 +167,9 @@ WRONG["reread.layer_mix"] = {
     "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0))}
 WRONG["reread.phrase_cnn"] = {
     "odd padding on one side twice": but(phrase_cnn, F=Other(
-        F, pad=lambda x, sides: F.pad(x, sorted(sides))))}
+        F, pad=lambda x, sides: F.pad(x, sorted(sides)))),
+    "no mask between the layers": lambda hidden, mask, *layers: phrase_cnn(
+        hidden * mask[..., None], torch.ones_like(mask), *layers) * mask[..., None]}
 WRONG["reread.read_limit"] = {
     "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True)}
 WRONG["reread.coverage"] = {

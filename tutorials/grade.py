@@ -31,13 +31,13 @@ BEGIN = re.compile(r"^begin\(([1-6])\)", re.M)
 
 
 def read_code(path):
-    """The code of a .py or .ipynb, without Jupyter's own lines (!ls, name?). Else ValueError."""
+    """The code of a .py or .ipynb, without what only Jupyter has (!ls, name?). Else ValueError."""
     try:
         text = path.read_text("utf-8")
         if path.suffix != ".ipynb":
             return text
-        cells = json.loads(text)["cells"]
-        code = "\n\n".join("".join(x["source"]) for x in cells if x["cell_type"] == "code")
+        cells = [x["source"] for x in json.loads(text)["cells"] if x["cell_type"] == "code"]
+        code = "\n\n".join(["display = print", *map("".join, cells)])
         return re.sub(r"^([ \t]*)((!|\?|%+[a-z]).*|[\w.]+\?+[ \t]*$)", r"\1pass", code, flags=re.M)
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}: expected a notebook with cells, or code in UTF-8") from None

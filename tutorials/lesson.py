@@ -11,6 +11,7 @@ Three environment variables say how a lesson runs. LESSON=solved: the library's 
 for yours. LESSON=grade, set by grade.py: nothing stops, and points go to the file LESSON_POINTS.
 LESSON_SEED: the seed of weights and of the arguments that `check` draws.
 """
+import ast
 import builtins
 import contextlib
 import inspect
@@ -47,6 +48,7 @@ BY_HAND = "the pair by hand"
 OWN = HERE / "my_semmatch.py"
 OWN_HEAD = '''"""Your functions that the lessons found right, and the layers made of them.
 
+A lesson writes its functions and its layer here again each time. All else that you write stays.
 python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder above)
 """
 from equations import *  # the library's functions, where yours do not stand below
@@ -125,7 +127,7 @@ def check(function, *by_hand, gives=()):
             near = torch.isclose(y.double().squeeze(), torch.tensor(x).double(), rtol=0, atol=1e-4)
             assert near.all(), f"a mistake in this lesson: {name} gives {y}, not {x}"
     if MODE == "solved":
-        show(name)
+        print(f"{source_of(library)}\n")
         return library
     message = judge(name, function, () if MODE else by_hand)
     if MODE == "grade":
@@ -138,14 +140,14 @@ def check(function, *by_hand, gives=()):
     try:
         exec(source_of(function), in_own_file := dict(vars(equations)))
         message = judge(name, in_own_file[name])
-    except NameError as error:      # in a default value, such as P in `def f(q, p=P)`
+    except (NameError, OSError) as error:       # such as P in `def f(q, p=P)`; a cell of %%time
         message = error
     if message:
         stop(f"{name} is right here, but not in {OWN.name}: {message}. That file gets only the "
-             f"function. Move what it needs, such as a number or an import, into the function.")
+             f"function, of a cell without %%. Move what it needs, such as an import, into it.")
     keep(name, function)
-    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n")
-    show(name)
+    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n\n"
+          f"{source_of(library)}\n")
     return function
 
 
@@ -283,17 +285,18 @@ def source_of(part):
     return textwrap.dedent(inspect.getsource(part)).rstrip()
 
 
-def show(name):
-    """Prints the lines of a function of equations.py."""
-    print(f"{source_of(getattr(equations, name))}\n")
-
-
 def keep(name, part):
-    """Writes a function or class into my_semmatch.py, in the place of an older one."""
-    head, *parts = (OWN.read_text("utf-8") if OWN.exists() else OWN_HEAD).split("\n\n# ---- ")
-    kept = {text.partition("\n")[0]: text for text in parts}
-    kept[name] = f"{name}\n{source_of(part)}\n"
-    OWN.write_text("\n\n# ---- ".join([head, *kept.values()]), "utf-8")
+    """Writes a function or class into my_semmatch.py, in the place of an older one alone."""
+    text = OWN.read_text("utf-8") if OWN.exists() else OWN_HEAD
+    lines, source = text.split("\n"), source_of(part).split("\n")
+    for node in ast.parse(text, OWN.name).body:
+        if getattr(node, "name", "") == name:
+            first = min(x.lineno for x in (*node.decorator_list, node))
+            lines[first - 1:node.end_lineno] = source
+            break
+    else:
+        lines += ["", "", *source, ""]
+    OWN.write_text("\n".join(lines), "utf-8")
 
 
 # ---- Training -----------------------------------------------------------------------------------

@@ -66,9 +66,9 @@ class Draw:
         return torch.randint(high, shape, generator=self.generator)
 
     def mask(self, size=None):
-        """bool (B, size). In the case "padding" row 2 is half padding, row 3 has no real key."""
-        size = size or self.L
-        lengths = [size, size // 2, 0] if self.case == "padding" else [size] * B
+        """bool (B, size). In most cases row 2 is half padding, and row 3 has no real key."""
+        size, whole = size or self.L, self.case in ("some pairs", "one token")
+        lengths = [size] * B if whole else [size, size // 2, 0]
         return torch.arange(size) < torch.tensor(lengths)[:, None]
 
     def fill(self, module):
@@ -90,7 +90,7 @@ class Draw:
 
     def tokens(self):
         """word_index, segment (B, L): row 2 has a word in two pieces and padding, row 3 no word."""
-        word = torch.tensor([[-1, 0, 1, -1, 0, 2, -1], [-1, 4, 4, -1, 7, -1, -1], [-1] * 7])
+        word = torch.tensor([[-1, 0, 1, -1, 0, 2, -1], [-1, 4, 4, -1, M - 1, -1, -1], [-1] * 7])
         segment = torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0], [0] * 7])
         return [word[:, :self.L], segment[:, :self.L]]
 
@@ -107,14 +107,17 @@ class Draw:
     def parse(self, size, letters, relations):
         """A random sentence, each word a letter, with a random tree."""
         words = [letters[int(i)] for i in self.integer(len(letters), size)]
-        heads = np.array([int(self.integer(i + 1)) for i in range(size)])
+        heads, places = np.zeros(size, int), [0]
+        for place in (1 + torch.randperm(size, generator=self.generator)).tolist():
+            heads[place - 1] = places[-2:][self.integer(len(places[-2:]))]      # a deep tree
+            places.append(place)
         types = tuple(relations[int(i)] for i in self.integer(len(relations), size))
         text = " ".join(words)
         return Parse(text, split_words(text), ("X",) * size, heads, types)
 
     def parses(self):
-        """Two sentences. In the case "one relation" they have few words, so that subtrees match."""
-        kinds = ("ab", ["x"]) if self.case == "one relation" else ("aAbBcC", RELATIONS)
+        """Two sentences. In the case "one relation" all words are equal, so that subtrees match."""
+        kinds = ("a", ["x"]) if self.case == "one relation" else ("aAbBcC", RELATIONS)
         return [self.parse(size, *kinds) for size in (self.n, self.m)]
 
 
@@ -148,7 +151,8 @@ TASKS = {
     "merge_heads": Task(1, 1, "bert_min.merge_heads", lambda d: [d.heads()[2]]),
     "attention_weights": Task(1, 2, "bert_min.attention_weights",
                               lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
-        "10,000 subtracted": lambda s, m: (s - 1e4 * ~m[:, None, None]).softmax(-1)}),
+        "10,000 subtracted": lambda s, m:
+            (s - 1e4 * ~m[:, None, None]).softmax(-1) * m[:, None, None]}),
     "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
         "no root": lambda q, k, v, m: equations.attention(q * K ** 0.5, k, v, m),
         "k in the place of its root": lambda q, k, v, m: equations.attention(q / K ** 0.5, k, v, m),
@@ -172,10 +176,7 @@ TASKS = {
     # ---- 2. DABERT
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2]),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
-                                 lambda d: [*d.heads(), d.mask()], {
-        "-inf for the mask, so that a row without a key is nan; it must be 0":
-            lambda q, k, v, m: (equations.difference_scores(q, k) / K ** 0.5)
-            .masked_fill(~m[:, None, None], -math.inf).softmax(-1) @ v}),
+                                 lambda d: [*d.heads(), d.mask()]),
     "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
         d.linear(A, 1, False)]),
@@ -204,8 +205,6 @@ TASKS = {
     "mean_one": Task(4, 2, "", lambda d: [
         equations.co_attention(d.states(), d.scores())[0].detach().requires_grad_()], {
         "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
-        "-inf elsewhere":
-            lambda ln_K: equations.mean_one(ln_K).masked_fill(ln_K == -math.inf, -math.inf),
         "the mean of all cells": lambda ln_K: torch.where(
             ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
     "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [int(d.integer(40)), 100, 4.0]),
