@@ -177,8 +177,7 @@ class SelfAttention(nn.Module):
         self.query, self.key, self.value = linear(d, d), linear(d, d), linear(d, d)
 
     def forward(self, hidden, mask, spread=None, trace=None):
-        """hidden (B, L, d), mask bool (B, L), spread prior or None -> (B, L, d), not yet projected.
-        """
+        """hidden (B, L, d), mask bool (B, L), spread prior or None -> (B, L, d), not projected."""
         mixed = self.attend(hidden, *self.project(hidden), mask, spread, trace)
         shape = tuple(getattr(mixed, "shape", ()))
         if shape != hidden.shape:  # broadcasting would hide another shape
@@ -313,19 +312,18 @@ def load_bert(bert: Bert, weights: dict[str, Tensor], where: str | Path) -> list
     pooler if the file has none or an untrained one, whose bias is still exactly 0.
     Raises: ValueError with `where`, the file or folder, and all names that do not fit.
     """
-    own, trained = bert.state_dict(), "pooler.bias" in weights and weights["pooler.bias"].any()
+    own, pooled = bert.state_dict(), [name for name in weights if name.startswith("pooler.")]
+    if not weights.get("pooler.bias", torch.ones(1)).any():
+        weights, pooled = {name: x for name, x in weights.items() if name not in pooled}, []
     with torch.device("meta"):  # names without memory
         plain = Bert(bert.config).state_dict()
-    new = [name for name in own if name not in plain or name.startswith("pooler.") and not trained]
-    state = {name: own[name] for name in new}
+    new = [name for name in own if name not in plain or name.startswith("pooler.") and not pooled]
     for name, x in weights.items():
         if not x.is_floating_point() or not x.float().isfinite().all():
             raise ValueError(f"{where}: expected finite float32 numbers in {name}, found others; "
                              "download it again")
-        if trained or not name.startswith("pooler."):
-            state[name] = x
     try:
-        bert.load_state_dict(state)
+        bert.load_state_dict({name: own[name] for name in new} | weights)
     except RuntimeError as error:  # torch's text lists all names that do not fit
         raise ValueError(f"{where}: {' '.join(str(error).split())}; use the weights and config.json"
                          " of one model") from None
@@ -372,8 +370,7 @@ class PairTokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path, config: BertConfig) -> "PairTokenizer":
-        """Read vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa). ValueError names the file.
-        """
+        """Read a folder's vocab.txt (BERT), or vocab.json and merges.txt. ValueError names it."""
         ids, merges = read_pieces(folder, config.kind, config.vocab_size)
         if config.kind == "bert":
             accents = tokenizer_setting(folder, "strip_accents")

@@ -13,7 +13,7 @@ the first row. A difference is taken seed by seed. Its 95 % interval is Student'
 it says what other seeds would give, not what other sentences would give. Over several tasks the
 difference is the mean of the tasks' means, with Welch's interval: seed 0 of one task has nothing in
 common with seed 0 of another, so their variances add up. p is two-sided, then corrected for the
-number of differences shown (Holm 1979), because of twenty p one is below 0.05 by chance.
+number of rows of its table (Holm 1979), because of twenty p one is below 0.05 by chance.
 
 A group's folder holds a folder for each run, comparison.svg, and comparison.json, which has a line
 for each finished run. A finished run is not trained again. comparison.json alone is enough to
@@ -132,18 +132,19 @@ def members(group):
 
 def run_group(folder, group, here):
     """Trains the runs that are neither finished nor trained by another process; shows the tables.
-
-    here: settings of this process alone, which the group's file does not get.
-    """
+    here: settings of this process alone, which the group's file does not get."""
     planned = {name: given | here for name, given in members(group).items()
                if name not in group["done"]}
     data, failed = {}, []
     for name, given in planned.items():
         with prefix_errors(f"{name}: "):
             x, _ = read_options(given)
-        data[x.task, x.train_file, x.dev_file, x.test_file] = x
-    for settings in data.values():  # a missing data set is found before hours of training
+        data[x.task_name, x.train_file, x.dev_file, x.test_file, x.columns] = x
+    for place, settings in data.items():  # a missing data set is found before hours of training
         (load_test_splits if group["test"] else load_pairs)(settings)
+        sums = runs.sha256_of_pairs(load_pairs(settings, limited=False)[1])
+        refuse(sums != group.setdefault("pairs", {}).setdefault(str(place), sums), f"{folder}: "
+               f"pairs of {', '.join(filter(None, place))} have changed; restore them, or begin anew")
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:  # by another process
@@ -206,6 +207,7 @@ def read_group(place):
     path = Path(place, FILE) if Path(place).is_dir() else Path(place)
     group = read_json(path)
     with expecting(path, "a group of runs", "it is damaged, or made by other code"):
+        refuse(len({*group["seeds"]}) < len(group["seeds"]), "a seed twice")
         find_panels(group)
     return group
 
@@ -334,8 +336,8 @@ def score_table(panel, split, against):
     changes = {value: change_of(x) for value, x in differences(panel, split, against).items()}
     for value, results in panel.rows.items():
         scores = scores_of(results, split, panel.metric)
-        changed = [[*result["answers"].values()][-1] for result in results
-                   if result["answers"] and split == result["selection_split"]]
+        changed = [share for result in results for name, share in result["answers"].items()
+                   if name in ("no method", "no re-reading") and split == result["selection_split"]]
         each = ", ".join(f"{100 * x:.1f}" for x in scores) if len(scores) > 1 else ""
         others = [percent(scores_of(results, split, name)) for name in more]
         lines.append([value, percent(scores), each, points(changes.get(value)), *others,
@@ -344,9 +346,7 @@ def score_table(panel, split, against):
 
 
 def curve_table(panel):
-    """Rows of cells: the first metric after each epoch, on the split that chose the best epoch; the
-    mean of the seeds that came so far.
-    """
+    """Rows of cells: dev's first metric after each epoch, mean of the seeds that came so far."""
     rows = {value: [result.get("curve", []) for result in results]
             for value, results in panel.rows.items()}
     epochs = range(max(len(curve) for curves in rows.values() for curve in curves))
@@ -369,8 +369,8 @@ def difference_table(panels, against, chosen=()):
              for value in rows if all(value in changes for changes in tasks)}
     ps = {value: mean.p for value, mean in means.items() if mean.p is not None}
     corrected = dict(zip(ps, holm([*ps.values()])))
-    lines = [[f"minus {against}{panels[0].others}", *(panel.task for panel in panels), "mean", "p",
-              "p corrected (Holm)"]]
+    lines = [[f"minus {against}{panels[0].others}", *(f"{x.task} {x.split}" for x in panels),
+              "mean", "p", "p corrected (Holm)"]]
     for value in rows:
         cells = [points(change_of(changes[value])) if value in changes else "" for changes in tasks]
         mean = points(means.get(value)) if len(panels) > 1 else ""
@@ -399,11 +399,9 @@ def print_table(lines):
 
 def show_groups(places, against=None, chosen=(), picture=None):
     """Prints the tables of groups, with one test over all of them, and draws the differences."""
-    groups, panels, rows, blocks = [], [], {}, {}
+    panels, rows, blocks = [], {}, {}
     for place in places:
         group, path = read_group(place), Path(place)
-        refuse(group in groups, f"--show: {place} is a group that is shown already; leave it out")
-        groups.append(group)
         rows |= dict.fromkeys(group["vary"][0][1:])
         name = path.parent.name if path.name == FILE else path.resolve().stem
         panels += find_panels(group, name if len(places) > 1 else "")
@@ -415,7 +413,12 @@ def show_groups(places, against=None, chosen=(), picture=None):
     refuse(unknown := {against, *chosen} - rows.keys(), f"--show: {', '.join(sorted(unknown))}: "
            f"expected some of {', '.join(rows)}")
     for panel in panels:
-        blocks.setdefault(panel.others, []).append(panel)
+        for other in blocks.setdefault(panel.others, []):
+            twice = [row for row in panel.rows if panel.rows[row] == other.rows.get(row)]
+            refuse(len(twice) > 1, f"--show: {panel.task} and {other.task} have the same runs of "
+                   f"{', '.join(twice)}; a mean would count them twice: leave out one group")
+        blocks[panel.others].append(panel)
+    for panel in panels:
         for split in panel.first["metrics"]:
             print_table(score_table(panel, split, against))
         curves = curve_table(panel)
@@ -473,8 +476,7 @@ def draw_changes(changes, left, top):
     for i, (name, change) in enumerate(changes.items()):
         y, mark, x = top + ROW * (i + 2), "mark open", place(100 * change.mean)
         if change.low is not None:
-            from_x, to_x = place(100 * change.low), place(100 * change.high)
-            parts.append(draw_line(from_x, y, to_x, y, "mark"))
+            parts.append(draw_line(place(100 * change.low), y, place(100 * change.high), y, "mark"))
             mark = "mark open" if change.low <= 0 <= change.high else "mark"
         parts.append(f'<circle class="{mark}" cx="{x:.1f}" cy="{y}" r="4"/>')
         parts.append(draw_text(left - 12, y + 5, name, "", "end"))

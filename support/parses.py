@@ -469,7 +469,7 @@ def _align(sentences, text):
     if "".join(forms) != letters:   # the text has brackets in the place of -LRB-
         forms = [BRACKETS.get(form, form) for form in forms]
     refuse("".join(forms) != letters, f"{sentences[0].where if sentences else ''}: the words "
-           f"{' '.join(forms)!r} do not spell the text {text!r}")
+           f"{' '.join(forms)!r} do not spell the text {text!r}; correct them, or use --parser")
     places = [i for i, character in enumerate(text) if not character.isspace()]
     spans = _spans(places, list(map(len, forms)))
     return _make_parse(text, spans, [sentence.tree for sentence in sentences])
