@@ -217,12 +217,13 @@ def headline(rows):
 
 
 def describe_influence(run):
-    """[a sentence: how many dev answers change without each part]; [] without a result.json."""
-    if not (run.folder / "result.json").exists():
-        return []
-    result = read_json(run.folder / "result.json")
+    """[a sentence: how many dev answers change without each part]; [] without its result.json."""
+    path = run.folder / "result.json"
+    result = read_json(path) if path.exists() else {"id": None}
     other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
-    with runs.made_here(run.folder / "result.json"):
+    with runs.made_here(path):
+        if result["id"] != run.contents["id"]:  # another training wrote it
+            return []
         influence = result["influence"] or {"changes": {}}
         parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
                  for name, x in influence["changes"].items()]
@@ -231,10 +232,7 @@ def describe_influence(run):
 
 
 def answers_table(labels, rows):
-    """Rows of cells, the header first: the probability of each class, or the score.
-
-    labels: the classes, or () for a score. rows: as in `headline`.
-    """
+    """Rows of cells, the header first: probabilities of `labels`, or scores. rows: see headline."""
     lines = [["", *(labels or ["score"])]]
     for how, (answer, probabilities) in rows:
         shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
@@ -311,8 +309,7 @@ def explain_pair(run, a, b, equations, top=""):
 # ---- The page served ----------------------------------------------------------------------------
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT with pages of `server.run`, and /equations.md, to this machine alone.
-    """
+    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone."""
 
     def handle(self):
         """Answers a client, which may hang up."""

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import train
 from experiments import explain
-from small_runs import MODELS, OWN, ROOT, of, refused, result, write_pairs
+from small_runs import MODELS, OWN, ROOT, loaded, of, refused, result, write_pairs
 from support.options import run_command
 from support.parses import split_words
 
@@ -122,8 +123,10 @@ def test_attention_moved_by_the_trees(trained):
     a, b = "the seattle dog", "seattle dog"
     trace = run.explain(a, b)[1]
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    found = tables(explained(a, b))
-    columns, rows, cells = found[MOVED]
+    root = explained(a, b)
+    torch.save(loaded("run/best.pt") | {"id": "another training's"}, "run/best.pt")
+    assert "Of all 4 pairs" in text_of(root) and "Of all" not in text_of(explained(a, b))
+    columns, rows, cells = (found := tables(root))[MOVED]
     assert (rows, columns) == (a.split(), b.split())
     for side, words in (("a", rows), ("b", columns)):
         assert [row[0] for row in found[f"Dependency tree of sentence {side}"][2]] == words
