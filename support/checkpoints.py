@@ -258,7 +258,11 @@ TF_DTYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64,
 
 
 def _varint(data, at):
-    """A number of seven bits a byte, low bits first -> (the number, the index behind it)."""
+    """A number of seven bits a byte, low bits first -> (the number, the index behind it).
+
+    >>> _varint(bytes([127, 200, 1]), 0), _varint(bytes([127, 200, 1]), 1)
+    ((127, 1), (200, 3))
+    """
     value = shift = 0
     while data[at] > 127:
         value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1

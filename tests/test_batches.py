@@ -13,6 +13,7 @@ import batches
 import priors
 import train
 from bert_min import Change, PairTokenizer, SelfAttention
+from semmatch import KnowledgeAttention
 from run import ONE_AT_A_TIME
 from small_runs import ChainParser, beginning, of
 from support.data import Pair
@@ -113,10 +114,18 @@ def test_an_own_prior():
         assert data.collate([0])[0]["prior"].dtype == torch.float32
     a, b = data.known["the dog"], data.known["cat"]
     assert seen == [repr((["the", "dog"], ["cat"], None, [1], a.parse, b.parse))] * 2
-    for wrong in (math.nan, -math.inf, 1e300):
-        method.PRIOR = lambda *given: [[1.0], [wrong]]
-        with np.errstate(over="ignore"), pytest.raises(ValueError, match="^Own.PRIOR: .*finite"):
+    for wrong, said in (([[1.0], [math.nan]], "finite"), ([[1.0], [1e300]], "finite"),
+                        ([["dog"], ["cat"]], "numbers"), ([[1.0]], "numbers")):
+        method.PRIOR = lambda *arguments: wrong
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match=f"^Own.PRIOR: .*{said}"):
             data.collate([0])
+
+
+def test_relations_on_real_text_need_tags():
+    """Not in the toy world, and not without tags."""
+    for toy, without, needed in ((False, (), True), (True, (), False), (False, ("tags",), False)):
+        reader = batches.Reader(KnowledgeAttention, 48, {"without": without}, toy=toy)
+        assert reader.needs_parses == needed
 
 
 class TagParser(ChainParser):
