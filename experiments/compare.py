@@ -144,7 +144,7 @@ def run_group(folder, group, here):
         (load_test_splits if group["test"] else load_pairs)(settings)
         sums = runs.sha256_of_pairs(load_pairs(settings, limited=False)[1])
         refuse(sums != group.setdefault("pairs", {}).setdefault(str(place), sums), f"{folder}: "
-               f"pairs of {', '.join(filter(None, place))} have changed; restore them, or begin anew")
+               f"pairs of {', '.join(filter(None, place))} changed; restore them, or begin anew")
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:  # by another process

@@ -126,6 +126,7 @@ def read_config(path):
         # RoBERTa counts positions from pad_token_id + 1, BERT from 0
         offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
+        refuse(sizes["hidden_size"] % sizes["num_heads"], "heads that do not divide hidden_size")
         rates = {name: float(settings[key]) for name, key in RATES.items() if key in settings}
         return sizes | rates | {
             "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "lower_case": lower,
@@ -150,8 +151,7 @@ def tokenizer_setting(folder, key, default=None):
 
 
 def _lines(path):
-    """The lines of a text in UTF-8. `splitlines` would end a line at U+2028, which can be a piece.
-    """
+    """The lines of a UTF-8 text. `splitlines` would end a line at U+2028, which can be a piece."""
     return Path(path).read_text("utf-8", "replace").removesuffix("\n").split("\n")
 
 

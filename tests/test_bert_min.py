@@ -39,7 +39,7 @@ def test_configurations(tmp_path):
     written.to_json(path)
     assert BertConfig.from_json(path) == written
     good = json.loads((FIXTURES / "tiny_bert_hf/config.json").read_text())
-    for key, value in (("model_type", "distilbert"), ("vocab_size", "97")):
+    for key, value in (("model_type", "roberts"), ("vocab_size", "97"), ("num_attention_heads", 7)):
         path.write_text(json.dumps(good | {key: value}))
         fails(lambda: BertConfig.from_json(path), path, key)
 
