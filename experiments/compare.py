@@ -63,6 +63,8 @@ def new_group(given):
     test, vary = given.pop("test", False), given.pop("vary", [])
     options = {option for option, *values in vary if values}
     refuse(len(options) < len(vary), "--vary: expected each option once, with its values behind it")
+    twice = {option for option in options if option.replace("-", "_") in given}
+    refuse(twice, f"--vary {', '.join(twice)}: is also given for all runs; leave one of them out")
     refuse(count < 1, f"--seeds {count}: expected 1 or more")
     refuse(out and Path(out, FILE).exists(), f"--out {out}: holds a group of runs; continue it by "
            f"--resume {out}, or name another folder")

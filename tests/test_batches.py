@@ -13,8 +13,8 @@ import batches
 import priors
 import train
 from bert_min import Change, PairTokenizer, SelfAttention
-from semmatch import KnowledgeAttention
 from run import ONE_AT_A_TIME
+from semmatch import KnowledgeAttention
 from small_runs import ChainParser, beginning, of
 from support.data import Pair
 from support.words import TAGS
@@ -166,7 +166,7 @@ def test_words_are_collated(monkeypatch):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_a_pairs_logits_are_its_own(model, trained):
-    """The same alone, beside other pairs, in threads that change the model; a fork is not locked."""
+    """The same alone, beside other pairs, in threads that change the model, and in a fork."""
     run = train.open_run(trained(*of(model)))
     whole = run.logits(ODD_PAIRS)
     zero = Change(outputs=dict.fromkeys(run.model.outputs(), lambda *given: 0 * given[-1]))
