@@ -49,8 +49,7 @@ def test_the_equations_to_read_are_the_librarys(name):
 
 
 def test_the_layers_to_read_are_the_librarys():
-    """The weights are the same. The library has some functions only as a part of these layers, or
-    of Bert, with which lesson 1 compares `embed` and `layer`."""
+    """The weights are the same. Lesson 1 itself compares `embed` and `layer` with Bert."""
     d = Draw("padding")
     (words, segment), mask, hidden = d.tokens(), d.mask(), d.states()
     for library, own, prior in (
@@ -83,7 +82,6 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).half(), "float16"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),
-    ("difference_scores", lambda q, k: equations.difference_scores(q, k) + 1e-3, "numbers are"),
     ("matching", lambda a, b: equations.matching(a, b) + torch.where(a[0, 0] < 9, 0, b[0, 0] / 0),
      "gradients are nan"),
     ("relation_indicator", lambda k: equations.relation_indicator(k).long(), "bool"),
@@ -158,11 +156,10 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsy
     written = runpy.run_path(source)
     for _ in range(2):                                                  # again: in the same place
         assert lesson.check(written["merge_heads"]) is written["merge_heads"]
-    with pytest.raises(ValueError, match="split_heads.*shape"):
-        lesson.check(written["split_heads"])
-    for _ in range(2):
         lesson.keep("MyBert", equations.MyBert)
         lesson.OWN.write_text(lesson.OWN.read_text("utf-8") + "# ours\n", "utf-8")
+    with pytest.raises(ValueError, match="split_heads.*shape"):
+        lesson.check(written["split_heads"])
     text = lesson.OWN.read_text("utf-8")
     assert text.count("# mine") == text.count("class MyBert") == 1 and text.count("# ours") == 2
     assert "def split_heads" not in text
