@@ -367,12 +367,12 @@ class WordNet(Lexicon):
         or without such a lemma, it stands for all its lemmas, as an expression does. FUNCTION_WORDS
         have no facts. A word has the first three `senses` of a lemma, the most frequent ones: in
         later senses carrying is running, and a result is an issue. A spelling without counts has
-        its senses in another order: the nouns colour and color have no common one.
+        its senses in another order: the nouns colour and color share none of their first three.
         Synonyms share a sense; a word is a synonym of itself. Two adjectives are synonyms, too, if
-        the first sense of one is similar to the other: huge and big. Antonyms are opposed in some
-        sense. The synonyms of an antonym are antonyms, too (big is opposed to small, as large is),
-        and so is what WordNet says to see also at one (happy is opposed to sad, as to unhappy). An
-        adjective that is only similar to one with an antonym gets none.
+        their first senses are similar: huge and big. Antonyms are opposed in some sense. The
+        synonyms of an antonym are antonyms, too (big is opposed to small, as large is), and so is
+        what WordNet says to see also at one (happy is opposed to sad, as to unhappy). An adjective
+        that is only similar to one with an antonym gets none.
         Hypernyms, up to `depth` steps away, and co-hyponyms come from a lemma's first sense: with
         more senses most such pairs are chance (to right and to prepare are changes). An instance
         counts as a hyponym (Paris of city). Co-hyponyms are nouns, because verbs hardly share more

@@ -6,7 +6,7 @@ Papers
     DAFA       Song et al., "Improving Semantic Matching through Dependency-Enhanced Pre-trained
                Model with Adaptive Fusion", Findings of EMNLP 2022. Eqs. (6)-(9); (1)-(5) are in
                priors.py.
-    Knowledge  Li and Yuan, "Using External Knowledge to Enhanced PLM for Semantic Matching".
+    Knowledge  Li and Yuan, "Using External knowledge to Enhanced PLM for Semantic Matching".
                Eqs. (1)-(8); priors.py makes the relations k_ij, (9) is in train.py.
 
 A method is a subclass of bert_min.SelfAttention. From the pre-trained queries, keys and values it
@@ -23,7 +23,7 @@ Names (ours | DABERT | DAFA | Knowledge)
     prior | - | M_F (n, m) | k_ij (n, m, R)            f | f_i | f_i | g_i^filter
     spread | - | ln M̃ (L, L) | G(k_ij) (L, L)          attention_size | d_l | d_seq | d_attn
 
-`prior` is a matrix over the words of a pair, made before training. A method's `spread` turns it
+`prior` is a matrix over the words of a pair; nothing in it is learned. A method's `spread` turns it
 into a matrix over tokens.
 
 Left out: the encoder (bert_min.py), the other two papers (reread.py), training (train.py).
@@ -55,7 +55,7 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
     This function computes one line. In the first, values = Dep, guide = Sem, W_values = W_D,
     W_guide = W_s; in the second, values = Sem, guide = d*. DABERT writes d̄, ā for d*, s*.
 
-    Departs: if ⊕ is concatenation, the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
+    Departs: ⊕ is concatenation, so the score is a sum, w₁ tanh(W_D d_j) + (w₂ tanh(W_s s_i + b_s)
     + b). The term in brackets has no j and cancels in the softmax over j: the guide has no
     influence, and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i
     + b_s), in which guide and value meet before tanh; we drop b, because it cancels too.
@@ -304,8 +304,8 @@ def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=
     the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} is as in
     difference_scores.
     Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all
-    tokens of the packed pair, also at its own sentence. "Each channel uses a different attention
-    head" (section 2): here both channels are in every head, and share its Q, K and V.
+    tokens of the packed pair, also of the query's own sentence. "Each channel uses a different
+    attention head" (section 2): here both channels are in every head, and share its Q, K and V.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability.
     Returns: (B, H, L, k). trace, if given, gets "difference", the weights (B, H, L, L).
@@ -390,8 +390,8 @@ class DafaAttention(FusionAttention):
     """Dependency-enhanced adaptive fusion attention: DAFA Eqs. (6)-(9).
 
     Assumes: "adding 1" to the dimension of M_F, which could also mean one more axis, means
-    M̃ = 1 + M_F. The weight of words without any agreement then stays as it is; as printed, their
-    score would become 0.
+    M̃ = 1 + M_F. Words without any agreement then have the factor 1; as printed, their score
+    becomes 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
     Fig. 4, one of the gates: "gate-fusion", "gate-filter". Ours: "root" (in priors.py).
@@ -468,7 +468,7 @@ def knowledge_scores(hidden: Tensor, G: Tensor, printed=False) -> Tensor:
     """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax of Eqs. (3), (4), so that a relation
-    changes nothing. We divide the products by √d, as attention does; `printed` does not.
+    changes next to nothing. We divide the products by √d, as attention does; `printed` does not.
 
     Args: hidden: (B, L, d). G: (B, L, L), -inf except between words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
@@ -505,7 +505,7 @@ class KnowledgeAttention(FusionAttention):
 
     Departs: the mean of K_prior over n and m tokens of words is (1/n + 1/m)/2, far below 1, so that
     Eq. (5) as printed shrinks all scores between the sentences towards 0. We divide K_prior by its
-    mean over the cross block: entries above the mean gain weight. `printed` {5} does not divide.
+    mean over the cross block: what is above the mean is then above 1. `printed` {5} does not.
     Assumes: the "contextualized hidden states" H are those that enter the layer. This paper names
     no layer; in the first, our default, H is the embeddings, not contextualized yet. Special tokens
     take no part. The paper gives no value of γ, our `gamma`. The page has m words in a and n in b;
@@ -522,7 +522,7 @@ class KnowledgeAttention(FusionAttention):
     ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in batches
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",
-                       "The factor of each weight in the second attention; 1 changes nothing."),
+                       "The factor of each weight, as printed of each score; 1 changes nothing."),
     } | SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "knowledge")
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, gamma=1.0, **sizes):

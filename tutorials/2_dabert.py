@@ -235,5 +235,5 @@ for number in (12, 13, 43, 42):
 # **Does difference attention help?** One run with one seed cannot say. With a pre-trained encoder and five seeds the
 # library's DABERT is 0.2 points above plain BERT over four test sets; the 95 % interval, from -0.2 to 0.6, holds zero
 # (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation. They need not show in an
-# accuracy, because plain BERT's signal stays beside them. Training never had the number 42: the model's answer on it
-# means little.
+# accuracy: the layer's input is still added to its result, and the other layers are plain BERT's. Training never had
+# the number 42: the model's answer on it means little.

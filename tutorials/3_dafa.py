@@ -11,8 +11,8 @@
 # A **dependency tree** gives each word a **head**, the word on which it depends, and a **relation** to this head. In
 # "Apple exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is the
 # obj, object. The head of "exceeded" is ROOT, which is no word. A **child** of a word has this word as its head. Eqs.
-# (1) to (5) make a matrix of two trees: a row for each word of one, a column for each word of the other. By Eqs. (6)
-# to (9) this matrix **calibrates** attention: it makes some weights larger and others smaller.
+# (1) to (5) make a matrix of two trees: a row for each word of one, a column for each word of the other. In Eq. (6)
+# this matrix **calibrates** attention: it makes some weights larger and others smaller. Eqs. (7) to (9) are the fusion.
 #
 # | sign | meaning |
 # |---|---|

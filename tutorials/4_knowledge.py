@@ -10,9 +10,9 @@
 #
 # The relations have names: **synonyms** mean the same (sick, ill), **antonyms** mean the opposite (hot, cold). Animal
 # is a **hypernym** of dog, and dog a **hyponym** of animal. Dog and cat, with one hypernym, are **co-hyponyms**. For
-# word i of a and word j of b, a vector k_ij has yes or no for each relation. Eqs. (1) to (4) make a matrix K of these
-# vectors. In Eq. (5) this matrix **calibrates** attention, that is, it changes the weights. The fusion, Eqs. (6) to
-# (8), is that of lessons 2 and 3.
+# word i of a and word j of b, a vector k_ij has yes or no for each relation. Eqs. (1) to (4) make a matrix K_prior of
+# these vectors. In Eq. (5) this matrix **calibrates** attention, that is, it changes the weights. The fusion, Eqs. (6)
+# to (8), is that of lessons 2 and 3.
 #
 # | sign | meaning |
 # |---|---|
@@ -139,7 +139,7 @@ guess = ...
 reveal("related", guess)
 
 # %% [markdown]
-# Two things are wrong with the product. First, a *negative* score times a large entry becomes a smaller weight, as in
+# Two things are wrong with the product. First, if a score is *negative*, a larger entry makes its weight smaller, as in
 # lesson 3. Second, rows of ω^A sum to 1, so the entries of K_prior have the mean **(1/n + 1/m)/2**, far below 1:
 # *every* score between the sentences is moved towards 0. So we multiply weights, as in lesson 3, and by K̃. This is
 # K_prior divided by its mean over the cells between the sentences. By hand: the mean is ½, so K̃ is 1.762 for wheat and
@@ -167,16 +167,16 @@ assert_close((page.item(), yours.item()), (0.7070, 0.9251), atol=1e-4, rtol=0)
 # ## The fusion: Eqs. (6), (7), (8)
 #
 # $$z_i = \tanh(W O_{knw} \oplus (W o^{sem}_i + b)), \qquad
-#   \hat o^{knw}_i = \sum_j \mathrm{softmax}_j(w z_i)\, o^{knw}_j \text{, and back} \tag{6}$$
+#   \hat o^{knw}_i = \sum_j \mathrm{softmax}_j(w z_i + b)\, o^{knw}_j \text{, and back} \tag{6}$$
 # $$\tilde o = \tanh(W \hat o + b), \quad g = \sigma(W [\tilde o^{knw}; \tilde o^{sem}] + b), \quad
 #   u = g\, \tilde o^{sem} + (1 - g)\, \tilde o^{knw} \tag{7}$$
 # $$f = \sigma(W [o^{sem}; u] + b), \qquad y = f \tanh(W u + b) \tag{8}$$
 #
 # [x; y] and ⊕ are concatenations, σ(x) is 1 / (1 + e⁻ˣ). These are `guided_attention`, `gated_fusion` and
-# `filtration_gate` of lesson 2, but for biases in both gates. As printed, (6) has the defect of lesson 2: the guide
-# cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's semantic
-# understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no* semantic
-# signal; o^sem + y has all of it.
+# `filtration_gate` of lesson 2, but both gates have a bias, and (8) has no W_v. As printed, (6) has the defect of
+# lesson 2: the guide cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's
+# semantic understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no*
+# semantic signal; o^sem + y has all of it.
 #
 # ## The training: Eq. (9)
 #
