@@ -5,7 +5,7 @@
                     ->  token ids       of each pair
                     ->  a batch         input_ids, segment, word_index, mask, prior; labels
 
-A `Reader` serves one method, which says itself what it needs of a pair. DRr-Net reads words, not
+A `Reader` serves one method, whose class says what it needs of a pair. DRr-Net reads words, not
 word pieces, and WordExamples collates them. Left out: where pairs come from (support.data), how
 words and trees are found (support.parses), how priors are computed (priors).
 """
@@ -36,10 +36,10 @@ TEXTS_KEPT = 4096  # texts whose Known a Reader keeps
 class Known(NamedTuple):
     """What the method needs to know of a text. The other fields stay empty."""
 
-    spans: np.ndarray | None = None  # of each word's characters
+    spans: np.ndarray | None = None  # first character and end of each word
     words: list | tuple = ()
     parse: Parse | None = None
-    facts: list | None = None        # of each word, from a lexicon
+    facts: list | None = None        # what a lexicon knows of each word
 
 
 def needs_of(method):
@@ -97,7 +97,7 @@ class Reader:
             self.parser = self.parser or load_parser()
             parses = parse_texts(new, self.parser, self.progress)
             known |= {text: Known(x.spans, x.words, x) for text, x in parses.items()}
-        else:  # later words get no piece in the input, unless earlier words have none
+        else:  # later words find no place in the input, unless earlier words have no piece
             spans = {text: split_words(text)[:self.max_length] for text in new}
             known |= {text: Known(x, words_at(text, x)) for text, x in spans.items()}
         if new and self.needs_facts:
@@ -185,7 +185,7 @@ class Examples:
         return cut_or_pad(prior, len(a.words), len(b.words))
 
     def of_others(self):
-        """The same pairs, each with the prior of the pair that is half of all pairs further on."""
+        """The same pairs, each with another pair's prior: of the pair half the list further on."""
         changed = copy.copy(self)
         changed.others = not self.others
         return changed
@@ -266,9 +266,9 @@ def cut_or_pad(array, n, m):
 
 
 def training_batches(lengths, batch_size, seed, block=1):
-    """All places in batches of like lengths, in a random order that seed decides.
+    """All places in batches of similar lengths, in a random order that seed decides.
 
-    Places are sorted by length within pools of 50 batches; then the batches are shuffled. Runs of
+    Places are sorted by length within pools of 50 batches; then the batches are shuffled. Blocks of
     `block` neighbours stay together (see support.data.Task) if batch_size is a multiple of it.
     """
     rng, whole = random.Random(seed), len(lengths) // block * block

@@ -18,9 +18,9 @@ A packed pair of BERT (RoBERTa packs `<s> a </s> </s> b </s>`, and its embedding
     mask       T     T    T     T       T     T    T     T      F       True = real token
     word      -1     0    1     1      -1     0    1    -1     -1       index into the word spans
 
-Departs: gelu is the exact one, as in Hugging Face; Google's code has the tanh form by that name.
-Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece; of
-tokenizer_config.json all but do_lower_case and strip_accents. support.checkpoints reads and checks
+Departs: gelu is exact, as in Hugging Face; Google's code has the tanh form under this name.
+Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece, and
+tokenizer_config.json except do_lower_case and strip_accents. support.checkpoints reads and checks
 files and knows the names of published weights.
 """
 
@@ -46,7 +46,7 @@ from support.checkpoints import (CONFIGS, find_file, join_names, read_config, re
 # ---- Configuration ------------------------------------------------------------------------------
 
 WORD_LETTERS = 200  # a longer word becomes [UNK]
-HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs, which broken JSON can have
+HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs, as in broken JSON
 ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
                "relu": F.relu}
 
@@ -83,7 +83,7 @@ class BertConfig:
 # ---- How a method describes itself --------------------------------------------------------------
 
 class Shown(NamedTuple):
-    """How a page shows one tensor of a trace."""
+    """How experiments.explain shows a tensor of a trace, the dict of what a model recorded."""
 
     title: str
     axes: str  # names of the tensor's axes, such as "pair head piece piece"
@@ -98,7 +98,7 @@ class Change(NamedTuple):
 
     batch: Callable | None = None  # function: collated batch, a dict -> the batch for the model
     outputs: dict = {}  # module -> forward hook, a function of (module, inputs, output)
-    attributes: dict = {}  # name -> value, set in the model for this time
+    attributes: dict = {}  # name -> value, set in the model while it predicts
     others: bool = False  # each pair gets another pair's prior, see batches.Examples.of_others
 
 
@@ -121,8 +121,7 @@ def check_options(method, printed, without):
 
 def linear(n_in, n_out, bias=True):
     """nn.Linear with BERT's initial values: weights from N(0, 0.02²), bias 0. Google's code cuts
-    the normal distribution off at two standard deviations.
-    """
+    the distribution off at two standard deviations."""
     layer = nn.Linear(n_in, n_out, bias)
     nn.init.normal_(layer.weight, std=0.02)
     if bias:
@@ -158,9 +157,10 @@ def merge_heads(x: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """softmax(Q Kᵀ / √k) V, Vaswani et al. Eq. 1, in every head.
 
-    A paper's attention overrides `attend` and describes itself: PRIOR, the kind of prior it takes;
-    READS, pieces or words; PRINTED, the equations it can compute as printed; ABLATIONS, the parts
-    it can leave out; TRACE, name -> Shown; `neutral`, a prior without information.
+    A paper's attention overrides `attend` and describes itself: PRIOR, the kind of its prior, a
+    matrix over the words of a pair (`spread` makes it one over tokens); READS, pieces or words;
+    PRINTED, equations that it can compute as printed; ABLATIONS, parts that it can leave out;
+    TRACE, name -> Shown; `neutral`, a prior without information.
     """
 
     PRIOR = None
@@ -370,7 +370,7 @@ class PairTokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path, config: BertConfig) -> "PairTokenizer":
-        """Read a folder's vocab.txt (BERT), or vocab.json and merges.txt. ValueError names it."""
+        """Read a folder's vocab.txt (BERT), or vocab.json and merges.txt, or ValueError."""
         ids, merges = read_pieces(folder, config.kind, config.vocab_size)
         if config.kind == "bert":
             accents = tokenizer_setting(folder, "strip_accents")
@@ -381,8 +381,8 @@ class PairTokenizer:
 
     @classmethod
     def train(cls, texts, vocab_size=8000):
-        """Learn lower-case WordPiece from texts; the same texts give the same pieces: at most
-        vocab_size, or two for each letter and five, if that is more.
+        """Learn lower-case WordPiece from texts; the same texts give the same pieces. At most
+        vocab_size pieces, or five and two for each letter, if that is more.
         """
         tokenizer = cls._wordpiece({"[UNK]": 0}, lower_case=True)
         # We name the inner letters: the trainer numbers them at random and breaks ties by number.
@@ -413,7 +413,7 @@ class PairTokenizer:
         self.tokenizer.model.save(str(folder))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The pieces of these ids. Those of a byte-level BPE become text without its space."""
+        """The pieces of these ids; pieces of a byte-level BPE become text without their space."""
         pieces = [self.tokenizer.id_to_token(i) for i in ids]
         if isinstance(self.tokenizer.model, models.BPE):
             decode = decoders.ByteLevel().decode
@@ -447,7 +447,7 @@ class PairTokenizer:
     def _pack(self, a, spans_a, b, spans_b, budget):
         first, middle, last = self.first, self.middle, self.last
         n, m = len(a), len(b)
-        while n + m > budget:  # the longer sentence loses its last piece, on a tie b
+        while n + m > budget:  # the longer sentence, or on a tie b, loses its last piece
             n, m = (n - 1, m) if n > m else (n, m - 1)
         ids = first + a.ids[:n] + middle + b.ids[:m] + last
         segment = [0] * (len(ids) - m - len(last)) + [1] * (m + len(last))

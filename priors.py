@@ -17,7 +17,7 @@ A parse is any object with these five attributes; support.parses makes such obje
 
     words             list of n words
     heads  (n,)       int, the number of each word's head, counted from 1; 0 = ROOT
-    symbols  (n+1,)   each word in its compared form; place 0 is ROOT, whose symbol is no word's
+    symbols  (n+1,)   each word as it is compared; place 0 is ROOT, whose symbol equals no word's
     types  (n+1,)     each word's relation to its head; place 0 is ROOT
     depths  (n+1,)    int, steps from each word up to ROOT
 
@@ -85,7 +85,7 @@ def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
         s = 1 for equal words, else 0                                                  DAFA Eq. (2)
         r = θ for equal relations, else 1                                              DAFA Eq. (3)
 
-    With the paper's θ = 2 its own example ties: Apple and company in one role, Apple in two: 2.
+    With θ = 2 the paper's example ties: Apple and company in one role have 2, Apple in two, too.
 
     Assumes: words are equal up to case, relations exactly. ROOT equals ROOT alone, so that two
         roots get at least θ whatever their words, often the largest cell of a pair. The page does
@@ -195,7 +195,7 @@ class Facts:
     ancestors: set               # senses of its hypernyms
     parents: set                 # keys that the word shares with its co-hyponyms
     first: set = frozenset()     # WordNet: the first sense of each lemma as each part of speech
-    similar: set = frozenset()   # WordNet: adjectives that these are similar to
+    similar: set = frozenset()   # WordNet: adjectives to which its own are similar
 
     @functools.cached_property
     def keys(self):
@@ -209,7 +209,7 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     facts_a, facts_b: Lexicon.facts of n and m words. "hypernym" holds where word j is a hypernym of
     word i, as animal is of dog; "hyponym" where word i is a hypernym of word j.
 
-    Assumes: the treatment of expressions, which the paper does not tell from words. First each word
+    Assumes: the treatment of expressions, which the paper does not mention. First each word
         is compared with each word. Then a relation of an expression holds at each of its words (New
         York, city: at New and at York) that has no synonym or antonym in the other expression.
         Equal words that the lexicon knows are synonyms and nothing else, and so are words of which

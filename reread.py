@@ -13,8 +13,8 @@ reads the pieces of a packed pair, and phrases of them, with BERT or RoBERTa. `p
 `Departs:` and `Assumes:` are as in semmatch.py.
 
 Names (ours | paper)
-    states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b, other sentence's
-    h, first | h̄_t, h̄_0            clue | F's input but the words      left, phi | c_t, φ
+    states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b of the other text
+    h, first | h̄_t, h̄_0            clue | F's other inputs            left, phi | c_t, φ
     reading | softmax(β m̄)         steps, beta | T, β                  mixture | softmax_r(α_t)
 
 Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
@@ -34,7 +34,7 @@ from bert_min import Bert, Change, Shown, attention_weights, check_options, line
 # E readers (one of pieces and one of each CNN's phrases), N encoder layers
 
 TAG_COUNT = 17    # universal parts of speech
-SPENT = 1e-6      # a word of which no more is left than this is not read again
+SPENT = 1e-6      # a word with no more left than this is not read again
 
 
 def check_sizes(method, beta, **counts):
@@ -174,7 +174,7 @@ def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choic
 
 
 def matching(a: Tensor, b: Tensor) -> Tensor:
-    """Two vectors as one.  DRr-Net Eq. (7): [a; b; a ⊙ b; b - a]
+    """Joins two vectors.  DRr-Net Eq. (7): [a; b; a ⊙ b; b - a]
 
     Assumes: the equation is missing from our text of the paper, which names "the elementwise
     product, their difference, and concatenation"; order and sign are ours.
@@ -185,7 +185,7 @@ def matching(a: Tensor, b: Tensor) -> Tensor:
 
 def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w_v: nn.Linear,
                        mlp: nn.Module) -> tuple[Tensor, Tensor]:
-    """The judgements of reading and of re-reading, each with its gate.  DRr-Net Eq. (8)
+    """Mixes the judgements of reading and of re-reading by gates.  DRr-Net Eq. (8)
 
         α_h = σ(w_hᵀ p^h + b_h),   α_v = σ(w_vᵀ p^v + b_v),   P = MLP_3(α_h p^h + α_v p^v)
 
@@ -200,7 +200,7 @@ def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w
     return mlp(sum(gate * p for p, gate in sides)), torch.cat([gate for _, gate in sides], -1)
 
 
-LOOK = "The share of each in the vector, before re-reading."
+LOOK = "How much each counts in the first vector, before re-reading."
 READ = "Each step reads where its weight is largest."
 
 
@@ -518,9 +518,9 @@ class LadraNet(nn.Module):
         "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0, by="attentive_pooling"),
         "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True,
                          "choose"),
-        "coverage": Shown("Coverage, step by step", "pair step reader piece", "What is left.", 1.0),
+        "coverage": Shown("Coverage, step by step", "pair step reader piece", "Left to read.", 1.0),
         "layers": Shown("Mixture of layers", "layer", "The same for every sentence."),
-        "mixture": Shown("Mixture of each step", "pair step reader", "Of what it chose.", 1.0)}
+        "mixture": Shown("Mixture of each step", "pair step reader", "Share of each reader.", 1.0)}
 
     def __init__(self, config, classes, printed=frozenset(), without=frozenset(), *,
                  attention_size=200, kernels=(2, 3), steps=5, beta=600.0):

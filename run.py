@@ -376,7 +376,7 @@ def score_test(run):
 
 
 def whole_splits(run):
-    """dict split -> list of Pair of a run's task, without --limit. Raises as `check_pairs`."""
+    """dict split -> list of Pair of a run's task, without --limit. ValueError as `check_pairs`."""
     check_pairs(run, *load_pairs(run.settings))
     return load_pairs(run.settings, limited=False)[1]
 
@@ -423,8 +423,8 @@ def check_place(folder, remedy):
 
 
 def unknown_words(run, pair):
-    """Words of a pair that the model has seen in no or few training pairs: words without a number
-    or a piece; if the pieces were learned from the training pairs, words of several pieces too.
+    """Words of a pair that the model has seen in no or few training pairs: words without an id or
+    a piece; if the pieces were learned from the training pairs, words of several pieces too.
     """
     tokenizer, unknown = run.reader.tokenizer, []
     words = [word for text in (pair.a, pair.b) for word in words_at(text, split_words(text))]

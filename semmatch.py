@@ -612,8 +612,8 @@ class Matcher(nn.Module):
         return {i: x for i, x in attentions if type(x) is not SelfAttention}
 
     def changes(self):
-        """dict name -> Change for the meter: no prior; another pair's prior, cut or padded to this
-        pair's size; no method, but plain attention with the trained weights.
+        """dict name -> Change for support.meter: no prior; another pair's prior, cut or padded to
+        this pair's size; no method, but plain attention with the trained weights.
         """
         def neutral(batch):
             carrier = self.bert.layers[self.carrier].attention

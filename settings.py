@@ -34,9 +34,9 @@ class Settings:
     train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
     dev_file: str | None = option(None, "own pairs that choose the best epoch")
     test_file: str | None = option(None, "own pairs for --test")
-    out: str | None = option(None, "run folder (default: runs/TASK-MODEL, with a number)")
+    out: str | None = option(None, "run folder (default: runs/TASK-MODEL, then -2, -3, ...)")
     seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
-    printed: str = option("", "equations computed as typeset: all, or numbers such as 6,9")
+    printed: str = option("", "equations computed as printed: all, or numbers such as 6,9")
     without: str = option("", "parts of the method to leave out, such as tree,gates")
     layers: str = option("first", "layers that carry the method: first, all, or such as 0,3")
     set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
@@ -48,10 +48,10 @@ class Settings:
     scores: bool | None = option(None, "are labels of own files scores? (default: as they look)")
     data_dir: str = option("data", "folder of data sets and weights; missing ones are downloaded")
     max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=(1, 100_001))
-    limit: float | None = option(None, "pairs of each split at most; below 1: share of training",
+    limit: float | None = option(None, "first pairs of train and dev; below 1: share of train",
                                  limits=POSITIVE)
     held_out: float | None = option(None, "this share of train replaces dev", limits=SHARE)
-    recipe: str = option("ours", "how to train: ours, or knowledge's page", ("ours", "printed"))
+    recipe: str = option("ours", "ours, or as the knowledge paper prints", ("ours", "printed"))
     accumulate: int = option(1, "parts that a batch is cut into, to save memory", limits=POSITIVE)
     class_weights: str = option("none", "balanced: rare classes count more in the loss",
                                 ("none", "balanced"))
@@ -72,7 +72,7 @@ class Settings:
         refuse(self.glove and not self.reads_words,
                f"--glove: {self.model} reads pieces of words, by an encoder")
         refuse(self.layers != "first" and not self.in_layers,
-               f"--layers: no layer carries {self.model}")
+               f"--layers: {self.model} is in no layers; leave it out")
         refuse(self.parser and self.parses, "--parser or --parses, not both")
         refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
                f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")

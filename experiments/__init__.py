@@ -1,1 +1,1 @@
-"""Commands that use the loop: python -m experiments.NAME. Nothing at the top imports them."""
+"""Commands that use the loop: python -m experiments.NAME. No module at the top imports them."""

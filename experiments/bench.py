@@ -29,7 +29,7 @@ from support.summary import align_columns
 ENCODERS = {
     "6-layer": dict(hidden_size=384, num_layers=6, num_heads=12, intermediate_size=1536),
     "base": dict(hidden_size=768, num_layers=12, num_heads=12, intermediate_size=3072)}
-READ = 100  # tokenizer, tf-idf and words are learned from so many pairs
+READ = 100  # tokenizer, tf-idf and words are learned from this many pairs
 
 
 def make_run(model, task, pairs, options):

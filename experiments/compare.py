@@ -502,7 +502,7 @@ def command_line():
     group.add_argument("--own", nargs="+", metavar="mine.py:M",
                        help="with --resume: code of your own, which a folder may not name")
     shown = parser.add_argument_group("tables of groups")
-    shown.add_argument("--show", nargs="+", metavar="GROUP", help="print those of folders or files")
+    shown.add_argument("--show", nargs="+", metavar="GROUP", help="print their tables")
     shown.add_argument("--against", metavar="ROW", help="compare with this row, not the first")
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="test these rows alone")
     shown.add_argument("--picture", metavar="FILE.svg", help="draw the differences")

@@ -155,7 +155,7 @@ def word_figures(examples, both):
     if reader.method.PRIOR == "relations":
         title = "Relations of words"
         names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
-        note = (f"What the lexicon knows of {ACROSS}; hypernym: that of b is the more general one. "
+        note = (f"What the lexicon knows of {ACROSS}; hypernym: the word of b is more general. "
                 "The model learns that a relation holds, not which.")
         table = draw.table(title, *words, names, draw.SHADES // 2 * prior.any(2))
         return [draw.Figure(title, note, draw.box(table, title))]
@@ -220,7 +220,7 @@ def describe_influence(run):
     """[a sentence: how many dev answers change without each part]; [] without its result.json."""
     path = run.folder / "result.json"
     result = read_json(path) if path.exists() else {"id": None}
-    other = "move by a tenth of the deviation" if run.task.regression else "get another answer"
+    other = "move by over 0.1 standard deviation" if run.task.regression else "get another answer"
     with runs.made_here(path):
         if result["id"] != run.contents["id"]:  # another training wrote it
             return []

@@ -246,7 +246,7 @@ def append_truism(a, b, rng, known):
 
 
 def append_irrelevant(a, b, rng, known):
-    """Puts one of IRRELEVANT behind both texts. The rest of them decides the label, as before."""
+    """Puts one of IRRELEVANT behind both texts. The rest of each text decides the label."""
     new = rng.choice(IRRELEVANT)
     return append_sentence(a, new), append_sentence(b, new)
 

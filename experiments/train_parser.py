@@ -33,7 +33,7 @@ from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
 FREQUENT = 40_000                                    # fixed vectors, at most
-QUESTIONS = 3                                        # an epoch has each question so many times
+QUESTIONS = 3                                        # an epoch has each question this many times
 LOWER, TITLED, OPEN, LINKED = 0.1, 0.03, 0.1, 0.05   # shares of sentences, see `vary`
 LINKS = "@{}", "#{}", "http://t.co/{}", "www.{}.com"
 

@@ -1,1 +1,1 @@
-"""What no paper describes and a user needs: files, tables, parses. Imports nothing from the top."""
+"""What no paper describes and a user needs: files, tables, parses. Imports no module at the top."""

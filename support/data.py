@@ -1,4 +1,4 @@
-"""Pairs of sentences: what a model predicts of them, how it is scored, where they come from.
+"""Pairs of sentences: where they come from, what a model predicts, how answers are scored.
 
 Sources: W. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases",
 2005 (MRPC); A. Wang et al., "GLUE", 2018 (MRPC's dev split, RTE, QQP, MNLI, QNLI, the metrics);
@@ -199,7 +199,7 @@ def read_table(path, columns, need_label=True, mend=list):
         names = [name.strip() for name in header]
         counts = [names.count(name) for name in columns]
         refuse(counts != [1] * len(columns) and (need_label or counts != [1, 1, 0]),
-               f"{path}:{start}: expected the columns {', '.join(columns)}, each once, parted by "
+               f"{path}:{start}: expected columns {', '.join(columns)}, each once, separated by "
                f"{'commas' if is_csv(path) else 'tabs, without quotes'}, found {join_names(names)};"
                f" rename them, name those of your own file by --columns, or get the file again")
     for line, fields in rows:
@@ -570,7 +570,7 @@ def seen_in_training(splits):
 
 
 def describe_labels(task, splits):
-    """One line on the labels: it shows a wrong column, and how often a constant answer is right."""
+    """One line on the labels. It shows a wrong column, and how often a constant answer is right."""
     train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
     seen = {(pair.a, pair.b) for pair in splits["train"]}
     twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and downloaded; the folder of a published BERT."""
+"""Writes files whole or not at all, downloads files, finds the folder of a published BERT."""
 import contextlib
 import hashlib
 import json

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from support.checkpoints import visible
-BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in it; ARM's last
+BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in bf16; ARM's last
 PROCESSOR = Path("/proc/cpuinfo")  # Linux lists these flags here
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
 torch.backends.cuda.enable_cudnn_sdp(False)
@@ -79,7 +79,7 @@ def cut_batch(batch, accumulate):
 
 
 def join_processes(given):
-    """Joins the processes that torchrun started; `given`, the options, gets this one's GPU."""
+    """Joins the processes that torchrun started; `given`, the options, gets its GPU."""
     backend, gpu = "gloo", None
     if torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda"):
         backend, gpu = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -96,7 +96,7 @@ def torch_session(given):
 
     Numbers below 1e-38 count as 0 inside, in this thread and the threads that it starts, if the
     processor can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some
-    processors compute many times slower. At the end a caller's own numbers are as exact as before.
+    processors compute many times slower. At the end this is undone.
     """
     np.finfo("float32"), np.finfo("float64")  # else older numpy reads them later, finds 0 and warns
     torch.set_flush_denormal(True)

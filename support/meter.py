@@ -61,8 +61,8 @@ def compare(before, after, regression):
     """Compares the logits (N, C) before and after a change.
 
     -> dict: "answers", the share of pairs whose answer changed (for scores: that moved by more than
-    a tenth of their deviation); "moved", how far the probability of the first answer, or the
-    score, moved on average.
+    a tenth of their standard deviation); "moved", how far the probability of the first answer, or
+    the score, moved on average.
     """
     if regression:
         moved = (after - before)[:, 0].abs()  # (N,)

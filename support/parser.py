@@ -244,8 +244,8 @@ def maximum_spanning_tree(scores):
     """The best tree with one root, by Chu and Liu (1965) and Edmonds (1967).
 
     While the best heads hold a cycle, the cycle becomes one node. An arc into this node breaks an
-    arc of the cycle; its score is its own minus that arc's. Then the cycles are opened again, the
-    last one first.
+    arc of the cycle; the broken arc's score is subtracted from its score. Then the cycles are
+    opened again, the last one first.
 
     scores: (T, T), row i: the scores of each head for word i; node 0 is ROOT.
     Returns heads (T,), heads[0] = 0.

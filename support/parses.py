@@ -155,7 +155,7 @@ def _ends_sentence(before, marks, closing, following):
 
     Before a capital letter or a digit they do. But a full stop behind one letter (J., U.S., p.m.)
     or one of ABBREVIATIONS ends a sentence only before one of STARTERS. Before a small letter,
-    ! and ? and a full stop behind a longer word do, but not with closing ones: "Why?" he said.
+    ! and ? and a full stop behind a longer word do, unless a quote closes: "Why?" he said.
     """
     before = re.split(r"[\s./(\[\"-]", before)[-1]
     initial = marks == "." and len(before) == 1 and before.isalpha()
@@ -419,7 +419,7 @@ def _make_sentence(text, rows):
         if "-" not in row[0] and "." not in row[0]:
             words.append(row)
             refuse(len(row) != 10 or row[0] != f"{len(words)}" or not row[FORM].strip(),
-                   f"{where}: expected 10 columns parted by tabs, first {len(words)}, this word's "
+                   f"{where}: expected 10 tab-separated columns, first {len(words)}, this word's "
                    f"number, then its form, found {' '.join(row)[:60]!r}")
     where, heads = rows[0][0], [row[HEAD] for row in words]
     with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):

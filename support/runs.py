@@ -2,7 +2,7 @@
 
     best.pt       the best epoch: weights, and all else that prediction needs
     last.pt       the last step: weights, optimizer state, random states
-    config.json   settings and recipe      log.jsonl     one event a line
+    config.json   settings and recipe      log.jsonl     one event a line; curves.svg draws them
     result.json   scores on dev            test.json     scores on test, if --test asked for them
 
 best.pt, last.pt and result.json hold the `id` of the training that wrote them, so that no result is

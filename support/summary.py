@@ -67,7 +67,7 @@ def influence_table(influence, split):
                      f"{change['moved']:.3f}"])
     lines = [align_columns(rows)]
     if metric == "pearson":
-        lines.append("a score counts as changed if it moves by more than a tenth of the deviation")
+        lines.append("a score counts as changed if it moves by a tenth of the standard deviation")
     if influence["added"]:
         sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in influence["added"].items())
         lines.append(f"size of the method's part, plain attention's being 100 %: {sizes}")

@@ -1,6 +1,6 @@
 """The toy world: generated sentence pairs, each of which tests one phenomenon, without a download.
 
-Its pairs multiply the cases of DAFA Table 7. They are a diagnostic, no sample of real English.
+Its pairs are like the cases of DAFA Table 7. They are a diagnostic, no sample of real English.
 
 An item is a square of four sentences, two meanings in two wordings:
 
@@ -29,7 +29,7 @@ from support.data import Pair, Task
 VERBS = "treat", "chase", "give", "get", "work"     # tables of toy.ini that hold verbs
 THINGS = "furniture", "instrument", "garment", "tool", "container"
 
-SLOTS = {      # how slots are filled that are more than one entry of one table; w: a World
+SLOTS = {      # slots that are not an entry of one table, and how they are filled; w: a World
     "who": lambda w: w.draw_entry("name") if w.rng.random() < 0.3 else w.one_of("person"),
     "people": lambda w: f"the {w.plural('person')}" if w.many else w.fill_slot("who"),
     "unnamed": lambda w: f"the {w.plural('person')}" if w.many else w.one_of("person"),

@@ -61,7 +61,7 @@ class Vocabulary:
         return spelled
 
     def state(self):
-        """A dict from which `from_state` makes this again, but for vectors: the model has them."""
+        """A dict from which `from_state` makes this again, without vectors: the model has them."""
         width = None if self.vectors is None else self.vectors.shape[1]
         return {"words": self.words, "characters": self.characters, "width": width}
 
@@ -74,7 +74,7 @@ class Vocabulary:
 
 
 def learn_vocabulary(sentences, path=None, seed=0, progress=True):
-    """-> (Vocabulary of lists of words, with fixed vectors if a file is given; a line on both)"""
+    """-> (Vocabulary of lists of words, with fixed vectors if a file is given; a message)"""
     if not path:
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"

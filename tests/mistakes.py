@@ -1,4 +1,4 @@
-"""Classic mistakes: each equation as a reader writes it who has misread it, in a line or two.
+"""Classic mistakes: each equation as somebody who misread it would write it, in a line or two.
 
     MISTAKES["semmatch.difference_scores"]    [("the bars left out", function), ...]
 

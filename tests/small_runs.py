@@ -57,7 +57,7 @@ def zipped(files):
 
 
 def write_pairs(label, **counts):
-    """Writes NAME.tsv with so many pairs, for each NAME=count. A sentence has 1 to 12 words.
+    """Writes NAME.tsv with `count` pairs, for each NAME=count. A sentence has 1 to 12 words.
 
     label: function of (rng, whether b equals a).
     """

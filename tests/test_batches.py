@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("count, size, block", [
     (1, 8, 1), (1000, 7, 1), (998, 8, 4), (1000, 6, 4), (103, 200, 4)])
 def test_batches_hold_every_place_once(count, size, block):
-    """In an order that the seed decides. The neighbours of a block stay together."""
+    """The seed decides the order. The neighbours of a block stay together."""
     lengths = [random.Random(i).randint(3, 90) for i in range(count)]
     order = batches.training_batches(lengths, size, "0 0", block)
     assert sorted(i for batch in order for i in batch) == list(range(count))
@@ -122,7 +122,7 @@ def test_an_own_prior():
 
 
 def test_relations_on_real_text_need_tags():
-    """Not in the toy world, and not without tags."""
+    """The toy world and `--without tags` need none."""
     for toy, without, needed in ((False, (), True), (True, (), False), (False, ("tags",), False)):
         reader = batches.Reader(KnowledgeAttention, 48, {"without": without}, toy=toy)
         assert reader.needs_parses == needed
@@ -166,7 +166,7 @@ def test_words_are_collated(monkeypatch):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_a_pairs_logits_are_its_own(model, trained):
-    """The same alone, beside other pairs, in threads that change the model, and in a fork."""
+    """They are the same alone, beside other pairs, in threads that change the model, in a fork."""
     run = train.open_run(trained(*of(model)))
     whole = run.logits(ODD_PAIRS)
     zero = Change(outputs=dict.fromkeys(run.model.outputs(), lambda *given: 0 * given[-1]))

@@ -96,7 +96,7 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
 
 @pytest.mark.parametrize("trace", [None, {}], ids=["untraced", "traced"])
 def test_dropout_works_in_training_only(trace):
-    """On the attention's weights; behind embeddings, attention and feed-forward."""
+    """It is on the attention's weights, behind embeddings, attention and feed-forward."""
     bert, batch, places = make(attention_dropout=0.5), tokens(7), []
     for training in (False, True):
         one, two = (bert.train(training)(*batch, trace=trace)[1] for _ in range(2))
@@ -143,7 +143,7 @@ def test_loading_is_strict():
 
 
 def test_what_is_new_keeps_its_initial_values():
-    """A parameter of a reader's own; a pooler that the file lacks, or that nobody has trained."""
+    """New are a parameter of a user's own, and a pooler that the file lacks or nobody trained."""
     sizes, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
     bert, new = Bert(sizes).double(), ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
     bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))

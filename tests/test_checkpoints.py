@@ -19,7 +19,7 @@ def copy_fixture(name, folder):
 
 
 def test_every_dtype_is_read(tmp_path):
-    """From safetensors and from a pickle."""
+    """Safetensors and pickles are read."""
     tags = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
             torch.float64: "F64", torch.int64: "I64"}
     tensors = {tag: torch.tensor([[1.5, 0.0, 3.25]]).to(dtype) for dtype, tag in tags.items()}

@@ -179,7 +179,7 @@ def test_malformed_published_files(tmp_path, task, name, text, message):
 
 
 def test_zips_are_extracted(monkeypatch, tmp_path):
-    """Once, into the folder, whatever path a member has. A file that was there before stays."""
+    """Each once, into the folder, whatever path it has. A file that was there before stays."""
     (files, splits), calls = PUBLISHED["snli"][2], []
 
     def deliver(url, path, *more):
@@ -200,7 +200,7 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
 @given(st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]))
 @example([("x\t\t\ny\rz", 'y "')], "\n")
 def test_round_trips(tmp_path_factory, rows, end):
-    """Any text in a .csv, any without tabs and line ends in a .tsv; the user's files and ours."""
+    """A .csv keeps any text, a .tsv any text without tabs and line ends; ours and the user's."""
     out, folder = io.StringIO(newline=""), tmp_path_factory.getbasetemp()
     csv.writer(out, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
         [["sentence1", "label", "sentence2"], *([a, "0.5", b] for a, b in rows)])

@@ -103,7 +103,7 @@ def test_find_bert_takes_a_name_at_hugging_face(served, tmp_path, name, kind):
 
 
 def test_the_cache_of_hugging_face_comes_before_a_download(tmp_path, monkeypatch):
-    """If it has the weights. refs names the commit. A folder of that name comes first."""
+    """It must have the weights. refs names the commit. A folder of that name comes first."""
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setattr(files, "HUGGING_FACE", "file:///nowhere/")
     monkeypatch.chdir(tmp_path)

@@ -55,7 +55,7 @@ SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # we
 @each_model
 @pytest.mark.parametrize("factor, narrow", [(1e5, False), (1e5, True), (0.0, True)])
 def test_no_nan(name, factor, narrow):
-    """With scores of 1e5 or all equal, empty sentences, one word, under autocast."""
+    """Scores are 1e5 or all equal, sentences empty or of one word, also under autocast."""
     for options, trace in itertools.product(WHOLE[name], (None, {})):
         model = whole(name, **options).float()
         for key, p in model.named_parameters():

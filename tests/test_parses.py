@@ -145,8 +145,8 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
 
 
 def test_a_file_of_no_use_is_named_and_stays(cache, monkeypatch):
-    """A byte of a parse is wrong, or the whole file is; its folder cannot be made. That is said
-    once, and the texts are parsed.
+    """A byte of a parse is wrong, or the whole file is; its folder cannot be made. One message
+    says so, and the texts are parsed.
     """
     asked_for()
     whole = cache.read_bytes()
@@ -161,8 +161,8 @@ def test_a_file_of_no_use_is_named_and_stays(cache, monkeypatch):
 
 
 def test_a_function_is_a_parser(cache, capsys):
-    """Two roots become one tree. What the function gives is checked, and not kept. Letters that it
-    leaves out are said."""
+    """Two roots become one tree. What the function gives is checked, and not kept. A message
+    names letters that it leaves out."""
     good = {"text": "a b", "spans": [(0, 1), (2, 3)], "tags": ["X", "Y"], "heads": [0, 0],
             "relations": ["root", "root"]}
     (found,) = parse_texts(["a b"], lambda texts: [Parse(**good)]).values()

@@ -149,7 +149,7 @@ OWN = [  # the longest expression; the first of two that overlap; a pair in two 
 
 
 def test_a_word_keeps_its_relations_within_an_expression():
-    """In a table. If a and b are exchanged, hypernyms become hyponyms."""
+    """The lexicon is a Table. With a and b exchanged, hypernyms become hyponyms."""
     lexicon = Table(TABLE)
     for x, y, expected in WITHIN + OWN:
         assert cells(lexicon, x, y) == set(expected.split(", ")), (x, y)

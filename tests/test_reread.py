@@ -208,8 +208,8 @@ def test_default_beta_chooses_one_word_and_learns(name):
 # ---- Options and parameters ---------------------------------------------------------------------
 
 def test_autocast_leaves_float32():
-    """In tanh, w and softmax of `choose`, though keys and clue are bfloat16; in DRr-Net's GRUs, to
-    which a GPU would give float16, and in Eq. (8)."""
+    """So do tanh, w, softmax of `choose`, though keys and clue are bfloat16; DRr-Net's GRUs,
+    to which a GPU would give float16; and Eq. (8)."""
     states, keys, clue = (normal(*size).bfloat16() for size in ((1, N, D), (1, N, A), (1, A)))
     w_d, net, seen = nn.Linear(A, 1, False), drr().float(), {}
 

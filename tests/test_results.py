@@ -205,7 +205,7 @@ def test_paws_other_questions():
              min(scores(MORE, knowledge)), max(scores(FEW, "bert")), max(scores(MANY, "bert")))]),
         ("trees in it has {} beside", [points(one, DAFA, [MORE._replace(rows=averages)])]),
         ("At 5e-5 plain BERT has {} and DAFA averaged {}.", means(low, "bert", DAFA)),
-        ("Of 3,000 plain BERT has {}, DAFA averaged {}, others' trees {}.",
+        ("With 3,000 plain BERT has {}, DAFA averaged {}, others' trees {}.",
          means(third, "bert", DAFA, OTHER_TREES)),
         ("all are near 55.8: {}, {}, {}.", means(fewest, "bert", DAFA, OTHER_TREES)),
         ("better end is not shown, {}.", [points(DAFA, panels=[MANY])])])

@@ -36,7 +36,7 @@ def put(content, place, value):
 @pytest.mark.parametrize("args", [of("bert"), [*of("dafa"), *ROBERTA], of("drrnet"), of("ladranet"),
                                   [*of("ladranet"), *ROBERTA]])
 def test_a_run_in_use(args, trained, capsys):
-    """Tuples, Pairs, Examples; metrics, also of a group of pairs; what explain records."""
+    """It takes tuples, Pairs, Examples; has metrics, also of a group; explain records."""
     opened = train.open_run(trained(*args))
     texts = [("the dog", "the dog"), ("good", "bad book"), ("", "new york")]
     answers = opened.predict(texts)
@@ -95,8 +95,8 @@ def test_scores():
 
 
 def test_three_classes_test_and_predict(capsys):
-    """Own columns, files with and without labels, .tsv and .csv, a split by its name. Test is read
-    once. --limit does not cut a split that is labelled."""
+    """A run reads own columns, files with and without labels, .tsv, .csv, a named split. Test is
+    read once. --limit does not cut a split that is labelled."""
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
@@ -123,7 +123,7 @@ def test_three_classes_test_and_predict(capsys):
 
 
 def test_what_is_written_lies_over_nothing(trained, monkeypatch):
-    """Not over tables of the same name, columns, existing files, an encoder's folder."""
+    """Tables of the same name, columns, existing files and an encoder's folder stay."""
     trained("--test-file", "test.tsv")
     for _ in range(2):
         assert command("--from", "run", "--predict", "test.tsv") == 0

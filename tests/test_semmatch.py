@@ -87,7 +87,7 @@ def test_guided_attention_oracle(printed):
 
 @each_bias
 def test_gated_fusion_oracle(bias):
-    """With a bias in the gate as in Knowledge, and without as in the others."""
+    """The gate has a bias, as in Knowledge, or none, as in the others."""
     W_s, W_d, W_g = linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
     against(gated_fusion(SEM, OTHER, W_s, W_d, W_g),
             lambda s, d: common.gated_fusion(d, s, *map(lists, (W_d, W_s, W_g))), SEM, OTHER)
@@ -96,7 +96,7 @@ def test_gated_fusion_oracle(bias):
 @each_form
 @each_bias
 def test_filtration_gate_oracle(printed, bias):
-    """With a bias in the gate, and without W_v, as in Knowledge; and as in the others."""
+    """The gate has a bias and no W_v, as in Knowledge, or no bias and W_v, as in the others."""
     maps = None if bias else linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
     against(filtration_gate(SEM, OTHER, *maps, printed),
             lambda *row: common.filtration_gate(*row, *(W and lists(W) for W in maps), printed),

@@ -1,4 +1,4 @@
-"""support/summary.py: the curves of a run stand at the right places."""
+"""support/summary.py: the points of a run's curves are at the right places."""
 import xml.etree.ElementTree as ElementTree
 
 import pytest

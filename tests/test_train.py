@@ -277,7 +277,7 @@ def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet"])
 def test_selection_never_sees_the_test_split(model, monkeypatch):
-    """Other dev splits, such as MNLI's, are scored and do not choose. Test's None would fail."""
+    """Other dev splits, such as MNLI's, are scored and do not choose. Test, None, is not read."""
     pairs = read_pairs("train.tsv", ("0", "1"))
     task = Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
     splits = {"train": pairs, "dev_mismatched": pairs[8:12], "dev_matched": pairs[:8],
@@ -290,7 +290,7 @@ def test_selection_never_sees_the_test_split(model, monkeypatch):
 
 @pytest.mark.parametrize("place, value", [((train, "loss_sum"), math.nan), (CLIP, math.inf)])
 def test_a_loss_or_gradient_that_is_not_finite_ends_the_run(place, value, monkeypatch):
-    """Else all weights become NaN, in last.pt too."""
+    """Otherwise all weights become NaN, in last.pt too."""
     bad = torch.tensor(value, requires_grad=math.isnan(value))
     at_call(monkeypatch, *place, 5, lambda: monkeypatch.setattr(*place, lambda *args: bad))
     refused(f"{value} step 6 --lr", by=run)
@@ -361,7 +361,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("DrrNet", "PRIOR = print", "PRIOR words"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
-    """Else wrong shapes are broadcast, and misspelled names are ignored."""
+    """Without errors wrong shapes are broadcast, and misspelled names ignored."""
     home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "semmatch")
     lines = [f"from {home} import {base}", f"class Mine({base}):", *body.split("; ")]
     Path("mine.py").write_text("\n    ".join(lines).replace("    class", "class") + "\n")

@@ -218,7 +218,7 @@ def test_a_hand_in_that_hangs_is_ended():
     ("notes.py", b"print(1)\n", "expected a lesson"), ("notes.py", b"\0\xff", "notes.py UTF-8"),
     ("mine.py", b"begin(9)\n", "expected a lesson"), ("mine.py", b"begin(2)\n", "none/points.csv")])
 def test_a_mistake_in_grading_is_one_line(name, content, words, tmp_path):
-    """No lesson; no text; no lesson 9; a table that cannot be written."""
+    """A file is no lesson, no text, or lesson 9; a table cannot be written."""
     (tmp_path / name).write_bytes(content)
     refused(words, str(tmp_path), "--csv", str(tmp_path / "none/points.csv"),
             by=lambda *args: run_command(grade.main, "grade.py", args))
