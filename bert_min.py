@@ -219,7 +219,7 @@ class SelfAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then two linear maps; dropout, residual and layer norm follow each (post-norm)."""
+    """Attention, then two linear maps; each part ends in dropout, residual, norm (post-norm)."""
 
     def __init__(self, config, attention):
         super().__init__()

@@ -34,7 +34,7 @@ from bert_min import Bert, Change, Shown, attention_weights, check_options, line
 # E readers (one of pieces and one of each CNN's phrases), N encoder layers
 
 TAG_COUNT = 17    # universal parts of speech
-SPENT = 1e-6      # a word with no more left than this is not read again
+SPENT = 1e-6      # a word with no more left than this has the weight 0
 
 
 def check_sizes(method, beta, **counts):
@@ -162,7 +162,7 @@ def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choic
 
     Args: states: (B, n, d). mask: bool (B, n), True = real. h: h̄_0. guide: h^b (B, d). choice:
         Choice. gru: nn.GRUCell. steps: T.
-    Returns: v, h̄_T, and the weights of each step (B, T, n).
+    Returns: v, that is h̄_T; the weights of each step (B, T, n).
     """
     keys, reading = choice.W_d(states), []
     of_guide = 0 if choice.M_d is None else choice.M_d(guide)
@@ -191,10 +191,10 @@ def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w
 
     Departs: the page prints no loss. With the loss of P alone nothing tells p^h and p^v what they
     are meant to be, "probability distributions of the semantic relations": through two softmaxes
-    the GRUs get a hundredth of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
+    the GRUs get a small part of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
     DrrNet adds the losses of P, p^h and p^v; `printed` {8} keeps the loss of P alone.
     Args: p_h, p_v: (B, C), or None to leave a side out. w_h, w_v: Linear C → 1. mlp: of C → C.
-    Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), without a side left out.
+    Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of each side given.
     """
     sides = [(p, w(p).sigmoid()) for p, w in ((p_h, w_h), (p_v, w_v)) if p is not None]
     return mlp(sum(gate * p for p, gate in sides)), torch.cat([gate for _, gate in sides], -1)
@@ -210,12 +210,13 @@ class DrrNet(nn.Module):
     Sizes as in the paper's Table I, but d_w: 419 with our 17 tags, where the table has 412.
     Departs: β "is an arbitrarily big value"; with `printed` {6} it is 10⁸, so that the choice is an
     arg-max without a gradient. The loss takes the softmax of P; if C = 1, a score, all three ends
-    are linear. {8}: see probability_fusion. Words are learned without `vectors`, the page's GloVe.
+    are linear. {8}: see probability_fusion. The page's word vectors are GloVe's, fixed; ours are
+    learned without `vectors`.
     Assumes: h̄_0 is 256 wide and h^a, the "initial state", 1187: a linear map W_0 between them. One
     set of weights for both sentences. The character CNN has a kernel of 5, and takes the largest
     value over the word's own characters. MLPs are 256 wide, MLP_3 as deep as the others. "All the
     model parameters" are uniform in ±√(6 / (n_in + n_out)), gate by gate; n_in = 1 in tables, where
-    one row is looked up. The page has no dropout: ours is on the GRUs' input and both matchings.
+    one row is looked up. The page has no dropout: ours is on embed's output and both matchings.
     without, the paper's Table VI: "initial-vector": h̄_0 = 0; "guide-vector": no M_d h^b; "global":
     P = MLP_3(α_v p^v); "reread": P = MLP_3(α_h p^h).
 
@@ -343,7 +344,7 @@ class DrrNet(nn.Module):
         Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 after a word's
             end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding right.
         Trace: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
-            Eq. (8), without a side left out.
+            Eq. (8), of each side that is not left out.
         Raises: ValueError for a mask that is not bool or not word_ids' shape.
         """
         if mask.dtype != torch.bool or mask.shape != word_ids.shape:

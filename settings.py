@@ -1,7 +1,7 @@
 """The options of a run, as two values: Settings, what the user gave, and Recipe, what was decided.
 
     settings = Settings(task="mrpc", model="dafa")
-    recipe = decide(settings, lr=5e-5)      # all other numbers are the paper's
+    recipe = decide(settings, lr=5e-5)      # all other numbers are in the paper's ranges
     settings, recipe = read_options({"task": "mrpc", "model": "dafa", "lr": 5e-5})    # the same
 
 Neither value changes later: `replace(settings, model="bert")` needs a new recipe. Each field is an

@@ -285,7 +285,8 @@ def find_cycle(heads):
 def length_batches(lengths, size, rng=None):
     """Batches of sentences of similar length, of at most `size` positions: lists of places.
 
-    lengths: words of each sentence. rng: random.Random, which shuffles the batches; or None.
+    lengths: words of each sentence. rng: random.Random, which mixes sentences of similar length and
+    shuffles the batches; or None.
     """
     order = lengths
     if rng:

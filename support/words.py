@@ -31,8 +31,8 @@ class Vocabulary:
     def learn(cls, sentences, from_file=None, seed=0):
         """A Vocabulary from lists of words. A case-folded word has an id if it occurs twice; words
         that occur once train the unknown word. With from_file, the dict of read_vectors, each word
-        has an id, as written if this has a vector, else case-folded; "out-of-vocabulary words are
-        randomly initialized", with the standard deviation of the vectors.
+        has an id, as written if this has a vector, else case-folded; "the out-of-vocabulary (OOV)
+        words are randomly initialized", with the standard deviation of the vectors.
         """
         count = Counter(word for words in sentences for word in words)
         characters = sorted({character for word in count for character in word})

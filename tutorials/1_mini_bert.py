@@ -169,9 +169,9 @@ attention = check(attention, q, k, v, both, gives=[[2.9242, 1.0758, 0, 0], [2, 2
 # $$h \leftarrow \mathrm{norm}(h + W\,\mathrm{attention}(h)), \qquad
 #   h \leftarrow \mathrm{norm}(h + W_2\,\mathrm{gelu}(W_1 h))$$
 #
-# Each W is a linear map with a bias. Its result is *added* to the hidden state, and the norm is taken of the sum. By
-# hand: (1, 3, 1, 3) has mean 2 and standard deviation 1, so its norm is (-1, 1, -1, 1). If all weights are 0, nothing
-# is added, and the layer does nothing but this norm, twice.
+# Each W is a linear map with a bias. The results of W and of W_2 are *added* to the hidden state, and the norm is taken
+# of the sum. By hand: (1, 3, 1, 3) has mean 2 and standard deviation 1, so its norm is (-1, 1, -1, 1). If all weights
+# are 0, nothing is added, and the layer does nothing but this norm, twice.
 
 # %%
 def layer(hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):

@@ -14,7 +14,7 @@
 #
 # | sign | meaning |
 # |---|---|
-# | h_i, A | the state of the top GRU at word i; the matrix of all h_i. (In "Linear d → A", A is a size.) |
+# | h_i, A | word i after the first reading, [h; x] of the top GRU; the matrix of all h_i (in "Linear d → A" a size) |
 # | h̄_t, ā_t | the state of the re-reading GRU after step t; the word that is chosen at step t |
 # | h^a, h^b | sentence a as one vector, and sentence b |
 # | m̄, β | the scores of the words; how hard the choice is |
@@ -96,8 +96,9 @@ attentive_pooling = check(attentive_pooling, torch.tensor([[[0.0], [ln2]]]), bot
 #   \bar a = h_j \text{, j the place of the largest number of } \bar m \tag{5}$$
 # $$\bar a = \sum_i \mathrm{softmax}_i(\beta \bar m)\, h_i \tag{6}$$
 #
-# ⊗ e repeats the bracket for each word. The bracket is the **clue**: what was read so far, h̄, and what the other
-# sentence says, h^b. By hand, two words of two numbers each, ω = (1, 1):
+# (The page takes the arg-max of ᾱ, a sum of weights and so the number 1; m̄ is meant.) ⊗ e repeats the bracket for each
+# word. The bracket is the **clue**: what was read so far, h̄, and what the other sentence says, h^b. By hand, two words
+# of two numbers each, ω = (1, 1):
 #
 #     couple (3, -3)     clue (3, 0):  tanh 6 + tanh -3 = 0.005
 #     street (-3, 3)                   tanh 0 + tanh 3  = 0.995         street is chosen

@@ -21,7 +21,7 @@
 # | m̄, β, c, φ | a score; how hard the choice is; coverage, how much is left; how often a token may be read |
 # | A | the matrix of all h_i; in "Linear d → A" a size |
 # | x ⊗ e, ∝ | x repeated for each token; equal up to a factor that makes the sum 1 |
-# | W, U, M, V, ω, α, b | matrices, vectors and numbers that are learned |
+# | W, U, M, V, ω, b, α of Eq. (9) | matrices, vectors and numbers that are learned |
 
 # %%
 import math
@@ -103,7 +103,8 @@ for kernel, seen in ((2, [0, 0, 1, 2, 1, 0, 0]), (3, [0, 1, 2, 3, 2, 1, 0])):   
 # $$\alpha^r = \omega_r^\top \tanh(W_r A + b), \quad h^r = \sum_i \mathrm{softmax}_i(\alpha^r)\, h^r_i, \quad
 #   h_{ab} = \mathrm{avg}([h^0, h^1, h^2]) \tag{11}$$
 #
-# is `attentive_pooling` of lesson 5, for each r. In the average, h⁰ is the vector of [CLS].
+# is `attentive_pooling` of lesson 5, for each r. In the average, h⁰ is the vector of [CLS]. The page sums up to L, the
+# number of layers, and averages up to l_ab, the number of tokens; these are misprints.
 #
 # $$\bar a^r_t = F([h^r_1, \ldots, h^r_l], \bar h_{t-1}, h_{ab}, \bar a^{0 \ldots r-1}_t) \tag{12}$$
 # $$\alpha^r_t = \omega_f^\top \tanh(W_f \bar a^r_t), \quad
@@ -155,11 +156,11 @@ reveal("grows", guess)
 
 # %% [markdown]
 # m̄ is c times a *score*, which may be negative, and of any size. If it is negative, c grows, whether the token is read
-# or not. And each step multiplies c by 1 - m/φ: for m = 3 φ this is -2, and c is 1, -2, 4, -8. But the text updates c
-# "based on the calculated attention weights". So we subtract the *weight*, which lies between 0 and 1: c_t = c_(t-1) -
-# weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1 again in the whole
-# row, padding too. By hand: the first of three tokens is read with weight 1, and φ = 2: its c is 1 - 1 / 2 = ½, that of
-# the others 1.
+# or not. And each step multiplies c by 1 - m/φ: for a score m = 3 φ this is -2, and c is 1, -2, 4, -8. But the text
+# updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between 0 and 1: c_t =
+# c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1 again in the
+# whole row, padding too. By hand: the first of three tokens is read with weight 1, and φ = 2: its c is 1 - 1 / 2 = ½,
+# that of the others 1.
 
 # %%
 def coverage(left, weights, phi, mask):
