@@ -70,7 +70,7 @@ class Parser(nn.Module):
         self.reset()
 
     def reset(self):
-        """Orthogonal recurrent and biaffine input weights, open forget gates, as in the paper."""
+        """Orthogonal recurrent and biaffine input weights, as in their code; open forget gates."""
         for lstm in self.lstm:
             for w in lstm.weight_hh_l0.data.chunk(4):
                 nn.init.orthogonal_(w)
