@@ -14,7 +14,7 @@ reads the pieces of a packed pair, and phrases of them, with BERT or RoBERTa. `p
 
 Names (ours | paper)
     states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b of the other text
-    h, first | h̄_t, h̄_0            clue | F's other inputs            left, phi | c_t, φ
+    h, first | h̄_t, h̄_0            clue | U_d h̄ + M_d h^b + ...        left, phi | c_t, φ
     reading | softmax(β m̄)         steps, beta | T, β                  mixture | softmax_r(α_t)
 
 Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
@@ -191,7 +191,7 @@ def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w
 
     Departs: the page prints no loss. With the loss of P alone nothing tells p^h and p^v what they
     are meant to be, "probability distributions of the semantic relations": through two softmaxes
-    the GRUs get a small part of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
+    the GRUs get under a tenth of the gradient, and p^h, p^v often end as 0 and 1 for all pairs.
     DrrNet adds the losses of P, p^h and p^v; `printed` {8} keeps the loss of P alone.
     Args: p_h, p_v: (B, C), or None to leave a side out. w_h, w_v: Linear C → 1. mlp: of C → C.
     Returns: MLP_3's output (B, C); the gates α_h, α_v (B, 2) in (0, 1), of each side given.
