@@ -196,6 +196,9 @@ def test_the_equation_table_is_what_docstrings_cite():
                     by = functions if isinstance(node, ast.FunctionDef) else classes
                     by |= {(*equation, f"{file}.{node.name}") for equation in equations}
     assert functions - named == set() and named - functions - classes == set()
+    tests = "".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
+    for name in re.findall(r"`(test_\w+)`", source("docs/equations.md")):  # of the second table
+        assert f"\ndef {name}(" in tests, f"{name} does not exist"
 
 
 # ---- README -------------------------------------------------------------------------------------
