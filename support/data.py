@@ -227,9 +227,9 @@ def pairs_of(table, columns, labels, need_label, spelled):
 
 def write_table(path, rows):
     """Writes rows of cells. In a table with tabs, a tab or a line end in a cell becomes a space."""
-    text = io.StringIO()
+    text = io.StringIO(newline="")
     if is_csv(path):
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        csv.writer(text).writerows(rows)  # lines end in "\r\n", so that it quotes a cell with "\r"
     else:
         for row in rows:
             print(*(re.sub(r"[\t\r\n]", " ", cell) for cell in row), sep="\t", file=text)

@@ -199,6 +199,7 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
 @quick
 @given(st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]))
 @example([("x\t\t\ny\rz", 'y "')], "\n")
+@example([("", "x\ry")], "\n")
 def test_round_trips(tmp_path_factory, rows, end):
     """A .csv keeps any text, a .tsv any text without tabs and line ends; ours and the user's."""
     out, folder = io.StringIO(newline=""), tmp_path_factory.getbasetemp()
