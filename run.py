@@ -386,8 +386,7 @@ def predict_file(run, file, columns=(), out=None):
     run's folder; prints its place and, for labelled pairs, metrics.
     """
     if Path(file).suffix or Path(file).is_file():
-        columns = columns or run.task.columns
-        pairs = read_pairs(file, run.task.labels, need_label=False, columns=columns)
+        pairs = read_pairs(file, run.task.labels, False, columns or run.task.columns)
         rows = [fields for _, fields in split_rows(file)]
     else:
         splits = whole_splits(run)
@@ -407,9 +406,11 @@ def predict_file(run, file, columns=(), out=None):
                    "or new to this model")
     logits = run.logits(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
-    path = runs.free_path(Path(out or run.folder / f"predictions-{Path(file).stem}{ending}"))
-    if main_process():
-        write_table(path, add_predictions(run.task, rows, predictions_of(logits, run.task)))
+    path = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}")
+    if main_process():  # the name is chosen last, because another process may write beside this one
+        part = path.with_stem(f"{path.stem}.{os.getpid()}")
+        write_table(part, add_predictions(run.task, rows, predictions_of(logits, run.task)))
+        path = part.rename(runs.free_path(path))
     print_once(f"pairs labelled: {len(pairs)}, in {path}")
     if all(pair.label is not None for pair in pairs):
         labels = [pair.label for pair in pairs]
@@ -419,7 +420,7 @@ def predict_file(run, file, columns=(), out=None):
 
 def check_place(folder, remedy):
     """Raises ValueError if no file can be written into a folder, before hours of work are lost."""
-    refuse(not os.access(folder, os.W_OK), f"{folder}: cannot write into this folder; {remedy}")
+    refuse(not os.access(folder, os.W_OK), f"{folder}: missing, or not to be written; {remedy}")
 
 
 def unknown_words(run, pair):

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from reprlib import repr as shorten
 from typing import NamedTuple
@@ -207,7 +206,7 @@ def read_table(path, columns, need_label=True, mend=list):
         with expecting(where, f"{len(names)} fields, like line {start}", "correct or restore it"):
             fields = [text.strip() for text in mend(fields)]
             refuse(len(fields) != len(names), f"{len(fields)}")
-            refuse(fields == names, "the header again")
+            refuse(fields[1:] == names[1:], "the header again")  # a byte order mark may come first
         yield where, dict(zip(names, fields))
 
 
@@ -386,9 +385,9 @@ SOURCES = {
         columns=(0, 1, 2), labels=("neutral", "entails")),
     "twitterurl": Source(
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
-        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"), mend=itemgetter(slice(3)),
+        columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"),
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
-        cut=cut_by_draw),
+        mend=lambda fields: fields[:3], cut=cut_by_draw),
     "paws": Source(splits=TABLES, labels=("0", "1")),
     "med": Source(splits={"train": "MED.tsv"}, columns=("sentence1", "sentence2", "gold_label"),
                   labels=("entailment", "neutral"), cut=cut_by_sentence),

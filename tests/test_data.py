@@ -220,7 +220,7 @@ def test_round_trips(tmp_path_factory, rows, end):
     ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*tabs"),
     ("a.tsv", '"sentence1"\t"sentence2"\t"label"\n"a"\t"b"\t"1"\n', ":1: .*without quotes"),
     ("a.tsv", GOOD + 'he said "hi\tb\t1\nthere" she\t1\n', ":3: expected 3 .*found 2"),
-    ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", GOOD * 2, ":2: .*header"),
+    ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", f"{GOOD}\ufeff{GOOD}", ":2: .*header"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
     ("a.tsv", GOOD, ": .*no pair"), ("a.tsv", (GOOD + "naïve\tb\t1\n").encode("latin-1"), ": ")])

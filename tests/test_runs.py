@@ -15,7 +15,7 @@ import train
 from experiments import influence, robustness
 from small_runs import (ROOT, TINY, assert_same_run, at_call, beginning, command, fails, loaded, of,
                         result, rows_of, refused, run, run_cut, write_file, write_pairs)
-from support import runs
+from support import data, runs
 from support.data import Task, pearson, read_pairs
 from support.options import load_own
 from test_checkpoints import MakesAFolder
@@ -72,7 +72,6 @@ def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
 
 def test_a_run_in_use_is_as_it_was_trained(trained):
     trained()
-    torch.manual_seed(5)
     before = torch.get_rng_state()
     opened = train.open_run("run", data_dir=Path("x"), precision=None)
     assert opened.settings.data_dir == "x" and torch.equal(before, torch.get_rng_state())
@@ -123,11 +122,12 @@ def test_three_classes_test_and_predict(capsys):
 
 
 def test_what_is_written_lies_over_nothing(trained, monkeypatch):
-    """Tables of the same name, columns, existing files and an encoder's folder stay."""
+    """Tables of the same name, also another process's, columns, files, encoders' folders stay."""
     trained("--test-file", "test.tsv")
+    at_call(monkeypatch, data, "write_text", 2, Path("run/predictions-test-2.tsv").touch)
     for _ in range(2):
         assert command("--from", "run", "--predict", "test.tsv") == 0
-    assert rows_of("run/predictions-test.tsv") == rows_of("run/predictions-test-2.tsv")
+    assert rows_of("run/predictions-test.tsv") == rows_of("run/predictions-test-3.tsv")
     before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "logits", 0)
     for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
                               ("run/predictions-test.tsv", "again.tsv", 2),  # has predictions
