@@ -371,8 +371,8 @@ class WordNet(Lexicon):
         Synonyms share a sense; a word is a synonym of itself. Two adjectives are synonyms, too, if
         their first senses are similar: huge and big. Antonyms are opposed in some sense. The
         synonyms of an antonym are antonyms, too (big is opposed to small, as large is), and so is
-        what WordNet says to see also at one (happy is opposed to sad, as to unhappy). An adjective
-        that is only similar to one with an antonym gets none.
+        what WordNet says to see also at one: happy is opposed to sad, as to unhappy, but sad to
+        glad alone. An adjective that is only similar to one with an antonym gets none.
         Hypernyms, up to `depth` steps away, and co-hyponyms come from a lemma's first sense: with
         more senses most such pairs are chance (to right and to prepare are changes). An instance
         counts as a hyponym (Paris of city). Co-hyponyms are nouns, because verbs hardly share more

@@ -179,7 +179,7 @@ def test_equal_words_are_synonyms_and_nothing_else(wordnet):
 
 
 @pytest.mark.parametrize("tags, expected, pairs", [
-    ("", "synonym", "U.S./America, bore out/corroborate"), ("", "antonym", "big/little"),
+    ("", "synonym", "U.S./America, bore out/corroborate"), ("", "antonym", "big/little, happy/sad"),
     ("", "hypernym", "dog/mammal, Paris/city, saw/perceive, ice creams/dessert"),
     ("", "hyponym", "Animals/dogs"), ("", "cohyponym", "wheat/corn, Paris/London"),
     ("", "", "dog/vertebrate, zebu/zzyzx, bank/green, carrying/running, New/York, Kansas/Siouan"),
@@ -191,7 +191,7 @@ def test_equal_words_are_synonyms_and_nothing_else(wordnet):
     ("ADJ ADJ", "cohyponym", "red/blue, first/3rd, French/German"),
     ("NUM NUM", "cohyponym", "two/3, billion/million, 2003/2004"),
     ("NUM NUM", "", "2003/7,500.5"), ("NUM NUM", "synonym", "1977/1977"),
-    ("NUM ADJ", "", "two/first"),
+    ("NUM ADJ", "", "two/first"), ("ADJ ADJ", "", "sad/happy"),
     # in os and boss s is no ending; AIDS is a name; stamina is hardly the plural of stamen
     ("NOUN NOUN", "", "ms/metre, os/oxygen, boss/bos, stamina/stamen, aids/help, Wales/welt, "
                       "species/specie, discuss/discus"),

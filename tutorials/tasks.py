@@ -82,8 +82,7 @@ class Draw:
 
     def heads(self):
         """q, k, v (B, H, L, k)."""
-        q, k = (self.normal(B, H, self.L, K, large=100.0) for _ in range(2))
-        return [q, k, self.normal(B, H, self.L, K)]
+        return [self.normal(B, H, self.L, K, large=large) for large in (100.0, 100.0, 1.0)]
 
     def states(self, size=None):
         return self.normal(B, size or self.L, D)
@@ -102,7 +101,9 @@ class Draw:
     def scores(self):
         """Symmetric scores (B, L, L), -inf except between words of different sentences."""
         x = self.normal(B, self.L, self.L, large=30.0).detach()
-        return (x + x.transpose(1, 2) + self.cross()).requires_grad_()
+        scores = (x + x.transpose(1, 2) + self.cross()).requires_grad_()
+        scores.register_hook(lambda g: g + g.mT)    # a softmax over rows or columns: both are right
+        return scores
 
     def parse(self, size, letters, relations):
         """A random sentence, each word a letter, with a random tree."""
@@ -136,8 +137,7 @@ def coverage_draw(d):
     """c, weights, φ, mask: row 1 will be spent; in the case "padding" the real words of row 2."""
     left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
     left[0], mask = 0.5, d.mask(d.n)
-    if d.case == "padding":
-        left[1] = left[1].masked_fill(mask[1], 0.5)
+    left[1] = left[1].masked_fill(mask[1] & (d.case == "padding"), 0.5)
     phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
 
@@ -207,7 +207,7 @@ TASKS = {
         "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
         "the mean of all cells": lambda ln_K: torch.where(
             ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
-    "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [int(d.integer(40)), 100, 4.0]),
+    "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [40 + int(d.integer(40)), 101, 4.0]),
     # ---- 5. DRr-Net
     "stacked_gru": Task(5, 2, "reread.stacked_gru", lambda d: [
         d.states(d.n), d.mask(d.n),
