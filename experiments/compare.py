@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 import train
+from run import make_reader, own_sums
 from settings import PROCESS, Settings, add_options, read_options
 from support import machine, runs
 from support.checkpoints import expecting, read_json
@@ -137,16 +138,21 @@ def run_group(folder, group, here):
     here: settings of this process alone, which the group's file does not get."""
     planned = {name: given | here for name, given in members(group).items()
                if name not in group["done"]}
-    data, failed = {}, []
+    data, code, failed = {}, {}, []
     for name, given in planned.items():
         with prefix_errors(f"{name}: "):
-            x, _ = read_options(given)
+            x, recipe = read_options(given)
+            code[x.model, x.parser, x.parses] = own_sums(x, make_reader(x, recipe))
         data[x.task_name, x.train_file, x.dev_file, x.test_file, x.columns] = x
     for place, settings in data.items():  # a missing data set is found before hours of training
         (load_test_splits if group["test"] else load_pairs)(settings)
         sums = runs.sha256_of_pairs(load_pairs(settings, limited=False)[1])
         refuse(sums != group.setdefault("pairs", {}).setdefault(str(place), sums), f"{folder}: "
                f"pairs of {', '.join(filter(None, place))} changed; restore them, or begin anew")
+    for place, sums in code.items():
+        if sums != group.setdefault("own", {}).setdefault(str(place), sums):
+            print_once(f"{folder}: the files of {', '.join(filter(None, place))} have changed since "
+                       f"its first runs; do not compare these with later runs")
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:  # by another process

@@ -135,9 +135,8 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
             with runs.lock_folder(Path(given["out"])):
                 assert command("--resume", "group", "--vary", "model", "dabert",
                                "--workers", "1") == 0
-            printed = capsys.readouterr().out
-            assert re.findall("(.*)\nanother process", printed) == ["run 1 of 3: dafa-seed0"]
-            assert "1 runs are not finished" in printed
+            printed = re.findall("(.*)\nanother process", capsys.readouterr().out)
+            assert printed == ["run 1 of 3: dafa-seed0"]
         train_one(given)
 
     monkeypatch.setattr(train, "train_or_resume", train_or_resume)
@@ -146,11 +145,11 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
                                              ("dafa", None)]
     assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
     assert "workers" not in group_of("group")["shared"]  # of that process alone
-    assert "| minus bert " in capsys.readouterr().out
 
 
-def test_the_file_of_a_group_goes_on_in_another_folder(faked):
-    """Finished runs are not trained again, unless --test asks for scores that they lack."""
+def test_the_file_of_a_group_goes_on_in_another_folder(faked, capsys):
+    """Finished runs are not trained again, unless --test asks for scores that they lack. Code that
+    has changed since the first runs, here the parser, is told."""
     assert command("--seeds", "2", "--out", "here") == 0
     group = group_of("here")
     group["vary"] = [["model", "bert", "gone", "dafa", "dabert"]]  # this code has no model gone
@@ -158,11 +157,12 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     del group["done"]["dafa-seed1"]
     Path("there").mkdir()
     write_json("there/comparison.json", group)
-    assert command("--resume", "there") == 0
+    assert command("--resume", "there") == 0 and "files of" not in capsys.readouterr().out
     assert of(faked[4:], "model", "seed") == [("dafa", 1), ("dabert", 0), ("dabert", 1)]
-    again = group_of("there")
-    assert again["done"].items() >= group["done"].items() and len(again["done"]) == 8
+    assert group_of("there")["done"].items() >= group["done"].items()
     assert compare.saved_group("there", {"test": True})[1]["done"] == {}
+    write_json("there/comparison.json", group | {"own": {str(("dafa", None, None)): {}}})
+    assert command("--resume", "there") == 0 and "files of dafa" in capsys.readouterr().out
     write_json("there/comparison.json", group | {"pairs": {str(("toy", *[None] * 3, "")): {}}})
     refused("there toy", "--resume", "there", by=command)
 
@@ -170,9 +170,8 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 @pytest.mark.parametrize("args, words", [
     ("--vary modle bert dafa", "--modle"), ("--vary model bert bert", "bert-seed0"),
     ("--vary lr 1 --vary lr 2", "--vary once"), ("--vary lr-new 1 2 --lr-new 3", "lr-new"),
-    ("--vary model", "--vary values"),
-    ("--vary model bert --seeds 0", "--seeds 0"), ("--vary seed 1 2", "--seed group"),
-    ("--vary layers first all --model bert", "layers bert"),
+    ("--vary model", "--vary values"), ("--vary model bert --seeds 0", "--seeds 0"),
+    ("--vary seed 1 2", "--seed group"), ("--vary layers first all --model bert", "layers bert"),
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
     ("--out done", "--resume done"), ("--resume done --lr 1", "lr"),
     ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
@@ -190,28 +189,23 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked):
 
 # ---- Numbers ------------------------------------------------------------------------------------
 
-def test_a_difference_its_interval_and_p():
+def test_a_difference_its_interval_p_and_holm():
     """One task: Student's t, 4.302653 with two degrees of freedom, where p has a closed form.
     Several tasks, by hand: the variances of the means are 2 / 2 and 4 / 3, the degrees of freedom
     Welch and Satterthwaite's."""
     steps = [0.25, -0.25, 0.5]
     error = statistics.stdev(steps) / math.sqrt(3)
     found, t = compare.change_of(steps), 1 / 6 / error
-    assert found.mean == pytest.approx(1 / 6)
     assert found.high - found.mean == pytest.approx(4.302653 * error, abs=1e-4)
-    assert found.mean - found.low == pytest.approx(found.high - found.mean)
     assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t), abs=1e-5)
     assert compare.change_of([0.1]) == (0.1, None, None, None)
     assert compare.change_of([0.5, 0.5]).p == 0 and compare.change_of([0.0, 0.0]).p == 1
 
     first, second = [0.0, 2.0], [1.0, 3.0, 5.0]
     found, freedom = compare.change_of(first, second), (1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2)
-    assert found.mean == 2.0
     t, below = compare.student_t(freedom)
     assert found.high - 2.0 == pytest.approx(np.interp(0.475, below, t) * (7 / 3) ** 0.5 / 2)
 
-
-def test_holm_by_hand():
     assert compare.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
     assert compare.holm([0.5, 0.9]) == [1.0, 1.0] and compare.holm([]) == []
 
