@@ -36,6 +36,7 @@ from support.words import Vocabulary, learn_vocabulary
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
 os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
                     after_in_child=ONE_AT_A_TIME.release)  # else it may stay locked in the child
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))  # no others are copied
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 

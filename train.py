@@ -293,7 +293,7 @@ def read_own_result(folder, saved):
     path = folder / "result.json"
     result = read_json(path) if path.exists() else {}
     refuse(result.get("id") != saved["id"], f"{path}: the numbers of this run are not there, or of "
-           f"another training; --from {folder} works with --test or --predict")
+           "another training; --from works with --test or --predict")
     return result
 
 

@@ -173,8 +173,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
 
 
 def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
-    """It needs its pairs, best.pt and last.pt. Changed parses give a warning. The log and
-    config.json may be damaged: only people read them."""
+    """It needs its pairs, best.pt, last.pt; not its config.json and log. Changed parses: a note."""
     Path("own.conllu").write_text("")
     run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
     text = Path("train.tsv").read_text()
