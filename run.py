@@ -188,7 +188,7 @@ def read_run(path, model=None, parser=None):
         refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
                f"opening a run runs no code; if you know that file, say {name} {begun} as well")
         refuse(place and begun and place.rpartition(":")[2] != begun.rpartition(":")[2],
-               f"{name} {place}: the run has {begun}")
+               f"{path}: its {name} is {begun}, not {place}")
         given[name] = place or given[name]
     find_class(given["model"], METHODS)  # not in made_here, which hides mistakes in a user's file
     if given["parser"]:

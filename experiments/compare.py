@@ -6,7 +6,8 @@
                       that trains the group, it shares the work; --vary model dabert adds a row
     --show GROUP ...  prints the tables of groups: their folders, or files such as comparison.json
 
-Without --vary, plain BERT is compared with --model. The other options hold for all runs.
+Without --vary, plain BERT is compared with --model. The other options hold for all runs. Epochs,
+rates and the like that are not given are each model's own: see train.py --help.
 
 The rows of a table are the values of the setting that is named first. Each row is compared with
 the first row. A difference is taken seed by seed. Its 95 % interval is Student's t over the seeds:
@@ -151,8 +152,8 @@ def run_group(folder, group, here):
                f"pairs of {', '.join(filter(None, place))} changed; restore them, or begin anew")
     for place, sums in code.items():
         if sums != group.setdefault("own", {}).setdefault(str(place), sums):
-            print_once(f"{folder}: the files of {', '.join(filter(None, place))} have changed since "
-                       f"its first runs; do not compare these with later runs")
+            print_once(f"{folder}: the files of {', '.join(filter(None, place))} have changed "
+                       f"since its first runs; do not compare these with later runs")
     gather_results(folder, group)
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:  # by another process

@@ -148,8 +148,7 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
 
 
 def test_the_file_of_a_group_goes_on_in_another_folder(faked, capsys):
-    """Finished runs are not trained again, unless --test asks for scores that they lack. Code that
-    has changed since the first runs, here the parser, is told."""
+    """Finished runs are not trained again, unless for --test. A changed file, a parser, is told."""
     assert command("--seeds", "2", "--out", "here") == 0
     group = group_of("here")
     group["vary"] = [["model", "bert", "gone", "dafa", "dabert"]]  # this code has no model gone

@@ -247,7 +247,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
         out = capsys.readouterr().out
         assert words in out and out.count("has changed") == bool(words)
     assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine", "--test") == 0
-    refused(f"{kind} mine.py:Mine", "--from", "run", f"--{kind}", "elsewhere/mine.py:Other")
+    refused(f"best {kind} mine.py:Mine", "--from", "run", f"--{kind}", "elsewhere/mine.py:Other")
 
 
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):
