@@ -135,7 +135,7 @@ class Recipe:
     optimizer: str = option("adamw", "how a gradient becomes a step", ("adamw", "adam", "adadelta"))
     schedule: str = option("linear", "how the rate falls again", ("linear", "cosine", "flat"))
     warmup: float = option(0.1, "share of the steps in which the rate rises", limits=SHARE)
-    weight_decay: float = option(0.01, "of weights, not of biases and norms", limits=FROM_0)
+    weight_decay: float = option(0.01, "of matrices, not of biases and norms", limits=FROM_0)
     clip: float = option(10.0, "largest norm of the gradient", limits=POSITIVE)
     patience: int = option(0, "steps without a lower dev loss that end training; 0: no limit",
                            limits=FROM_0)

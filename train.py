@@ -42,7 +42,7 @@ SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an
 # ---- The optimizer ------------------------------------------------------------------------------
 
 def make_optimizer(run):
-    """The optimizer. Biases and norms have no decay; new parameters have a rate of their own."""
+    """The optimizer. Biases, norms, vectors have no decay; new parameters have their own rate."""
     recipe, new = run.recipe, run.contents.get("new_parameters", ())
     groups = {}  # (highest rate, decay) -> its parameters
     for name, p in run.model.named_parameters():
@@ -241,12 +241,11 @@ def finish_training(run, examples, progress):
               "versions": machine.versions(recipe.device),
               "influence": run.influence(examples[run.task.selection]) if run.changes() else None}
     if main_process():
-        lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines()
-        picture = summary.draw_run([json.loads(line) for line in lines], run.task.metrics[0],
-                                   progress.best_epoch)
+        events = map(json.loads, (run.folder / "log.jsonl").read_text("utf-8").splitlines())
+        picture = summary.draw_run([*events], run.task.metrics[0], progress.best_epoch)
         write_text(run.folder / "curves.svg", picture)
-        for path in run.folder.glob("*.pt.*.tmp"):  # half-written files of a killed process
-            path.unlink()
+        for path in (*run.folder.glob("*.pt.*.tmp"), run.folder / "test.json"):
+            path.unlink(missing_ok=True)  # a killed process's half file; older scores
         write_json(run.folder / "result.json", result)
         (run.folder / "last.pt").unlink(missing_ok=True)
     return result

@@ -199,8 +199,9 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
     log = Path("cut/log.jsonl").read_text()
     Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
     Path("cut/last.pt.7.tmp").touch()  # of a process that was killed
+    Path("cut/test.json").touch()  # of --from cut --test, before the best epoch
     assert "has changed" not in capsys.readouterr().out
-    assert command("--resume", "cut") == 0
+    assert command("--resume", "cut") == 0 and not Path("cut/test.json").exists()
     assert "own.conllu: the file has changed" in capsys.readouterr().out
     assert_same_run(trained_once(), "cut")
     train.open_run("cut", parses="mine.py")
