@@ -338,9 +338,8 @@ def score_table(panel, split, against):
     more = sorted(panel.first["metrics"][split].keys() - {panel.metric})  # alike for all splits
     of = " or ".join({results[0]["positive"] or "": 0 for results in panel.rows.values()})
     main, *titles = (metric_title(name, of) for name in (panel.metric, *more))
-    seeds = ", ".join(map(str, panel.seeds))
-    lines = [[f"{panel.task} {split}{panel.others}, seeds {seeds}", main, "each seed",
-              f"minus {against}, 95 % interval", *titles,
+    lines = [[f"{panel.task} {split}{panel.others}, seeds {', '.join(map(str, panel.seeds))}",
+              main, "each seed", f"minus {against}, 95 % interval", *titles,
               f"answers that change without the method, {panel.first['selection_split']}, %"]]
     changes = {value: change_of(x) for value, x in differences(panel, split, against).items()}
     for value, results in panel.rows.items():
@@ -414,8 +413,7 @@ def show_groups(places, against=None, chosen=(), picture=None):
         rows |= dict.fromkeys(group["vary"][0][1:])
         name = path.parent.name if path.name == FILE else path.resolve().stem
         panels += find_panels(group, name if len(places) > 1 else "")
-        missing = len(combinations(group)) * len(group["seeds"]) - len(group["done"])
-        if missing:
+        if missing := len(combinations(group)) * len(group["seeds"]) - len(group["done"]):
             print_once(f"{place}: {missing} runs are not finished; --resume trains those that no "
                        "other process trains")
     against = against or next(iter(rows))
@@ -523,15 +521,16 @@ def main(argv=None):
     if given.keys() & of_show:
         refuse("show" not in given or given.keys() - of_show,
                "--show goes with --against, --rows and --picture alone, and these need --show")
-        return show_groups(given["show"], given.get("against"), given.get("rows", ()),
-                           given.get("picture"))
+        return show_groups(given.pop("show"), chosen=given.pop("rows", ()), **given)
     refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun, "
            "and --resume it in other processes, each with its own --device")
     with machine.torch_session(given):
         if "resume" in given:
             run_group(*saved_group(given.pop("resume"), given), here=given)
         else:
-            run_group(*new_group(given), here={})
+            folder, group = new_group(given)
+            with runs.lock_folder(folder):  # against another group that starts at this moment
+                run_group(folder, group, here={})
 
 
 if __name__ == "__main__":

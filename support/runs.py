@@ -70,9 +70,9 @@ def lock_folder(folder):
                               f"another folder") from None
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         saved = (folder / "last.pt").exists()
-        raise KeyboardInterrupt(f"--resume {folder} goes on" if saved else "") from None
+        raise KeyboardInterrupt(f"--resume {folder} goes on" if saved else stop) from None
     finally:
         os.close(lock)
         with contextlib.suppress(OSError):

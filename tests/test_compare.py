@@ -140,6 +140,8 @@ def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
         train_one(given)
 
     monkeypatch.setattr(train, "train_or_resume", train_or_resume)
+    with runs.lock_folder(Path("group")):  # another new group has this folder already
+        refused("group another process", "--out", "group", by=command)
     assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
     assert of(faked, "model", "workers") == [("bert", None), ("knowledge", 1), ("dabert", 1),
                                              ("dafa", None)]
@@ -183,7 +185,7 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     Path("done").mkdir()
     write_json("done/comparison.json", group | {"seeds": [0]})
     refused(words, *args.split(), by=command)
-    assert not faked and not Path("runs").exists()
+    assert not faked and not [*Path().glob("runs/*")]
 
 
 # ---- Numbers ------------------------------------------------------------------------------------
@@ -221,9 +223,8 @@ def write_group(file, task="own", **rows):
         {"no method": [0.25, 0.75][seed % 2], "no prior": 0.0},
         "curve": [] if model == "dabert" else [0.5, score][:2 - seed]}  # seed 1 ended early
         for model, scores in rows.items() for seed, score in enumerate(scores)}
-    seeds = [*range(max(map(len, rows.values())))]
-    write_json(file, {"vary": [["model", *rows]], "seeds": seeds, "shared": {}, "test": False,
-                      "done": done})
+    write_json(file, {"vary": [["model", *rows]], "shared": {}, "test": False, "done": done,
+                      "seeds": [*range(max(map(len, rows.values())))]})
 
 
 def shown(capsys, *args):
