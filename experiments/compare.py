@@ -422,8 +422,8 @@ def show_groups(places, against=None, chosen=(), picture=None):
     for panel in panels:
         for other in blocks.setdefault(panel.others, []):
             twice = [row for row in panel.rows if panel.rows[row] == other.rows.get(row)]
-            refuse(len(twice) > 1, f"--show: {panel.task} and {other.task} have the same runs of "
-                   f"{', '.join(twice)}; a mean would count them twice: leave out one group")
+            refuse(len(twice) > 1 and panel.seeds == other.seeds, f"--show: {panel.task} and "
+                   f"{other.task} have the same runs of {', '.join(twice)}; leave out one group")
         blocks[panel.others].append(panel)
     for panel in panels:
         for split in panel.first["metrics"]:

@@ -202,9 +202,8 @@ def test_a_difference_its_interval_p_and_holm():
     assert compare.change_of([0.1]) == (0.1, None, None, None)
     assert compare.change_of([0.5, 0.5]).p == 0 and compare.change_of([0.0, 0.0]).p == 1
 
-    first, second = [0.0, 2.0], [1.0, 3.0, 5.0]
-    found, freedom = compare.change_of(first, second), (1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2)
-    t, below = compare.student_t(freedom)
+    found = compare.change_of([0.0, 2.0], [1.0, 3.0, 5.0])
+    t, below = compare.student_t((1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2))
     assert found.high - 2.0 == pytest.approx(np.interp(0.475, below, t) * (7 / 3) ** 0.5 / 2)
 
     assert compare.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
@@ -213,9 +212,9 @@ def test_a_difference_its_interval_p_and_holm():
 
 # ---- Tables and the picture ---------------------------------------------------------------------
 
-def write_group(file, task="own", **rows):
-    """Writes a group's file. rows: model -> the scores of seeds 0, 1, ..."""
-    done = {f"{model}-seed{seed}": {
+def write_group(file, task="own", start=0, **rows):
+    """Writes a group's file. rows: model -> the scores of the seeds start, start + 1, ..."""
+    done = {f"{model}-seed{start + seed}": {
         "task": task, "positive": "y" if model == "bert" else "n", "selection_split": "dev",
         "metrics": {"dev": {"accuracy": score, "voice": 0.5, "f1": 0.5},
                     "unseen": {"accuracy": 0.5, "f1": 0.5, "voice": 0.5}},
@@ -224,7 +223,7 @@ def write_group(file, task="own", **rows):
         "curve": [] if model == "dabert" else [0.5, score][:2 - seed]}  # seed 1 ended early
         for model, scores in rows.items() for seed, score in enumerate(scores)}
     write_json(file, {"vary": [["model", *rows]], "shared": {}, "test": False, "done": done,
-                      "seeds": [*range(max(map(len, rows.values())))]})
+                      "seeds": [*range(start, start + max(map(len, rows.values())))]})
 
 
 def shown(capsys, *args):
@@ -266,7 +265,8 @@ def test_one_test_over_several_tasks(capsys):
     assert dafa[:4] == ["dafa", "+0.2 (-1.1 to +1.5)", "+0.3 (-1.0 to +1.6)",
                         "+0.3 (-0.1 to +0.6)"]  # ± 4.3027 · 0.1 / √2, two degrees of freedom
     assert dabert == ["dabert", "+0.4 (-0.9 to +1.7)", "", "", "", ""]
-    write_group("z.json", bert=(0.25, 0.25), dafa=(0.251, 0.253))  # runs of x, copied
-    refused("x z bert dafa", "--show", "x.json", "z.json", by=command)
+    refused("x bert dafa", "--show", "x.json", "x.json", by=command)
+    write_group("z.json", start=5, bert=(0.25, 0.25), dafa=(0.251, 0.253))  # x's scores by chance
+    assert shown(capsys, "x.json", "z.json", "--rows", "dafa")[-1][3] == "+0.2 (-0.1 to +0.5)"
     text = Path("both.svg").read_text("utf-8")
     assert text.count("difference from bert, 25.0 (0.0)") == 2 and text.count("<circle") == 3
