@@ -14,7 +14,7 @@ import train
 from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_same_run, at_call,
                         beginning, command, equal, events, gentle, loaded, losses, of, result,
                         refused, run, run_cut, write_file, write_pairs)
-from settings import read_options
+from settings import method_options, read_options
 from support import machine, runs
 from support.data import Task, read_pairs
 
@@ -42,6 +42,9 @@ def test_recipes():
         assert (s.optimizer, s.schedule, s.patience, s.lr, s.lr_new) == (
             "adam", "cosine", 1000, *rates)
     assert complete("drrnet", "toy").lr == 1e-3
+    for task, size in (("toy", 64), ("mrpc", None)):  # None: the constructor's own, section VI-B
+        options = read_options({"task": task, "model": "drrnet", "device": "cpu"})
+        assert method_options(*options).get("hidden_size") == size
     s = complete("ladranet", lr=5e-5, patience=7, schedule="flat", clip=7.5)
     assert (s.lr, s.lr_new, s.patience, s.schedule, s.clip) == (5e-5, 1e-3, 7, "flat", 7.5)
     s = complete("knowledge", recipe="printed")
