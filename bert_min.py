@@ -28,7 +28,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import Tensor, nn
 
 from support.checkpoints import (CONFIGS, find_file, join_names, read_config, read_pieces,
-                                 read_weights, tokenizer_setting, write_config)
+                                 read_weights, tokenizer_setting)
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -74,10 +74,6 @@ class BertConfig:
     def from_json(cls, path: str | Path) -> "BertConfig":
         """Read Google's bert_config.json, Hugging Face's config.json. ValueError names the file."""
         return cls(**read_config(path))
-
-    def to_json(self, path: str | Path):
-        """Write a config.json that `from_json` (and Hugging Face) reads back."""
-        write_config(path, asdict(self))
 
 
 # ---- How a method describes itself --------------------------------------------------------------

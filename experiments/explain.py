@@ -75,17 +75,15 @@ def tables_of(shown, values, labels):
     for place in np.ndindex(values.shape[:len(outer)]):
         if "sentence" in axes and "words" in labels:
             labels = labels | {"word": labels["words"][place[0]]}
-        texts = [labels_of(axes[i], size, labels) for i, size in zip(order, values.shape)]
+        texts = []
+        for i, size in zip(order, values.shape):
+            numbered = [f"{axes[i]} {n + (axes[i] == 'step')}" for n in range(size)]  # step 1, ...
+            texts.append(labels.get(axes[i], numbered)[:size])
         name = ", ".join(texts[axis][i] for axis, i in enumerate(place))
         rows, columns = [["value"], *texts[len(outer):]][-2:]
         x = np.atleast_2d(values[place])[:len(rows), :len(columns)]  # a shorter sentence is padded
         tables.append((name, rows, columns, x))
     return tables
-
-
-def labels_of(axis, size, labels):
-    """The labels of an axis, else its name with numbers; steps count from 1."""
-    return labels.get(axis, [f"{axis} {i + (axis == 'step')}" for i in range(size)])[:size]
 
 
 def trace_figures(run, examples, both, trace):

@@ -133,17 +133,6 @@ def read_config(path):
             "position_offset": offset, "max_length": settings["max_position_embeddings"] - offset}
 
 
-def write_config(path, fields):
-    """Write a config.json that `read_config` (and Hugging Face) reads back."""
-    activations = {ours: theirs for theirs, ours in HIDDEN_ACT.items()}
-    settings = {"model_type": fields["kind"], "hidden_act": activations[fields["activation"]],
-                "max_position_embeddings": fields["max_length"] + fields["position_offset"],
-                "pad_token_id": max(0, fields["position_offset"] - 1),
-                "do_lower_case": fields["lower_case"]}
-    settings |= {key: fields[field] for field, key in (COUNTS | RATES).items()}
-    Path(path).write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
-
-
 def tokenizer_setting(folder, key, default=None):
     """The value of a key in the folder's tokenizer_config.json, or the default if it has none."""
     path = Path(folder, "tokenizer_config.json")

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from support.checkpoints import visible
+
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in bf16; ARM's last
 PROCESSOR = Path("/proc/cpuinfo")  # Linux lists these flags here
 # With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
@@ -39,12 +40,11 @@ def print_once(text=""):
 @contextlib.contextmanager
 def main_process_first():
     """Context manager: the main process does the work inside first; the others find it done."""
-    rank, count = world()
-    if rank:
-        dist.barrier()
+    if not main_process():
+        gather(None)  # waits for the main process
     yield
-    if count > 1 and not rank:
-        dist.barrier()
+    if main_process():
+        gather(None)
 
 
 def gather(value):
