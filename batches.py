@@ -80,6 +80,8 @@ class Reader:
         self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
         if method.PRIOR == "relations" and (toy or "tags" in self.options.get("without", ())):
             self.needs_parses = False   # relations use the parts of speech of a parse and no more
+        if method.PRIOR == "relations" and "prior" in self.options.get("without", ()):
+            self.needs_parses = self.needs_facts = False    # γ = 0: the words' places alone
         self.parser, self.lexicon, self.seen = parser, None, {}
 
     def __getstate__(self):
@@ -115,6 +117,8 @@ class Reader:
     def prior(self, a, b):
         """The prior of a pair's words, (n, m) or (n, m, ...), or None. a, b: Known."""
         kind = self.method.PRIOR
+        if kind == "relations" and not self.needs_facts:
+            return np.zeros((len(a.words), len(b.words), len(priors.RELATIONS)), bool)
         if kind == "relations":
             return priors.relation_matrix(a.facts, b.facts)  # (n, m, R)
         if callable(kind):

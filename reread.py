@@ -27,7 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bert_min import Bert, Change, Shown, attention_weights, check_options, linear, record
+from bert_min import (Bert, Change, Shown, attention_weights, check_options, full_precision, linear,
+                      record)
 
 # Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
@@ -332,8 +333,8 @@ class DrrNet(nn.Module):
 
     def relation(self, mlp, vectors):
         """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
-        logits = mlp(self.dropout(matching(*vectors.chunk(2))))  # (B, C)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        inner = mlp[:-1](self.dropout(matching(*vectors.chunk(2))))
+        logits = full_precision(mlp[-1], inner)  # (B, C)
         p = logits if logits.shape[1] == 1 else logits.softmax(-1)
         return logits, p.to(self.mlp[-1].weight.dtype)
 
@@ -602,4 +603,4 @@ class LadraNet(nn.Module):
             vectors.append(h)
         vectors = torch.cat(vectors, 1)
         v = vectors.amax(1) if "average-pooling" in self.without else vectors.mean(1)
-        return self.mlp(v)  # LadRa-Net Eq. (15)
+        return full_precision(self.mlp[-1], self.mlp[:-1](v))  # LadRa-Net Eq. (15)

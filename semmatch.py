@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_min import (Bert, BertConfig, Change, SelfAttention, Shown, attention_weights,
-                      check_options, linear, merge_heads, record, split_heads)
+                      check_options, full_precision, linear, merge_heads, record, split_heads)
 from support.kernels import additive_scores, l1_distances
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
@@ -175,16 +175,17 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, M: Tensor, mask: Tenso
     in Knowledge. A larger entry never lowers its own weight, and M̃ = 1 everywhere is plain
     attention. `printed` multiplies the scores.
 
-    Args: q, k, v: (B, H, L, k). M: (B, L, L), added to the scores: ln M̃, 0 outside the cross
-        blocks; with `printed` multiplied: M_F or K_prior, 1 outside. mask: bool (B, L). dropout:
-        probability on the weights.
+    Args: q, k, v: (B, H, L, k). M: (B, L, L), or (B, H, L, L) if heads differ, added to the
+        scores: ln M̃, 0 outside the cross blocks; with `printed` multiplied: M_F or K_prior, 1
+        outside. mask: bool (B, L). dropout: probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
+    M = M if M.dim() == 4 else M[:, None]
     if not printed and trace is None:       # one fused kernel
-        bias = M.masked_fill(~mask[:, None], float("-inf"))[:, None].to(q.dtype)
+        bias = M.to(q.dtype).masked_fill(~mask[:, None, None], float("-inf"))
         return F.scaled_dot_product_attention(q, k, v, bias, dropout_p=dropout)  # (B, H, L, k)
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, L, L)
-    scores = scores * M[:, None] if printed else scores + M[:, None]
+    scores = scores * M if printed else scores + M
     weights = attention_weights(scores, mask)
     record(trace, calibrated=weights)
     return F.dropout(weights, dropout).to(v.dtype) @ v
@@ -232,21 +233,34 @@ class FusionAttention(SelfAttention):
                                          with scope "head", the head
         spread(prior, word_index, segment)    if it has a PRIOR: from words to pieces, (B, L, L)
 
-    Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. scope: "hidden"
-        or "head". attention_size: A, the width of guided attention. initial: standard deviation of
-        the new weights before training; BERT's is 0.02.
-    Raises: ValueError for an unknown option.
+    Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. heads: "both":
+        each head has both attentions; ours: "half": the first half of the heads has the second
+        attention alone, the others plain attention; "all": each head has the second alone. With
+        these two nothing is fused and no weight is made. scope: "hidden" or "head".
+        attention_size: A, the width of guided attention. initial: standard deviation of the new
+        weights before training; BERT's is 0.02.
+    Raises: ValueError for an option that is unknown, or unused because nothing is fused.
     """
 
-    def __init__(self, config, printed=frozenset(), without=frozenset(), *, scope="hidden",
-                 attention_size=128, initial=0.02):
+    SECOND = frozenset()    # the equations and parts of the second attention, before the fusion
+
+    def __init__(self, config, printed=frozenset(), without=frozenset(), *, heads="both",
+                 scope="hidden", attention_size=128, initial=0.02):
         super().__init__(config)
         check_options(type(self), printed, without)
-        if scope not in ("hidden", "head") or attention_size < 1 or not 0 < initial < math.inf:
-            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, and numbers "
-                             f"above 0, got scope={scope!r}, attention_size={attention_size}, "
-                             f"initial={initial}")
+        if (scope not in ("hidden", "head") or heads not in ("both", "half", "all")
+                or attention_size < 1 or not 0 < initial < math.inf):
+            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, heads both, "
+                             f"half or all, and numbers above 0, got scope={scope!r}, "
+                             f"heads={heads!r}, attention_size={attention_size}, initial={initial}")
+        unused = sorted(map(str, {*printed, *without}.difference(self.SECOND)))
+        if heads != "both" and (unused or scope != "hidden"):
+            raise ValueError(f"heads {heads}: fuses nothing, so that {', '.join(unused) or 'scope'}"
+                             " has no meaning; leave that out")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
+        self.carrying = {"half": (self.heads + 1) // 2, "all": self.heads}.get(heads)
+        if self.carrying is not None:
+            return
         parts = config.num_heads if scope == "head" else 1
         pretrained = set(self.parameters())
         self.add_weights(config.hidden_size // parts, attention_size)
@@ -256,6 +270,8 @@ class FusionAttention(SelfAttention):
 
     def attend(self, hidden, q, k, v, mask, spread, trace):
         """Both attentions, then their fusion (B, L, d). spread: the result of `spread`, or None."""
+        if self.carrying is not None:
+            return self.divide_heads(hidden, q, k, v, mask, spread, trace)  # (B, L, d)
         sem = super().attend(hidden, q, k, v, mask, None, trace)  # (B, L, d)
         dropout = self.dropout if self.training else 0.0
         other = self.second(hidden, q, k, v, mask, spread, dropout, trace)  # (B, H, L, k)
@@ -267,6 +283,19 @@ class FusionAttention(SelfAttention):
         for name, x in (seen or {}).items():
             record(trace, **{name: x.unflatten(0, (-1, self.heads))})
         return merge_heads(out.unflatten(0, (-1, self.heads)))  # (B, L, d)
+
+
+    def divide_heads(self, hidden, q, k, v, mask, spread, trace):
+        """The second attention in the first heads, plain attention in the others, (B, L, d). The
+        trace gets both of the first heads."""
+        dropout, n = self.dropout if self.training else 0.0, self.carrying
+        if trace is not None:
+            super().attend(hidden, q[:, :n], k[:, :n], v[:, :n], mask, None, trace)
+        parts = [merge_heads(self.second(hidden, q[:, :n], k[:, :n], v[:, :n], mask, spread,
+                                         dropout, trace))]
+        if n < self.heads:
+            parts.append(super().attend(hidden, q[:, n:], k[:, n:], v[:, n:], mask, None, None))
+        return torch.cat(parts, -1)  # (B, L, d)
 
 
 def guides(A, printed):
@@ -330,7 +359,7 @@ class DabertAttention(FusionAttention):
     plain BERT's. The second guide of Eq. (5) is d̄, as in its formula; its text says d*.
     """
 
-    PRINTED = frozenset({3, 4, 5, 7})
+    PRINTED, SECOND = frozenset({3, 4, 5, 7}), frozenset({3, 4})
     ABLATIONS = frozenset({"affinity", "difference", "guide", "gate-fusion", "gate-filter",
                            "regulation"})
     TRACE = SelfAttention.TRACE | {
@@ -399,6 +428,7 @@ class DafaAttention(FusionAttention):
 
     PRIOR = "dependency"
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
+    SECOND = frozenset({4, 6, "tree", "subgraph", "tfidf", "root"})
     ABLATIONS = frozenset({"tree", "subgraph", "tfidf", "root",     # these four in priors
                            "cross-attention", "gates", "gate-fusion", "gate-filter", "fusion"})
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
@@ -518,7 +548,7 @@ class KnowledgeAttention(FusionAttention):
     """
 
     PRIOR = "relations"
-    PRINTED = frozenset({1, 2, 5, 6, 8})
+    PRINTED, SECOND = frozenset({1, 2, 5, 6, 8}), frozenset({1, 2, 5, "prior", "tags"})
     ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in batches
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",
@@ -646,4 +676,4 @@ class Matcher(nn.Module):
             carrier = self.bert.layers[self.carrier].attention
             spread = carrier.spread(prior, word_index, segment)
         _, pooled = self.bert(input_ids, segment, mask, spread, trace)
-        return self.classifier(self.dropout(pooled))  # (B, C)
+        return full_precision(self.classifier, self.dropout(pooled))  # (B, C)

@@ -150,11 +150,11 @@ def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
 
 def test_a_method_of_ones_own(trained, workplace):
     """The prior of this method is a function."""
-    place = f"{ROOT}/tutorials/mine.py:SharedWords"
+    place = f"{ROOT}/tutorials/mine.py:Aligned"
     trained("--model", place, *ONCE)
     root = explained("the good dog", "a dog", "--model", place)
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
-    assert "Gate" in titles(root)
+    assert "Attention after calibration" in titles(root)
     assert explain.equations_of("said", type("M", (), {"__module__": __name__})) == ""  # no docs
 
 

@@ -107,7 +107,8 @@ def test_functions_fit_on_a_screen(file):
 def run_methods():
     """Runs every path of the encoder and of every method."""
     more = {"drrnet": [{"classes": 1}], "ladranet": [{"printed": {12, 13, 14}}]} | {
-        name: [{"printed": made.PRINTED}, {"without": {"gates"} & made.ABLATIONS}]
+        name: [{"printed": made.PRINTED}, {"without": {"gates"} & made.ABLATIONS},
+               {"heads": "half"}]
         for name, made in ATTENTIONS.items()}
     for name, forms in WHOLE.items():
         for form, trace in itertools.product([*forms, *more.get(name, ())], (None, {})):

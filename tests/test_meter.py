@@ -92,13 +92,49 @@ def test_another_pairs_prior(model):
             np.testing.assert_array_equal(examples.prior(i), expected)
 
 
-def test_one_attention():
-    """This control has no new weight, and with a neutral prior it is plain BERT."""
-    network, batch = part_of(f"{CONTROLS}:OneAttentionDafa")
+@pytest.mark.parametrize("model", ["dafa", "knowledge", f"{CONTROLS}:SharpTrees",
+                                   f"{CONTROLS}:SharpWords", f"{ROOT}/tutorials/mine.py:Aligned"])
+@pytest.mark.parametrize("heads", ["half", "all"])
+def test_one_attention(model, heads):
+    """There is no new weight. With a neutral prior, or if no relation counts, each is plain BERT
+    except knowledge, which multiplies by the likeness of states."""
+    share = {"half": "SHARE=0.5", "all": "SHARE=1"}
+    size = share[heads] if "mine.py" in model else f"HEADS={heads}"
+    network, batch = part_of(model, "--set", size)
     assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
     plain = plain_answer(network, batch)
-    torch.testing.assert_close(answer(network, batch, "no prior"), plain)
     assert not torch.equal(answer(network, batch), plain)
+    if model != "knowledge":
+        torch.testing.assert_close(answer(network, batch, "no prior"), plain)
+
+
+def test_aligned_is_the_control():
+    """tutorials/mine.py computes what the control with equal words in half of the heads does."""
+    control, batch = part_of(f"{CONTROLS}:SharpWords", "--set", "HEADS=half")
+    mine, _ = part_of(f"{ROOT}/tutorials/mine.py:Aligned")
+    mine.load_state_dict(control.state_dict())
+    torch.testing.assert_close(answer(mine, batch), answer(control, batch))
+
+
+def test_others_likeness_and_two_plain_attentions():
+    """A batch of one pair has no other, so that its likeness is its own; two plain attentions
+    without dropout are one."""
+    form = "--layers", "all", "--without"
+    own, batch = part_of("knowledge", *form, "fusion,prior")
+    others = with_weights(part_of(f"{CONTROLS}:OthersLikeness", *form, "fusion,prior")[0], own)
+    one = {name: x[:1] for name, x in batch.items()}
+    torch.testing.assert_close(answer(others, one), answer(own, one))
+    assert not torch.allclose(answer(others, batch), answer(own, batch))
+    fixed = with_weights(part_of(f"{CONTROLS}:FixedLikeness", *form, "fusion,prior")[0], own)
+    torch.testing.assert_close(answer(fixed, batch), answer(own, batch))
+    gradients = []
+    for network in (own, fixed):
+        network.train()
+        network(**batch).square().sum().backward()
+        gradients.append(network.bert.embeddings.word.weight.grad)
+    assert not torch.allclose(*gradients)
+    twice, batch = part_of(f"{CONTROLS}:TwoPlain", *form, "fusion")
+    torch.testing.assert_close(answer(twice, batch), plain_answer(twice, batch))
 
 
 def test_less_in_the_prior():
@@ -108,9 +144,10 @@ def test_less_in_the_prior():
     found = wider.bert.layers[0].attention.spread(
         torch.eye(5, dtype=torch.bool)[:, None, None], index, segment)[:, 0, 1]
     assert [name for name, weight in zip(RELATIONS, found) if weight] == ["hypernym"]
-    equal = beginning(*gentle("dafa"), "--model", f"{CONTROLS}:EqualWordsDafa")[0]
-    prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
-    np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+    for model in (f"{CONTROLS}:SharpWords", f"{ROOT}/tutorials/mine.py:Aligned"):
+        equal = beginning(*gentle("dafa"), "--model", model)[0]
+        prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
+        np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])

@@ -1,39 +1,46 @@
-"""A method of one's own, for docs/own_method.md: train.py --model tutorials/mine.py:SharedWords."""
+"""A method of one's own, for docs/own_method.md: train.py --model tutorials/mine.py:Aligned."""
 import numpy as np
+import torch
 
-from bert_min import SelfAttention, Shown, linear, merge_heads, record
-from semmatch import calibrated_attention, spread_prior
-
-
-def same_words(a, b):
-    """1 where word i of parse a is word j of parse b, else 0: (n, m) float32."""
-    return (a.symbols[1:, None] == b.symbols[1:]).astype(np.float32)  # (n, m)
+from bert_min import SelfAttention, merge_heads
+from semmatch import CALIBRATED, calibrated_attention, spread_prior
 
 
-class SharedWords(SelfAttention):
-    """Plain attention beside one in which equal words weigh 1 + bonus, and a gate between both."""
+def equal_words(a, b):
+    """1 where word i of a is word j of b, else 0: (n, m) float32. a, b: lists of words."""
+    a, b = (np.array([word.casefold() for word in words], object) for words in (a, b))
+    return (a[:, None] == b).astype(np.float32)  # (n, m)
 
-    PRIOR = same_words
-    ABLATIONS = frozenset({"gate"})
-    TRACE = SelfAttention.TRACE | {
-        "calibrated": Shown("Attention to shared words", "pair head piece piece", top=1.0),
-        "gate": Shown("Gate", "pair piece one", "How much of plain attention goes on.", 1.0)}
 
-    def __init__(self, config, printed=frozenset(), without=frozenset(), *, bonus=3.0):
+class Aligned(SelfAttention):
+    """In some of the heads a word looks at its copy in the other sentence. No new weight.
+
+    scores = sharpness where two words are equal, else 0;  K = the mean of their softmax over rows
+    and their softmax over columns;  factor of each weight = K / its mean, between the sentences.
+    """
+
+    PRIOR, NEEDS = staticmethod(equal_words), ("words",)
+    TRACE = SelfAttention.TRACE | CALIBRATED
+
+    def __init__(self, config, printed=frozenset(), without=frozenset(), *, sharpness=8.0,
+                 share=0.5):
         super().__init__(config)
-        self.bonus, self.without = bonus, frozenset(without)
-        self.W_g = linear(config.hidden_size, 1)
+        self.sharpness, self.aligned = sharpness, round(share * self.heads)
 
     def spread(self, prior, word_index, segment):
-        """The prior over words (B, n, m) as one over pieces (B, L, L)."""
-        return spread_prior((self.bonus * prior).log1p(), word_index, segment, 0.0)
+        """What is added to the scores of a batch: ln of the factor, (B, H, L, L)."""
+        scores = spread_prior(self.sharpness * prior, word_index, segment, -torch.inf)
+        cross = scores.isfinite()  # (B, L, L)
+        over_row = scores.masked_fill(~cross, -1e4).softmax(-1) * cross  # (B, L, L)
+        K = (over_row + over_row.transpose(1, 2)) / 2  # scores are symmetric
+        mean = K.sum((1, 2), keepdim=True) / cross.sum((1, 2), keepdim=True).clamp(min=1)
+        bias = torch.where(cross, K / mean, 1.0).log()[:, None]  # (B, 1, L, L)
+        aligned = torch.arange(self.heads, device=bias.device) < self.aligned
+        return bias * aligned[:, None, None]  # (B, H, L, L)
 
-    def attend(self, hidden, q, k, v, mask, prior, trace):
+    def attend(self, hidden, q, k, v, mask, bias, trace):
         """What goes on from this layer's attention, (B, L, d)."""
-        plain = super().attend(hidden, q, k, v, mask, None, trace)
+        if trace is not None:       # the page shows plain attention, too
+            super().attend(hidden, q, k, v, mask, None, trace)
         dropout = self.dropout if self.training else 0.0
-        shared = merge_heads(calibrated_attention(q, k, v, prior, mask, dropout, trace=trace))
-        g = 0.5 if "gate" in self.without else self.W_g(plain).sigmoid()
-        if "gate" not in self.without:
-            record(trace, gate=g)
-        return g * plain + (1 - g) * shared
+        return merge_heads(calibrated_attention(q, k, v, bias, mask, dropout, trace=trace))
