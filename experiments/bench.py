@@ -1,13 +1,14 @@
-"""How long a training step and the answer to one pair take, each method beside plain BERT.
+"""How long a training step and the answer to one pair take, each row beside plain BERT.
 
     python -m experiments.bench
-    python -m experiments.bench --encoder base --task mrpc --layers all --models dafa,knowledge
+    python -m experiments.bench --encoder base --task mrpc --models dafa "dafa --layers all"
 
-The pairs are the task's; weights are random, because only their shapes matter here. The methods
-take turns, so that a busy machine slows all of them alike. A step has a batch of pairs ready:
-forward, backward, clip, optimizer. A pair is two texts that were not seen before; it is parsed and
-looked up if the method needs that. Times are medians (with the lower and upper quartile); a ratio
-is the median of the ratios of neighbouring turns.
+A row is a method, with options of train.py behind it if you like. The pairs are the task's; weights
+are random, because only their shapes matter here. The rows take turns, so that a busy machine slows
+all of them alike. A step has a batch of pairs ready: forward, backward, clip, optimizer. A pair is
+two texts that were not seen before; it is parsed and looked up if the method needs that. Times are
+medians (with the lower and upper quartile); a ratio is the median of the ratios of neighbouring
+turns.
 """
 import statistics
 import sys
@@ -19,8 +20,9 @@ import numpy as np
 import torch
 
 import train
+from experiments.compare import read_value
 from run import Run, build_model, read_training
-from settings import Settings, decide
+from settings import Settings, read_options
 from support import machine
 from support.data import load_pairs, loss_sum
 from support.options import Arguments, run_command
@@ -32,13 +34,14 @@ ENCODERS = {
 READ = 100  # tokenizer, tf-idf and words are learned from this many pairs
 
 
-def make_run(model, task, pairs, options):
-    """An untrained run.Run with the encoder of --encoder."""
-    settings = Settings(task=options["task"], model=model)
-    if settings.in_layers:
-        settings = replace(settings, layers=options["layers"])
-    recipe = decide(settings, bert=None if settings.reads_words else "scratch", dropout=0.1,
-                    **{name: options[name] for name in ("device", "precision", "batch_size")})
+def make_run(row, task, pairs, options):
+    """An untrained run.Run of a row, with the encoder of --encoder."""
+    shared = {"bert": "scratch", "dropout": 0.1} | {
+        name: options[name] for name in ("task", "device", "precision", "batch_size")}
+    given = shared | read_value("model", row)
+    if Settings(model=given["model"]).reads_words:
+        del given["bert"]
+    settings, recipe = read_options(given)
     splits = {"train": pairs[:READ], "dev": pairs[:0]}
     reader, _, config, _ = read_training(settings, recipe, splits)
     if config:
@@ -72,27 +75,28 @@ def synchronized_time(device):
 
 
 def compare(what, works, options):
-    """Times the models in turns. -> rows of cells, one a model. works: dict model -> function."""
-    seconds = {model: [] for model in works}
+    """Times the rows in turns. -> lists of cells, one a row. works: dict row -> function."""
+    seconds = {row: [] for row in works}
     for turn in range(-1, options["repeats"]):  # turn -1 warms up
-        for model, work in works.items():
+        for row, work in works.items():
             start = synchronized_time(options["device"])
             work()
             if turn >= 0:
-                seconds[model].append(synchronized_time(options["device"]) - start)
-    for model, times in seconds.items():
+                seconds[row].append(synchronized_time(options["device"]) - start)
+    for row, times in seconds.items():
         low, median, high = 1e3 * np.quantile(times, [0.25, 0.5, 0.75])
         ratio = statistics.median(x / y for x, y in zip(times, seconds["bert"]))
-        yield [what, model, f"{median:.1f} ({low:.1f} to {high:.1f})", f"{ratio:.2f}"]
+        yield [what, row, f"{median:.1f} ({low:.1f} to {high:.1f})", f"{ratio:.2f}"]
 
 
 def main(argv=None):
     """Measures and prints. Raises ValueError or OSError for a user's mistake."""
     parser, device = Arguments("python -m experiments.bench", __doc__), machine.best_device()
-    defaults = {"models": ",".join(name for name in train.METHODS if name != "bert"),
-                "encoder": "6-layer", "task": "toy", "data_dir": "data", "layers": "first",
-                "device": device, "precision": machine.fast_precision(device), "batch_size": 32,
-                "repeats": 5}
+    rows = [name for name in train.METHODS if name != "bert"]
+    parser.add_argument("--models", nargs="+", default=rows, metavar="ROW",
+                        help=f"methods, each with options of its own (default: {' '.join(rows)})")
+    defaults = {"encoder": "6-layer", "task": "toy", "data_dir": "data", "device": device,
+                "precision": machine.fast_precision(device), "batch_size": 32, "repeats": 5}
     for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, type=type(default),
                             choices=ENCODERS if name == "encoder" else None,
@@ -103,19 +107,19 @@ def main(argv=None):
         task, splits = load_pairs(Settings(task=options["task"], data_dir=options["data_dir"]))
         pairs, repeats = splits["train"], options["repeats"]
         new = pairs[READ::4]    # one of the four pairs of a square of toy
-        models = dict.fromkeys(["bert", *options["models"].split(",")])
-        runs = {model: make_run(model, task, pairs, options) for model in models}
+        runs = {row: make_run(row, task, pairs, options)
+                for row in dict.fromkeys(["bert", *options["models"]])}
         versions = machine.versions(options["device"])
         print(f"{options['device']}, {versions['processor']}, {versions['threads']} threads, torch "
               f"{versions['torch']}, {options['encoder']}, {options['precision']}, {task.name}, "
-              f"layers {options['layers']}, medians of {repeats} (quartiles)\n")
-        rows = [["", "model", "ms", "x bert"]]
-        steps = {model: step_of(run, pairs[:options["batch_size"]]) for model, run in runs.items()}
-        rows += compare(f"step of {options['batch_size']} pairs", steps, options)
+              f"medians of {repeats} (quartiles)\n")
+        table = [["", "row", "ms", "x bert"]]
+        steps = {row: step_of(run, pairs[:options["batch_size"]]) for row, run in runs.items()}
+        table += compare(f"step of {options['batch_size']} pairs", steps, options)
         # each call answers the next pair
-        answers = {model: map(run.predict, new).__next__ for model, run in runs.items()}
-        rows += compare("one new pair", answers, options)
-        print(align_columns(rows))
+        answers = {row: map(run.predict, new).__next__ for row, run in runs.items()}
+        table += compare("one new pair", answers, options)
+        print(align_columns(table))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,17 @@ def test_no_nan(name, factor, narrow):
         assert model.bfloat16()(**x).isfinite().all()
 
 
+@each_model
+def test_answers_are_not_rounded_to_bfloat16(name):
+    """What follows the encoder is computed in float32, so that different answers do not tie."""
+    model = whole(name).float()
+    x = {key: part.float() if part.dtype == torch.float64 else part
+         for key, part in batch(name, [(3, 4), (2, 5), (4, 3)], 1).items()}
+    with torch.autocast("cpu", torch.bfloat16):
+        out = model(**x)
+    assert out.dtype == torch.float32 and (out != out.bfloat16()).all()
+
+
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_dropout_of_the_second_attention_in_training_only(name, monkeypatch):
     """Plain attention is 0 here, and its average with the second attention is the output."""
@@ -90,6 +101,9 @@ def matcher(name):
 @pytest.mark.parametrize("make, options, words", [
     (matcher("knowledge"), {"gamma": 0}, "gamma .*0"), (matcher("bert"), {"layers": ()}, "layers"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
+    (matcher("dabert"), {"heads": "third"}, "heads .*third"),
+    (matcher("dafa"), {"heads": "half", "without": {"tree", "gates"}, "printed": {7}}, "7, gates"),
+    (matcher("knowledge"), {"heads": "all", "scope": "head"}, "scope"),
     (drr, {"steps": 0}, "steps .*0"), (drr, {"beta": 0}, "beta .*0"),
     (drr, {"without": {"global", "reread"}}, "global, reread"),
     (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),

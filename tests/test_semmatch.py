@@ -26,6 +26,9 @@ def variants():
         for form in [set(), *({number} for number in sorted(paper.PRINTED)), paper.PRINTED]:
             yield name, "hidden", form, set()
         yield name, "head", set(), set()
+        for heads in ("half", "all"):
+            yield name, heads, set(), set()
+            yield name, heads, paper.PRINTED & paper.SECOND, paper.ABLATIONS & paper.SECOND
         for part in sorted(paper.ABLATIONS):
             yield name, "hidden", set(), {part}
             yield name, "head", paper.PRINTED, {part}
@@ -140,7 +143,8 @@ def test_attention_oracle(name, scope, printed, without):
     """A whole method and its trace against the loops; the same output without a trace. Every
     parameter learns, but a key's bias, which cancels."""
     gamma = {"gamma": 2.5} if name == "knowledge" else {}       # a product would hide γ = 1
-    layer = method(name, scope=scope, printed=printed, without=without, **gamma)
+    form = "heads" if scope in ("half", "all") else "scope"
+    layer = method(name, printed=printed, without=without, **gamma, **{form: scope})
     hidden, trace = normal(B, L, D, seed=8), {}
     matrix = related(B, N, M) if name == "knowledge" else positive(B, N, M)
     prior = None if name == "dabert" else layer.spread(matrix, *words())
