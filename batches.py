@@ -6,7 +6,7 @@
                     ->  a batch         input_ids, segment, word_index, mask, prior; labels
 
 A `Reader` serves one method, whose class says what it needs of a pair. DRr-Net reads words, not
-word pieces, and WordExamples collates them. Left out: where pairs come from (support.data), how
+word pieces, and WordExamples collates them. Left out: where pairs come from (support.datasets), how
 words and trees are found (support.parses), how priors are computed (priors).
 """
 import copy
@@ -20,8 +20,8 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 import priors
-from support.options import prefix_errors, refuse
-from support.parser import load_parser
+from support.biaffine import load_parser
+from support.errors import prefix_errors, refuse
 from support.parses import Parse, parse_texts, split_words, words_at
 from support.toy import LEXICON
 from support.words import TAGS
@@ -273,7 +273,7 @@ def training_batches(lengths, batch_size, seed, block=1):
     """All places in batches of similar lengths, in a random order that seed decides.
 
     Places are sorted by length within pools of 50 batches; then the batches are shuffled. Blocks of
-    `block` neighbours stay together (see support.data.Task) if batch_size is a multiple of it.
+    `block` neighbours stay together (see support.pairs.Task) if batch_size is a multiple of it.
     """
     rng, whole = random.Random(seed), len(lengths) // block * block
     blocks = [range(i, i + block) for i in range(0, whole, block)]

@@ -38,8 +38,9 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor, nn
 
-from support.checkpoints import (CONFIGS, find_file, join_names, read_config, read_pieces,
-                                 read_weights, tokenizer_setting)
+from support.checkpoints import (CONFIGS, find_file, read_config, read_pieces, read_weights,
+                                 tokenizer_setting)
+from support.errors import join_names
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 

@@ -19,18 +19,18 @@ import batches
 import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
-from settings import METHODS, Recipe, Settings, method_options
+from settings import METHODS, Recipe, Settings, load_pairs, load_test_splits, method_options
 from support import machine, meter, runs, summary
-from support.checkpoints import join_names
-from support.data import (Prediction, Task, add_predictions, answers, as_pairs, check_logits,
-                          evaluate, is_csv, load_pairs, load_test_splits, loss_sum, pair_rows,
-                          predictions_of, read_pairs, seen_in_training, split_rows, write_table)
-from support.files import find_bert, write_json
+from support.biaffine import PARSER
+from support.checkpoints import find_bert
+from support.errors import join_names, prefix_errors, refuse
+from support.files import write_json
 from support.machine import main_process, print_once
-from support.options import (OWN, find_class, load_own, prefix_errors, read_places, refuse,
-                             source_of)
-from support.parser import PARSER
+from support.options import OWN, find_class, load_own, read_places, source_of
+from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
+                           predictions_of, seen_in_training)
 from support.parses import split_words, words_at
+from support.tables import add_predictions, is_csv, pair_rows, read_pairs, split_rows, write_table
 from support.words import Vocabulary, learn_vocabulary
 
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
@@ -234,7 +234,7 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
 class Run:
     """A model with all that it needs to read pairs. `open_run` opens the Run in a folder.
 
-    Pairs are support.data.Pair; or tuples (a, b) or (a, b, label), where a label is the name of a
+    Pairs are support.pairs.Pair; or tuples (a, b) or (a, b, label), where a label is the name of a
     class, or a score; or one such pair alone; or batches.Examples. The calls of several threads are
     answered one after another.
     """

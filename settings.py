@@ -11,10 +11,12 @@ from dataclasses import dataclass, fields
 
 from bert_min import SelfAttention, check_options
 from support import machine
-from support.data import SOURCES
-from support.files import BERTS
+from support.checkpoints import BERTS
+from support.datasets import SOURCES, load_task, own_task
+from support.errors import prefix_errors, refuse
 from support.options import (ABOVE_0, check_values, find_class, keywords_of, load_own, option,
-                             prefix_errors, read_names, read_values, refuse)
+                             read_names, read_values)
+from support.pairs import Pair, Task, hold_out, limit_pairs
 
 # Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
@@ -206,6 +208,38 @@ def method_options(settings: Settings, recipe: Recipe) -> dict:
     if settings.reads_words and settings.task_name == "toy":
         sizes = TOY_SIZES | sizes
     return settings.parts() | sizes
+
+
+# ---- The pairs of Settings ----------------------------------------------------------------------
+
+def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
+    """(Task, dict split -> list of Pair) of Settings. limited: apply `held_out` and `limit`."""
+    if settings.train_file:
+        columns = settings.columns.split(",") if settings.columns else ()
+        files = settings.train_file, settings.dev_file, settings.test_file
+        task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
+    else:
+        task, splits = load_task(settings.task, settings.data_dir)
+    refuse(task.regression and settings.class_weights != "none",
+           "--class-weights: scores have no classes; leave it out")
+    if limited and settings.held_out:
+        splits = hold_out(task, splits, settings.held_out, settings.seed)
+    if limited and settings.limit:
+        splits = limit_pairs(task, splits, settings.limit, settings.seed)
+    seen = {pair.label for pair in splits["train"]}
+    for i, label in enumerate(task.labels):  # the first pairs of a sorted file have one label
+        refuse(i not in seen, f"--limit, --held-out: no training pair of class {label} is left; "
+               f"take more, or a share as --limit, such as 0.1, which is drawn")
+    return task, splits
+
+
+def load_test_splits(settings):
+    """dict name -> list of Pair of all test splits. Raises ValueError if they have no labels."""
+    task, splits = load_pairs(settings, limited=False)
+    splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
+    refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
+           f"test: {task.name} has no labelled test split; predict it instead")
+    return splits
 
 
 # ---- The command line ---------------------------------------------------------------------------

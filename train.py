@@ -24,14 +24,14 @@ from tqdm import tqdm
 import batches
 from run import (Run, check_pairs, new_run, open_run, predict_file, print_limit, read_run,
                  saved_run, score_test)
-from settings import METHODS, PROCESS, Recipe, Settings, add_options, decide, read_options
+from settings import (METHODS, PROCESS, Recipe, Settings, add_options, decide, load_pairs,
+                      load_test_splits, read_options)
 from support import machine, runs, summary
-from support.checkpoints import read_json
-from support.data import (describe_labels, load_pairs, load_test_splits, loss_sum, metric_title,
-                          seen_in_training)
-from support.files import write_json, write_text
+from support.errors import refuse
+from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
-from support.options import Arguments, refuse, run_command
+from support.options import Arguments, run_command
+from support.pairs import describe_labels, loss_sum, metric_title, seen_in_training
 
 __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 

@@ -22,10 +22,10 @@ import torch
 import train
 from experiments.compare import read_value
 from run import Run, build_model, read_training
-from settings import Settings, read_options
+from settings import Settings, load_pairs, read_options
 from support import machine
-from support.data import load_pairs, loss_sum
 from support.options import Arguments, run_command
+from support.pairs import loss_sum
 from support.summary import align_columns
 
 ENCODERS = {

@@ -35,13 +35,13 @@ import numpy as np
 
 import train
 from run import make_reader, own_sums
-from settings import PROCESS, Settings, add_options, read_options
+from settings import PROCESS, Settings, add_options, load_pairs, load_test_splits, read_options
 from support import machine, runs
-from support.checkpoints import expecting, read_json
-from support.data import load_pairs, load_test_splits, metric_title
-from support.files import write_text
+from support.errors import expecting, prefix_errors, refuse
+from support.files import read_json, write_text
 from support.machine import print_once
-from support.options import Arguments, prefix_errors, refuse, run_command
+from support.options import Arguments, run_command
+from support.pairs import metric_title
 from support.summary import draw_line, draw_text, svg_page
 
 FILE = "comparison.json"

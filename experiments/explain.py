@@ -33,10 +33,10 @@ from experiments.influence import add_run_options
 from priors import RELATIONS
 from run import unknown_words
 from support import machine, runs, summary
-from support.checkpoints import join_names, read_json
-from support.data import Pair
-from support.files import write_text
-from support.options import Arguments, one_line, prefix_errors, refuse, run_command
+from support.errors import join_names, one_line, prefix_errors, refuse
+from support.files import read_json, write_text
+from support.options import Arguments, run_command
+from support.pairs import Pair
 from support.parses import split_words
 
 ACROSS = "a word of a (row) and a word of b (column)"

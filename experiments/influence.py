@@ -13,11 +13,12 @@ import sys
 
 import train
 from run import check_pairs
+from settings import load_pairs
 from support import machine, summary
-from support.data import load_pairs
+from support.errors import refuse
 from support.files import write_json
 from support.machine import main_process, print_once
-from support.options import Arguments, refuse, run_command
+from support.options import Arguments, run_command
 
 
 def add_run_options(arguments):

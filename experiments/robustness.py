@@ -27,9 +27,9 @@ from experiments.influence import add_run_options
 from priors import FUNCTION_WORDS, load_wordnet
 from run import whole_splits
 from support import machine
-from support.data import answers, evaluate
+from support.biaffine import load_parser
 from support.options import Arguments, run_command
-from support.parser import load_parser
+from support.pairs import answers, evaluate
 from support.parses import parse_texts
 from support.summary import align_columns
 

@@ -25,9 +25,10 @@ from torch import nn
 from tqdm import tqdm
 
 from support import machine
+from support.biaffine import PARSER, Parser, length_batches, load_parser, save_parser
+from support.errors import refuse
 from support.files import write_json
-from support.options import Arguments, refuse, run_command
-from support.parser import PARSER, Parser, length_batches, load_parser, save_parser
+from support.options import Arguments, run_command
 from support.parses import read_conllu
 from support.words import read_vectors
 

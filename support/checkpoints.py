@@ -1,5 +1,6 @@
 """The files of published models: settings, vocabularies, weights. Needs no TensorFlow.
 
+    find_bert(name, ...)        the folder of a model, downloaded once if there is none
     read_config(path)           config.json or bert_config.json
     read_pieces(folder, ...)    vocab.txt, or vocab.json and merges.txt
     read_weights(folder)        the weights, by one of the three functions below, with our names
@@ -12,14 +13,19 @@ all raise a ValueError of one line that names the file.
 Left out: weights in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
-import contextlib
 import json
 import operator
+import os
 import re
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
+
+from support.errors import expecting, join_names, prefix_errors, refuse
+from support.files import download, read_json
 
 CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
@@ -33,48 +39,20 @@ RATES = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs
          "layer_norm_eps": "layer_norm_eps"}
 
 
-# ---- Files and errors ---------------------------------------------------------------------------
+# ---- Folders and downloads ----------------------------------------------------------------------
 
-def refuse(when, message):
-    """Raises ValueError with this message where `when` is true."""
-    if when:
-        raise ValueError(message)
-
-
-def visible(text):
-    """The text with "\\x1b" in the place of a control character, which a terminal would obey."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: ascii(match[0])[1:-1], text)
-
-
-def one_line(error):
-    """An error as one line for a user, without its middle if it is long."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = ": ".join(filter(None, (error.filename, error.strerror)))
-    elif not text or not isinstance(error, (ValueError, OSError)):  # torch writes pages
-        text = f"{type(error).__name__}: {text.partition('. ')[0]}"
-    text = visible(" ".join(text.split()))
-    return text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"
-
-
-def join_names(names, most=8):
-    """The first `most` names, with commas between them, and how many more there are."""
-    shown = [(name if name.isprintable() else ascii(name))[:100] for name in map(str, names)]
-    more = f", ... ({len(shown) - most} more)" if len(shown) > most else ""
-    return (", ".join(shown[:most]) or "nothing") + more
-
-
-@contextlib.contextmanager
-def expecting(path, what, remedy="download it again"):
-    """Context manager: any error inside becomes a ValueError that says what was expected, what was
-    found and what to do. An OSError that names its file stays as it is.
-    """
-    try:
-        yield
-    except Exception as error:  # a damaged file raises almost anything
-        if getattr(error, "filename", None):
-            raise
-        raise ValueError(f"{path}: expected {what}, found {one_line(error)}; {remedy}") from error
+HUGGING_FACE = "https://huggingface.co/"
+BERTS = {  # our name -> the name at Hugging Face; all but the last are Google's uncased models
+    "tiny": "google/bert_uncased_L-2_H-128_A-2",
+    "mini": "google/bert_uncased_L-4_H-256_A-4",
+    "small": "google/bert_uncased_L-4_H-512_A-8",
+    "medium": "google/bert_uncased_L-8_H-512_A-8",
+    "base": "google-bert/bert-base-uncased",
+    "large": "google-bert/bert-large-uncased",
+    "roberta-base": "FacebookAI/roberta-base"}
+# owner/name@revision cannot lead out of a folder; names such as bert-base-uncased have no owner.
+PUBLISHED = re.compile(r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
+OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some models lack
 
 
 def find_file(folder, *patterns):
@@ -90,12 +68,55 @@ def find_file(folder, *patterns):
     return matches[0]
 
 
-def read_json(path):
-    """Read a JSON object -> dict. Raises ValueError naming the file."""
-    with expecting(path, "a JSON object", "correct or restore it"):
-        content = json.loads(Path(path).read_text("utf-8"))
-        refuse(not isinstance(content, dict), f"a {type(content).__name__}")
-        return content
+def find_bert(name, data_dir):
+    """The folder of a pre-trained encoder. Raises ValueError if a download fails.
+
+    name: a path; or a name of BERTS; or the name of a BERT or RoBERTa at Hugging Face, such as
+    google-bert/bert-base-cased, perhaps with @ and a revision, by default the newest. A model comes
+    from the cache of Hugging Face's library, or is downloaded once to data_dir/bert/name.
+    """
+    if name not in BERTS and (Path(name).exists() or not PUBLISHED.fullmatch(name)):
+        return Path(name)
+    folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
+    return folder if folder.exists() else _cached(source) or _download(source, folder)
+
+
+def _cached(name):
+    """The folder of a model in the cache of Hugging Face's library, or None."""
+    model, _, revision = name.partition("@")
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    place = Path(home, "hub", "models--" + model.replace("/", "--"))
+    ref = place / "refs" / (revision or "main")  # a file that holds the name of a commit
+    commit = ref.read_text().strip() if ref.is_file() else revision or "*"
+    weights = [path for file in WEIGHTS for path in place.glob(f"snapshots/{commit}/{file}")]
+    return min(weights).parent if weights else None  # the cache may hold a vocabulary alone
+
+
+def _download(source, folder):
+    """Downloads a model to a temporary folder, which is renamed to `folder` once it is whole."""
+    model, _, revision = source.partition("@")
+
+    def fetch(file):
+        url = f"{HUGGING_FACE}{model}/resolve/{revision or 'main'}/{file}"
+        try:
+            download(url, new / file, remedy="correct the name, or put configuration, weights and "
+                     "vocabulary into a folder: --bert FOLDER")
+        except ValueError as error:
+            if file not in OPTIONAL or getattr(error.__cause__, "code", None) != 404:
+                raise
+
+    print(f"{source}: no folder here; fetching {HUGGING_FACE}{source}", file=sys.stderr)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temp, prefix_errors(f"{source}: "):
+        new = Path(temp, folder.name)
+        fetch("config.json")
+        is_bert = read_config(new / "config.json")["kind"] == "bert"  # refuses other kinds
+        for file in (*(["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]), *OPTIONAL):
+            fetch(file)
+        if not (new / "model.safetensors").exists():
+            fetch("pytorch_model.bin")
+        os.replace(new, folder)
+    return folder
 
 
 # ---- Configurations and vocabularies ------------------------------------------------------------

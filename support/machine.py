@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from support.checkpoints import visible
+from support.errors import visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in bf16; ARM's last
 PROCESSOR = Path("/proc/cpuinfo")  # Linux lists these flags here

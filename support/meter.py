@@ -11,7 +11,7 @@ import contextlib
 import torch
 
 from support import machine
-from support.options import refuse
+from support.errors import refuse
 
 # Axes: N pairs, L tokens, d hidden size, C classes
 

@@ -1,18 +1,15 @@
-"""A command line made of frozen dataclasses, classes named by their file, errors in one line."""
+"""A command line made of frozen dataclasses; classes named by their file."""
 import argparse
-import contextlib
 import functools
 import importlib.util
 import os
-import re
 import signal
 import sys
-import traceback
 from dataclasses import field, fields
 from importlib import import_module
 from pathlib import Path
 
-from support.checkpoints import join_names, one_line, refuse
+from support.errors import join_names, last_own_line, one_line, prefix_errors, refuse
 
 OWN = {}  # path of each file of the user's own code that was loaded -> (name given, its content)
 # A limit that leaves 0 out. `machine.torch_session` lets the processor round smaller numbers to 0.
@@ -205,25 +202,8 @@ def run_command(main, name, argv=None):
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
     except Exception as error:
-        place = last_own_line(error)
+        place = last_own_line(error, OWN)
         if not place and not isinstance(error, (ValueError, OSError)):
             raise
         print(f"{name}: {place}{one_line(error)}", file=sys.stderr)
         return 2
-
-
-def last_own_line(error):
-    """"mine.py:12: ", the last line of the user's own code that an error came through, or ""."""
-    text = "".join(traceback.format_exception(error))
-    places = [f"{OWN[file][0]}:{line}: " for file, line in
-              re.findall(r'File "(.+?)", line (\d+)', text) if file in OWN]
-    return places[-1] if places else ""
-
-
-@contextlib.contextmanager
-def prefix_errors(prefix):
-    """Context manager: puts a prefix, such as an option's name, before the message of an error."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{prefix}{one_line(error)}") from error

@@ -24,9 +24,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from support.checkpoints import expecting
-from support.data import read_lines
-from support.options import refuse
+from support.errors import expecting, refuse
+from support.files import read_lines
 
 # Axes: n words of a text
 

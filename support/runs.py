@@ -22,10 +22,9 @@ from pathlib import Path
 import torch
 
 from support import machine
-from support.checkpoints import expecting
+from support.errors import expecting, prefix_errors, refuse
 from support.files import write_json, write_text, write_whole
 from support.machine import main_process
-from support.options import prefix_errors, refuse
 
 RUN_FILES = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one holds a run
 

@@ -2,8 +2,9 @@
 import html
 import shlex
 
-from support.data import SOURCES, metric_title
+from support.datasets import SOURCES
 from support.machine import print_once
+from support.pairs import metric_title
 
 WIDE, HIGH, LEFT, TOP = 270, 150, 60, 40  # pixels: the size of a panel, the space around it
 POINTS = 200  # points of a curve at most; each is the mean of neighbouring steps

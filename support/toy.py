@@ -24,7 +24,7 @@ import random
 from pathlib import Path
 from typing import NamedTuple
 
-from support.data import Pair, Task
+from support.pairs import Pair, Task
 
 VERBS = "treat", "chase", "give", "get", "work"     # tables of toy.ini that hold verbs
 THINGS = "furniture", "instrument", "garment", "tool", "container"

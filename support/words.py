@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 from tqdm import tqdm
 
-from support.options import refuse
+from support.errors import refuse
 
 # Axes: n words, c characters of a word
 

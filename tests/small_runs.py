@@ -13,8 +13,7 @@ import torch
 
 import train
 from run import new_run
-from settings import read_options
-from support.data import load_pairs
+from settings import load_pairs, read_options
 from support.options import run_command
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ from bert_min import Change, PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
 from small_runs import ChainParser, beginning, of
-from support.data import Pair
+from support.pairs import Pair
 from support.words import TAGS
 
 pytestmark = pytest.mark.usefixtures("workplace")

@@ -12,8 +12,9 @@ import train
 from experiments import compare
 from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, refused, run
 from support import runs
+from support.errors import refuse
 from support.files import write_json
-from support.options import refuse, run_command
+from support.options import run_command
 
 pytestmark = pytest.mark.usefixtures("workplace")
 GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5", "--vary", "model", "bert", "dafa",

@@ -1,4 +1,4 @@
-"""support/data.py: metrics, losses, published data sets, the user's files, pairs in and out."""
+"""support/pairs.py, tables.py, datasets.py: metrics, losses, data sets, the user's files, pairs."""
 import csv
 import io
 import json
@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from small_runs import fails, rows_of, write_file, zipped
-from settings import Settings
-from support import data
-from support.data import (Pair, Prediction, Task, add_predictions, as_pairs, cut_by_sentence,
-                          describe_labels, evaluate, hold_out, limit_pairs, load_pairs,
-                          load_task, load_test_splits, loss_sum, metric_title, own_task,
-                          pair_rows, read_pairs, write_table)
+from settings import Settings, load_pairs, load_test_splits
+from support import datasets
+from support.datasets import cut_by_sentence, load_task, own_task
+from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
+                           limit_pairs, loss_sum, metric_title)
+from support.tables import add_predictions, pair_rows, read_pairs, write_table
 
 quick = settings(max_examples=30)
 GOOD = "sentence1\tsentence2\tlabel\n"
@@ -139,7 +139,7 @@ def publish(folder, task, start="", end="\n", **changed):
 @pytest.mark.parametrize("task", PUBLISHED)
 def test_rows_as_published(monkeypatch, tmp_path, task, start, end):
     """Quotes in unquoted tables, - as a label, blank lines, tests without labels."""
-    monkeypatch.setattr(data, "download", None)
+    monkeypatch.setattr(datasets, "download", None)
     publish(tmp_path, task, start, end)
     labels, metrics, (_, splits) = PUBLISHED[task]
     selection = "dev_matched" if task == "mnli" else "dev"
@@ -187,7 +187,7 @@ def test_zips_are_extracted(monkeypatch, tmp_path):
         write_file(path.parent, path.name, zipped(
             {f"../../{name}": text for name, text in files.items()} | {"README.txt": "x"}))
 
-    monkeypatch.setattr(data, "download", deliver)
+    monkeypatch.setattr(datasets, "download", deliver)
     write_file(tmp_path / "snli", "snli_1.0_dev.jsonl", snli("neutral", "mine", "mine"))
     for _ in range(2):
         assert load_task("snli", tmp_path)[1] == splits | {"dev": [Pair("mine", "mine", 1)]}
@@ -315,7 +315,7 @@ def test_part_of_the_pairs(block, monkeypatch):
     assert limit_pairs(task, splits, 0.5, 0)["dev"] == splits["dev"]
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
     assert len(hold_out(task, splits, 0.99, 0)["train"]) == block
-    monkeypatch.setattr(data, "load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("settings.load_task", lambda *args: (task, splits))
     given = Settings("rte", held_out=0.2, seed=1)
     assert load_pairs(given)[1] == other
     assert load_pairs(given, limited=False)[1] == splits     # to predict dev by its name
@@ -325,7 +325,7 @@ def test_part_of_the_pairs(block, monkeypatch):
 def test_test_splits_have_labels(monkeypatch):
     train = {"train": pairs_of(2)}
     for splits in (train, train | {"test": [Pair("a", "b")], "test_2": pairs_of(2)}):
-        monkeypatch.setattr(data, "load_task", lambda *args, splits=splits: (TWO, splits))
+        monkeypatch.setattr("settings.load_task", lambda *args, splits=splits: (TWO, splits))
         fails(lambda: load_test_splits(Settings("rte")), "test", "labelled")
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from bert_min import read_checkpoint
 from small_runs import fails, write_file
-from support import files
-from support.checkpoints import read_config
-from support.files import BERTS, download, find_bert, write_whole
+from support import checkpoints
+from support.checkpoints import BERTS, find_bert, read_config
+from support.files import download, write_whole
 from test_checkpoints import FIXTURES
 
 
@@ -58,7 +58,7 @@ def served(monkeypatch, tmp_path):
 
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(files, "HUGGING_FACE", URL)
+    monkeypatch.setattr(checkpoints, "HUGGING_FACE", URL)
     return served
 
 
@@ -105,7 +105,7 @@ def test_find_bert_takes_a_name_at_hugging_face(served, tmp_path, name, kind):
 def test_the_cache_of_hugging_face_comes_before_a_download(tmp_path, monkeypatch):
     """It must have the weights. refs names the commit. A folder of that name comes first."""
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    monkeypatch.setattr(files, "HUGGING_FACE", "file:///nowhere/")
+    monkeypatch.setattr(checkpoints, "HUGGING_FACE", "file:///nowhere/")
     monkeypatch.chdir(tmp_path)
     place = tmp_path / "hub/models--a--b"
     write_file(place, "snapshots/111/config.json", "{}")

@@ -2,6 +2,7 @@
 table of equations, README's code and commands."""
 import ast
 import doctest
+import graphlib
 import importlib
 import itertools
 import re
@@ -19,14 +20,14 @@ from methods import ATTENTIONS, WHOLE, batch, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
 from small_runs import beginning, of
-from support import data, kernels, meter, options, parser, parses
-from test_parser import SIZES, VOCABULARY
+from support import biaffine, kernels, meter, options, pairs, parses
+from test_biaffine import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 # File at the top -> our modules that it imports. support imports support, experiments anything.
-TOP = {"bert_min": {"support.checkpoints"}, "priors": set(), "reread": {"bert_min"},
-       "semmatch": {"bert_min", "support.kernels"},
+TOP = {"bert_min": {"support.checkpoints", "support.errors"},
+       "priors": set(), "reread": {"bert_min"}, "semmatch": {"bert_min", "support.kernels"},
        "batches": {"priors", "support"},
        "settings": {"bert_min", "support"},
        "run": {"batches", "bert_min", "priors", "semmatch", "settings", "support"},
@@ -50,9 +51,9 @@ def module_of(file):
 
 # ---- Files --------------------------------------------------------------------------------------
 
-@each_file
-def test_imports_go_one_way(file):
-    names, ours = set(), {module_of(file) for file in CODE}
+def imports_of(file):
+    """Names of the modules that a file imports, at its top or inside a function."""
+    names = set()
     for node in ast.walk(ast.parse(CODE[file])):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -60,6 +61,12 @@ def test_imports_go_one_way(file):
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
+    return names
+
+
+@each_file
+def test_imports_go_one_way(file):
+    names, ours = imports_of(file), {module_of(file) for file in CODE}
     foreign = {name.partition(".")[0] for name in names - ours} - sys.stdlib_module_names
     assert foreign <= PACKAGES
     local, folder = names & ours, file.rpartition("/")[0]
@@ -70,6 +77,11 @@ def test_imports_go_one_way(file):
         if "support" in allowed:
             local = {"support" if name.startswith("support.") else name for name in local}
         assert local == allowed
+
+
+def test_no_imports_go_in_a_circle():
+    graph = {module_of(file): imports_of(file) for file in CODE}
+    graphlib.TopologicalSorter(graph).prepare()            # raises CycleError, which names a circle
 
 
 def public(tree):
@@ -120,11 +132,11 @@ def run_words(monkeypatch):
     """Runs parses, priors and batches of pairs, and a small untrained parser."""
     for args in (of("dafa"), [*of("dafa"), "--printed", "4"], of("knowledge"), of("drrnet")):
         beginning(*args)[1]["train"].collate([0, 1, 2])
-    small = parser.Parser(VOCABULARY, **SIZES)
+    small = biaffine.Parser(VOCABULARY, **SIZES)
     small.parse([list("pqrpq"), list("qq"), ["p"]])
     small([list("pqrpq")], unknown=0.5)
-    parser.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
-    data.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
+    biaffine.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
+    pairs.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
     monkeypatch.setattr("nltk.tokenize.NLTKWordTokenizer",                   # as if nltk gave up
                         lambda: SimpleNamespace(tokenize=lambda text: []))
     parses.split_words("p q")

@@ -10,7 +10,7 @@ from priors import RELATIONS
 from semmatch import Matcher
 from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result
 from support import meter
-from support.data import Pair
+from support.pairs import Pair
 
 pytestmark = pytest.mark.usefixtures("workplace")
 CONTROLS = f"{ROOT}/experiments/controls.py"

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from small_runs import fails
+from support.errors import prefix_errors
 from support.options import (ABOVE_0, Arguments, check_values, find_class, load_own, option,
-                             prefix_errors, read_names, read_places, read_values, run_command)
+                             read_names, read_places, read_values, run_command)
 
 
 @dataclass(frozen=True)

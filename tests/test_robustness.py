@@ -10,7 +10,7 @@ import train
 from experiments import robustness
 from experiments.robustness import DENYING, TRANSFORMATIONS, Known, transform
 from small_runs import ChainParser, loaded, of
-from support.data import Pair, Task
+from support.pairs import Pair, Task
 from support.parses import Parse, split_words
 
 MRPC = Task("mrpc", ("0", "1"), ("accuracy", "f1"))

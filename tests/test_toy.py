@@ -1,7 +1,8 @@
 """support/toy.py: its pairs are always the same."""
 import hashlib
 
-from support.data import Task, load_task
+from support.datasets import load_task
+from support.pairs import Task
 
 
 def test_the_pairs_are_always_the_same():

@@ -16,7 +16,8 @@ from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_sa
                         refused, run, run_cut, write_file, write_pairs)
 from settings import method_options, read_options
 from support import machine, runs
-from support.data import Task, read_pairs
+from support.pairs import Task
+from support.tables import read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")
 CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
@@ -285,7 +286,7 @@ def test_selection_never_sees_the_test_split(model, monkeypatch):
     task = Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
     splits = {"train": pairs, "dev_mismatched": pairs[8:12], "dev_matched": pairs[:8],
               "test_matched": [None] * 3, "test": [None]}
-    monkeypatch.setattr("support.data.load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("settings.load_task", lambda *args: (task, splits))
     assert command(*OWN[4:], "--task", "mnli", *of(model), "--epochs", "1", "--out", "run") == 0
     assert result()["metrics"].keys() == {"dev_matched", "dev_mismatched"}
     assert {e["split"] for e in events() if "split" in e} == {"dev_matched"}

@@ -31,7 +31,7 @@ import torch
 from lesson import begin, check, fixed, guessed, mine, reveal, table, train_on
 
 from priors import TfIdf
-from support.parser import load_parser
+from support.biaffine import load_parser
 from support.parses import Parse, parse_texts, split_words
 
 begin(3)

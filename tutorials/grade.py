@@ -25,7 +25,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]        # tasks.py and the modules above it
 
-from support.options import Arguments, refuse, run_command  # noqa: E402
+from support.errors import refuse  # noqa: E402
+from support.options import Arguments, run_command  # noqa: E402
 
 BEGIN = re.compile(r"^begin\(([1-6])\)", re.M)
 

@@ -36,9 +36,9 @@ import equations  # noqa: E402
 import run as runs  # noqa: E402
 import train  # noqa: E402
 from guesses import GUESSES  # noqa: E402
+from settings import load_pairs  # noqa: E402
 from support import options, summary, toy  # noqa: E402
-from support.data import load_pairs  # noqa: E402
-from support.options import refuse  # noqa: E402
+from support.errors import refuse  # noqa: E402
 from support.parses import Parse  # noqa: E402
 from tasks import TASKS, Draw  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""support/parser.py: trees, the network, its file; experiments/train_parser.py."""
+"""support/biaffine.py: trees, the network, its file; experiments/train_parser.py."""
 import itertools
 import json
 from types import SimpleNamespace
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from experiments import train_parser
 from small_runs import fails, refused
+from support.biaffine import Parser, load_parser, maximum_spanning_tree, save_parser
 from support.options import run_command
-from support.parser import Parser, load_parser, maximum_spanning_tree, save_parser
 from support.parses import read_conllu
 from test_parses import row
 

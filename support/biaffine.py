@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from support.checkpoints import expecting
+from support.errors import expecting
 from support.files import write_whole
 from support.parses import BRACKETS, PLAIN, tree_depths
 

@@ -1,0 +1,233 @@
+"""Pairs of sentences, what a model predicts of them, and how the answers are scored.
+
+The metrics are GLUE's (A. Wang et al., 2018). Left out: GLUE's server.
+"""
+import math
+import random
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
+from reprlib import repr as shorten
+from typing import NamedTuple
+
+import numpy as np
+import torch.nn.functional as F
+
+from support.errors import join_names, refuse
+
+# Axes: N pairs, B batch, C classes, J judgements
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sentences and their label."""
+    a: str
+    b: str
+    label: int | float | None = None     # index of a class, or a score; None if it is not known
+    group: str = ""                      # the phenomenon, in the toy world
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model predicts of a pair, and how the predictions are scored."""
+    name: str
+    labels: tuple[str, ...]              # names of the classes in index order; () for scores
+    metrics: tuple[str, ...]             # the first, on the split `selection`, picks the best epoch
+    selection: str = "dev"
+    block: int = 1                       # this many training pairs in a row stay in one batch
+    positive: str = ""                   # the class whose F1 is measured; "": class 1, as in GLUE
+    columns: tuple[str, ...] = ()        # names of the user's columns of a, b and label
+
+    @property
+    def regression(self):
+        """Does a model predict scores?"""
+        return not self.labels
+
+
+# ---- Metrics ------------------------------------------------------------------------------------
+
+def metric_title(metric, positive):
+    """The name under which a metric is printed, such as "f1 of class same"."""
+    return f"f1 of class {positive}" if metric == "f1" and positive else metric
+
+
+def accuracy(labels, predictions):
+    """Share of predictions equal to the label. labels, predictions: arrays (N,) of classes."""
+    return float(np.mean(labels == predictions))
+
+
+def f1(labels, predictions):
+    """F1 = 2 tp / (2 tp + fp + fn); 0.0 if all are False. labels, predictions: (N,) bool arrays."""
+    positives = int(labels.sum() + predictions.sum())
+    return 2 * int((labels & predictions).sum()) / positives if positives else 0.0
+
+
+def pearson(labels, predictions):
+    """Pearson's r = Σ x y / √(Σ x² Σ y²), x and y centred, in [-1, 1]; 0.0 if one is constant."""
+    x, y = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0                       # undefined: a constant prediction tells nothing
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def ranks(values):
+    """Ranks 1..N; equal values share the mean of their ranks. values: (N,) -> (N,) float64."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]             # (N,)
+
+
+def spearman(labels, predictions):
+    """Spearman's ρ: Pearson's r of the ranks, ties averaged; 0.0 if one is constant."""
+    return pearson(ranks(labels), ranks(predictions))
+
+
+METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spearman}
+
+
+def evaluate(task, labels, predictions):
+    """The task's metrics, dict metric -> float. labels, predictions: (N,) class indices, or scores.
+
+    Raises ValueError unless both are N >= 1 finite numbers.
+    """
+    labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
+    refuse(not labels.size or not np.isfinite([labels, predictions]).all(), "evaluate: expected "
+           "pairs with labels, and finite numbers; a split without labels cannot be scored")
+    positive = task.labels.index(task.positive) if task.positive else 1
+    arguments = {"f1": (labels == positive, predictions == positive)}
+    return {name: METRICS[name](*arguments.get(name, (labels, predictions)))
+            for name in task.metrics}
+
+
+# ---- Logits -------------------------------------------------------------------------------------
+
+class Prediction(NamedTuple):
+    """A model's answer to one pair."""
+    answer: str | float          # the name of a class, or a score
+    probabilities: dict | None   # class -> number; None for a score
+
+
+def check_logits(logits, pairs, task):
+    """Raises ValueError unless logits are (N, C), N = `pairs`: torch would broadcast others."""
+    shape, expected = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
+    refuse(shape != expected, f"a model returns {expected}, a row for each pair and a column for "
+           f"each class; this model returned {tuple(shape or ()) or type(logits).__name__}")
+
+
+def loss_sum(logits, labels, task, class_weights=None):
+    """Cross-entropy, or squared error of scores, in float32, summed over the batch.
+
+    Args: logits: (B, C), or (J, B, C) for J judgements of a model, whose losses add up.
+        class_weights: (C,), the weight of a pair of each class; None: each weight is 1.
+    """
+    if logits.dim() == 3:
+        return sum(loss_sum(judgement, labels, task, class_weights) for judgement in logits)
+    check_logits(logits, len(labels), task)
+    if task.regression:
+        return F.mse_loss(logits.float()[:, 0], labels.float(), reduction="sum")
+    return F.cross_entropy(logits.float(), labels, class_weights, reduction="sum")
+
+
+def answers(logits, task):
+    """The score, or the index of the class, for each row of logits (N, C). -> list"""
+    return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
+
+
+def predictions_of(logits, task):
+    """A Prediction for each row of logits (N, C)."""
+    if task.regression:
+        return [Prediction(score, None) for score in logits[:, 0].tolist()]
+    rows = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
+    return [Prediction(max(row, key=row.get), row) for row in rows]
+
+
+# ---- Labels and pairs that are given ------------------------------------------------------------
+
+def is_number(text):
+    """Can the text be a score?"""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def parse_label(text, labels, where):
+    """The value of a label's text: the index of its class, a score, or the text itself.
+
+    labels: names of the classes; () for scores; None to keep the text.
+    """
+    if labels is None:
+        refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected "
+               f"the name of a class or a score")
+        return text
+    if labels:
+        refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
+               f"{join_names(labels, 12)}")
+        return labels.index(text)
+    refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
+           f"task predicts scores")
+    return float(text)
+
+
+def as_pairs(task, given):
+    """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
+    score; or one Pair or one tuple. Raises ValueError for anything else.
+    """
+    pairs = []
+    for one in [given] if isinstance(given, (Pair, tuple)) else given:
+        parts = (one.a, one.b) if isinstance(one, Pair) else one
+        sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
+        refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "
+               f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
+        if not isinstance(one, Pair):
+            a, b, label = (*one, None)[:3]
+            if label is not None:
+                label = parse_label(str(label), task.labels, "label")
+            one = Pair(a, b, label)
+        refuse(task.labels and one.label not in (None, *range(len(task.labels))),
+               f"expected a label below {len(task.labels)}, found {shorten(one)}")
+        pairs.append(one)
+    return pairs
+
+
+# ---- The pairs of a training --------------------------------------------------------------------
+
+def blocks_of(task, pairs):
+    """The pairs as a list of blocks of `task.block` pairs, which stay together."""
+    return [pairs[i:i + task.block] for i in range(0, len(pairs), task.block)]
+
+
+def hold_out(task, splits, share, seed):
+    """A share of train, drawn by the seed in blocks, takes the place of dev, which stays unread."""
+    blocks = blocks_of(task, splits["train"])
+    random.Random(seed).shuffle(blocks)
+    count = min(max(1, round(share * len(blocks))), len(blocks) - 1)
+    others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}
+    return others | {"train": [*chain(*blocks[count:])], task.selection: [*chain(*blocks[:count])]}
+
+
+def limit_pairs(task, splits, limit, seed):
+    """The first `limit` pairs of each split; if limit < 1, that share of train, drawn in blocks."""
+    if limit >= 1:
+        return {name: pairs[:int(limit)] for name, pairs in splits.items()}
+    blocks = blocks_of(task, splits["train"])
+    blocks = random.Random(seed).sample(blocks, max(1, round(limit * len(blocks))))
+    return splits | {"train": [*chain(*blocks)]}
+
+
+def seen_in_training(splits):
+    """Names of the splits that training reads: train and dev, never test."""
+    return [name for name in splits if name.startswith(("train", "dev"))]
+
+
+def describe_labels(task, splits):
+    """One line on the labels. It shows a wrong column, and how often a constant answer is right."""
+    train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
+    seen = {(pair.a, pair.b) for pair in splits["train"]}
+    twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])
+    note = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
+    if task.regression:
+        return f"scores from {min(train):g} to {max(train):g}{note}"
+    counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
+    classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
+    return (f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
+            f"{note}")

@@ -1,0 +1,115 @@
+"""Tables of pairs: .csv, .tsv and .txt files are read, and written."""
+import csv
+import io
+import re
+from pathlib import Path
+
+from support.errors import expecting, join_names, refuse
+from support.files import read_lines, write_text
+from support.pairs import Pair, parse_label
+
+SENTENCES = "sentence1", "sentence2", "label"
+
+
+# ---- Reading ------------------------------------------------------------------------------------
+
+def is_csv(path):
+    """Does the name end in .csv? Then the table has commas and quotes; else tabs, and no quotes."""
+    return Path(path).suffix.lower() == ".csv"
+
+
+def split_rows(path):
+    """(number of the row's first line, its fields) for each row that is not blank."""
+    form = {} if is_csv(path) else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    reader, line = csv.reader(read_lines(path), strict=True, **form), 1
+    try:
+        for fields in reader:
+            if len(fields) > 1 or "".join(fields).strip():
+                yield line, fields
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{path}:{line}: {error}; correct or restore it") from None
+
+
+def read_table(path, columns, need_label=True, mend=list):
+    """The rows of a table: an iterator of (where = "file:line", dict column -> text).
+
+    columns: of a, b and label: names in the header line, or numbers from 0 if there is no header.
+    need_label: if False, the label's column may be missing. mend: function of a row's fields.
+    """
+    rows, start, names = split_rows(path), 1, columns
+    if isinstance(columns[0], str):
+        start, header = next(rows, (1, []))
+        names = [name.strip() for name in header]
+        counts = [names.count(name) for name in columns]
+        refuse(counts != [1] * len(columns) and (need_label or counts != [1, 1, 0]),
+               f"{path}:{start}: expected columns {', '.join(columns)}, each once, separated by "
+               f"{'commas' if is_csv(path) else 'tabs, without quotes'}, found {join_names(names)};"
+               f" rename them, name those of your own file by --columns, or get the file again")
+    for line, fields in rows:
+        where = f"{path}:{line}"
+        with expecting(where, f"{len(names)} fields, like line {start}", "correct or restore it"):
+            fields = [text.strip() for text in mend(fields)]
+            refuse(len(fields) != len(names), f"{len(fields)}")
+            refuse(fields[1:] == names[1:], "the header again")  # a byte order mark may come first
+        yield where, dict(zip(names, fields))
+
+
+def pairs_of(table, columns, labels, need_label, spelled):
+    """(Pair, dict column -> text) for each row of `read_table`. A sentence may be empty.
+
+    labels: as for `parse_label`. spelled: as in Source.
+    """
+    for where, row in table:
+        a, b, *label = (row.get(name, "") for name in columns)
+        text = "".join(label)            # "" if the table has no labels
+        text = spelled.get(text, text)
+        if text is not None:
+            value = parse_label(text, labels, where) if text or need_label else None
+            yield Pair(a, b, value), row
+
+
+def read_pairs(path, labels=None, need_label=True, columns=()):
+    """The pairs of a user's .csv or .tsv file with a header.
+
+    columns: names of the columns of a, b and label; (): SENTENCES. labels: as for `parse_label`.
+    need_label: if False, a label, the column of labels and its name in `columns` may be missing.
+    """
+    columns = tuple(name.strip() for name in columns) or SENTENCES
+    columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
+    refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
+           f"sentences and the label, found {','.join(columns)}")
+    table = read_table(path, columns, need_label)
+    pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label, {})]
+    refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
+    return pairs
+
+
+# ---- Writing ------------------------------------------------------------------------------------
+
+def pair_rows(task, pairs):
+    """A header and a row for each pair: both sentences, and the label if all pairs have one."""
+    if any(pair.label is None for pair in pairs):
+        return [[*SENTENCES[:2]], *([pair.a, pair.b] for pair in pairs)]
+    labels = [f"{x.label:.4f}" if task.regression else task.labels[x.label] for x in pairs]
+    return [[*SENTENCES], *([pair.a, pair.b, label] for pair, label in zip(pairs, labels))]
+
+
+def add_predictions(task, rows, predictions):
+    """Adds columns to rows with a header: the prediction, and the probability of each class."""
+    more = [["prediction", *(f"p({label})" for label in task.labels)]]
+    for answer, probabilities in predictions:
+        cell = f"{answer:.4f}" if task.regression else answer
+        more.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
+    return [row + cells for row, cells in zip(rows, more, strict=True)]
+
+
+def write_table(path, rows):
+    """Writes rows of cells. In a table with tabs, a tab or a line end in a cell becomes a space."""
+    text = io.StringIO(newline="")
+    if is_csv(path):
+        csv.writer(text).writerows(rows)  # lines end in "\r\n", so that it quotes a cell with "\r"
+    else:
+        for row in rows:
+            print(*(re.sub(r"[\t\r\n]", " ", cell) for cell in row), sep="\t", file=text)
+    write_text(path, text.getvalue())
