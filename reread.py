@@ -29,12 +29,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bert_min import (Bert, Change, Shown, attention_weights, check_options, full_precision, linear,
                       record)
+from support.words import TAGS
 
 # Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
 # E readers (one of pieces and one of each CNN's phrases), N encoder layers
 
-TAG_COUNT = 17    # universal parts of speech
 SPENT = 1e-6      # a word with no more left than this has the weight 0
 
 
@@ -283,7 +283,7 @@ class DrrNet(nn.Module):
         letters = 2 + len(vocabulary.characters)
         self.characters = nn.Embedding(letters, character_size, padding_idx=0)
         self.cnn = nn.Conv1d(character_size, character_size, kernel, padding="same")
-        d_w = self.words.embedding_dim + character_size + TAG_COUNT + 2
+        d_w = self.words.embedding_dim + character_size + len(TAGS) + 2
         self.W_t = nn.ModuleList(linear(d_w, d_w) for _ in range(highways))
         self.W_h = nn.ModuleList(linear(d_w, d_w) for _ in range(highways))
         return d_w
@@ -309,7 +309,7 @@ class DrrNet(nn.Module):
         lowest = torch.finfo(spelling.dtype).min
         spelling = spelling.masked_fill(~real[:, :, None], lowest).amax(-1)
         spelling = spelling.masked_fill(~real.any(-1, keepdim=True), 0.0)   # without characters
-        x = torch.cat([self.words(word_ids), spelling, F.one_hot(tags, TAG_COUNT),
+        x = torch.cat([self.words(word_ids), spelling, F.one_hot(tags, len(TAGS)),
                        match[..., None], antonym[..., None]], -1)
         for W_t, W_h in zip(self.W_t, self.W_h):
             x = highway(x, W_t, W_h)

@@ -126,10 +126,8 @@ def own_sums(settings, reader):
     files, sums = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}, {}
     for name, file in files.items():
         if file.is_file():
-            _, loaded = OWN.get(str(file), ("", file.read_bytes()))
-            if loaded != file.read_bytes():
-                print_once(f"{file}: has changed, but the old code is loaded; start Python again")
-            sums[name] = hashlib.sha256(loaded).hexdigest()
+            _, content = OWN.get(str(file), ("", file.read_bytes()))  # of code, what was loaded
+            sums[name] = hashlib.sha256(content).hexdigest()
     return sums
 
 

@@ -29,7 +29,6 @@ import train
 from bert_min import SelfAttention
 from experiments import draw
 from experiments.draw import escape
-from experiments.influence import add_run_options
 from priors import RELATIONS
 from run import unknown_words
 from support import machine, runs, summary
@@ -356,6 +355,17 @@ def page_name(a, b):
     words = re.findall("[a-z0-9]+", f"{a[:40]} {b[:40]}".lower())
     checksum = hashlib.sha256(f"{a}\0{b}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return "-".join(["explanation", *words, checksum]) + ".html"
+
+
+def add_run_options(arguments):
+    """Adds the options of train.open_run to a command that opens a run's folder."""
+    for name, value, text in (
+            ("parses", "FILE", "your own parses, as in training"),
+            ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
+            ("model", "mine.py:M", "your own class that the run was trained with"),
+            ("parser", "mine.py:F", "your own parser that the run was trained with"),
+            ("device", "DEVICE", "where to compute, such as cpu or cuda")):
+        arguments.add_argument(f"--{name}", metavar=value, help=text)
 
 
 def main(argv=None):

@@ -23,7 +23,7 @@ from collections import namedtuple
 from dataclasses import replace
 
 import train
-from experiments.influence import add_run_options
+from experiments.explain import add_run_options
 from priors import FUNCTION_WORDS, load_wordnet
 from run import whole_splits
 from support import machine

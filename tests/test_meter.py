@@ -1,16 +1,16 @@
-"""support/meter.py, experiments/influence.py, experiments/controls.py, each model's `changes`."""
+"""support/meter.py, Run.influence, experiments/controls.py, each model's `changes`."""
 import numpy as np
 import pytest
 import torch
 
 import train
 from bert_min import SelfAttention
-from experiments import influence
 from priors import RELATIONS
 from semmatch import Matcher
-from small_runs import MODELS, ROOT, beginning, fails, gentle, of, result
+from small_runs import MODELS, ROOT, beginning, gentle, of, result
 from support import meter
 from support.pairs import Pair
+from support.tables import read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")
 CONTROLS = f"{ROOT}/experiments/controls.py"
@@ -212,15 +212,12 @@ def test_influence_by_hand(trained):
     assert "score" not in opened.influence([("the dog", "the cat")])
 
 
-def test_the_command(trained, capsys):
-    """On the split that chose the epoch, the command finds what training measured."""
-    trained(*of("drrnet"))
-    for args in (["run"], ["run", "--split", "train"]):
-        influence.main(args)
-    printed, written = capsys.readouterr().out, result(name="influence-dev.json")
-    assert written == result()["influence"] and result(name="influence-train.json")["pairs"] == 22
+def test_a_run_says_its_influence(trained, capsys):
+    """Training measures the split that chose the epoch. `--from RUN` prints this in a table."""
+    written = result(trained(*of("drrnet")))["influence"]
+    assert written == train.open_run("run").influence(read_pairs("dev.tsv", ("0", "1")))
+    train.main(["--from", "run"])
+    printed = capsys.readouterr().out
     for name, change in written["changes"].items():
         assert name in printed and f"{100 * change['answers']:.1f} %" in printed
-    fails(lambda: influence.main(["run", "--split", "tets"]), "--split tets", "train, dev")
-    influence.main([str(trained(*of("bert")))])
-    assert "as it is" in capsys.readouterr().out and result()["influence"] is None
+    assert result(trained(*of("bert")))["influence"] is None
