@@ -1,4 +1,4 @@
-"""experiments.compare: which runs are trained; differences, intervals, p; tables, the picture."""
+"""experiments.compare: which runs are trained; experiments.groups: differences, tables, picture."""
 import math
 import re
 import statistics
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import train
-from experiments import compare
+from experiments import compare, groups
 from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, refused, run
 from support import runs
 from support.errors import refuse
@@ -68,8 +68,8 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
                                    | result(f"whole/{name}", "test.json")["metrics"])
         assert done["curve"] == [done["metrics"]["dev"]["accuracy"]]  # of one epoch
     scores = [found["done"][name]["metrics"]["test"]["accuracy"] for name in names]
-    change = compare.change_of([scores[2] - scores[0], scores[3] - scores[1]])
-    assert compare.percent(scores[2:]) in printed and compare.points(change) in printed
+    change = groups.change_of([scores[2] - scores[0], scores[3] - scores[1]])
+    assert groups.percent(scores[2:]) in printed and groups.points(change) in printed
     assert run(*"--model dafa --limit 0.5 --seed 1 --epochs 1".split(), out="alone") == 0
     assert_same_run("alone", "whole/dafa-seed1")
 
@@ -197,18 +197,18 @@ def test_a_difference_its_interval_p_and_holm():
     Welch and Satterthwaite's."""
     steps = [0.25, -0.25, 0.5]
     error = statistics.stdev(steps) / math.sqrt(3)
-    found, t = compare.change_of(steps), 1 / 6 / error
+    found, t = groups.change_of(steps), 1 / 6 / error
     assert found.high - found.mean == pytest.approx(4.302653 * error, abs=1e-4)
     assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t), abs=1e-5)
-    assert compare.change_of([0.1]) == (0.1, None, None, None)
-    assert compare.change_of([0.5, 0.5]).p == 0 and compare.change_of([0.0, 0.0]).p == 1
+    assert groups.change_of([0.1]) == (0.1, None, None, None)
+    assert groups.change_of([0.5, 0.5]).p == 0 and groups.change_of([0.0, 0.0]).p == 1
 
-    found = compare.change_of([0.0, 2.0], [1.0, 3.0, 5.0])
-    t, below = compare.student_t((1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2))
+    found = groups.change_of([0.0, 2.0], [1.0, 3.0, 5.0])
+    t, below = groups.student_t((1 + 4 / 3) ** 2 / (1 + (4 / 3) ** 2 / 2))
     assert found.high - 2.0 == pytest.approx(np.interp(0.475, below, t) * (7 / 3) ** 0.5 / 2)
 
-    assert compare.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
-    assert compare.holm([0.5, 0.9]) == [1.0, 1.0] and compare.holm([]) == []
+    assert groups.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
+    assert groups.holm([0.5, 0.9]) == [1.0, 1.0] and groups.holm([]) == []
 
 
 # ---- Tables and the picture ---------------------------------------------------------------------

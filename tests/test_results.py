@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from experiments import compare
+from experiments import groups
 from small_runs import ROOT
 
-GROUPS = {path.stem: compare.read_group(path) for path in (ROOT / "tests/results").glob("*.json")}
-PANELS = {name: compare.find_panels(group) for name, group in GROUPS.items()}
+GROUPS = {path.stem: groups.read_group(path) for path in (ROOT / "tests/results").glob("*.json")}
+PANELS = {name: groups.find_panels(group) for name, group in GROUPS.items()}
 TASKS = {"mrpc": "MRPC", "qqp": "QQP", "sick": "SICK", "stsb": "STS-B"}
 FOUR = {task: PANELS[f"{task}-planned"][0] for task in TASKS}
 SETS = [*FOUR.values()]
@@ -41,23 +41,23 @@ def table(start, page="docs/results.md"):
 
 
 def change(row, against="bert", panels=SETS, split="test"):
-    """The compare.Change of a row over these panels."""
-    return compare.change_of(*(compare.differences(panel, split, against)[row]
+    """The groups.Change of a row over these panels."""
+    return groups.change_of(*(groups.differences(panel, split, against)[row]
                                for panel in panels))
 
 
 def points(row, against="bert", panels=SETS, split="test"):
     """The text of `change`."""
-    return compare.points(change(row, against, panels, split))
+    return groups.points(change(row, against, panels, split))
 
 
 def scores(panel, row, split="test"):
-    return compare.scores_of(panel.rows[row], split, panel.metric)
+    return groups.scores_of(panel.rows[row], split, panel.metric)
 
 
 def mean(panel, row, split="test"):
     """Text of mean (standard deviation) over the seeds."""
-    return compare.percent(scores(panel, row, split))
+    return groups.percent(scores(panel, row, split))
 
 
 def means(panel, *rows):
@@ -76,15 +76,15 @@ def assert_page_says(sentences):
 def test_a_group_has_all_its_runs_and_no_other(name):
     """No finished run that no table shows, and no run is missing."""
     group = GROUPS[name]
-    runs = itertools.product(compare.combinations(group), group["seeds"])
-    assert group["done"].keys() == {compare.name_of(values, seed) for values, seed in runs}
+    runs = itertools.product(groups.combinations(group), group["seeds"])
+    assert group["done"].keys() == {groups.name_of(values, seed) for values, seed in runs}
 
 
 def test_table_of_the_six_questions():
     """Differences, p corrected for six, the verdict, and the mean over the dev sets."""
     _, plain, *rows = table("| minus plain BERT | MRPC |")
     assert plain[1:5] == [mean(panel, "bert") for panel in SETS]
-    lines = compare.difference_table(SETS, "bert", [*ROWS.values()])
+    lines = groups.difference_table(SETS, "bert", [*ROWS.values()])
     expected = {row[0]: [*row[1:6], row[7]] for row in lines}
     for (name, *cells, verdict, dev), (title, row) in zip(rows, ROWS.items(), strict=True):
         assert name == title and cells == expected[row] and dev == points(row, split="dev")
@@ -135,7 +135,7 @@ def test_what_a_trained_model_uses():
     _, *rows = table("| without | MRPC |")
     for title, *cells in rows:
         name, part = title.split(": ")
-        assert cells == [compare.percent([result["answers"][changes[part]]
+        assert cells == [groups.percent([result["answers"][changes[part]]
                                           for result in panel.rows[ROWS[name]]])
                          for panel in SETS]
 
@@ -148,9 +148,9 @@ def test_med():
              "own minus no relations": (KNOWLEDGE, NO_RELATIONS),
              "wider alone minus none": (wider, NO_RELATIONS)}
     _, *rows = table("| MED | test |")
-    corrected = compare.holm([change(*pair, [MED]).p for pair in asked.values()])
+    corrected = groups.holm([change(*pair, [MED]).p for pair in asked.values()])
     for row, (title, pair), p in zip(rows, asked.items(), corrected, strict=True):
-        assert row == [title, points(*pair, [MED]), compare.as_p(p), points(*pair, [MED], "dev")]
+        assert row == [title, points(*pair, [MED]), groups.as_p(p), points(*pair, [MED], "dev")]
     assert_page_says([
         ("has {} on test, with another pair's {}, with none {}, with wider words alone {}, plain "
          "BERT {}", means(MED, KNOWLEDGE, OTHER_RELATIONS, NO_RELATIONS, wider, "bert")),
@@ -160,23 +160,23 @@ def test_med():
 def test_paws():
     """Trees with ten and twenty epochs, p corrected for four; dev after each epoch."""
     asked = "bert", OTHER_TREES
-    ps = compare.holm([change(DAFA, against, [panel]).p for panel in (FEW, MANY)
+    ps = groups.holm([change(DAFA, against, [panel]).p for panel in (FEW, MANY)
                        for against in asked])
     _, plain, *rows = table("| PAWS, test |")
     assert plain[1::2] == [mean(FEW, "bert"), mean(MANY, "bert"), mean(MANY, "bert", "dev")]
     for row, against, *p in zip(rows, asked, ps[:2], ps[2:], strict=True):
         assert row[1::2] == [points(DAFA, against, [panel], split)
                              for panel, split in ((FEW, "test"), (MANY, "test"), (MANY, "dev"))]
-        assert row[2::2] == [compare.as_p(x) for x in p]
+        assert row[2::2] == [groups.as_p(x) for x in p]
     header, *rows = table("| PAWS, dev after epoch |")
-    for row, curve in zip(rows, compare.curve_table(MANY)[1:], strict=True):
+    for row, curve in zip(rows, groups.curve_table(MANY)[1:], strict=True):
         assert row[1:] == [curve[int(epoch)].split()[0] for epoch in header[1:]]
 
 
 def test_paws_other_questions():
     """Seven rows, p corrected for these; the numbers in sentences."""
     values = [value for value in MORE.rows if value != "bert"]
-    corrected = [line[-1] for line in compare.difference_table([MORE], "bert")[1:]]
+    corrected = [line[-1] for line in groups.difference_table([MORE], "bert")[1:]]
     _, *rows = table("| minus plain BERT | test |")
     for row, value, p in zip(rows, values, corrected, strict=True):
         assert row[1:] == [points(value, "bert", [MORE]), p, points(value, "bert", [MORE], "dev")]
@@ -186,7 +186,7 @@ def test_paws_other_questions():
 
     def after_three(panel):
         both = ([x["curve"][2] for x in panel.rows[row]] for row in (DAFA, OTHER_TREES))
-        return compare.points(compare.change_of([x - y for x, y in zip(*both)]))
+        return groups.points(groups.change_of([x - y for x, y in zip(*both)]))
 
     _, one, knowledge, none, *_ = values
     low, _, high = PANELS["paws-rates"]
@@ -215,19 +215,19 @@ def test_paws_other_questions():
 def test_p_by_task():
     """The smallest p of the 26 differences by task; those of own minus others' trees."""
     asked = [*itertools.product(ROWS.values(), TASKS), (OTHER_TREES, "mrpc"), (OTHER_TREES, "qqp")]
-    corrected = compare.holm([change(row, panels=[FOUR[task]]).p for row, task in asked])
+    corrected = groups.holm([change(row, panels=[FOUR[task]]).p for row, task in asked])
     p = dict(zip(asked, corrected, strict=True))
     least = [p[LADRANET, "mrpc"], p[DAFA, "mrpc"], p[KNOWLEDGE, "stsb"], p[KNOWLEDGE, "mrpc"]]
     assert sorted(corrected)[:4] == least and min(corrected) >= 0.05
     pairs = [(DAFA, OTHER_TREES), (KNOWLEDGE, OTHER_RELATIONS)]
     both = [change(*pair).p for pair in pairs]
-    eight = compare.holm([change(*pair, [panel]).p for pair in pairs for panel in SETS])
+    eight = groups.holm([change(*pair, [panel]).p for pair in pairs for panel in SETS])
     assert eight.index(min(eight)) == 3
     assert_page_says([
         ("LadRa-Net's loss on MRPC, {:.3f}, DAFA averaged on MRPC, {:.3f}, and knowledge averaged "
          "on STS-B, {:.3f}, and on MRPC, {:.3f}", least),
         ("The mean, {:+.1f}, has p {:.2f}, and {:.2f} corrected",
-         [100 * change(*pairs[0]).mean, both[0], compare.holm(both)[0]]),
+         [100 * change(*pairs[0]).mean, both[0], groups.holm(both)[0]]),
         ("smallest p is STS-B's, {:.2f} corrected for the eight", [min(eight)])])
 
 
@@ -252,5 +252,5 @@ def test_numbers_in_sentences():
 
 def test_the_picture(tmp_path):
     files = [str(ROOT / f"tests/results/{task}-planned.json") for task in TASKS]
-    compare.show_groups(files, picture=tmp_path / "found.svg")
+    groups.show_groups(files, picture=tmp_path / "found.svg")
     assert (tmp_path / "found.svg").read_text("utf-8") == source("docs/differences.svg")
