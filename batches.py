@@ -189,7 +189,7 @@ class Examples:
         return cut_or_pad(prior, len(a.words), len(b.words))
 
     def of_others(self):
-        """The same pairs, each with another pair's prior: of the pair half the list further on."""
+        """The same pairs. Each has the prior of another pair, which is half the list further on."""
         changed = copy.copy(self)
         changed.others = not self.others
         return changed

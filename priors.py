@@ -210,10 +210,11 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     word i, as animal is of dog; "hyponym" where word i is a hypernym of word j.
 
     Assumes: the treatment of expressions, which the paper does not mention. First each word
-        is compared with each word. Then a relation of an expression holds at each of its words (New
-        York, city: at New and at York) that has no synonym or antonym in the other expression.
-        Equal words that the lexicon knows are synonyms and nothing else, and so are words of which
-        one has all senses of the other. Other equal words are not related.
+        is compared with each word. Then an expression gives its relations to each of its words:
+        New York has the hypernym city, so New has it, and York. A word that has a synonym or an
+        antonym in the other expression gets none of these. Equal words that the lexicon knows are
+        synonyms and nothing else. So are two words if one has all senses of the other. Equal words
+        that the lexicon does not know are not related.
     Departs: co-hyponyms, which share a hypernym, are a fifth relation: the paper's own example,
         wheat and corn. Synonyms do not count as co-hyponyms, nor antonyms as synonyms.
 
@@ -369,10 +370,12 @@ class WordNet(Lexicon):
         later senses carrying is running, and a result is an issue. A spelling without counts has
         its senses in another order: the nouns colour and color share none of their first three.
         Synonyms share a sense; a word is a synonym of itself. Two adjectives are synonyms, too, if
-        their first senses are similar: huge and big. Antonyms are opposed in some sense. The
-        synonyms of an antonym are antonyms, too (big is opposed to small, as large is), and so is
-        what WordNet says to see also at one: happy is opposed to sad, as to unhappy, but sad to
-        glad alone. An adjective that is only similar to one with an antonym gets none.
+        their first senses are similar: huge and big. Antonyms are opposed in some sense. If two
+        words are antonyms, their synonyms are, too: large is opposed to small, so big is. At some
+        words WordNet says which word to see also; the antonyms of the first have the second as an
+        antonym, too. At unhappy it says sad, so happy is opposed to sad. At glad it does not say
+        happy, so sad is opposed to glad alone. An adjective that is only similar to one with an
+        antonym gets none.
         Hypernyms, up to `depth` steps away, and co-hyponyms come from a lemma's first sense: with
         more senses most such pairs are chance (to right and to prepare are changes). An instance
         counts as a hyponym (Paris of city). Co-hyponyms are nouns, because verbs hardly share more
@@ -443,35 +446,66 @@ class WordNet(Lexicon):
     @functools.lru_cache(maxsize=REMEMBERED)
     def read(self, name, parts, proper=False):
         """Facts from WordNet, or None. The keys are names of synsets, such as dog.n.01."""
+        senses, first = self.find_senses(name, parts, proper)
+        number = NUMBER.fullmatch(name)
+        if not (senses or number) or name in FUNCTION_WORDS:
+            return None
+        sets = (senses, opposites_of(senses), self.ancestors_of(first), shared_parents(first),
+                first, similar_to({s for s in first if s.pos() == "s"}))
+        facts = Facts(*({s.name() for s in synsets} for synsets in sets))
+        facts.parents |= {s.name() for s in similar_to(senses)} & SERIES
+        facts.similar -= SERIES
+        if number:
+            facts.senses.add(name)
+            facts.parents.add("year" if number[1] else "cardinal.a.02")
+        return facts
+
+    def find_senses(self, name, parts, proper):
+        """(the synsets of the frequent senses of a name's lemmas, of the first sense of each)"""
         senses, first = set(), set()
         for pos in parts:
             for lemma in self.lemmas(name.replace(" ", "_"), pos, proper):
                 synsets = [entry.synset() for entry in self.entries(lemma, pos)]
                 senses.update(synsets[:self.senses])
                 first.add(synsets[0])
-        number = NUMBER.fullmatch(name)
-        if not (senses or number) or name in FUNCTION_WORDS:
-            return None
-        opposites = {other.synset() for s in senses for lemma in s.lemmas()
-                     for other in lemma.antonyms()}
-        opposites |= {other for s in opposites for other in s.also_sees()}
-        nouns = {x.synset() for s in first for lemma in s.lemmas() for x in lemma.pertainyms()}
-        levels = [first]
+        return senses, first
+
+    def ancestors_of(self, synsets):
+        """The hypernyms of synsets, up to `depth` steps above."""
+        found, level = set(), synsets
         for _ in range(self.depth):
-            levels.append({above for s in levels[-1]
-                           for above in s.hypernyms() + s.instance_hypernyms()})
-        lands = {above for s in nouns for above in s.instance_hypernyms()}   # of French: France's
-        parents = levels[1] | {above for s in lands for above in s.hypernyms()}
-        parents = {s for s in parents if s.pos() == "n" and len(s.hyponyms()) <= MANY}
-        similar = {head for s in first for head in s.similar_tos() if s.pos() == "s"}
-        sets = senses, opposites, set().union(*levels[1:]), parents, first, similar
-        facts = Facts(*({s.name() for s in synsets} for synsets in sets))
-        facts.parents |= {s.name() for s in senses for s in s.similar_tos()} & SERIES
-        facts.similar -= SERIES
-        if number:
-            facts.senses.add(name)
-            facts.parents.add("year" if number[1] else "cardinal.a.02")
-        return facts
+            level = hypernyms_of(level)
+            found |= level
+        return found
+
+
+def hypernyms_of(synsets):
+    """The direct hypernyms of synsets, and what they are instances of."""
+    return {above for s in synsets for above in s.hypernyms() + s.instance_hypernyms()}
+
+
+def opposites_of(synsets):
+    """The synsets of all antonyms of the lemmas of synsets, and what to see also at these."""
+    lemmas = [lemma for s in synsets for lemma in s.lemmas()]
+    opposites = {other.synset() for lemma in lemmas for other in lemma.antonyms()}
+    return opposites | {other for s in opposites for other in s.also_sees()}
+
+
+def shared_parents(synsets):
+    """The hypernyms, nouns, that make two words co-hyponyms if both have one of them.
+
+    An adjective such as French has the one of its noun: country, because France is an instance of
+    a European country.
+    """
+    nouns = {x.synset() for s in synsets for lemma in s.lemmas() for x in lemma.pertainyms()}
+    lands = {above for s in nouns for above in s.instance_hypernyms()}   # of French: France's
+    parents = hypernyms_of(synsets) | {above for s in lands for above in s.hypernyms()}
+    return {s for s in parents if s.pos() == "n" and len(s.hyponyms()) <= MANY}
+
+
+def similar_to(synsets):
+    """The adjectives to which WordNet calls these synsets similar."""
+    return {head for s in synsets for head in s.similar_tos()}
 
 
 def load_wordnet():

@@ -400,9 +400,10 @@ def phrase_cnn(hidden: Tensor, mask: Tensor, first: nn.Conv1d, second: nn.Conv1d
 
         h^r_t = CNN_r([h⁰_(t-k), ..., h⁰_(t+k)]),   CNN_r = two layers, ReLU between them
 
-    Departs: "k denotes the kernel size", 2 or 3, but two layers of kernels 2 see no 5 tokens, of
-    kernels 3 no 7. Two layers of kernel K see 2k + 1 with k = K - 1, if the odd padding goes right
-    in the first layer and left in the second.
+    Departs: the formula reads 2k + 1 tokens, and the paper says "k denotes the kernel size", 2 or
+    3. These would be 5 or 7 tokens. But two layers with kernels of size K read 2 (K - 1) + 1, which
+    is 3 or 5. So k = K - 1 here. A kernel of size 2 needs one place of padding: the first layer
+    has it on the right, the second layer on the left.
     Assumes: places beyond the ends, and padding of the batch, are 0 in both layers.
 
         K = 2   first layer    t-1  t    →  t-1        K = 3   first layer    t-2  t-1  t    →  t-1
@@ -503,10 +504,11 @@ class LadraNet(nn.Module):
     MLP. α starts as the mean of the blocks. CNNs start so that phrases are as large as tokens, and
     one β fits all. A CNN's middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside
     BERT. Special tokens may be chosen.
-    without, the paper's Table VII: "phrase-cnn", BERT + DSA; "dsa", BERT + PCNN: v = h_ab;
-    "global": no h_ab in Eq. (15); "bert", Stack-GRU + PCNN + DSA: three GRUs on BERT's embeddings,
-    a linear map to h⁰, its mean for [CLS]; "average-pooling", max-pooling fusion: the maximum in
-    Eq. (15), while Eq. (11) keeps its mean.
+    without, the rows of the paper's Table VII:
+    "phrase-cnn" is BERT + DSA. "dsa" is BERT + PCNN: v is h_ab. "global": Eq. (15) has no h_ab.
+    "bert" is Stack-GRU + PCNN + DSA: three GRUs read BERT's embeddings, a linear map makes h⁰ of
+    their states, and the mean of h⁰ takes the place of [CLS]. "average-pooling" is max-pooling
+    fusion: Eq. (15) takes the maximum in the place of the mean; Eq. (11) keeps its mean.
 
     Args: config: BertConfig. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
         attention_size: A. kernels: K of each phrase CNN. steps: T. beta: β.

@@ -118,7 +118,7 @@ def build_model(settings, recipe, task, reader, config, weights=None):
 
 
 def own_sums(settings, reader):
-    """dict name -> sha256 of each file, of code, parses or a parser, that the answers depend on."""
+    """dict name -> sha256 of a file. The answers depend on these files: code, parses, a parser."""
     places = {"model": settings.model, "parser": settings.parser,
               f"parses {settings.parses}": settings.parses}  # the name tells other parses apart
     if reader.needs_parses and not (settings.parser or settings.parses):

@@ -299,7 +299,7 @@ def read_own_result(folder, saved):
 def read_to_resume(folder, given):
     """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt if training has ended.
 
-    given: options. Those of PROCESS replace the run's own; each other one must equal the run's.
+    given: options. An option of PROCESS replaces the run's own. Any other must equal the run's.
     """
     ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
     path = folder / ("best.pt" if ended else "last.pt")

@@ -100,8 +100,9 @@ def new_group(given):
 def saved_group(folder, given):
     """(folder, group) of a group to continue.
 
-    given: options. All but those of PROCESS are taken out of it: --test, more values to vary, and
-    the user's own code. A file may not name code that is run, so the user names it again.
+    given: options. This function takes out of them --test, more values of --vary, and --own, the
+    user's own code: a file may not name code that is run, so the user names it again. Only options
+    of PROCESS may be left.
     """
     group = read_group(Path(folder, FILE))
     known, more = set(given.pop("own", ())), given.pop("vary", [])

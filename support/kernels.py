@@ -21,7 +21,8 @@ LIMIT = {torch.float32: 43.0, torch.float64: 350.0}  # for |x| below this, e^(2x
 
 
 class AdditiveScores(torch.autograd.Function):
-    """See additive_scores. No block needs an exponential for each of its numbers, because
+    """See additive_scores. It takes the exponentials of keys and of queries, once. A block then
+    needs none, because
 
         r_ij = 1 / (1 + e^(2 keys_j) e^(2 queries_i)),
         tanh(keys_j + queries_i) = 1 - 2 r_ij,   tanh' = 4 (r - r²)
@@ -29,9 +30,9 @@ class AdditiveScores(torch.autograd.Function):
         ∂w = Σ_ij e_ij (1 - 2 r),
         ∂queries_i = w Σ_j e_ij 4 (r - r²),   ∂keys_j = w Σ_i e_ij 4 (r - r²)
 
-    with e the incoming gradient. This needs keys and queries x whose e^(2x) is finite. For larger
-    ones, r is the sigmoid of -2 (keys_j + queries_i) itself; also on a GPU, because the CPU would
-    have to wait for the GPU's largest x.
+    with e the incoming gradient. For this, e^(2x) of each key and each query x must be finite. If
+    one is not, and always on a GPU, r is computed as the sigmoid of -2 (keys_j + queries_i): the
+    CPU would have to wait until the GPU has found its largest x.
     """
 
     @staticmethod

@@ -9,9 +9,10 @@ An item is a square of four sentences, two meanings in two wordings:
   meaning 1   The dog chased the cat.   The cat was chased by the dog.
 
 The two rows are pairs with label 1, the two diagonals are pairs with label 0. Each sentence stands
-in one pair of either label, so a sentence alone says nothing about the label. A score that adds a
-number for a and a number for b has the same sum over both labels. In every square the word overlap
-and the lengths are the same for both labels. What is left to learn is how a and b relate.
+in one pair with label 1 and in one pair with label 0. So a sentence alone says nothing about the
+label. A model may give a number to a and a number to b, and add the two: the sum of its scores is
+then the same over the pairs of either label. In every square the words that a and b share, and the
+lengths, are the same for both labels. What is left to learn is how a and b relate.
 
 If the pairs come in a random order, a small untrained encoder learns nothing in a minute: the
 difference between labels is small beside the difference between sentences. So the four pairs of a
