@@ -54,35 +54,62 @@ def tables_of(shown, values, labels):
     Returns: name: the sentence or the place, or "". rows, columns: labels. values: (n, m), the
         mean over heads. Raises ValueError for other axes.
     """
-    axes = shown.axes.split()
-    if values.ndim == len(axes) + 1 and "head" not in axes:
-        axes.insert(1, "head")
-    refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
-           f"{shown.axes}, got one of the shape {values.shape}")
-    for axis in ("head", "pair", "gate", "one"):
-        place = axes.index(axis) if axis in axes else None
-        if place is not None and len(axes) > 1 and (axis == "head" or values.shape[place] == 1):
-            values = values.mean(place)
-            axes.remove(axis)
-    outer = [i for i, axis in enumerate(axes) if axis == "sentence"]
-    inner = [i for i, axis in enumerate(axes) if axis != "sentence"]
-    while len(inner) > 2:
-        outer.append(next((i for i in inner if axes[i] == "reader"), inner[0]))
-        inner.remove(outer[-1])
-    order, tables = [*outer, *inner], []
-    values = values.transpose(order)
+    axes, values = drop_axes(named_axes(shown, values), values)
+    outer, inner = order_axes(axes)
+    axes, values = [axes[i] for i in outer + inner], values.transpose(outer + inner)
+    tables = []
     for place in np.ndindex(values.shape[:len(outer)]):
-        if "sentence" in axes and "words" in labels:
-            labels = labels | {"word": labels["words"][place[0]]}
-        texts = []
-        for i, size in zip(order, values.shape):
-            numbered = [f"{axes[i]} {n + (axes[i] == 'step')}" for n in range(size)]  # step 1, ...
-            texts.append(labels.get(axes[i], numbered)[:size])
+        texts = axis_labels(axes, values.shape, labels, place)
         name = ", ".join(texts[axis][i] for axis, i in enumerate(place))
         rows, columns = [["value"], *texts[len(outer):]][-2:]
         x = np.atleast_2d(values[place])[:len(rows), :len(columns)]  # a shorter sentence is padded
         tables.append((name, rows, columns, x))
     return tables
+
+
+def named_axes(shown, values):
+    """The names of an array's axes, a list; "head" may be among them."""
+    axes = shown.axes.split()
+    if values.ndim == len(axes) + 1 and "head" not in axes:
+        axes.insert(1, "head")
+    refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
+           f"{shown.axes}, got one of the shape {values.shape}")
+    return axes
+
+
+def drop_axes(axes, values):
+    """(axes, values) with the mean over heads, and without an axis of one pair, gate or number."""
+    for axis in ("head", "pair", "gate", "one"):
+        if axis in axes and len(axes) > 1:
+            place = axes.index(axis)
+            if axis == "head" or values.shape[place] == 1:
+                axes, values = axes[:place] + axes[place + 1:], values.mean(place)
+    return axes, values
+
+
+def order_axes(axes):
+    """(outer, inner), two lists of places of axes: the inner ones are a table's rows and columns.
+
+    A sentence is always outer. Of more than two others a reader is outer first, then the first.
+    """
+    outer = [i for i, axis in enumerate(axes) if axis == "sentence"]
+    inner = [i for i, axis in enumerate(axes) if axis != "sentence"]
+    while len(inner) > 2:
+        outer.append(next((i for i in inner if axes[i] == "reader"), inner[0]))
+        inner.remove(outer[-1])
+    return outer, inner
+
+
+def axis_labels(axes, shape, labels, place):
+    """For each axis a list of labels, as many as its size. place: of the table, its outer axes."""
+    if "sentence" in axes and "words" in labels:
+        labels = labels | {"word": labels["words"][place[0]]}
+    texts = []
+    for axis, size in zip(axes, shape):
+        start = 1 if axis == "step" else 0
+        numbered = [f"{axis} {n}" for n in range(start, start + size)]
+        texts.append(labels.get(axis, numbered)[:size])
+    return texts
 
 
 def trace_figures(run, examples, both, trace):
