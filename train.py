@@ -314,6 +314,15 @@ def read_to_resume(folder, given):
     return saved, replace(settings, **changes), replace(recipe, device=device)
 
 
+def choose_folder(settings):
+    """The folder of a new run. The main process chooses it for all."""
+    folder = None
+    if main_process():
+        name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
+        folder = runs.new_folder(settings.out, name)
+    return machine.gather(folder)[0]
+
+
 def train_or_resume(given):
     """Trains a new run or, with --resume, an old one; --test scores test at the end.
 
@@ -327,9 +336,7 @@ def train_or_resume(given):
     machine.prepare_device(recipe.device)
     if test:
         load_test_splits(settings)  # a missing file is found before hours of training
-    name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
-    folder = Path(resume) if saved else machine.gather(
-        runs.new_folder(settings.out, name) if main_process() else None)[0]
+    folder = Path(resume) if saved else choose_folder(settings)
     with runs.lock_folder(folder):
         if saved and "progress" not in saved:  # best.pt has none: training has ended
             result = read_own_result(folder, saved)
