@@ -11,6 +11,7 @@ swapped (assets/README.md).
 """
 
 import itertools
+import json
 import random
 import sys
 import tempfile
@@ -25,9 +26,9 @@ from torch import nn
 from tqdm import tqdm
 
 from support import machine
-from support.biaffine import PARSER, Parser, length_batches, load_parser, save_parser
+from support.biaffine import PARSER, Parser, length_batches, load_parser
 from support.errors import refuse
-from support.files import write_json
+from support.files import write_json, write_whole
 from support.options import Arguments, run_command
 from support.parses import read_conllu
 from support.words import read_vectors
@@ -51,9 +52,32 @@ def make_parser(train, vectors):
                      "characters": sorted(c for c, count in letters.items() if count >= 3),
                      "tags": sorted(all_tags), "relations": sorted(all_relations),
                      "vectors": list(vectors)})
+    draw_weights(parser)
     for row, vector in zip(parser.vectors[1:], vectors.values()):
         row.copy_(torch.from_numpy(vector))
     return parser
+
+
+def draw_weights(parser):
+    """Orthogonal recurrent and biaffine input weights, as in their code; open forget gates."""
+    for lstm in parser.lstm:
+        for w in lstm.weight_hh_l0.data.chunk(4):
+            nn.init.orthogonal_(w)
+        nn.init.zeros_(lstm.bias_hh_l0)
+        nn.init.zeros_(lstm.bias_ih_l0)
+        lstm.bias_ih_l0.data[lstm.hidden_size:2 * lstm.hidden_size] = 1.0
+    for layer in (parser.arc_dep, parser.arc_head, parser.rel_dep, parser.rel_head):
+        nn.init.orthogonal_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    nn.init.normal_(parser.word.weight, std=0.1)
+
+
+def mixed_batches(lengths, batch_words, rng):
+    """`length_batches` in random order. Sentences of about the same length change their places."""
+    order = [length * (1 + 0.1 * rng.random()) + rng.random() for length in lengths]
+    batches = length_batches(lengths, order, batch_words)
+    rng.shuffle(batches)
+    return batches
 
 
 def train_parser(parser, train, epochs, lr, batch_words, unknown, seed):
@@ -66,7 +90,7 @@ def train_parser(parser, train, epochs, lr, batch_words, unknown, seed):
     rng, start = random.Random(seed), time.monotonic()
     train = train + (QUESTIONS - 1) * [columns for columns in train if "?" in columns[0]]
     lengths = [len(forms) for forms, *_ in train]
-    plan = [length_batches(lengths, batch_words, rng) for _ in range(epochs)]
+    plan = [mixed_batches(lengths, batch_words, rng) for _ in range(epochs)]
     steps, step = sum(map(len, plan)), 0
     optimizer = torch.optim.Adam(parser.parameters(), lr=lr, betas=(0.9, 0.9))
     average = {name: value.clone() for name, value in parser.state_dict().items()}
@@ -162,6 +186,13 @@ def score(parser, treebank):
         shares = (f"{name} {100 * share:.1f}" for name, share in scores[split].items())
         print(split, *shares, sep="  ")
     return scores
+
+
+def save_parser(parser, path):
+    """Writes the parser as one .npz: half-precision weights, and the vocabulary as JSON."""
+    arrays = {name: value.half().numpy() for name, value in parser.state_dict().items()}
+    arrays["vocabulary"] = np.array(json.dumps(parser.vocabulary, ensure_ascii=False))
+    write_whole(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def main(argv=None):

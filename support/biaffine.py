@@ -14,7 +14,6 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from support.errors import expecting
-from support.files import write_whole
 from support.parses import BRACKETS, PLAIN, tree_depths
 
 # Axes: S sentences, T words of the longest sentence and ROOT
@@ -67,20 +66,6 @@ class Parser(nn.Module):
         self.W_arc = nn.Parameter(torch.zeros(arc_size + 1, arc_size))
         self.W_rel = nn.Parameter(torch.zeros(len(vocabulary["relations"]), relation_size + 1,
                                               relation_size + 1))
-        self.reset()
-
-    def reset(self):
-        """Orthogonal recurrent and biaffine input weights, as in their code; open forget gates."""
-        for lstm in self.lstm:
-            for w in lstm.weight_hh_l0.data.chunk(4):
-                nn.init.orthogonal_(w)
-            nn.init.zeros_(lstm.bias_hh_l0)
-            nn.init.zeros_(lstm.bias_ih_l0)
-            lstm.bias_ih_l0.data[lstm.hidden_size:2 * lstm.hidden_size] = 1.0
-        for layer in (self.arc_dep, self.arc_head, self.rel_dep, self.rel_head):
-            nn.init.orthogonal_(layer.weight)
-            nn.init.zeros_(layer.bias)
-        nn.init.normal_(self.word.weight, std=0.1)
 
     def forward(self, sentences, unknown=0.0):
         """Scores of the tags and heads of sentences, lists of words, and vectors for relations.
@@ -171,7 +156,8 @@ class Parser(nn.Module):
         """
         self.eval()
         answers, nonempty = {}, [i for i, words in enumerate(sentences) if words]
-        for batch in length_batches([len(sentences[i]) for i in nonempty], BATCH_WORDS):
+        lengths = [len(sentences[i]) for i in nonempty]
+        for batch in length_batches(lengths, lengths, BATCH_WORDS):
             places = [nonempty[k] for k in batch]
             answers |= zip(places, self.parse_batch([sentences[i] for i in places]))
         return [answers.get(i, ([], [], [])) for i in range(len(sentences))]
@@ -282,34 +268,21 @@ def find_cycle(heads):
     return np.array(path[path.index(node):])
 
 
-def length_batches(lengths, size, rng=None):
-    """Batches of sentences of similar length, of at most `size` positions: lists of places.
+def length_batches(lengths, order, size):
+    """Lists of places of sentences, at most `size` positions in each.
 
-    lengths: words of each sentence. rng: random.Random, which mixes sentences of similar length and
-    shuffles the batches; or None.
+    lengths: words of each sentence. order: numbers by which the sentences are sorted.
     """
-    order = lengths
-    if rng:
-        order = [length * (1 + 0.1 * rng.random()) + rng.random() for length in lengths]
     batches = []
     for i in sorted(range(len(lengths)), key=order.__getitem__):
         if not batches or (len(batches[-1]) + 1) * (lengths[i] + 1) > size:
             batches.append([])
         batches[-1].append(i)
-    if rng:
-        rng.shuffle(batches)
     return batches
 
 
-def save_parser(parser, path):
-    """Writes the parser as one .npz: half-precision weights, and the vocabulary as JSON."""
-    arrays = {name: value.half().numpy() for name, value in parser.state_dict().items()}
-    arrays["vocabulary"] = np.array(json.dumps(parser.vocabulary, ensure_ascii=False))
-    write_whole(path, lambda file: np.savez_compressed(file, **arrays))
-
-
 def load_parser(path: str | Path = PARSER) -> Parser:
-    """The shipped parser, or another one that save_parser wrote. fingerprint: the file's SHA-256.
+    """The shipped parser, or one of experiments/train_parser.py. fingerprint: the file's SHA-256.
 
     Raises ValueError naming the file when it is no parser.
     """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from experiments import train_parser
 from small_runs import fails, refused
-from support.biaffine import Parser, load_parser, maximum_spanning_tree, save_parser
+from support.biaffine import Parser, load_parser, maximum_spanning_tree
 from support.options import run_command
 from support.parses import read_conllu
 from test_parses import row
@@ -104,7 +104,7 @@ def test_a_file_is_what_was_saved(tmp_path):
     path, parser = tmp_path / "x.npz", Parser(VOCABULARY)
     for weight in parser.parameters():
         torch.nn.init.constant_(weight, 0.0 if weight.dim() > 2 else 0.125)
-    save_parser(parser, path)
+    train_parser.save_parser(parser, path)
     again, whole = load_parser(path), path.read_bytes()
     torch.testing.assert_close(dict(again.state_dict()), dict(parser.state_dict()))
     assert again.parse(SENTENCES) == parser.parse(SENTENCES) and not again.training
