@@ -75,7 +75,7 @@ def synchronized_time(device):
 
 
 def compare(what, works, options):
-    """Times the rows in turns. -> lists of cells, one a row. works: dict row -> function."""
+    """Times the rows in turns. Returns: lists of cells, one a row. works: dict row -> function."""
     seconds = {row: [] for row in works}
     for turn in range(-1, options["repeats"]):  # turn -1 warms up
         for row, work in works.items():

@@ -173,7 +173,7 @@ def check_planned(folder, group, planned):
 
 
 def train_planned(folder, group, planned):
-    """Trains the planned runs, one after another. -> [a message for each run that failed]"""
+    """Trains the planned runs in turn. Returns: [a message for each run that failed]."""
     failed = []
     for number, (name, given) in enumerate(planned.items(), 1):
         if name in group["done"]:  # by another process

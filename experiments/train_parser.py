@@ -179,7 +179,7 @@ def score_parser(parser, sentences):
 
 
 def score(parser, treebank):
-    """Prints the parser's shares on dev and test. -> dict split -> shares"""
+    """Prints the parser's shares on dev and test. Returns: dict split -> shares."""
     scores = {}
     for split in ("dev", "test"):
         scores[split] = score_parser(parser, treebank[split])

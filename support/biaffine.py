@@ -71,7 +71,7 @@ class Parser(nn.Module):
         """Scores of the tags and heads of sentences, lists of words, and vectors for relations.
 
         unknown: share of words to hide (training). Neither padding nor neighbours change a score.
-        Returns scores of tags (S, T, tags) and of heads (S, T, T), and for `relation_scores` the
+        Returns: scores of tags (S, T, tags) and of heads (S, T, T), and for `relation_scores` the
         vectors of dependents and of heads, both (S, T, relation_size + 1). Place 0 is ROOT.
         """
         lengths = torch.tensor([len(words) + 1 for words in sentences])[:, None]
@@ -234,7 +234,7 @@ def maximum_spanning_tree(scores):
     opened again, the last one first.
 
     scores: (T, T), row i: the scores of each head for word i; node 0 is ROOT.
-    Returns heads (T,), heads[0] = 0.
+    Returns: heads (T,), heads[0] = 0.
     """
     scores = np.where(np.eye(len(scores), dtype=bool), -np.inf, scores.astype(np.float64))  # (T, T)
     scores[0] = -np.inf

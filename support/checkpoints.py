@@ -56,7 +56,7 @@ OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some mod
 
 
 def find_file(folder, *patterns):
-    """The first file in the folder that matches a glob pattern, tried in this order -> Path.
+    """The Path of the first file in the folder that matches a glob pattern, in their order.
 
     Raises ValueError that says which files the folder has instead.
     """
@@ -122,7 +122,7 @@ def _download(source, folder):
 # ---- Configurations and vocabularies ------------------------------------------------------------
 
 def read_config(path):
-    """Google's bert_config.json or Hugging Face's config.json -> dict, the fields of a BertConfig.
+    """A dict, the fields of a BertConfig, of Google's bert_config.json or a config.json.
 
     lower_case is `do_lower_case` of tokenizer_config.json in the same folder, else of this file. If
     neither has it, as in Google's cased models, capitals in vocab.txt mean that case is kept.
@@ -166,7 +166,7 @@ def _lines(path):
 
 
 def read_pieces(folder, kind, rows):
-    """Read the vocabulary of a folder -> dict of piece -> id; RoBERTa's merges, pairs of pieces.
+    """The vocabulary of a folder: a dict piece -> id; RoBERTa's merges, pairs of pieces, or None.
 
     kind, rows: `kind` and `vocab_size` of the model's configuration.
     Raises ValueError for a vocabulary that does not fit them.
@@ -219,7 +219,7 @@ def our_name(name):
 
 
 def read_weights(folder):
-    """Read the weights in a folder -> dict of our name -> tensor."""
+    """The weights in a folder: a dict, our name -> tensor."""
     path, weights = find_file(folder, *WEIGHTS), {}
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, tensor in readers[path.suffix](path).items():
@@ -236,7 +236,7 @@ SAFE_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16,
 
 
 def read_safetensors(path):
-    """Read a .safetensors file -> dict of name -> tensor.
+    """The tensors of a .safetensors file: a dict name -> tensor.
 
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
     the bytes, all of which belong to one tensor.
@@ -255,7 +255,7 @@ def read_safetensors(path):
 
 
 def read_pickle(path):
-    """Read pytorch_model.bin -> dict of name -> tensor. weights_only=True: no code in it runs."""
+    """The tensors of pytorch_model.bin: a dict name -> tensor. No code in the file runs."""
     with expecting(path, "a dict of name -> tensor"):
         weights = torch.load(path, "cpu", weights_only=True)
         return {name: tensor.detach() for name, tensor in weights.items()}
@@ -268,7 +268,7 @@ TF_DTYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64,
 
 
 def _varint(data, at):
-    """A number of seven bits a byte, low bits first -> (the number, the index behind it).
+    """(a number of seven bits a byte, low bits first; the index behind it)
 
     >>> _varint(bytes([127, 200, 1]), 0), _varint(bytes([127, 200, 1]), 1)
     ((127, 1), (200, 3))
@@ -306,7 +306,7 @@ def _block(index, handle):
 
 
 def read_tf_checkpoint(path):
-    """Read a TensorFlow checkpoint -> dict of name -> tensor.
+    """The tensors of a TensorFlow checkpoint: a dict name -> tensor.
 
     path: prefix.index; the data file lies beside it.
     Source: tensorflow/core/util/tensor_bundle and LevelDB's table format.

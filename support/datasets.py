@@ -211,7 +211,7 @@ def fetch_tables(source, folder):
 
 
 def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scores=None):
-    """A task of the user's own files. -> (Task, dict split -> list of Pair)
+    """(Task, dict split -> list of Pair) of the user's own files.
 
     The classes are the labels of the training file, sorted. scores: are the labels scores? None:
     yes if a label is a number with a fraction, or if there are numbers alone, more than 10 of them.

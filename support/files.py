@@ -21,7 +21,7 @@ def read_lines(path):
 
 
 def read_json(path):
-    """Read a JSON object -> dict. Raises ValueError naming the file."""
+    """The dict of a file that holds a JSON object. Raises ValueError naming the file."""
     with expecting(path, "a JSON object", "correct or restore it"):
         content = json.loads(Path(path).read_text("utf-8"))
         refuse(not isinstance(content, dict), f"a {type(content).__name__}")

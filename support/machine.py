@@ -56,7 +56,7 @@ def gather(value):
 
 
 def sum_over_processes(numbers):
-    """The sum of each of N numbers over all processes. numbers: (N,) tensor. -> list of float"""
+    """The sum of each of N numbers over all processes, a list of float. numbers: (N,) tensor."""
     return [sum(values) for values in zip(*gather(numbers.tolist()))]
 
 

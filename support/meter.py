@@ -20,7 +20,7 @@ from support.errors import refuse
 def changed(model, change):
     """Context manager: the model computes under a Change, or as it is (None).
 
-    -> a function from a collated batch, a dict, to the batch that the model is to get
+    Returns: a function from a collated batch, a dict, to the batch that the model is to get.
     """
     if change is None:
         yield dict
@@ -38,8 +38,8 @@ def changed(model, change):
 
 @contextlib.contextmanager
 def added_sizes(model):
-    """Context manager around passes of a model. -> dict layer -> ‖out - plain‖ / ‖plain‖ over all
-    real tokens that the passes had; the dict is filled at the end.
+    """Context manager around passes of a model. It gives a dict, which is filled at the end:
+    layer -> ‖out - plain‖ / ‖plain‖ over all real tokens that the passes had.
     """
     sizes, sums = {}, {}
     with contextlib.ExitStack() as hooks:
@@ -60,9 +60,9 @@ def added_sizes(model):
 def compare(before, after, regression):
     """Compares the logits (N, C) before and after a change.
 
-    -> dict: "answers", the share of pairs whose answer changed (for scores: that moved by more than
-    a tenth of their standard deviation); "moved", how far the probability of the first answer, or
-    the score, moved on average.
+    Returns: dict: "answers", the share of pairs whose answer changed (for scores: that moved by
+    more than a tenth of their standard deviation); "moved", how far the probability of the first
+    answer, or the score, moved on average.
     """
     if regression:
         moved = (after - before)[:, 0].abs()  # (N,)

@@ -192,7 +192,7 @@ def load_own(place, kind="class"):
 
 
 def run_command(main, name, argv=None):
-    """Runs main(argv). -> exit status: 2 and one line for a user's mistake, 130 for a signal."""
+    """Runs main(argv). Returns: 0; 130 for a signal; 2 for a user's mistake, which is one line."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)

@@ -71,7 +71,7 @@ def pearson(labels, predictions):
 
 
 def ranks(values):
-    """Ranks 1..N; equal values share the mean of their ranks. values: (N,) -> (N,) float64."""
+    """Ranks 1..N, (N,) float64; equal values share the mean of their ranks. values: (N,)."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]             # (N,)
 
@@ -128,7 +128,7 @@ def loss_sum(logits, labels, task, class_weights=None):
 
 
 def answers(logits, task):
-    """The score, or the index of the class, for each row of logits (N, C). -> list"""
+    """A list: the score, or the index of the class, for each row of logits (N, C)."""
     return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
 
 

@@ -338,7 +338,7 @@ class _Cache:
         self.made_by = hashlib.sha256(made_by).digest()
 
     def execute(self, command, rows):
-        """Executes an SQL command once for each row of values. -> list of all result rows
+        """A list of all result rows of an SQL command, executed once for each row of values.
 
         An error of the file is printed, and then the cache is not used any more.
         """

@@ -123,7 +123,7 @@ class Progress:
     seconds: float = 0.0         # of training and evaluation
 
     def judge(self, result, loss):
-        """Notes the dev result and dev loss of an epoch. -> Is the result the best so far?"""
+        """Notes the dev result and dev loss of an epoch. Returns: is the result the best so far?"""
         self.epoch += 1
         better = self.best is None or result > self.best
         if better:

@@ -74,7 +74,7 @@ class Vocabulary:
 
 
 def learn_vocabulary(sentences, path=None, seed=0, progress=True):
-    """-> (Vocabulary of lists of words, with fixed vectors if a file is given; a message)"""
+    """(Vocabulary of lists of words, with fixed vectors if a file is given; a message)"""
     if not path:
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
@@ -91,7 +91,7 @@ def read_vectors(path, words, progress=True):
 
     A line is left out if it has another width than most lines, or something that is no number;
     word2vec's header is left out, too. If a word has two lines, the first one counts.
-    Returns (dict word -> (width,) float32, how many lines of these words were malformed).
+    Returns: (dict word -> (width,) float32, how many lines of these words were malformed).
     Raises ValueError if the file has none of the words, OSError if it cannot be read.
     """
     rows = []  # (word, its vector, which is empty if the line is malformed)

@@ -51,7 +51,7 @@ def wordnet():
 
 @pytest.fixture(scope="session")
 def trained_once(tmp_path_factory):
-    """trained_once(*args) -> folder of a run with these options, trained once for all tests."""
+    """trained_once(*args): the folder of a run with these options, trained once for all tests."""
     from small_runs import run
 
     made = {}
@@ -67,7 +67,7 @@ def trained_once(tmp_path_factory):
 
 @pytest.fixture
 def trained(trained_once, workplace):
-    """trained(*args) -> a copy of this run in the folder "run", which a test may change."""
+    """trained(*args): a copy of this run in the folder "run", which a test may change."""
 
     def copy(*args):
         return Path(shutil.copytree(trained_once(*args), "run", dirs_exist_ok=True))

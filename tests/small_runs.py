@@ -39,7 +39,7 @@ class ChainParser:
 
 
 def write_file(folder, name, content):
-    """Writes text or bytes into a file, and makes its folder. -> its path"""
+    """Writes text or bytes into a file, and makes its folder. Returns: its path."""
     path = folder / name
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -177,7 +177,7 @@ def interrupt():
 
 
 def at_call(monkeypatch, owner, name, number, action=interrupt):
-    """Call number `number` of owner.name does `action` first. -> list of all calls' arguments"""
+    """Call number `number` of owner.name does `action` first. Returns: all calls' arguments."""
     real, calls = getattr(owner, name), []
 
     def wrapper(*args, **kwargs):

@@ -32,7 +32,7 @@ def group_of(folder):
 
 @pytest.fixture
 def faked(monkeypatch):
-    """Trainings that only write a result. -> the list of their options, which grows"""
+    """The list, which grows, of the options of trainings that only write a result."""
     trained = []
 
     def train_or_resume(given):

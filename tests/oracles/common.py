@@ -49,13 +49,13 @@ def mix(weights, vectors):
 
 
 def attention(q, k, v, mask):
-    """DABERT Eq. (1), Vaswani et al. Eq. (1), in one head of one pair -> mixed, weights."""
+    """DABERT Eq. (1), Vaswani et al. Eq. (1), in one head of one pair. Returns: mixed, weights."""
     weights = [softmax([dot(query, key) / math.sqrt(len(query)) for key in k], mask) for query in q]
     return [mix(row, v) for row in weights], weights
 
 
 def calibrated_attention(q, k, v, M, mask, printed):
-    """DAFA Eq. (6), Knowledge Eq. (5), in one head of one pair -> mixed, weights. M: (L, L)."""
+    """DAFA Eq. (6), Knowledge Eq. (5), in one head of one pair. M: (L, L). Returns: as above."""
     weights = []
     for i, query in enumerate(q):
         scores = [dot(query, key) / math.sqrt(len(query)) for key in k]
@@ -69,9 +69,10 @@ def calibrated_attention(q, k, v, M, mask, printed):
 
 
 def guided_attention(values, guide, mask, W_values, W_guide, w, printed):
-    """One half of DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6) -> attended values, weights.
+    """One half of DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6).
 
-    The letters are those of DAFA's first half. w: the map to one number.
+    The letters are those of DAFA's first half. w: the map to one number. Returns: attended
+    values, weights.
     """
     weights = []
     for s_i in guide:
@@ -87,7 +88,7 @@ def guided_attention(values, guide, mask, W_values, W_guide, w, printed):
 
 
 def gated_fusion(d_star, s_star, W_d, W_s, W_g):
-    """DABERT Eq. (6), DAFA Eq. (8), Knowledge Eq. (7) -> v, g of each token. W_g None: one half."""
+    """DABERT Eq. (6), DAFA Eq. (8), Knowledge Eq. (7). W_g: None for 1/2. Returns: v, g."""
     fused, gates = [], []
     for d_i, s_i in zip(d_star, s_star, strict=True):
         d_hat, s_hat = tanh(affine(W_d, d_i)), tanh(affine(W_s, s_i))
@@ -98,7 +99,7 @@ def gated_fusion(d_star, s_star, W_d, W_s, W_g):
 
 
 def filtration_gate(sem, fused, W_v, W_l, W_f, printed):
-    """DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8) -> the signal, f of each token.
+    """DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). Returns: the signal, f of each token.
 
     W_f None: f is 1. W_v None: v itself.
     """
@@ -113,7 +114,7 @@ def filtration_gate(sem, fused, W_v, W_l, W_f, printed):
 
 
 def spread(prior, word_index, segment, elsewhere):
-    """A matrix over a pair's words -> a matrix over its tokens: DAFA § 2.2, Knowledge § 3.3."""
+    """Spreads a matrix over a pair's words to its tokens: DAFA § 2.2, Knowledge § 3.3."""
     out = [[elsewhere] * len(segment) for _ in segment]
     for x, y in itertools.product(range(len(segment)), repeat=2):
         if (segment[x], segment[y]) == (0, 1) and word_index[x] >= 0 and word_index[y] >= 0:
@@ -122,7 +123,7 @@ def spread(prior, word_index, segment, elsewhere):
 
 
 def fusion_layer(P, hidden, mask, heads, scope, second, fuse):
-    """Any of the three methods for one pair, head by head -> tokens, trace.
+    """Any of the three methods for one pair, head by head. Returns: tokens, trace.
 
     P: name -> linear map. second(q, k, v) -> name in the trace, signal, weights of the second
     attention. fuse(signal of plain attention, signal of the second) -> tokens, trace. scope "all"

@@ -12,7 +12,7 @@ def difference_scores(q, k, printed):
 
 
 def difference_attention(q, k, v, mask, printed):
-    """Eqs. (2), (3) -> mixed, weights. As printed, M, which is 0 or -10000, is a part of β."""
+    """Eqs. (2), (3). As printed, M, which is 0 or -10000, is in β. Returns: mixed, weights."""
     weights, scale = [], math.sqrt(len(q[0]))
     for row in difference_scores(q, k, 4 in printed):
         if 3 in printed:
@@ -24,7 +24,7 @@ def difference_attention(q, k, v, mask, printed):
 
 
 def fuse(P, a, d, mask, printed, without):
-    """Eqs. (5)-(7) on the signals of one pair -> tokens, trace."""
+    """Eqs. (5)-(7) on the signals of one pair. Returns: tokens, trace."""
     if "affinity" in without:
         a = d
     if "difference" in without:
@@ -47,7 +47,7 @@ def fuse(P, a, d, mask, printed, without):
 
 
 def layer(P, hidden, mask, heads, scope, printed, without):
-    """Eqs. (1)-(7) for one pair -> tokens, trace."""
+    """Eqs. (1)-(7) for one pair. Returns: tokens, trace."""
     return fusion_layer(
         P, hidden, mask, heads, scope,
         lambda q, k, v: ("difference", *difference_attention(q, k, v, mask, printed)),

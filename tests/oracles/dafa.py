@@ -4,7 +4,7 @@ from oracles.common import (calibrated_attention, filtration_gate, fusion_layer,
 
 
 def fuse(P, s, d, mask, printed, without):
-    """Eqs. (7)-(9) on the signals of one pair -> tokens, trace."""
+    """Eqs. (7)-(9) on the signals of one pair. Returns: tokens, trace."""
     if "fusion" in without:
         return [mean(pair) for pair in zip(s, d)], {}
     seen, d_star, s_star = {}, d, s
@@ -21,7 +21,7 @@ def fuse(P, s, d, mask, printed, without):
 
 
 def layer(P, hidden, known, mask, heads, scope, printed, without):
-    """Eqs. (6)-(9) for one pair -> tokens, trace. known: M_F, word_index, segment.
+    """Eqs. (6)-(9) for one pair. Returns: tokens, trace. known: M_F, word_index, segment.
 
     Eq. (6) multiplies by 1 + M_F, as printed by M_F, in both cross blocks, and elsewhere by 1.
     """

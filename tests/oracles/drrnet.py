@@ -11,7 +11,7 @@ def highway(x, W_t, W_h):
 
 
 def stacked_gru(words, grus):
-    """Eq. (2) for a sentence: each layer reads [h; x] of the layer below -> the top layer's."""
+    """Eq. (2) for a sentence: a layer reads [h; x] of the one below. Returns: the top one's."""
     for weights in grus:
         h, out = [0.0] * (len(weights[0]) // 3), []
         for x in words:
@@ -22,13 +22,13 @@ def stacked_gru(words, grus):
 
 
 def attentive_pooling(states, mask, W, w):
-    """Eq. (3), LadRa-Net Eq. (11) -> the sentence's vector, the weights."""
+    """Eq. (3), LadRa-Net Eq. (11). Returns: the sentence's vector, the weights."""
     weights = softmax([affine(w, tanh(affine(W, state)))[0] for state in states], mask)
     return mix(weights, states), weights
 
 
 def choose(states, mask, clue, W_d, w_d, beta, left=None, printed=False):
-    """Eq. (6), LadRa-Net Eq. (13) -> chosen, weights, m̄.
+    """Eq. (6), LadRa-Net Eq. (13). Returns: chosen, weights, m̄.
 
     left: LadRa-Net's c of Eq. (14). It multiplies exp(β m̄), and as printed m̄ itself.
     """
@@ -45,7 +45,7 @@ def choose(states, mask, clue, W_d, w_d, beta, left=None, printed=False):
 
 
 def reread(P, states, h, guide, steps, beta):
-    """Eq. (4) for the words of a sentence -> v, the weights of each step. guide: h^b or None."""
+    """Eq. (4) for a sentence's words. guide: h^b or None. Returns: v, the weights of each step."""
     reading = []
     for _ in range(steps):
         clue = affine(P["choice.U_d"], h)
@@ -64,7 +64,7 @@ def matching(a, b):
 
 
 def probability_fusion(sides, mlp_3):
-    """Eq. (8), sides (p, w) -> P, [α_h, α_v]."""
+    """Eq. (8), sides (p, w). Returns: P, [α_h, α_v]."""
     gates = [sigma(affine(w, p)[0]) for p, w in sides]
     joined = add(*([gate * x for x in p] for gate, (p, _) in zip(gates, sides)))
     return mlp(joined, mlp_3), gates
@@ -72,7 +72,7 @@ def probability_fusion(sides, mlp_3):
 
 def encode(P, sentence):
     """§ IV-A, Eqs. (1)-(3) for a list of (word, its characters, tag, match, antonym)
-    -> states, the sentence's vector, weights."""
+    Returns: states, the sentence's vector, weights."""
     words = []
     for word, characters, tag, match, antonym in sentence:
         W, b = P["cnn"]
@@ -87,7 +87,7 @@ def encode(P, sentence):
 
 
 def model(P, pair, classes, steps, beta, without):
-    """Eqs. (1)-(8) for one pair of sentences -> logits, what a trace holds."""
+    """Eqs. (1)-(8) for one pair of sentences. Returns: logits, what a trace holds."""
     def probabilities(logits):
         return softmax(logits, [True] * classes) if classes > 1 else logits
 

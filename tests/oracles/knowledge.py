@@ -18,7 +18,7 @@ def knowledge_scores(h_a, h_b, G, printed):
 
 
 def co_attention(h_a, h_b, s):
-    """Eqs. (3), (4) -> K_prior, c^A, c^B of two sentences with words in both."""
+    """Eqs. (3), (4). Returns: K_prior, c^A, c^B of two sentences with words in both."""
     omega_a = [softmax(row, [True] * len(row)) for row in s]
     omega_b = [softmax(column, [True] * len(column)) for column in zip(*s)]             # [j][i]
     prior = [[(a + b) / 2 for a, b in zip(*rows)] for rows in zip(omega_a, zip(*omega_b))]
@@ -26,7 +26,7 @@ def co_attention(h_a, h_b, s):
 
 
 def prior(hidden, relations, word_index, segment, gamma, printed):
-    """Eqs. (1)-(4) for one pair -> the factors of Eq. (5) (L, L), c of each token (L, d)."""
+    """Eqs. (1)-(4) for one pair. Returns: the factors of Eq. (5) (L, L), c of each token (L, d)."""
     out = [[1.0] * len(segment) for _ in segment]
     context = [[0.0] * len(x) for x in hidden]
     a, b = ([i for i, word in enumerate(word_index) if word >= 0 and segment[i] == sentence]
@@ -46,7 +46,7 @@ def prior(hidden, relations, word_index, segment, gamma, printed):
 
 
 def fuse(P, sem, knw, mask, printed, without):
-    """Eqs. (6)-(8) on the signals of one pair -> tokens, trace."""
+    """Eqs. (6)-(8) on the signals of one pair. Returns: tokens, trace."""
     if "fusion" in without:
         return [mean(pair) for pair in zip(sem, knw)], {}
     seen, hat_knw, hat_sem = {}, knw, sem
@@ -62,7 +62,7 @@ def fuse(P, sem, knw, mask, printed, without):
 
 
 def layer(P, hidden, known, mask, heads, scope, printed, without):
-    """Eqs. (1)-(8) for one pair -> tokens, trace. known: relations, word_index, segment, γ."""
+    """Eqs. (1)-(8) for a pair. known: relations, word_index, segment, γ. Returns: tokens, trace."""
     K, context = prior(hidden, *known, printed)
     tokens, seen = fusion_layer(
         P, hidden, mask, heads, scope,

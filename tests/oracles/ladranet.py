@@ -10,7 +10,7 @@ def layer_mix(blocks, alpha):
 
 
 def phrase_cnn(states, mask, first, second):
-    """Eq. (10): kernel 2 looks right first, then left -> a state for every token, 0 at padding."""
+    """Eq. (10): kernel 2 looks right, then left. Returns: each token's state, 0 at padding."""
     def without_padding(vectors):
         return [[x * real for x in vector] for vector, real in zip(vectors, mask)]
 
@@ -33,7 +33,7 @@ def coverage(left, read, phi, mask, printed):
 
 
 def dynamic_sequential_attention(P, units, mask, h_ab, steps, beta, printed):
-    """Eqs. (12)-(14) -> h̄_1, ..., h̄_T, what a trace holds. units: A^r of each r."""
+    """Eqs. (12)-(14). Returns: h̄_1, ..., h̄_T, what a trace holds. units: A^r of each r."""
     seen, h, out = {"reading": [], "coverage": [], "mixture": []}, h_ab, []
     left = [[1.0] * len(mask) for _ in units]
     phi = [read_limit(states, P["W_phi"], steps, 14 in printed) for states in units]
@@ -60,7 +60,7 @@ def dynamic_sequential_attention(P, units, mask, h_ab, steps, beta, printed):
 
 
 def model(P, states, mask, steps, beta, printed, without):
-    """Eqs. (9)-(15) -> logits, what a trace holds. states: BERT's embeddings, then each block's."""
+    """Eqs. (9)-(15). states: embeddings, then each block's. Returns: logits, what a trace holds."""
     if "bert" in without:
         words = stacked_gru([x for x, real in zip(states[0], mask) if real], P["grus"])
         words = [affine(P["W_0"], x) for x in words]
