@@ -34,6 +34,7 @@ BATCH = 256          # texts that are parsed and kept at a time; kill -9 loses n
 FEW = 256            # texts up to this number are parsed quickly, and are not kept
 CACHE = Path("runs/cache/parses.sqlite")   # a data set's folder may be read-only
 FORMAT = 7           # raise it when packed parses, the words, sentences or joined trees change
+NLTK = version("nltk")   # reads a file: once, not for each pair
 
 # Typographic characters and their plain forms. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
 PLAIN = str.maketrans({character: plain for characters, plain in (
@@ -334,7 +335,7 @@ class _Cache:
     def __init__(self, fingerprint):
         """fingerprint: the parser's; with None nothing is kept or found."""
         self.used = fingerprint is not None
-        made_by = ascii((FORMAT, version("nltk"), fingerprint)).encode()
+        made_by = ascii((FORMAT, NLTK, fingerprint)).encode()
         self.made_by = hashlib.sha256(made_by).digest()
 
     def execute(self, command, rows):

@@ -134,7 +134,7 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
     assert asked_for(texts=["more", *TEXTS]) == [["more"]], "whatever set it came in"
     assert not asked_for(texts=[TEXTS[-1], "more"])
     assert asked_for(Fake("v2")) and not asked_for(Fake("v2")) and not asked_for()
-    for name, value in (("FORMAT", 0), ("version", lambda package: "0")):
+    for name, value in (("FORMAT", 0), ("NLTK", "0")):
         monkeypatch.setattr(parses, name, value)
         assert asked_for() and not asked_for()
     with pytest.raises(KeyboardInterrupt):  # in the batch of "one" and "Two words"
