@@ -222,7 +222,7 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     (tmp_path / "runs").mkdir()                            # in the place of the reader's own run
-    (tmp_path / "runs/own-dafa").symlink_to(ROOT / "assets/toy-dafa")
+    (tmp_path / "runs/own").symlink_to(ROOT / "assets/toy-dafa")
     block, = re.findall(r"^```python\n(.*?)^```", source("README.md"), re.M | re.S)
     exec(compile(block, "README.md", "exec"), {})
     page = doctest.testfile(str(ROOT / "docs/equations.md"), module_relative=False)

@@ -110,8 +110,20 @@ def test_verdicts():
     assert [row[2] for row in rows[1:3]] == [points(DAFA), points(KNOWLEDGE)]
     knowledge, none = (100 * change(row).mean for row in (KNOWLEDGE, NO_RELATIONS))
     assert f"{knowledge:.1f}" == f"{none:.1f}"  # "gains as much"
+    quora = means(FOUR["qqp"], NO_RELATIONS, "bert")
+    assert "it has {} % on 10,000 others, plain BERT {} %".format(*quora) in text_of("README.md")
     shipped = json.loads(source("assets/toy-dafa/result.json"))["metrics"]["dev"]["accuracy"]
     assert f"It gets {100 * shipped:.0f} % of its dev pairs right" in text_of("README.md")
+
+
+def test_what_the_papers_report():
+    """Our rows of the table in docs/papers.md are the means of the table in docs/results.md."""
+    _, *rows = table("| | where | MRPC |", "docs/papers.md")
+    ours = [row for row in rows if row[0].startswith("ours: ")]
+    for (name, _, *cells), (title, row) in zip(ours, [*ROWS.items()][:4], strict=True):
+        panels = [FOUR[task] for task in ("mrpc", "qqp", "stsb", "sick")]
+        assert name == f"ours: {title}"
+        assert cells == [points(row, panels=[panel]).split()[0] for panel in panels]
 
 
 def test_controls():
