@@ -60,7 +60,8 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
     influence, and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i
     + b_s), in which guide and value meet before tanh; we drop b, because it cancels too.
     Knowledge's note on its formula, "⊕ implies concatenation then linear layer", can mean the same:
-    its w ∈ R^d_attn fits a linear layer inside tanh, not a stack. `printed` computes the formulas.
+    its w ∈ R^d_attn fits a linear layer inside tanh, not a stack. `printed` computes the formulas,
+    for which w needs 2A numbers in Knowledge, too.
     Assumes: DABERT and DAFA tie the attention's width to the sequence length, Knowledge does not;
     ours is `attention_size`. The index i of the weights is a label: all tokens share them. There is
     no dropout here.
@@ -328,10 +329,10 @@ def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=
                          printed=frozenset(), trace: dict | None = None) -> Tensor:
     """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
-    Departs: the page adds M, whose size it does not give, before the division by √d_k. A finite M
-    lets masked keys through if scores are large or a row has no other key. We apply the mask when
-    the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4} is as in
-    difference_scores.
+    Departs: the page adds M ∈ R^{d_l×d_l}, whose values it does not give, before the division by
+    √d_k. A finite M lets masked keys through if scores are large or a row has no other key. We
+    apply the mask when the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4}
+    is as in difference_scores.
     Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all
     tokens of the packed pair, also of the query's own sentence. "Each channel uses a different
     attention head" (section 2): here both channels are in every head, and share its Q, K and V.

@@ -266,10 +266,13 @@ def test_p_by_task():
     assert eight.index(min(eight)) == 3
     assert_page_says([
         ("LadRa-Net's loss on MRPC, {:.3f}, DAFA averaged on MRPC, {:.3f}, and knowledge averaged "
-         "on STS-B, {:.3f}, and on MRPC, {:.3f}", least),
-        ("The mean, {:+.1f}, has p {:.2f}, and {:.2f} corrected",
-         [100 * change(*pairs[0]).mean, both[0], groups.holm(both)[0]]),
-        ("smallest p is STS-B's, {:.2f} corrected for the eight", [min(eight)])])
+         "on STS-B, {:.3f}, and on MRPC, {:.3f}", least)])
+    _, mean_of_four, stsb = table("| own trees minus others' | p |")
+    numbers = 100 * change(*pairs[0]).mean, both[0], groups.holm(both)[0]
+    assert mean_of_four == ["mean of the four, {:+.1f}".format(*numbers), f"{numbers[1]:.2f}",
+                            f"{numbers[2]:.2f}, for two methods"]
+    assert stsb[1:] == [f"{change(*pairs[0], [FOUR['stsb']]).p:.2f}",
+                        f"{min(eight):.2f}, for eight differences"]
 
 
 def test_numbers_in_sentences():
