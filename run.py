@@ -1,10 +1,13 @@
 """A run: a model, the Reader of its pairs, and its folder.
 
+A run begins (`new_run`), goes on (`resumed_run`) or is used (`open_run`): each is one function.
 `open_run(folder)` returns a Run with the methods predict, evaluate, explain and influence. Training
 scores each epoch with the same code.
 
 Left out: the equations (semmatch, reread, bert_min), the form of the files (support.runs).
 """
+import contextlib
+import functools
 import hashlib
 import os
 import secrets
@@ -26,7 +29,7 @@ from support.checkpoints import find_bert
 from support.errors import join_names, prefix_errors, refuse
 from support.files import write_json
 from support.machine import main_process, print_once
-from support.options import OWN, find_class, load_own, read_places, source_of
+from support.options import OWN, read_places, source_of
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
                            predictions_of, seen_in_training)
 from support.parses import split_words, words_at
@@ -34,13 +37,108 @@ from support.tables import add_predictions, is_csv, pair_rows, read_pairs, split
 from support.words import Vocabulary, learn_vocabulary
 
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
-os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
-                    after_in_child=ONE_AT_A_TIME.release)  # else it may stay locked in the child
-os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))  # no others are copied
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
-# ---- The model ----------------------------------------------------------------------------------
+# ---- A new run, a resumed run, an opened run ----------------------------------------------------
+
+def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, splits: dict,
+            **sizes):
+    """A run before its first step: (Run, dict split -> batches.Examples of train and dev).
+
+    task, splits: from load_pairs. sizes: an encoder's from scratch, other than SCRATCH_SIZES. The
+    tokenizer is the encoder's own; without an encoder's files, pieces or words are learned from
+    train.
+    """
+    reader, encoder, weights = make_reader(settings, recipe), None, None
+    if recipe.bert == "scratch":
+        reader.tokenizer = PairTokenizer.train(batches.texts_of(splits["train"]))
+        encoder = BertConfig(reader.tokenizer.vocab_size, max_length=settings.max_length,
+                             **SCRATCH_SIZES | sizes)
+    elif recipe.bert != "none":
+        with prefix_errors("--bert "):
+            place = find_bert(recipe.bert, settings.data_dir)
+            encoder, weights = read_checkpoint(place)
+            reader.tokenizer = PairTokenizer.from_folder(place, encoder)
+    examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
+    if settings.method.PRIOR == "dependency":
+        known = examples["train"].known
+        reader.tfidf = priors.TfIdf(known[text].words for text in batches.texts_of(splits["train"]))
+    if recipe.bert == "none":
+        reader.tokenizer = learn_words(settings, splits, examples)
+    model, new = build_model(settings, recipe, task, reader, encoder, weights)
+    if task.regression:     # the untrained model answers about the mean score of train
+        mean = sum(pair.label for pair in splits["train"]) / len(splits["train"])
+        for layer in getattr(model, "outputs", list)():
+            torch.nn.init.constant_(layer.bias, mean)
+    begun = {"id": secrets.token_hex(8), "new_parameters": new, "own": own_sums(settings, reader),
+             "pairs": runs.sha256_of_pairs({name: x.pairs for name, x in examples.items()})}
+    return Run(settings, recipe, folder, task, reader, encoder, model, begun), examples
+
+
+def resumed_run(settings: Settings, recipe: Recipe, folder: Path, task: Task, splits: dict,
+                saved: dict):
+    """A run as its last.pt left it, whose content is `saved`; arguments and result as of new_run.
+
+    Raises ValueError if the pairs are not those of this training.
+    """
+    run = Run.from_state(saved, settings, recipe, folder / "last.pt")
+    check_pairs(run, task, splits)
+    return run, {name: run.examples(splits[name]) for name in seen_in_training(splits)}
+
+
+def open_run(folder: str | Path, parser: str | None = None, model: str | None = None,
+             **changes) -> "Run":
+    """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
+
+    model: your own class, as --model named it in training, because a folder alone runs no code.
+    parser: your own parser, in the same way; it replaces the shipped parser and `parses`. changes:
+    new values of device, precision, workers, data_dir, parses. Raises ValueError for another name,
+    and for a file that is missing, damaged or made by other code.
+    """
+    folder = Path(folder)
+    path = folder if folder.is_file() else folder / "best.pt"
+    free = "device", "precision", "workers", "data_dir", "parses"
+    for name in changes.keys() - {*free}:
+        raise ValueError(f"--{name.replace('_', '-')}: belongs to training, or is no option; a run "
+                         f"takes {', '.join(free)}")
+    changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()
+               if x is not None}
+    saved, settings, recipe = read_run(path, model, parser)
+    device = changes.pop("device", machine.best_device())  # of this machine, not of training's
+    recipe = replace(recipe, device=device, precision=changes.pop("precision", recipe.precision))
+    settings = replace(settings, **changes)
+    run = Run.from_state(saved, settings, recipe, path)
+    if path.name == "best.pt" and (path.parent / "last.pt").exists():
+        print_once(f"{path.parent}: training stopped before its end, in epoch "
+                   f"{saved['epoch'] + 1} of {recipe.epochs} or later; --resume goes on")
+    run.model.eval()
+    return run
+
+
+def read_run(path, model=None, parser=None):
+    """(content of the file best.pt or last.pt, a dict; its Settings; its Recipe).
+
+    A file alone never decides which code runs. If the run has somebody's own class or parser, the
+    caller gives its place again as `model` or `parser`; the place may have changed.
+    """
+    saved = runs.read_saved(path)
+    with runs.made_here(path):
+        given = {"model": "", "parser": None} | saved["settings"]
+    if parser:
+        given["parses"] = None
+    for name, place in (("model", model), ("parser", parser)):
+        place, begun = str(place or ""), given[name] or ""
+        refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
+               f"opening a run runs no code; if you know that file, say {name} {begun} as well")
+        refuse(place and begun and place.rpartition(":")[2] != begun.rpartition(":")[2],
+               f"{path}: its {name} is {begun}, not {place}")
+        given[name] = place or given[name]
+    with runs.made_here(path):
+        return saved, Settings(**given), Recipe(**saved["recipe"])
+
+
+# ---- What a run is made of ----------------------------------------------------------------------
 
 def make_reader(settings, recipe):
     """The batches.Reader of these settings, still without a tokenizer."""
@@ -50,36 +148,19 @@ def make_reader(settings, recipe):
                           progress=main_process())
 
 
-def read_training(settings, recipe, splits):
-    """Reads the pairs of train and dev. The tokenizer is the encoder's; without one, its pieces or
-    words are learned from train.
-
-    -> (batches.Reader, dict split -> batches.Examples, BertConfig or None, weights or None)
+def learn_words(settings, splits, examples):
+    """The Vocabulary of a method that reads words: those of train; with --glove, whose vectors are
+    fixed and not learned, those of all splits.
     """
-    reader, config, weights = make_reader(settings, recipe), None, None
-    if recipe.bert == "scratch":
-        reader.tokenizer = PairTokenizer.train(batches.texts_of(splits["train"]))
-        config = BertConfig(reader.tokenizer.vocab_size, **SCRATCH_SIZES,
-                            max_length=settings.max_length)
-    elif recipe.bert != "none":
-        with prefix_errors("--bert "):
-            folder = find_bert(recipe.bert, settings.data_dir)
-            config, weights = read_checkpoint(folder)
-            reader.tokenizer = PairTokenizer.from_folder(folder, config)
-    examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
-    if settings.method.PRIOR == "dependency":
-        known = examples["train"].known
-        reader.tfidf = priors.TfIdf(known[text].words for text in batches.texts_of(splits["train"]))
-    if recipe.bert == "none":
-        names = splits if settings.glove else ["train"]  # GloVe's vectors are fixed, not learned
-        words = {text: x.words for read in examples.values() for text, x in read.known.items()}
-        sentences = [words[text] if text in words else words_at(text, split_words(text))
-                     for name in names for text in batches.texts_of(splits[name])]
-        with prefix_errors("--glove "):
-            reader.tokenizer, message = learn_vocabulary(sentences, settings.glove, settings.seed,
-                                                         main_process())
-            print_once(message)
-    return reader, examples, config, weights
+    names = splits if settings.glove else ["train"]
+    words = {text: x.words for read in examples.values() for text, x in read.known.items()}
+    sentences = [words[text] if text in words else words_at(text, split_words(text))
+                 for name in names for text in batches.texts_of(splits[name])]
+    with prefix_errors("--glove "):
+        vocabulary, message = learn_vocabulary(sentences, settings.glove, settings.seed,
+                                               main_process())
+    print_once(message)
+    return vocabulary
 
 
 def build_model(settings, recipe, task, reader, config, weights=None):
@@ -131,100 +212,12 @@ def own_sums(settings, reader):
     return sums
 
 
-def new_run(settings, recipe, folder, task, splits):
-    """The start of a training: (Run, dict split -> batches.Examples)."""
-    reader, examples, config, weights = read_training(settings, recipe, splits)
-    model, new = build_model(settings, recipe, task, reader, config, weights)
-    if task.regression:     # the untrained model answers about the mean score of train
-        mean = sum(pair.label for pair in splits["train"]) / len(splits["train"])
-        for layer in getattr(model, "outputs", list)():
-            torch.nn.init.constant_(layer.bias, mean)
-    seen = {name: x.pairs for name, x in examples.items()}
-    contents = {
-        "tokenizer": reader.tokenizer.state(), "tfidf": reader.tfidf and reader.tfidf.state(),
-        "id": secrets.token_hex(8), "settings": asdict(settings), "recipe": asdict(recipe),
-        "task": asdict(task), "new_parameters": new, "encoder": config and asdict(config),
-        "own": own_sums(settings, reader), "pairs": runs.sha256_of_pairs(seen)}
-    return Run(settings, recipe, folder, task, model, reader, contents), examples
-
-
-def saved_run(settings, recipe, path, saved):
-    """The Run, still without its weights, from what `read_run` returns for the file `path`."""
-    reader, config = make_reader(settings, recipe), None
-    with runs.made_here(path):
-        task = Task(**saved["task"])
-        if settings.method.PRIOR == "dependency":
-            reader.tfidf = priors.TfIdf.from_state(saved["tfidf"])
-        if recipe.bert == "none":
-            reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
-        else:
-            config = BertConfig(**saved["encoder"])
-            reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
-        model, _ = build_model(settings, recipe, task, reader, config)
-        contents = {name: saved[name] for name in (
-            "id", "settings", "recipe", "task", "new_parameters", "encoder", "pairs", "tokenizer",
-            "tfidf")} | {"own": saved.get("own", {})}
-    for name, sha256 in own_sums(settings, reader).items():
-        if contents["own"].get(name, sha256) != sha256:
-            print_once(f"{path}: {name}: the file has changed since training; answers may differ")
-    return Run(settings, recipe, path.parent, task, model, reader, contents)
-
-
-def read_run(path, model=None, parser=None):
-    """(content of the file, a dict; Settings; Recipe).
-
-    A file alone never decides which code runs. If the run has somebody's own class or parser, the
-    caller gives its place again as `model` or `parser`; the place may have changed.
-    """
-    saved = runs.read_saved(path)
-    with runs.made_here(path):
-        given = {"model": "", "parser": None} | saved["settings"]
-    if parser:
-        given["parses"] = None
-    for name, place in (("model", model), ("parser", parser)):
-        place, begun = str(place or ""), given[name] or ""
-        refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
-               f"opening a run runs no code; if you know that file, say {name} {begun} as well")
-        refuse(place and begun and place.rpartition(":")[2] != begun.rpartition(":")[2],
-               f"{path}: its {name} is {begun}, not {place}")
-        given[name] = place or given[name]
-    find_class(given["model"], METHODS)  # not in made_here, which hides mistakes in a user's file
-    if given["parser"]:
-        load_own(given["parser"], "function")
-    with runs.made_here(path):
-        return saved, Settings(**given), Recipe(**saved["recipe"])
-
-
-def open_run(folder: str | Path, parser: str | None = None, model: str | None = None,
-             **changes) -> "Run":
-    """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
-
-    model: your own class, as --model named it in training, because a folder alone runs no code.
-    parser: your own parser, in the same way; it replaces the shipped parser and `parses`. changes:
-    new values of device, precision, workers, data_dir, parses. Raises ValueError for another name,
-    and for a file that is missing, damaged or made by other code.
-    """
-    folder = Path(folder)
-    path = folder if folder.is_file() else folder / "best.pt"
-    free = "device", "precision", "workers", "data_dir", "parses"
-    for name in changes.keys() - {*free}:
-        raise ValueError(f"--{name.replace('_', '-')}: belongs to training, or is no option; a run "
-                         f"takes {', '.join(free)}")
-    changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()
-               if x is not None}
-    saved, settings, recipe = read_run(path, model, parser)
-    device = changes.pop("device", machine.best_device())  # of this machine, not of training's
-    recipe = replace(recipe, device=device, precision=changes.pop("precision", recipe.precision))
-    settings = replace(settings, **changes)
-    machine.prepare_device(recipe.device)
-    with torch.random.fork_rng([]):  # keeps the caller's random state
-        run = saved_run(settings, recipe, path, saved)
-    runs.load_weights(run.model, saved, path)
-    if path.name == "best.pt" and (path.parent / "last.pt").exists():
-        print_once(f"{path.parent}: training stopped before its end, in epoch "
-                   f"{saved['epoch'] + 1} of {recipe.epochs} or later; --resume goes on")
-    run.model.to(recipe.device).eval()
-    return run
+@functools.cache
+def prepare_forks():
+    """Lets a process that is forked later, once a run is open, answer too."""
+    os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
+                        after_in_child=ONE_AT_A_TIME.release)  # else it may stay locked there
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))  # no others are copied
 
 
 # ---- The model in use ---------------------------------------------------------------------------
@@ -237,10 +230,55 @@ class Run:
     answered one after another.
     """
 
-    def __init__(self, settings, recipe, folder, task, model, reader, contents):
-        """contents: dict of what best.pt and last.pt hold beside weights and states."""
-        self.settings, self.recipe, self.folder = settings, recipe, folder
-        self.task, self.model, self.reader, self.contents = task, model, reader, contents
+    def __init__(self, settings, recipe, folder, task, reader, encoder, model, begun):
+        """encoder: BertConfig or None. begun: dict of what was noted when training began: its id,
+        the names of new_parameters, sha256 of its pairs and of files of one's own.
+        """
+        self.settings, self.recipe, self.folder, self.task = settings, recipe, folder, task
+        self.reader, self.encoder, self.begun = reader, encoder, begun
+        machine.prepare_device(recipe.device)
+        prepare_forks()
+        self.model = model.to(recipe.device)
+
+    def state(self):
+        """dict of plain values: all that a file of the run holds beside weights."""
+        return self.begun | {
+            "settings": asdict(self.settings), "recipe": asdict(self.recipe),
+            "task": asdict(self.task), "encoder": self.encoder and asdict(self.encoder),
+            "tokenizer": self.reader.tokenizer.state(),
+            "tfidf": self.reader.tfidf and self.reader.tfidf.state()}
+
+    @classmethod
+    def from_state(cls, saved, settings, recipe, path):
+        """The Run, with its weights, of a `state` in the file `path`. settings, recipe: those in
+        `saved`, with changes for this process.
+
+        No random weights are drawn: our own classes are built without memory, on torch's device
+        "meta", and get the tensors of the file. A class of the user's is built as in training,
+        because it may hold tensors that no file has. The caller's random state stays.
+        """
+        reader, encoder, ours = make_reader(settings, recipe), None, settings.model in METHODS
+        with runs.made_here(path):
+            task, begun = Task(**saved["task"]), {"own": saved.get("own", {})}
+            begun |= {name: saved[name] for name in ("id", "new_parameters", "pairs")}
+            if settings.method.PRIOR == "dependency":
+                reader.tfidf = priors.TfIdf.from_state(saved["tfidf"])
+            if recipe.bert == "none":
+                reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
+            else:
+                encoder = BertConfig(**saved["encoder"])
+                reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
+            with torch.random.fork_rng([]), contextlib.ExitStack() as inside:
+                if ours:
+                    inside.enter_context(machine.without_weights())
+                model, _ = build_model(settings, recipe, task, reader, encoder)
+            model.load_state_dict(saved["weights"], assign=ours)
+            model = model.float() if ours else model    # a file may hold float16, to be small
+        for name, sha256 in own_sums(settings, reader).items():
+            if begun["own"].get(name, sha256) != sha256:
+                print_once(f"{path}: {name}: the file has changed since training; answers may "
+                           "differ")
+        return cls(settings, recipe, path.parent, task, reader, encoder, model, begun)
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
         """(C,) weights that let each class of these training pairs count alike, or None."""
@@ -352,7 +390,7 @@ def check_pairs(run, task, splits):
     The files may have changed since then; in another working folder they are other files.
     """
     sums = runs.sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
-    refuse(task != run.task or sums != run.contents["pairs"], f"{run.folder}: the pairs of train "
+    refuse(task != run.task or sums != run.begun["pairs"], f"{run.folder}: the pairs of train "
            f"and dev have changed since the run began; restore the data set, start where the run "
            f"was started, or --predict a file")
 

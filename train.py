@@ -1,6 +1,6 @@
 """Train, evaluate and use sentence-pair models: `python train.py --task mrpc --model dafa`.
 
-`train_model` is one flat loop. Read it from top to bottom: order, batch, forward, loss, backward,
+`training_loop` is one flat loop. Read it from top to bottom: order, batch, forward, loss, backward,
 clip, rate, step, log; then save, evaluate, keep the best. The dev split chooses the best epoch. The
 test split is read if `--test` asks for it. support.runs lists the files in a run's folder.
 
@@ -22,8 +22,8 @@ import torch
 from tqdm import tqdm
 
 import batches
-from run import (Run, check_pairs, new_run, open_run, predict_file, print_limit, read_run,
-                 saved_run, score_test)
+from run import (Run, new_run, open_run, predict_file, print_limit, read_run, resumed_run,
+                 score_test)
 from settings import (METHODS, PROCESS, Recipe, Settings, add_options, decide, load_pairs,
                       load_test_splits, read_options)
 from support import machine, runs, summary
@@ -31,7 +31,7 @@ from support.errors import refuse
 from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import describe_labels, loss_sum, metric_title, seen_in_training
+from support.pairs import describe_labels, loss_sum, metric_title
 
 __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 
@@ -43,7 +43,7 @@ SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an
 
 def make_optimizer(run):
     """The optimizer. Biases, norms, vectors have no decay; new parameters have their own rate."""
-    recipe, new = run.recipe, run.contents.get("new_parameters", ())
+    recipe, new = run.recipe, run.begun["new_parameters"]
     groups = {}  # (highest rate, decay) -> its parameters
     for name, p in run.model.named_parameters():
         if p.requires_grad:
@@ -106,14 +106,29 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
 
     saved: the content of the folder's last.pt, from run.read_run; None starts a new training.
     """
-    run, examples, progress = begin(settings, recipe, Path(folder), saved)
-    train_set, (rank, processes) = examples["train"], machine.world()
+    folder = Path(folder)
+    with machine.main_process_first():  # which parses; the others find the parses
+        task, splits = load_pairs(settings)
+        if saved:
+            run, examples = resumed_run(settings, recipe, folder, task, splits, saved)
+        else:
+            if main_process():  # refuses a folder that has files of a run
+                runs.new_folder(folder, None).mkdir(parents=True, exist_ok=True)
+            run, examples = new_run(settings, recipe, folder, task, splits)
+    describe_training(run, examples)
+    return training_loop(run, examples, saved)
+
+
+def training_loop(run, examples, saved=None):
+    """Trains a run to its end. -> dict of result.json. saved: as in train_model."""
+    recipe, train_set, (rank, processes) = run.recipe, examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # in an epoch
-    optimizer = make_optimizer(run)
+    optimizer, progress = make_optimizer(run), runs.Progress()
     scaler = machine.loss_scaler(recipe.device, recipe.precision)
     log = runs.Log(run.folder / "log.jsonl", saved["log"] if saved else "")
+    torch.manual_seed(run.settings.seed + rank)  # of dropout
     if saved:
-        runs.load_last(run, saved, optimizer, scaler)
+        progress = runs.load_states(run, saved, optimizer, scaler)
     runs.save_last(run, log, optimizer, scaler, progress)
     forward = machine.share_gradients(run.model, recipe.device)
     weights, step_loss = run.class_weights(train_set.pairs), 0.0
@@ -137,7 +152,7 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
             scaler.update()
             optimizer.zero_grad()
             progress.step += 1
-            log.waiting.append((progress.step, step_loss, norm, highest, may_skip))
+            log.add_step(progress.step, step_loss, norm, highest, may_skip)
             step_loss = 0.0
             if progress.step % LOG_EVERY == 0 or progress.step % steps == 0:
                 log.write_steps()
@@ -171,35 +186,11 @@ def parts_of_batches(run, train_set, progress, steps, log):
             bar.update(progress.step - bar.n)
 
 
-def begin(settings, recipe, folder, saved):
-    """What training starts from: (Run, dict split -> batches.Examples, runs.Progress)."""
-    progress = runs.Progress()
-    with machine.main_process_first():
-        task, splits = load_pairs(settings)
-        if saved:
-            run = saved_run(settings, recipe, folder / "last.pt", saved)
-            check_pairs(run, task, splits)
-            examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
-            with runs.made_here(folder / "last.pt"):
-                progress = runs.Progress(**saved["progress"])
-            best = folder / "best.pt"
-            refuse(progress.best_epoch and runs.read_saved(best)["id"] != saved["id"], f"{best}: "
-                   f"another training wrote it than last.pt; copy both again, or train anew")
-        else:
-            if main_process():  # refuses a folder that has files of a run
-                runs.new_folder(folder, None).mkdir(parents=True, exist_ok=True)
-            run, examples = new_run(settings, recipe, folder, task, splits)
-    torch.manual_seed(settings.seed + machine.world()[0])
-    run.model.to(recipe.device)
-    describe_training(run, examples)
-    return run, examples, progress
-
-
 def describe_training(run, examples):
     """Prints which model is trained on which pairs, and how."""
     recipe, pairs = run.recipe, {name: x.pairs for name, x in examples.items()}
     steps = recipe.epochs * math.ceil(len(pairs["train"]) / recipe.batch_size)
-    new, parameters = run.contents["new_parameters"], sum(p.numel() for p in run.model.parameters())
+    new, parameters = run.begun["new_parameters"], sum(p.numel() for p in run.model.parameters())
     print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {parameters:,} parameters, "
                f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
                f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
@@ -227,17 +218,16 @@ def finish_training(run, examples, progress):
     """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
     settings, recipe, best = run.settings, run.recipe, run.folder / "best.pt"
     machine.gather(None)  # waits until the main process has written best.pt
-    runs.load_weights(run.model, runs.read_saved(best), best)
+    run.model.load_state_dict(runs.read_saved(best)["weights"])
     metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
-    result = {"id": run.contents["id"], "task": run.task.name, "model": settings.model,
+    sizes = {name: p.numel() for name, p in run.model.named_parameters()}
+    result = {"id": run.begun["id"], "task": run.task.name, "model": settings.model,
               "bert": recipe.bert, "seed": settings.seed, "selection_split": run.task.selection,
               "positive": run.task.positive, "best_epoch": progress.best_epoch,
               "metrics": metrics, "pairs": {name: len(x.pairs) for name, x in examples.items()},
-              "seconds": round(progress.seconds, 2),
-              "parameters": sum(p.numel() for p in run.model.parameters()),
-              "new_parameters": sum(p.numel() for name, p in run.model.named_parameters()
-                                    if name in run.contents["new_parameters"]),
-              "settings": run.contents["settings"], "recipe": run.contents["recipe"],
+              "seconds": round(progress.seconds, 2), "parameters": sum(sizes.values()),
+              "new_parameters": sum(sizes[name] for name in run.begun["new_parameters"]),
+              "settings": asdict(settings), "recipe": asdict(recipe),
               "versions": machine.versions(recipe.device),
               "influence": run.influence(examples[run.task.selection]) if run.changes() else None}
     if main_process():
@@ -282,7 +272,7 @@ def use_run(folder, test=False, predict=None, columns="", out=None, **changes):
     if test:
         print_once(summary.metrics_table(score_test(run), run.task.positive))
     if not test and predict is None:
-        result = read_own_result(run.folder, run.contents)
+        result = read_own_result(run.folder, run.begun)
         with runs.made_here(run.folder / "result.json"):
             summary.show_result(run.folder, result)
 
@@ -296,7 +286,7 @@ def read_own_result(folder, saved):
     return result
 
 
-def read_to_resume(folder, given):
+def options_to_resume(folder, given):
     """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt if training has ended.
 
     given: options. An option of PROCESS replaces the run's own. Any other must equal the run's.
@@ -332,8 +322,8 @@ def train_or_resume(given):
     if resume is None:
         saved, (settings, recipe) = None, read_options(given)
     else:
-        saved, settings, recipe = read_to_resume(Path(resume), given)
-    machine.prepare_device(recipe.device)
+        saved, settings, recipe = options_to_resume(Path(resume), given)
+    machine.prepare_device(recipe.device)  # a mistake is found before there is a folder
     if test:
         load_test_splits(settings)  # a missing file is found before hours of training
     folder = Path(resume) if saved else choose_folder(settings)

@@ -13,7 +13,6 @@ turns.
 import statistics
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ import torch
 
 import train
 from experiments.compare import read_value
-from run import Run, build_model, read_training
+from run import new_run
 from settings import Settings, load_pairs, read_options
 from support import machine
 from support.options import Arguments, run_command
@@ -35,7 +34,7 @@ READ = 100  # tokenizer, tf-idf and words are learned from this many pairs
 
 
 def make_run(row, task, pairs, options):
-    """An untrained run.Run of a row, with the encoder of --encoder."""
+    """An untrained run of a row, with the encoder of --encoder."""
     shared = {"bert": "scratch", "dropout": 0.1} | {
         name: options[name] for name in ("task", "device", "precision", "batch_size")}
     given = shared | read_value("model", row)
@@ -43,15 +42,12 @@ def make_run(row, task, pairs, options):
         del given["bert"]
     settings, recipe = read_options(given)
     splits = {"train": pairs[:READ], "dev": pairs[:0]}
-    reader, _, config, _ = read_training(settings, recipe, splits)
-    if config:
-        config = replace(config, **ENCODERS[options["encoder"]])
-    network, _ = build_model(settings, recipe, task, reader, config)
-    return Run(settings, recipe, Path("nowhere"), task, network.to(recipe.device), reader, {})
+    sizes = ENCODERS[options["encoder"]]
+    return new_run(settings, recipe, Path("nowhere"), task, splits, **sizes)[0]
 
 
 def step_of(run, pairs):
-    """A function that does one training step, always of these pairs, as train.train_model does."""
+    """A function that does one training step, always of these pairs, as train.py does."""
     recipe, model, examples = run.recipe, run.model, run.examples(pairs)
     batch, labels = machine.to_device(examples.collate(range(len(pairs))), recipe.device)
     optimizer = train.make_optimizer(run)

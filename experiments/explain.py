@@ -246,7 +246,7 @@ def describe_influence(run):
     result = read_json(path) if path.exists() else {"id": None}
     other = "move by over 0.1 standard deviation" if run.task.regression else "get another answer"
     with runs.made_here(path):
-        if result["id"] != run.contents["id"]:  # another training wrote it
+        if result["id"] != run.begun["id"]:  # another training wrote it
             return []
         influence = result["influence"] or {"changes": {}}
         parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.overrides import TorchFunctionMode
 from tqdm import tqdm
 
 from support.errors import visible
 
 BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply in bf16; ARM's last
 PROCESSOR = Path("/proc/cpuinfo")  # Linux lists these flags here
-# With a mask, the backward pass of cuDNN's attention gives NaN on Hopper: pytorch issue 196678.
-torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 # ---- Processes ----------------------------------------------------------------------------------
@@ -128,6 +127,8 @@ def prepare_device(name):
         raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
     if name.startswith("cuda"):
         torch.set_float32_matmul_precision("high")  # TensorFloat32 where the GPU has it
+        # With a mask, cuDNN's attention gives NaN gradients on Hopper: pytorch issue 196678.
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def to_device(batch_and_labels, device):
@@ -164,3 +165,21 @@ def versions(device):
     return {"python": platform.python_version(), "torch": torch.__version__,
             "numpy": np.__version__, "gpu": gpu, "threads": torch.get_num_threads(),
             "processor": platform.processor() or platform.machine()}
+
+
+# ---- Models without weights ---------------------------------------------------------------------
+
+class NoDraws(TorchFunctionMode):
+    """Context manager: normal_ leaves a tensor as it is. (On "meta" it loads torch's compiler.)"""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function.__name__ == "normal_":
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **kwargs or {})
+
+
+@contextlib.contextmanager
+def without_weights():
+    """Context manager: a model that is made inside has no memory yet, and no numbers are drawn."""
+    with torch.device("meta"), NoDraws():
+        yield

@@ -103,12 +103,6 @@ def read_saved(path):
         return torch.load(path, "cpu", weights_only=True)
 
 
-def load_weights(model, saved, path):
-    """Loads the weights of `saved`, the content of the file `path`, into a model, or ValueError."""
-    with made_here(path):
-        model.load_state_dict(saved["weights"])
-
-
 # ---- Training -----------------------------------------------------------------------------------
 
 @dataclass
@@ -148,28 +142,31 @@ def save_last(run, log, optimizer, scaler, progress):
     states = machine.gather((torch.get_rng_state(), gpu))
     progress.seconds += time.monotonic() - log.saved
     if main_process():
-        state = run.contents | {
+        state = run.state() | {
             "weights": run.model.state_dict(), "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(), "random": states, "progress": asdict(progress),
             "log": log.path.read_text("utf-8")}
         write_whole(run.folder / "last.pt", lambda file: torch.save(state, file))
         if not (run.folder / "config.json").exists():
-            write_json(run.folder / "config.json", {name: run.contents[name] for name in (
+            write_json(run.folder / "config.json", {name: state[name] for name in (
                 "id", "settings", "recipe", "task", "new_parameters")})
     log.saved = time.monotonic()
 
 
 def save_best(run, progress):
     """Writes best.pt: all that prediction needs, and the number of the epoch."""
-    state = run.contents | {"weights": run.model.state_dict(), "epoch": progress.epoch}
+    state = run.state() | {"weights": run.model.state_dict(), "epoch": progress.epoch}
     write_whole(run.folder / "best.pt", lambda file: torch.save(state, file))
 
 
-def load_last(run, saved, optimizer, scaler):
-    """Loads all states of `saved`, the content of last.pt, or ValueError that names last.pt."""
-    path, (rank, count) = run.folder / "last.pt", machine.world()
-    load_weights(run.model, saved, path)
+def load_states(run, saved, optimizer, scaler):
+    """Puts all states of `saved`, the content of the run's last.pt, into their places. -> Progress
+
+    Raises ValueError that names last.pt, or best.pt if another training wrote it.
+    """
+    path, best, (rank, count) = run.folder / "last.pt", run.folder / "best.pt", machine.world()
     with made_here(path):
+        progress = Progress(**saved["progress"])
         optimizer.load_state_dict(saved["optimizer"])
         scaler.load_state_dict(saved["scaler"])
         if len(saved["random"]) == count:  # else dropout draws other numbers
@@ -177,6 +174,9 @@ def load_last(run, saved, optimizer, scaler):
             torch.set_rng_state(cpu)
             if gpu is not None and run.recipe.device.startswith("cuda"):
                 torch.cuda.set_rng_state(gpu, run.recipe.device)
+    refuse(progress.best_epoch and read_saved(best)["id"] != saved["id"], f"{best}: another "
+           "training wrote it than last.pt; copy both again, or train anew")
+    return progress
 
 
 class Log:
@@ -184,8 +184,7 @@ class Log:
 
     kept: the text that the file begins with; lines after a resumed run's checkpoint are dropped.
     `loss`: the loss of the last step written. `saved`: the time at which last.pt was written.
-    `waiting`: steps that are not written yet, so that a GPU need not wait for each of them: (step,
-    this process's loss, norm of the gradient, highest rate, may the scaler skip this step?).
+    Steps wait until they are written together, so that a GPU need not wait for each of them.
     """
 
     def __init__(self, path, kept=""):
@@ -199,13 +198,19 @@ class Log:
             with prefix_errors(f"{self.path}: "), open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")
 
+    def add_step(self, step, loss, norm, rate, may_skip):
+        """Notes a step. loss: this process's part. norm: of the gradient. rate: the highest.
+        may_skip: the scaler leaves out a step whose norm is not finite.
+        """
+        self.waiting.append((step, loss, norm, rate, may_skip))
+
     def write_steps(self):
-        """Writes the waiting steps. Raises ValueError if a loss or a gradient is not finite."""
+        """Writes the steps that wait. Raises ValueError if a loss or a gradient is not finite."""
         losses = machine.sum_over_processes(torch.stack([loss for _, loss, *_ in self.waiting]))
-        for (step, _, norm, lr, may_skip), loss in zip(self.waiting, losses):
+        for (step, _, norm, rate, may_skip), loss in zip(self.waiting, losses):
             norm, self.loss = float(norm), loss
             refuse(not math.isfinite(loss) or not (math.isfinite(norm) or may_skip),
                    f"the loss is {loss}, the gradient's norm {norm} at step {step}: lower --lr or "
                    f"--lr-new, or try --precision fp32")
-            self(step=step, loss=loss, norm=norm, lr=lr)
+            self(step=step, loss=loss, norm=norm, lr=rate)
         self.waiting = []

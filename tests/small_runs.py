@@ -97,7 +97,7 @@ def beginning(*args):
     given = train.command_line().parse([*OWN, *of("bert"), *map(str, args)])
     settings, recipe = read_options(given)
     made, examples = new_run(settings, recipe, Path("run"), *load_pairs(settings))
-    return made, examples, made.model, made.contents["new_parameters"]
+    return made, examples, made.model, made.begun["new_parameters"]
 
 
 def loaded(path):

@@ -1,4 +1,5 @@
 """run.py, support/runs.py: a trained model in use, from Python and by --from; a run's folder."""
+import contextlib
 import json
 import math
 import shutil
@@ -13,8 +14,8 @@ import torch
 
 import train
 from experiments import robustness
-from small_runs import (ROOT, TINY, assert_same_run, at_call, beginning, command, fails, loaded, of,
-                        result, rows_of, refused, run, run_cut, write_file, write_pairs)
+from small_runs import (ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
+                        loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs, tables
 from support.options import load_own
 from support.pairs import Task, pearson
@@ -79,6 +80,38 @@ def test_a_run_in_use_is_as_it_was_trained(trained):
     for given, words in (({"epochs": 3}, ["--epochs"]), ({"precision": "fp8"}, ["--precision"]),
                          ({"model": Task}, ["model", "Task"])):
         fails(lambda given=given: train.open_run("run", **given), *words)
+
+
+@pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
+def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
+    """Its own random state is where the seed put it. A file of float16 has a float32 model."""
+    saved = loaded(trained(*of(model)) / "best.pt")
+    halves = {name: x.half() for name, x in saved["weights"].items()}
+    torch.save(saved | {"weights": halves}, "run/best.pt")
+    monkeypatch.setattr(torch.random, "fork_rng", contextlib.nullcontext)
+    opened = train.open_run("run", device="cpu")
+    assert torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(0).get_state())
+    weights = opened.model.state_dict()
+    assert equal(weights, {name: x.float() for name, x in halves.items()})
+    assert {name for name, x in opened.model.named_parameters() if not x.requires_grad} == set()
+
+
+def test_an_own_class_is_opened_as_it_was_built():
+    """It may hold a tensor that no file has."""
+    Path("mine.py").write_text("""
+import torch
+from bert_min import SelfAttention
+class Mine(SelfAttention):
+    def __init__(self, config, printed=(), without=()):
+        super().__init__(config)
+        self.noise = torch.randn(config.hidden_size)
+    def attend(self, *given):
+        return super().attend(*given) + self.noise
+""")
+    assert run(*of("mine.py:Mine")) == 0
+    opened = train.open_run("run", model="mine.py:Mine")
+    assert opened.evaluate(read_pairs("dev.tsv", ("0", "1"))) == result()["metrics"]["dev"]
+    assert opened.model.bert.layers[0].attention.noise.std() > 0.5
 
 
 # ---- Tables -------------------------------------------------------------------------------------
