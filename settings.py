@@ -28,7 +28,10 @@ POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user gave. Raises ValueError if values contradict each other."""
+    """What the user gave. Raises ValueError if values contradict each other.
+
+    The class that `model` names, which may be the user's, is loaded where it is used: by `method`.
+    """
 
     task: str = option("toy", "toy: generated, offline; own: the pairs of --train-file",
                        ("toy", *SOURCES, "own"))
@@ -61,30 +64,20 @@ class Settings:
 
     def __post_init__(self):
         check_values(self)
-        own, method = bool(self.train_file), self.method
+        own = bool(self.train_file)
         refuse(own != bool(self.dev_file) or self.task == "own" and not own,
                "--task own needs --train-file and --dev-file, which go together")
         refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, --positive and --scores need --train-file and --dev-file")
-        refuse(self.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
-                                      for x in ("attend", "forward", "project")),
-               f"--model {self.model}: has no method attend, so that it would be plain attention")
-        refuse(self.glove and not self.reads_words,
-               f"--glove: {self.model} reads pieces of words, by an encoder")
-        refuse(self.layers != "first" and not self.in_layers,
-               f"--layers: {self.model} is in no layers; leave it out")
         refuse(self.parser and self.parses, "--parser or --parses, not both")
         refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
                f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
-        self.parts()  # these three raise ValueError for their own options
-        self.sizes()
-        self.own_parser()
 
     @property
     def method(self):
-        """The class that --model names."""
+        """The class that --model names. Raises ValueError if there is none."""
         return find_class(self.model, METHODS)
 
     @property
@@ -173,11 +166,27 @@ SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # for an encoder from scratch, a
 TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 
+def check_method(settings):
+    """Raises ValueError if the class that --model names, or --parser, does not fit the settings."""
+    method, model = settings.method, settings.model
+    refuse(settings.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
+                                      for x in ("attend", "forward", "project")),
+           f"--model {model}: has no method attend, so that it would be plain attention")
+    refuse(settings.glove and not settings.reads_words,
+           f"--glove: {model} reads pieces of words, by an encoder")
+    refuse(settings.layers != "first" and not settings.in_layers,
+           f"--layers: {model} is in no layers; leave it out")
+    settings.parts()  # these three raise ValueError for their own options
+    settings.sizes()
+    settings.own_parser()
+
+
 def decide(settings: Settings, **given) -> Recipe:
     """The Recipe for settings. given: its fields that the user gave; None counts as not given.
 
-    Raises ValueError if a field contradicts the settings.
+    Raises ValueError if a field contradicts the settings, or these contradict the method.
     """
+    check_method(settings)
     given = {name: x for name, x in given.items() if x is not None}
     toy, words = settings.task_name == "toy", settings.reads_words
     usual = "scratch" if toy else "base"

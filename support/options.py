@@ -164,15 +164,25 @@ def source_of(place):
 
 @functools.cache
 def load_own(place, kind="class"):
-    """The class, or the function, at "path/to/file.py:Name". Raises ValueError if there is none.
+    """The class, or the function, at "path/to/file.py:Name". Raises ValueError if there is none."""
+    (source, _, name), file = place.partition(":"), source_of(place)
+    refuse(file.suffix != ".py" or not file.is_file(),
+           f"{place}: expected a file and a name in it such as mine.py:Mine, and there is none")
+    found = getattr(load_file(file, source, file.read_bytes()), name, None)
+    refuse(not (isinstance(found, type) if kind == "class" else callable(found)),
+           f"{place}: {source} has no {kind} {name}")
+    return found
+
+
+@functools.cache
+def load_file(file, source, content):
+    """The module of a user's file, which is run once. source: the file's name as the user gave it.
+    content: its bytes; a changed file is another module.
 
     The file may import the files beside it. Modules of the same names from the folder of another
     file in OWN are removed first, because `import` would return them.
     """
-    (source, _, name), file = place.partition(":"), source_of(place)
-    refuse(file.suffix != ".py" or not file.is_file(),
-           f"{place}: expected a file and a name in it such as mine.py:Mine, and there is none")
-    OWN[str(file)], folder = (source, file.read_bytes()), str(file.parent)
+    OWN[str(file)], folder = (source, content), str(file.parent)
     others = {os.path.dirname(path) for path in OWN} - {folder}
     for path in file.parent.glob("*.py"):
         module = sys.modules.get(path.stem)
@@ -185,10 +195,7 @@ def load_own(place, kind="class"):
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(file.stem, module)
     spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    refuse(not (isinstance(found, type) if kind == "class" else callable(found)),
-           f"{place}: {source} has no {kind} {name}")
-    return found
+    return module
 
 
 def run_command(main, name, argv=None):

@@ -5,7 +5,9 @@ import doctest
 import graphlib
 import importlib
 import itertools
+import os
 import re
+import runpy
 import shlex
 import sys
 from dataclasses import fields
@@ -19,7 +21,7 @@ import torch
 from methods import ATTENTIONS, WHOLE, batch, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
-from small_runs import beginning, of
+from small_runs import at_call, beginning, of
 from support import biaffine, kernels, meter, options, pairs, parses
 from test_biaffine import SIZES, VOCABULARY
 
@@ -83,6 +85,18 @@ def test_imports_go_one_way(file):
 def test_no_imports_go_in_a_circle():
     graph = {module_of(file): imports_of(file) for file in CODE}
     graphlib.TopologicalSorter(graph).prepare()            # raises CycleError, which names a circle
+
+
+def test_importing_changes_nothing(monkeypatch):
+    """No file, when it is run as in an import, asks for help in forks or sets anything of torch."""
+    def state():
+        return (torch.get_num_threads(), torch.backends.cuda.cudnn_sdp_enabled(), sys.path[:],
+                torch.get_float32_matmul_precision(), torch.get_rng_state().tolist())
+
+    before, asked = state(), at_call(monkeypatch, os, "register_at_fork", 0)
+    for file in CODE:
+        runpy.run_path(str(ROOT / file), run_name="fresh")
+    assert asked == [] and state() == before
 
 
 def public(tree):

@@ -17,7 +17,7 @@ from experiments import robustness
 from small_runs import (ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs, tables
-from support.options import load_own
+from support.options import load_file, load_own
 from support.pairs import Task, pearson
 from support.tables import read_pairs
 from test_checkpoints import MakesAFolder
@@ -267,7 +267,7 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
     Path("mine.py").write_text(text)
     assert run(*args, "--epochs", "1", "--test-file", "test.tsv") == 0
     Path("ran").unlink()
-    load_own.cache_clear()
+    load_own.cache_clear(), load_file.cache_clear()
     for use in (["--from", "run", "--test"], ["--from", "run"], ["--resume", "run"]):
         refused("mine.py:Mine no code", *use)
     assert not Path("ran").exists()

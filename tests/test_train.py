@@ -353,6 +353,23 @@ def test_a_method_of_your_own(monkeypatch):
     assert trace.keys() == {"attention", "calibrated"}
 
 
+def test_settings_alone_run_no_code():
+    """The file is loaded once, where it is needed: by the recipe."""
+    Path("mine.py").write_text("""
+from bert_min import SelfAttention as Mine
+with open("ran", "a") as file:
+    file.write("once")
+def parse(texts): return []
+""")
+    settings = train.Settings(model="mine.py:Mine", parser="mine.py:parse", layers="all")
+    assert not Path("ran").exists()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="--layers"):  # plain attention is in no layers
+            train.decide(settings)
+        assert settings.own_parser()([]) == []
+    assert Path("ran").read_text() == "once"
+
+
 ATTEND = "def attend(self, hidden, *others): return "
 
 
