@@ -5,7 +5,7 @@
                     ->  token ids       of each pair
                     ->  a batch         input_ids, segment, word_index, mask, prior; labels
 
-A `Reader` serves one method, whose class says what it needs of a pair. DRr-Net reads words, not
+A `Reader` serves one method, whose prior says what it needs of a pair. DRr-Net reads words, not
 word pieces, and WordExamples collates them. Left out: where pairs come from (support.datasets), how
 words and trees are found (support.parses), how priors are computed (priors).
 """
@@ -24,7 +24,6 @@ from support.biaffine import load_parser
 from support.errors import prefix_errors, refuse
 from support.parses import Parse, parse_texts, split_words, words_at
 from support.toy import LEXICON
-from support.words import TAGS
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
 # c characters of a word, R relations
@@ -34,7 +33,7 @@ TEXTS_KEPT = 4096  # texts whose Known a Reader keeps
 
 
 class Known(NamedTuple):
-    """What the method needs to know of a text. The other fields stay empty."""
+    """What a prior needs to know of a text. The other fields stay empty."""
 
     spans: np.ndarray | None = None  # first character and end of each word
     words: list | tuple = ()
@@ -42,28 +41,12 @@ class Known(NamedTuple):
     facts: list | None = None        # what a lexicon knows of each word
 
 
-def needs_of(method):
-    """What a method's prior is made of: some of "parses", "facts" of a lexicon, "words".
-
-    If PRIOR is a function, the class's NEEDS lists its arguments, each of a, then of b:
-    ("words", "facts") calls PRIOR(words_a, words_b, facts_a, facts_b). Without NEEDS the call is
-    PRIOR(parse_a, parse_b). Raises ValueError for something else in NEEDS.
-    """
-    if not callable(method.PRIOR):
-        both = ("parses", "facts")
-        return {"dependency": ("parses",), "relations": both, "words": both}.get(method.PRIOR, ())
-    needs = getattr(method, "NEEDS", ("parses",))
-    refuse(not needs or set(needs) - {"parses", "facts", "words"},
-           f"{method.__name__}: NEEDS takes a tuple of parses, facts, words, got {needs!r}")
-    return needs
-
-
 class Reader:
     """Reads pairs for one method. It keeps the texts read last, which a service often sees again.
 
     Args:
-        method: a class of semmatch or reread, or your own. PRIOR: "dependency", DAFA's M_F;
-            "relations", k_ij; a function, see needs_of; or None. READS: "words" or "pieces".
+        method: a class of semmatch or reread, or your own, whose prior says what is read of a text.
+            READS: "words" or "pieces".
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
@@ -73,15 +56,18 @@ class Reader:
 
     def __init__(self, method, max_length, options=None, tokenizer=None, parser=None, toy=False,
                  workers=0, progress=True):
-        self.method, self.max_length, self.options = method, max_length, options or {}
-        self.tokenizer, self.tfidf, self.toy = tokenizer, None, toy
-        self.workers, self.progress = workers, progress
-        self.needs = needs_of(method)
-        self.needs_facts, self.needs_parses = "facts" in self.needs, "parses" in self.needs
-        if method.PRIOR == "relations" and (toy or "tags" in self.options.get("without", ())):
-            self.needs_parses = False   # relations use the parts of speech of a parse and no more
-        if method.PRIOR == "relations" and "prior" in self.options.get("without", ()):
-            self.needs_parses = self.needs_facts = False    # γ = 0: the words' places alone
+        self.method, self.max_length, self.tokenizer = method, max_length, tokenizer
+        self.toy, self.workers, self.progress = toy, workers, progress
+        parts = ((options or {}).get(name, frozenset()) for name in ("printed", "without"))
+        self.prior = priors.prior_of(method, *parts)
+        needs = () if self.prior is None else self.prior.needs
+        refuse(self.prior and not needs or {*needs} - {"words", "parses", "facts", "tags"},
+               f"{method.__name__}: needs of a prior are some of words, parses, facts, tags, got "
+               f"{needs!r}")
+        refuse(method.READS == "words" and not hasattr(self.prior, "features"),
+               f"{method.__name__}: reads words, so that its `prior` returns priors.WordFeatures")
+        self.needs_facts = "facts" in needs
+        self.needs_parses = "parses" in needs or "tags" in needs and not toy
         self.parser, self.lexicon, self.seen = parser, None, {}
 
     def __getstate__(self):
@@ -91,7 +77,7 @@ class Reader:
     def read(self, pairs):
         """dict text -> Known of these pairs' texts."""
         texts = list(dict.fromkeys(texts_of(pairs)))
-        if not self.needs:
+        if self.prior is None:
             return dict.fromkeys(texts, Known())
         known = {text: self.seen[text] for text in texts if text in self.seen}
         new = [text for text in texts if text not in known]
@@ -114,30 +100,18 @@ class Reader:
             self.seen = dict([*self.seen.items(), *known.items()][-TEXTS_KEPT:])
         return known
 
-    def prior(self, a, b):
-        """The prior of a pair's words, (n, m) or (n, m, ...), or None. a, b: Known."""
-        kind = self.method.PRIOR
-        if kind == "relations" and not self.needs_facts:
-            return np.zeros((len(a.words), len(b.words), len(priors.RELATIONS)), bool)
-        if kind == "relations":
-            return priors.relation_matrix(a.facts, b.facts)  # (n, m, R)
-        if callable(kind):
-            field = {"parses": "parse", "facts": "facts", "words": "words"}
-            arguments = [getattr(x, field[need]) for need in self.needs for x in (a, b)]
-            prior = kind(*copy.deepcopy(arguments))  # PRIOR may change its copies
-            with prefix_errors(f"{self.method.__name__}.PRIOR: "):
-                prior, (n, m) = np.array(prior, order="C"), (len(a.words), len(b.words))
-                refuse(prior.dtype.kind not in "biuf" or prior.shape[:2] != (n, m), f"expected "
-                       f"numbers ({n}, {m}, ...), words by words, got {prior.shape} {prior.dtype}")
-                prior = prior.astype(np.float32) if prior.dtype.kind == "f" else prior
-                refuse(not np.isfinite(prior).all(), "expected finite numbers, got NaN or infinity")
-            return prior
-        if kind != "dependency":  # DRr-Net's words, or nothing
-            return None
-        parts = self.options.get("without", frozenset()) & {"tree", "subgraph", "tfidf", "root"}
-        return priors.dependency_matrix(
-            a.parse, b.parse, self.tfidf.weights(a.words), self.tfidf.weights(b.words),
-            self.options.get("printed", frozenset()), parts)  # (n, m)
+    def matrix(self, a, b):
+        """The prior of a pair's words, (n, m) or (n, m, ...). a, b: Known. Raises ValueError if an
+        own prior returns something else.
+        """
+        matrix = self.prior.matrix(a, b)
+        with prefix_errors(f"the prior of {self.method.__name__}: "):
+            matrix, (n, m) = np.array(matrix, order="C"), (len(a.words), len(b.words))
+            refuse(matrix.dtype.kind not in "biuf" or matrix.shape[:2] != (n, m), f"expected "
+                   f"numbers ({n}, {m}, ...), words by words, got {matrix.shape} {matrix.dtype}")
+            matrix = matrix.astype(np.float32) if matrix.dtype.kind == "f" else matrix
+            refuse(not np.isfinite(matrix).all(), "expected finite numbers, got NaN or infinity")
+        return matrix
 
     def examples(self, pairs):
         """Examples of pairs, with all that the method needs to know of their texts."""
@@ -173,7 +147,7 @@ class Examples:
                  for column, (name, padding) in zip(columns, paddings.items())}
         lengths = torch.tensor([self.lengths[i] for i in indices])
         batch["mask"] = torch.arange(lengths.max()) < lengths[:, None]
-        if self.reader.needs:
+        if self.reader.prior is not None:
             matrices = [self.prior(i) for i in indices]
             n, m = (max(1, *(x.shape[axis] for x in matrices)) for axis in (0, 1))
             batch["prior"] = torch.from_numpy(np.stack([cut_or_pad(x, n, m) for x in matrices]))
@@ -183,9 +157,9 @@ class Examples:
         """The prior of pair i; with `others`, another pair's, cut or padded to the words of i."""
         a, b = (self.known[text] for text in texts_of([self.pairs[i]]))
         if not self.others:
-            return self.reader.prior(a, b)
+            return self.reader.matrix(a, b)
         other = self.pairs[(i + len(self.pairs) // 2) % len(self.pairs)]
-        prior = self.reader.prior(self.known[other.a], self.known[other.b])
+        prior = self.reader.matrix(self.known[other.a], self.known[other.b])
         return cut_or_pad(prior, len(a.words), len(b.words))
 
     def of_others(self):
@@ -231,16 +205,11 @@ class WordExamples(Examples):
         """Columns with a row for each word: its number, its characters, its tag, whether `other`
         has the word, whether `other` has an antonym of it, True.
         """
-        here, there, vocabulary = self.known[text], self.known[other], self.reader.tokenizer
-        limit = self.reader.max_length
-        words = here.words or [""]  # a sentence without words has one unknown word
-        folded = {word.casefold() for word in there.words}
-        relations = priors.relation_matrix(here.facts[:limit] or [None], there.facts)  # (n, m, R)
-        antonyms = relations[..., priors.RELATIONS.index("antonym")].any(1)  # (n,)
-        columns = (vocabulary.ids(words), vocabulary.spell(words),
-                   [TAGS.index(tag if tag in TAGS else "X") for tag in here.parse.tags or ["X"]],
-                   [word.casefold() in folded for word in words], antonyms, [True] * len(words))
-        return [torch.as_tensor(np.asarray(column)[:limit]) for column in columns]
+        here, there, reader = self.known[text], self.known[other], self.reader
+        words = here.words[:reader.max_length] or [""]  # no words: one unknown word
+        columns = (reader.tokenizer.ids(words), reader.tokenizer.spell(words),
+                   *reader.prior.features(here, there, reader.max_length), [True] * len(words))
+        return [torch.as_tensor(np.asarray(column)) for column in columns]
 
     def collate(self, indices):
         """The batch of these pairs, and their labels.

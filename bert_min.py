@@ -163,18 +163,22 @@ def merge_heads(x: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """softmax(Q Kᵀ / √k) V, Vaswani et al. Eq. 1, in every head.
 
-    A paper's attention overrides `attend` and describes itself: PRIOR, the kind of its prior, a
-    matrix over the words of a pair (`spread` makes it one over tokens); READS, pieces or words;
-    PRINTED, equations that it can compute as printed; ABLATIONS, parts that it can leave out;
-    TRACE, name -> Shown; `neutral`, a prior without information.
+    A paper's attention overrides `attend` and describes itself: `prior`, what is known of the words
+    of a pair, and `spread`, which makes of that matrix over words one over tokens; `neutral`, a
+    prior without information; READS, pieces or words; PRINTED, equations that it can compute as
+    printed; ABLATIONS, parts that it can leave out; TRACE, name -> Shown.
     """
 
-    PRIOR = None
     READS = "pieces"
     PRINTED = frozenset()
     ABLATIONS = frozenset()
     TRACE = {"attention": Shown("Attention", "pair head piece piece",
                                 "How much a piece (row) takes from each piece (column).", 1.0)}
+
+    @classmethod
+    def prior(cls, printed, without):
+        """The method's priors.Prior with these options; None: it has none."""
+        return None
 
     def __init__(self, config):
         super().__init__()

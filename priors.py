@@ -13,6 +13,9 @@ sections 3.1 and 3.2, asks a lexicon: are two words synonyms, antonyms, is one a
     s, r of Eqs. 2, 3    same_words, same_types         tf_{A^i}     tf_a[i]
     k_ij of Knowledge    relation_matrix(...)[i, j]
 
+A method asks one object for its prior: DependencyPrior, RelationPrior, WordFeatures, or a Prior of
+your own.
+
 A parse is any object with these five attributes; support.parses makes such objects:
 
     words             list of n words
@@ -24,6 +27,7 @@ A parse is any object with these five attributes; support.parses makes such obje
 Left out: lemmas, morphology, enhanced dependencies, the sense that a word has in its sentence.
 """
 
+import copy
 import functools
 import itertools
 import math
@@ -34,6 +38,70 @@ from dataclasses import dataclass
 import numpy as np
 
 # Axes: n words of a, m words of b, R lexical relations
+
+TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
+        "PUNCT", "SCONJ", "SYM", "VERB", "X")   # universal parts of speech
+
+
+# ---- What a method asks --------------------------------------------------------------------------
+
+class Prior:
+    """What a method knows of a pair's words before training: a matrix over the words of a and b.
+
+    The method's class method `prior(printed, without)` makes it; batches.Reader asks it.
+
+    needs: what is read of each text, some of "words"; "parses"; "facts" of a lexicon; "tags", the
+        parts of speech by which a lexicon looks words up (the toy world's lexicon needs none).
+    known: its name in a sentence that begins with "without".
+    title, note, equations: what the page of a pair says of the matrix.
+    names: what the last axis of a matrix (n, m, R) of bool holds; () without such an axis.
+    """
+
+    needs, known, names = ("words",), "prior knowledge", ()
+    title, equations = "Prior over words", ""
+    note = "What is known of a word of a (row) and a word of b (column)."
+
+    def fit(self, sentences):
+        """Counts in the training texts. sentences: iterable of lists of words, both of each pair.
+        By default there is nothing to count.
+        """
+
+    def state(self):
+        """What `fit` counted, of plain values: a run's file holds it. None: nothing."""
+
+    def load(self, state):
+        """Takes over what `state` returned."""
+
+    def matrix(self, a, b):
+        """(n, m) or (n, m, ...) numbers. a, b: have words, parse, facts, such as batches.Known."""
+        raise NotImplementedError
+
+
+class FunctionPrior(Prior):
+    """The prior of a class that has PRIOR, a function, in the place of `prior`.
+
+    NEEDS lists the function's arguments, each of a, then of b: ("words", "facts") calls
+    PRIOR(words_a, words_b, facts_a, facts_b). Without NEEDS the call is PRIOR(parse_a, parse_b).
+    """
+
+    FIELDS = {"words": "words", "parses": "parse", "facts": "facts"}  # of a and b
+
+    def __init__(self, method):
+        self.function, self.needs = method.PRIOR, getattr(method, "NEEDS", ("parses",))
+
+    def matrix(self, a, b):
+        """What the function returns. It gets copies, which it may change."""
+        fields = [self.FIELDS[need] for need in self.needs if need in self.FIELDS]
+        arguments = [getattr(x, field) for field in fields for x in (a, b)]
+        return self.function(*copy.deepcopy(arguments))
+
+
+def prior_of(method, printed=frozenset(), without=frozenset()):
+    """The Prior of a method's class with these options, or None."""
+    if getattr(method, "PRIOR", None) is not None:
+        return FunctionPrior(method)
+    make = getattr(method, "prior", None)
+    return make and make(printed, without)
 
 
 # ---- DAFA's dependency matrix --------------------------------------------------------------------
@@ -152,6 +220,42 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
     return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)
 
 
+class DependencyPrior(Prior):
+    """M_F of DAFA Eqs. (1)-(5), with the tf-idf of the training sentences.
+
+    printed, without: as in dependency_matrix, which ignores other names.
+    """
+
+    PARTS = frozenset({"tree", "subgraph", "tfidf", "root"})    # which `without` may name
+    needs, known = ("parses",), "the trees"
+    title, equations = "Dependency prior over words", "DAFA Eqs. (1)-(5)"
+
+    def __init__(self, printed=frozenset(), without=frozenset()):
+        self.printed, self.without, self.tfidf = printed, self.PARTS & without, None
+        self.note = ("How much the trees agree at a word of a (row) and a word of b (column). The "
+                     "same word in another role and another word in the same role can have the "
+                     "same number.")
+        if "root" not in without:
+            self.note += " Two roots share a head, ROOT, whatever their words."
+
+    def fit(self, sentences):
+        """Counts the words of the training sentences, for tf-idf."""
+        self.tfidf = TfIdf(sentences)
+
+    def state(self):
+        """TfIdf's state."""
+        return self.tfidf.state()
+
+    def load(self, state):
+        """Takes over TfIdf's state."""
+        self.tfidf = TfIdf.from_state(state)
+
+    def matrix(self, a, b):
+        """M_F, (n, m) float32."""
+        return dependency_matrix(a.parse, b.parse, self.tfidf.weights(a.words),
+                                 self.tfidf.weights(b.words), self.printed, self.without)  # (n, m)
+
+
 # ---- lexical relations ---------------------------------------------------------------------------
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
@@ -237,6 +341,48 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     k[..., 0] &= ~k[..., 1]
     k[..., 4] &= ~k[..., 0]
     return k  # (n, m, R)
+
+
+class RelationPrior(Prior):
+    """k_ij of Knowledge Eq. (2), from a lexicon.
+
+    without: of "tags", relations of any part of speech; "prior", no relation holds, so that the
+    places of the words are all that is read.
+    """
+
+    known, names, title = "the lexicon", RELATIONS, "Relations of words"
+    note = ("What the lexicon knows of a word of a (row) and a word of b (column); hypernym: the "
+            "word of b is more general. The model learns that a relation holds, not which.")
+
+    def __init__(self, without=frozenset()):
+        self.needs = ("facts",) if "tags" in without else ("facts", "tags")
+        if "prior" in without:
+            self.needs = ("words",)
+
+    def matrix(self, a, b):
+        """k_ij, (n, m, R) bool."""
+        if "facts" not in self.needs:
+            return np.zeros((len(a.words), len(b.words), len(RELATIONS)), bool)
+        return relation_matrix(a.facts, b.facts)  # (n, m, R)
+
+
+class WordFeatures(Prior):
+    """What DRr-Net knows of a word beside its letters (§ IV-A): columns of its input, no matrix."""
+
+    needs = "parses", "facts"
+
+    def features(self, a, b, limit):
+        """Of the first `limit` words of a, or of the unknown word that a text without words has.
+
+        -> the place of each word's tag in TAGS; whether b has the word, in any case; whether b has
+        an antonym of it: three sequences
+        """
+        relations = relation_matrix(a.facts[:limit] or [None], b.facts)  # (n, m, R)
+        antonyms = relations[..., RELATIONS.index("antonym")].any(1)  # (n,)
+        folded = {word.casefold() for word in b.words}
+        tags = [TAGS.index(tag if tag in TAGS else "X") for tag in a.parse.tags or ["X"]]
+        shared = [word.casefold() in folded for word in a.words or [""]]
+        return tags[:limit], shared[:limit], antonyms
 
 
 def index_facts(facts):

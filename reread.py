@@ -29,7 +29,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bert_min import (Bert, Change, Shown, attention_weights, check_options, full_precision, linear,
                       record)
-from support.words import TAGS
+from priors import TAGS, WordFeatures
 
 # Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
@@ -228,7 +228,7 @@ class DrrNet(nn.Module):
     Raises: ValueError for an unknown option, or if nothing is left to judge by.
     """
 
-    PRIOR = READS = "words"
+    READS = "words"
     PRINTED = frozenset({6, 8})
     ABLATIONS = frozenset({"initial-vector", "guide-vector", "global", "reread"})
     TRACE = {
@@ -237,6 +237,11 @@ class DrrNet(nn.Module):
                          "choose"),
         "relations": Shown("The two judgements", "pair judge class", "", 1.0),
         "gates": Shown("Gates of the two judgements", "pair judge", "How much each counts.", 1.0)}
+
+    @classmethod
+    def prior(cls, printed, without):
+        """Columns of the input; see embed."""
+        return WordFeatures()
 
     def __init__(self, vocabulary, classes, printed=frozenset(), without=frozenset(), *,
                  dropout=0.0, word_size=300, character_size=100, kernel=5, highways=2,
@@ -516,7 +521,7 @@ class LadraNet(nn.Module):
     Raises: ValueError for an unknown option, or if nothing is left to judge by.
     """
 
-    PRIOR, READS = None, "pieces"
+    READS = "pieces"
     PRINTED = frozenset({12, 13, 14})
     ABLATIONS = frozenset({"phrase-cnn", "dsa", "global", "bert", "average-pooling"})
     TRACE = {

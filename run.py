@@ -19,7 +19,6 @@ from pathlib import Path
 import torch
 
 import batches
-import priors
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, load_pairs, load_test_splits, method_options
@@ -61,9 +60,9 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
             encoder, weights = read_checkpoint(place)
             reader.tokenizer = PairTokenizer.from_folder(place, encoder)
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
-    if settings.method.PRIOR == "dependency":
+    if reader.prior:
         known = examples["train"].known
-        reader.tfidf = priors.TfIdf(known[text].words for text in batches.texts_of(splits["train"]))
+        reader.prior.fit(known[text].words for text in batches.texts_of(splits["train"]))
     if recipe.bert == "none":
         reader.tokenizer = learn_words(settings, splits, examples)
     model, new = build_model(settings, recipe, task, reader, encoder, weights)
@@ -246,7 +245,7 @@ class Run:
             "settings": asdict(self.settings), "recipe": asdict(self.recipe),
             "task": asdict(self.task), "encoder": self.encoder and asdict(self.encoder),
             "tokenizer": self.reader.tokenizer.state(),
-            "tfidf": self.reader.tfidf and self.reader.tfidf.state()}
+            "prior": self.reader.prior and self.reader.prior.state()}
 
     @classmethod
     def from_state(cls, saved, settings, recipe, path):
@@ -261,8 +260,8 @@ class Run:
         with runs.made_here(path):
             task, begun = Task(**saved["task"]), {"own": saved.get("own", {})}
             begun |= {name: saved[name] for name in ("id", "new_parameters", "pairs")}
-            if settings.method.PRIOR == "dependency":
-                reader.tfidf = priors.TfIdf.from_state(saved["tfidf"])
+            if reader.prior:    # older files have tf-idf's state alone, under its own name
+                reader.prior.load(saved["prior"] if "prior" in saved else saved["tfidf"])
             if recipe.bert == "none":
                 reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
             else:

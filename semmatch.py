@@ -36,6 +36,7 @@ from torch import Tensor, nn
 
 from bert_min import (Bert, BertConfig, Change, SelfAttention, Shown, attention_weights,
                       check_options, full_precision, linear, merge_heads, record, split_heads)
+from priors import DependencyPrior, RelationPrior, prior_of
 from support.kernels import additive_scores, l1_distances
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
@@ -232,7 +233,7 @@ class FusionAttention(SelfAttention):
         second(hidden, q, k, v, mask, spread, dropout, trace)    the second attention, (B, H, L, k)
         fuse(sem, other, mask, trace)    makes one signal of two; what it records has one more axis
                                          with scope "head", the head
-        spread(prior, word_index, segment)    if it has a PRIOR: from words to pieces, (B, L, L)
+        spread(prior, word_index, segment)    if it has a prior: from words to pieces, (B, L, L)
 
     Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. heads: "both":
         each head has both attentions; ours: "half": the first half of the heads has the second
@@ -284,7 +285,6 @@ class FusionAttention(SelfAttention):
         for name, x in (seen or {}).items():
             record(trace, **{name: x.unflatten(0, (-1, self.heads))})
         return merge_heads(out.unflatten(0, (-1, self.heads)))  # (B, L, d)
-
 
     def divide_heads(self, hidden, q, k, v, mask, spread, trace):
         """The second attention in the first heads, plain attention in the others, (B, L, d). The
@@ -427,12 +427,16 @@ class DafaAttention(FusionAttention):
     Fig. 4, one of the gates: "gate-fusion", "gate-filter". Ours: "root" (in priors.py).
     """
 
-    PRIOR = "dependency"
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
-    SECOND = frozenset({4, 6, "tree", "subgraph", "tfidf", "root"})
-    ABLATIONS = frozenset({"tree", "subgraph", "tfidf", "root",     # these four in priors
-                           "cross-attention", "gates", "gate-fusion", "gate-filter", "fusion"})
+    SECOND = frozenset({4, 6}) | DependencyPrior.PARTS
+    ABLATIONS = DependencyPrior.PARTS | {"cross-attention", "gates", "gate-fusion", "gate-filter",
+                                         "fusion"}
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
+
+    @classmethod
+    def prior(cls, printed, without):
+        """M_F, Eqs. (1)-(5)."""
+        return DependencyPrior(printed, without)
 
     def add_weights(self, d, A):
         """The paper's weights, for signals d wide, except weights that `without` makes unused."""
@@ -548,13 +552,17 @@ class KnowledgeAttention(FusionAttention):
     and c^B, is in no figure.
     """
 
-    PRIOR = "relations"
     PRINTED, SECOND = frozenset({1, 2, 5, 6, 8}), frozenset({1, 2, 5, "prior", "tags"})
-    ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in batches
+    ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in priors
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",
                        "The factor of each weight, as printed of each score; 1 changes nothing."),
     } | SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "knowledge")
+
+    @classmethod
+    def prior(cls, printed, without):
+        """k_ij of Eq. (2)."""
+        return RelationPrior(without)
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, gamma=1.0, **sizes):
         super().__init__(config, printed, without, **sizes)
@@ -629,7 +637,8 @@ class Matcher(nn.Module):
                              f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        self.carrier = layers[0] if method.PRIOR else None      # all layers share its `spread`
+        parts = (options.get(name, frozenset()) for name in ("printed", "without"))
+        self.carrier = layers[0] if prior_of(method, *parts) else None  # all share its `spread`
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
@@ -666,7 +675,7 @@ class Matcher(nn.Module):
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.
-            prior: (B, n, m) or (B, n, m, R), for a method with a PRIOR.
+            prior: (B, n, m) or (B, n, m, R), for a method with a prior.
         Raises: ValueError for a missing prior, or for one that no method takes.
         """
         if (prior is None) != (self.carrier is None):

@@ -29,7 +29,6 @@ import train
 from bert_min import SelfAttention
 from experiments import draw
 from experiments.draw import escape
-from priors import RELATIONS
 from run import unknown_words
 from support import machine, runs, summary
 from support.errors import join_names, one_line, prefix_errors, refuse
@@ -38,8 +37,6 @@ from support.options import Arguments, run_command
 from support.pairs import Pair
 from support.parses import split_words
 
-ACROSS = "a word of a (row) and a word of b (column)"
-KNOWN = {"dependency": "the trees", "relations": "the lexicon"}  # PRIOR -> its name in a sentence
 EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
 
 
@@ -175,24 +172,17 @@ def warnings_of(run, pair):
 
 def word_figures(examples, both):
     """[draw.Figure of the prior over words]; [] where the method has none that a table can show."""
-    reader, prior, words = examples.reader, examples.prior(0), [known.words for known in both]
-    if reader.method.PRIOR == "relations":
-        title = "Relations of words"
-        names = [[", ".join(np.array(RELATIONS)[cell]) for cell in row] for row in prior]
-        note = (f"What the lexicon knows of {ACROSS}; hypernym: the word of b is more general. "
-                "The model learns that a relation holds, not which.")
-        table = draw.table(title, *words, names, draw.SHADES // 2 * prior.any(2))
-        return [draw.Figure(title, note, draw.box(table, title))]
-    if reader.method.PRIOR == "dependency":
-        note = (f"How much the trees agree at {ACROSS}. The same word in another role and another "
-                "word in the same role can have the same number.")
-        if "root" not in reader.options.get("without", ()):
-            note += " Two roots share a head, ROOT, whatever their words."
-        return [draw.maps("Dependency prior over words", *words, prior, note,
-                          equations="DAFA Eqs. (1)-(5)")]
-    if prior is None or prior.ndim != 2:
+    prior, words = examples.reader.prior, [known.words for known in both]
+    if prior is None or examples.reader.method.READS == "words":
         return []
-    return [draw.maps("Prior over words", *words, prior, f"What is known of {ACROSS}.")]
+    matrix = examples.prior(0)
+    if prior.names:
+        names = [[", ".join(np.array(prior.names)[cell]) for cell in row] for row in matrix]
+        table = draw.table(prior.title, *words, names, draw.SHADES // 2 * matrix.any(2))
+        return [draw.Figure(prior.title, prior.note, draw.box(table, prior.title))]
+    if matrix.ndim != 2:
+        return []
+    return [draw.maps(prior.title, *words, matrix, prior.note, equations=prior.equations)]
 
 
 def moved_figure(run, examples, both, trace):
@@ -200,7 +190,7 @@ def moved_figure(run, examples, both, trace):
     heads]; [] where the method does not record both.
     """
     reader = run.reader
-    if not {"calibrated", "attention"} <= trace.keys() or not reader.needs:
+    if not {"calibrated", "attention"} <= trace.keys() or reader.prior is None:
         return []
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
     _, segment, word = examples.tokens[0]
@@ -213,9 +203,9 @@ def moved_figure(run, examples, both, trace):
         i, j = np.unravel_index(points.argmax(), points.shape)
         note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
                 f"attention go to “{words[1][j]}” in b.")
-    if reader.needs_parses and reader.method.PRIOR != "relations":
+    if "parses" in reader.prior.needs:
         trees = [(known.parse.heads, known.parse.relations) for known in both]
-    title = f"Attention moved by {KNOWN.get(reader.method.PRIOR, 'prior knowledge')}"
+    title = f"Attention moved by {reader.prior.known}"
     return [draw.pair_map(title, *words, points, note, trees)]
 
 
@@ -223,7 +213,7 @@ def moved_figure(run, examples, both, trace):
 
 def describe_change(run, change):
     """The name of a change (run.changes) in a sentence."""
-    known = KNOWN.get(run.reader.method.PRIOR, "prior knowledge")
+    known = getattr(run.reader.prior, "known", "")
     return {"no prior": f"without {known}", "another pair's prior": f"with {known} of another pair",
             "no method": "with plain attention", "no re-reading": "without re-reading",
             "uniform choice": "with an even choice"}.get(change, f"with {change}")

@@ -146,14 +146,13 @@ def find_class(name, known):
     with prefix_errors("--model "):
         refuse(":" not in name, f"{name}: expected one of {', '.join(known)}, or a class of your "
                f"own such as mine.py:MyAttention")
-        method, needed = load_own(name), ("PRIOR", "READS", "PRINTED", "ABLATIONS", "TRACE")
+        method, needed = load_own(name), ("READS", "PRINTED", "ABLATIONS", "TRACE")
         lacking = [attribute for attribute in needed if not hasattr(method, attribute)]
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")
-        words, prior = method.READS == "words", method.PRIOR
-        kinds = ("words",) if words else (None, "dependency", "relations")
-        refuse(prior not in kinds and (words or not callable(prior)), f"{name}: expected PRIOR "
-               f"{join_names(kinds)}{'' if words else ' or a function'}, found {prior!r}")
+        function = getattr(method, "PRIOR", None)
+        refuse(function is not None and not callable(function), f"{name}: PRIOR is a function of "
+               f"two parses, found {function!r}; for another prior write a class method `prior`")
     return method
 
 

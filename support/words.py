@@ -1,4 +1,4 @@
-"""DRr-Net's words: ids of words and characters, parts of speech, vectors from a GloVe file."""
+"""DRr-Net's words: ids of words and characters, vectors from a GloVe file."""
 import contextlib
 import os
 from collections import Counter
@@ -11,8 +11,6 @@ from support.errors import refuse
 # Axes: n words, c characters of a word
 
 LARGEST = 1e6          # limit of a vector's numbers, so that their squares are finite
-TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
-        "PUNCT", "SCONJ", "SYM", "VERB", "X")   # universal parts of speech
 
 
 class Vocabulary:

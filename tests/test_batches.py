@@ -17,7 +17,6 @@ from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
 from small_runs import ChainParser, beginning, of
 from support.pairs import Pair
-from support.words import TAGS
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -116,16 +115,21 @@ def test_an_own_prior():
     assert seen == [repr((["the", "dog"], ["cat"], None, [1], a.parse, b.parse))] * 2
     for wrong, said in (([[1.0], [math.nan]], "finite"), ([[1.0], [1e300]], "finite"),
                         ([["dog"], ["cat"]], "numbers"), ([[1.0]], "numbers")):
-        method.PRIOR = lambda *arguments: wrong
-        with np.errstate(over="ignore"), pytest.raises(ValueError, match=f"^Own.PRIOR: .*{said}"):
+        reader.prior.function = lambda *arguments: wrong
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match=f"prior of Own: .*{said}"):
             data.collate([0])
 
 
-def test_relations_on_real_text_need_tags():
-    """The toy world and `--without tags` need none."""
-    for toy, without, needed in ((False, (), True), (True, (), False), (False, ("tags",), False)):
+def test_what_relations_need():
+    """On real text, tags. The toy world and `--without tags` need none. Without the prior itself
+    neither a parse nor a lexicon is needed."""
+    for toy, without, needed in ((False, (), (True, True)), (True, (), (False, True)),
+                                 (False, ("tags",), (False, True)), (False, ("prior",), (0, 0))):
         reader = batches.Reader(KnowledgeAttention, 48, {"without": without}, toy=toy)
-        assert reader.needs_parses == needed
+        assert (reader.needs_parses, reader.needs_facts) == needed
+    reader.tokenizer = PairTokenizer.train(["the dog cat"])
+    prior = reader.examples([Pair("the dog", "cat")]).collate([0])[0]["prior"]
+    assert prior.shape == (1, 2, 1, 5) and not prior.any() and reader.lexicon is None
 
 
 class TagParser(ChainParser):
@@ -151,7 +155,7 @@ def test_words_are_collated(monkeypatch):
     (batch, labels), vocabulary = data.collate([0, 1]), reader.tokenizer
     assert labels.tolist() == [1, 0] and data.lengths == [6, 1, 6, 1, 3, 6]
     sentences = ["The GOOD dog is in New".split(), [""], "bad the cat is not the".split(), ["good"]]
-    tags = [[TAGS.index("X" if word in ("", "is") else "ADJ") for word in words]
+    tags = [[priors.TAGS.index("X" if word in ("", "is") else "ADJ") for word in words]
             for words in sentences]
     expected = {"word_ids": map(vocabulary.ids, sentences), "tags": tags,
                 "character_ids": map(vocabulary.spell, sentences),

@@ -183,7 +183,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     """For each damage to a run, one line names the file. No code in a checkpoint is run."""
     best = trained(*of("dafa")) / "best.pt"
     saved, sound = loaded(best), best.read_bytes()
-    contents = [{"x": MakesAFolder()}, [1], saved | {"tfidf": {"df": 3}},
+    contents = [{"x": MakesAFolder()}, [1], saved | {"prior": {"df": 3}},
                 saved | {"weights": {"W_gate": torch.ones(1)}}]
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None)]]

@@ -338,8 +338,13 @@ def test_a_method_of_your_own(monkeypatch):
         Path("other.py").write_text(text)
         name = re.findall(r"^class (\w+)", text, re.M)[-1]
         assert run("--model", f"other.py:{name}", "--epochs", "1", out=name) == 0
-        assert train.open_run(name, model=f"other.py:{name}").explain("the dog", "")
+        opened = train.open_run(name, model=f"other.py:{name}")
+        assert opened.explain("the dog", "")
+        assert opened.evaluate(read_pairs("dev.tsv", ("0", "1"))) == result(name)["metrics"]["dev"]
         assert "no method" in result(name)["influence"]["changes"]
+    texts = [{*text.split()} for pair in read_pairs("train.tsv") for text in (pair.a, pair.b)]
+    idf, _ = train.open_run("RareDafa", model="other.py:RareDafa").reader.prior.state()
+    assert idf["the"] == math.log(44 / sum("the" in words for words in texts)), "fit is called"
     Path("mine.py").write_text(first)
     args = ["--model", "mine.py:Aligned", "--set", "SHARPNESS=2.5", "--layers", "all"]
     run_cut(monkeypatch, args)
@@ -377,9 +382,9 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
-    ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependency"),
-    ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "Mine.PRIOR: bool"),
-    ("DrrNet", "PRIOR = print", "PRIOR words"),
+    ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependencies `prior`"),
+    ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "of Mine: bool"),
+    ("DrrNet", "PRIOR = print", "Mine `prior` WordFeatures"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
     """Without errors wrong shapes are broadcast, and misspelled names ignored."""
