@@ -96,4 +96,4 @@ def test_files_of_ones_own_and_their_neighbours(workplace):
         assert load_own(f"{folder}/own_file.py:A").h.folder == folder
     for place in ("none.py:A", "one/own_file.py:B", "support.words:Vocabulary"):
         fails(lambda: load_own(place), place)
-    fails(lambda: find_class("one/own_file.py:A", {}), "PRIOR, READS")
+    fails(lambda: find_class("one/own_file.py:A", {}), "READS, PRINTED")
