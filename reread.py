@@ -508,8 +508,8 @@ class LadraNet(nn.Module):
     Assumes: the GRU is as wide as BERT, because Eq. (15) averages its states with h_ab; so is the
     MLP. α starts as the mean of the blocks. CNNs start so that phrases are as large as tokens, and
     one β fits all. Linear maps for pooling, choices and mixture start as BERT's do, from N(0,
-    0.02²); the page has uniform numbers in ±√(6 / (n_in + n_out)). A CNN's middle is 500/768 of BERT's width. A is DRr-Net's. No dropout outside
-    BERT. Special tokens may be chosen.
+    0.02²); the page has uniform numbers in ±√(6 / (n_in + n_out)). A CNN's middle is 500/768 of
+    BERT's width. A is DRr-Net's. No dropout outside BERT. Special tokens may be chosen.
     without, the rows of the paper's Table VII:
     "phrase-cnn" is BERT + DSA. "dsa" is BERT + PCNN: v is h_ab. "global": Eq. (15) has no h_ab.
     "bert" is Stack-GRU + PCNN + DSA: three GRUs read BERT's embeddings, a linear map makes h⁰ of
