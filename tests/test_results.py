@@ -25,6 +25,9 @@ ROWS = {"DABERT": "dabert", "DAFA": "dafa", "knowledge": "knowledge", "LadRa-Net
         "DAFA averaged": DAFA, "knowledge averaged": KNOWLEDGE}
 
 
+RESULTS = "docs/results.md", "docs/log.md"
+
+
 def source(page):
     return (ROOT / page).read_text("utf-8")
 
@@ -33,9 +36,9 @@ def text_of(page):
     return " ".join(source(page).split()).replace(" points (", " (")
 
 
-def table(start, page="docs/results.md"):
+def table(start, page=None):
     """The rows of the table whose header has this start, each a list of cells."""
-    text = source(page)
+    text = source(page) if page else "\n".join(map(source, RESULTS))
     lines = text[text.index(f"\n{start}") + 1:].splitlines()
     header, _, *rows = itertools.takewhile(lambda line: line.startswith("|"), lines)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in (header, *rows)]
@@ -67,8 +70,8 @@ def means(panel, *rows):
 
 
 def assert_page_says(sentences):
-    """sentences: [(sentence of docs/results.md with {} in the place of numbers, numbers)]"""
-    text = text_of("docs/results.md")
+    """sentences: [(sentence of RESULTS with {} in the place of numbers, numbers)]"""
+    text = " ".join(map(text_of, RESULTS))
     for sentence, numbers in sentences:
         assert sentence.format(*numbers) in text, sentence.format(*numbers)
 
