@@ -38,8 +38,8 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor, nn
 
-from support.checkpoints import (CONFIGS, find_file, read_config, read_pieces, read_weights,
-                                 tokenizer_setting)
+from support.checkpoints import (CONFIGS, find_file, read_config, read_pieces, read_tokenizer,
+                                 read_weights)
 from support.errors import join_names
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
@@ -383,7 +383,7 @@ class PairTokenizer:
         """Read a folder's vocab.txt (BERT), or vocab.json and merges.txt, or ValueError."""
         ids, merges = read_pieces(folder, config.kind, config.vocab_size)
         if config.kind == "bert":
-            accents = tokenizer_setting(folder, "strip_accents")
+            accents = read_tokenizer(folder).get("strip_accents")
             return cls(cls._wordpiece(ids, config.lower_case, accents), "bert")
         tokenizer = Tokenizer(models.BPE(ids, merges))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

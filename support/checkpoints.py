@@ -19,13 +19,14 @@ import os
 import re
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from support.errors import expecting, join_names, prefix_errors, refuse
-from support.files import download, read_json
+from support.files import download, once, read_json
 
 CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
@@ -37,6 +38,13 @@ COUNTS = {  # our name -> key of config.json
     "segments": "type_vocab_size"}
 RATES = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob",
          "layer_norm_eps": "layer_norm_eps"}
+# Keys of config.json or tokenizer_config.json that change what is computed -> the values that we
+# compute, first that of a file without the key.
+PLAIN = {
+    "model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT), "is_decoder": (False,),
+    "position_embedding_type": ("absolute",), "do_basic_tokenize": (True,),
+    "tokenize_chinese_chars": (True,), "never_split": (None, []), "add_prefix_space": (False,),
+    "word_tokenizer_type": (None, "basic"), "subword_tokenizer_type": (None, "wordpiece")}
 
 
 # ---- Folders and downloads ----------------------------------------------------------------------
@@ -78,18 +86,26 @@ def find_bert(name, data_dir):
     if name not in BERTS and (Path(name).exists() or not PUBLISHED.fullmatch(name)):
         return Path(name)
     folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
-    return folder if folder.exists() else _cached(source) or _download(source, folder)
+    if folder.exists():
+        return folder
+    cached = _cached(source)
+    whole = [place for place in cached if any(next(place.glob(file), None) for file in WEIGHTS)]
+    refuse(len(whole) > 1, f"{name}: the cache has several snapshots, and none is its main; name "
+           f"one: {join_names(f'{source}@{place.name}' for place in whole)}")
+    with prefix_errors(f"{cached[0]}: has no weights; " if cached else ""):
+        return whole[0] if whole else _download(source, folder)
 
 
 def _cached(name):
-    """The folder of a model in the cache of Hugging Face's library, or None."""
+    """The folders of a model in the cache of Hugging Face's library: several if refs name none."""
     model, _, revision = name.partition("@")
-    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    place = Path(home, "hub", "models--" + model.replace("/", "--"))
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{caches}/huggingface"
+    hub = os.environ.get("HF_HUB_CACHE") or f"{home}/hub"
+    place = Path(hub, "models--" + model.replace("/", "--")).expanduser()
     ref = place / "refs" / (revision or "main")  # a file that holds the name of a commit
     commit = ref.read_text().strip() if ref.is_file() else revision or "*"
-    weights = [path for file in WEIGHTS for path in place.glob(f"snapshots/{commit}/{file}")]
-    return min(weights).parent if weights else None  # the cache may hold a vocabulary alone
+    return sorted(place.glob(f"snapshots/{commit}"))
 
 
 def _download(source, folder):
@@ -130,20 +146,21 @@ def read_config(path):
     """
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
-                "pad_token_id": 1, "position_embedding_type": "absolute"} | read_json(path)
-    supported = {"model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT),
-                 "position_embedding_type": ("absolute",)}
+                "pad_token_id": 1} | read_json(path)
+    tokenizer = read_tokenizer(path.parent)
     kind, vocabulary = settings["model_type"], path.with_name("vocab.txt")
-    lower = tokenizer_setting(path.parent, "do_lower_case", settings.get("do_lower_case"))
+    lower = tokenizer.get("do_lower_case", settings.get("do_lower_case"))
     if lower is None:
         pieces = _lines(vocabulary) if vocabulary.exists() else ()
         lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
     numbers = ", ".join([*COUNTS.values(), "max_position_embeddings"])
     with expecting(path, f"a BERT's or RoBERTa's settings, such as whole numbers {numbers}",
                    "give the folder of one"):
-        for key, values in supported.items():
-            refuse(settings[key] not in values,
-                   f"{key} {settings[key]!r} instead of {join_names(values)}")
+        for key, values in PLAIN.items():
+            for given in (settings, tokenizer):
+                value = given.get(key, values[0])
+                refuse(value not in values,
+                       f"{key} {value!r} instead of {' or '.join(map(str, values))}")
         # RoBERTa counts positions from pad_token_id + 1, BERT from 0
         offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
@@ -154,15 +171,19 @@ def read_config(path):
             "position_offset": offset, "max_length": settings["max_position_embeddings"] - offset}
 
 
-def tokenizer_setting(folder, key, default=None):
-    """The value of a key in the folder's tokenizer_config.json, or the default if it has none."""
+def read_tokenizer(folder):
+    """The dict in a folder's tokenizer_config.json; empty without the file."""
     path = Path(folder, "tokenizer_config.json")
-    return read_json(path).get(key, default) if path.exists() else default
+    return read_json(path) if path.exists() else {}
 
 
 def _lines(path):
     """The lines of a UTF-8 text. `splitlines` would end a line at U+2028, which can be a piece."""
-    return Path(path).read_text("utf-8", "replace").removesuffix("\n").split("\n")
+    with expecting(path, "UTF-8, without spaces at the ends of lines", "download it again"):
+        lines = Path(path).read_text("utf-8").removesuffix("\n").split("\n")
+        spaced = [line for line in lines if line != line.strip(" \t")]
+        refuse(spaced, join_names(map(repr, spaced)))
+        return lines
 
 
 def read_pieces(folder, kind, rows):
@@ -184,9 +205,11 @@ def read_pieces(folder, kind, rows):
                f"for each of vocab.json's {len(longer)} longer pieces, found {len(merges)} lines; "
                "download both files again")
     sizes = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # weights may be padded to a multiple
-    refuse(rows not in sizes or max(ids.values()) >= rows or not set(special.split()) <= set(ids),
-           f"{path}: expected {rows} pieces, as config.json's vocab_size, each once, with {special}"
-           f", found {len(ids)}; take both files from one model")
+    lacking = [piece for piece in special.split() if piece not in ids]
+    refuse(lacking, f"{path}: has no {join_names(lacking)}; take all files from one model")
+    refuse(rows not in sizes or max(ids.values()) >= rows,
+           f"{path}: expected {rows} pieces, as config.json's vocab_size, each once, found "
+           f"{len(ids)}; take both files from one model")
     return ids, merges
 
 
@@ -224,6 +247,8 @@ def read_weights(folder):
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, tensor in readers[path.suffix](path).items():
         ours = our_name(name)
+        refuse(ours in weights, f"{path}: has {ours} twice, the second time as {name}; one of both "
+               "is another model's: remove it")
         if ours is not None:  # TensorFlow stores a kernel as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
     return weights
@@ -239,14 +264,18 @@ def read_safetensors(path):
     """The tensors of a .safetensors file: a dict name -> tensor.
 
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
-    the bytes, all of which belong to one tensor.
+    the bytes, each of which belongs to one tensor.
     """
     raw, weights = np.fromfile(path, np.uint8), {}
     with expecting(path, f"a JSON header and tensors of dtype {', '.join(SAFE_DTYPES)}",
                    "it is truncated, damaged or a Git LFS pointer: download it again"):
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-        header = json.loads(raw[8:start].tobytes())
+        header = json.loads(raw[8:start].tobytes(), object_pairs_hook=once)
         header.pop("__metadata__", None)
+        places = sorted(entry["data_offsets"] for entry in header.values())
+        ends = [0, *(end for _, end in places)]
+        refuse([first for first, _ in places] + [len(raw) - start] != ends,
+               "tensors that overlap, or bytes of no tensor")
         for name, entry in header.items():
             first, last = (start + offset for offset in entry["data_offsets"])
             tensor = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]])
@@ -254,10 +283,21 @@ def read_safetensors(path):
     return weights
 
 
+def load_saved(path):
+    """The content of a file that torch.save wrote. No code in it runs; its checksums are right."""
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"PK"  # torch before 1.6 wrote no zip
+    if zipped:
+        with zipfile.ZipFile(path) as archive:  # torch.load does not compare the checksums
+            damaged = archive.testzip()
+        refuse(damaged, f"a wrong checksum of {damaged}")
+    return torch.load(path, "cpu", weights_only=True)
+
+
 def read_pickle(path):
     """The tensors of pytorch_model.bin: a dict name -> tensor. No code in the file runs."""
     with expecting(path, "a dict of name -> tensor"):
-        weights = torch.load(path, "cpu", weights_only=True)
+        weights = load_saved(path)
         return {name: tensor.detach() for name, tensor in weights.items()}
 
 

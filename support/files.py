@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from support.errors import expecting, one_line, refuse
+from support.errors import expecting, join_names, one_line, refuse
 
 
 # ---- Reading ------------------------------------------------------------------------------------
@@ -20,10 +20,16 @@ def read_lines(path):
         yield from file
 
 
+def once(pairs):
+    """The dict of these (name, value). JSON with a name twice would lose one of them in silence."""
+    refuse(len(dict(pairs)) < len(pairs), f"a name twice, of {join_names(dict(pairs))}")
+    return dict(pairs)
+
+
 def read_json(path):
     """The dict of a file that holds a JSON object. Raises ValueError naming the file."""
     with expecting(path, "a JSON object", "correct or restore it"):
-        content = json.loads(Path(path).read_text("utf-8"))
+        content = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=once)
         refuse(not isinstance(content, dict), f"a {type(content).__name__}")
         return content
 
@@ -34,8 +40,9 @@ def read_json(path):
 def _whole(path):
     """Context manager: a temporary file, renamed to `path` at the end, or removed on an error."""
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
+    part.unlink(missing_ok=True)
     try:
-        with open(part, "wb") as file:
+        with open(part, "xb") as file:  # x: a link that somebody else put there is not followed
             yield file
         os.replace(part, path)
     finally:

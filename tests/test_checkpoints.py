@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bert_min import PairTokenizer, read_checkpoint
-from small_runs import equal, fails
+from small_runs import equal, fails, write_file
 from support.checkpoints import read_pickle, read_safetensors
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -29,13 +29,62 @@ def test_every_dtype_is_read(tmp_path):
         start, body = len(body), body + x.view(-1).view(torch.uint8).numpy().tobytes()
         header[name] = {"dtype": tags[x.dtype], "shape": [*x.shape],
                         "data_offsets": [start, len(body)]}
-    header = json.dumps(header).encode()
+    header = json.dumps(dict(reversed(header.items()))).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
     assert equal(read_safetensors(tmp_path / "x"), tensors)
     for zipped in (True, False):  # torch before 1.6 wrote no zip
         parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
         torch.save(parameters, tmp_path / "y", _use_new_zipfile_serialization=zipped)
         assert equal(read_pickle(tmp_path / "y"), tensors)
+
+
+@pytest.mark.parametrize("names, places, size", [
+    ("xy", [(0, 8), (4, 8)], 8), ("xy", [(0, 4), (8, 12)], 12), ("x", [(4, 8)], 8),
+    ("x", [(0, 4)], 8), ("xy", [(-4, 0), (0, 4)], 4), ("xx", [(0, 4), (0, 4)], 4)])
+def test_each_byte_of_safetensors_is_in_one_tensor(tmp_path, names, places, size):
+    """No overlap, gap, rest, place before the first byte, or name twice."""
+    header = ",".join(f'"{name}": {{"dtype": "F32", "shape": [-1], "data_offsets": {[*place]}}}'
+                      for name, place in zip(names, places)).join("{}").encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(size)
+    fails(lambda: read_safetensors(write_file(tmp_path, "x", content)), tmp_path / "x", "found")
+
+
+def test_a_flipped_byte_of_a_pickle_is_refused_or_does_not_matter(tmp_path):
+    weights, path, refused = {"x": torch.arange(90.0)}, tmp_path / "x.bin", 0
+    torch.save(weights, path)
+    sound = path.read_bytes()
+    for i in range(0, len(sound), 7):
+        path.write_bytes(sound[:i] + bytes([sound[i] ^ 1]) + sound[i + 1:])
+        try:
+            assert equal(read_pickle(path), weights)
+        except ValueError as error:
+            refused += str(path) in str(error)
+    assert refused > 90 * 4 / 7
+
+
+@pytest.mark.parametrize("file, old, new, words", [
+    ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
+    ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
+    ("tokenizer_config.json", "{", '{"never_split": ["york"]', "never_split york"),
+    ("tokenizer_config.json", "{", '{"do_basic_tokenize": false', "basic"),
+    ("tokenizer_config.json", "{", '{"word_tokenizer_type": "mecab"', "mecab"),
+    ("vocab.txt", "[PAD]", "[pad]", "[PAD]"), ("vocab.txt", "\nz\n", "\nz \n", "'z ' spaces"),
+    ("vocab.txt", "\nz\n", "\n\xe9\n", "UTF-8")])
+def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, words):
+    """Settings; pieces that no word has."""
+    path = copy_fixture("tiny_bert_hf", tmp_path) / file
+    text = path.read_text() if path.exists() else "{}"
+    path.write_bytes(text.replace(old, new, 1).encode("latin-1"))
+    fails(lambda: PairTokenizer.from_folder(tmp_path, read_checkpoint(tmp_path)[0]), tmp_path,
+          *words.split())
+
+
+def test_one_tensor_has_one_name(tmp_path):
+    """Not with and without the prefix that both are read with."""
+    file = copy_fixture("tiny_bert_hf", tmp_path) / "model.safetensors"
+    weights = read_safetensors(file.rename(tmp_path / "moved"))
+    torch.save(weights | {"bert.pooler.dense.bias": torch.ones(32)}, tmp_path / "pytorch_model.bin")
+    fails(lambda: read_checkpoint(tmp_path), "pytorch_model.bin", "pooler.bias")
 
 
 class MakesAFolder:
