@@ -28,6 +28,8 @@ from priors import FUNCTION_WORDS, load_wordnet
 from run import whole_splits
 from support import machine
 from support.biaffine import load_parser
+from support.errors import join_names, refuse
+from support.machine import print_once
 from support.options import Arguments, run_command
 from support.pairs import answers, evaluate
 from support.parses import parse_texts
@@ -196,8 +198,8 @@ def swap_name(a, b, rng, known):
 # ---- Words, sentences and marks that add nothing -------------------------------------------------
 
 ADVERBS = "actually", "indeed", "in fact", "certainly", "truly", "surely"   # truth stays the same
-NEGATIONS = frozenset("""no not n't never none nobody nothing neither nor without hardly
-    barely""".split())
+NEGATIONS = frozenset("""no not n't never none nobody nothing nowhere neither nor without hardly
+    barely scarcely rarely seldom""".split())
 CLAUSES = "root", "ccomp", "conj", "advcl", "acl:relcl", "parataxis"        # verbs with subjects
 SUBJECTS = "NOUN", "PROPN", "PRON", "AUX", "ADV", "CCONJ", "PUNCT"          # tags right before them
 # These are always true: a text with one of them entails what the text entails, and no more.
@@ -278,6 +280,7 @@ TRANSFORMATIONS = {
 # After these the second sentence denies the first, whatever the pair was. Assumes: an antonym
 # denies. Not always: old antibiotics may fail as the new ones did. But the two are no paraphrases,
 # and neither entails the other, so only tasks with the class contradiction may get a wrong label.
+# A text with a negation stays: no girl in white may be there, and no girl in black either.
 DENYING = "SwapAnt", "NumWord"
 DENIALS = "contradiction", "not_entailment", "neutral", "different", "0"  # the first that it has
 
@@ -307,6 +310,8 @@ def transform(name, task, pairs, known, seed=0):
     (edit, _), changed = TRANSFORMATIONS[name], []
     for index, pair in enumerate(pairs):
         if pair.label is None or not (pair.a.strip() and pair.b.strip()):
+            continue
+        if name in DENYING and any(x.text.lower() in NEGATIONS for x in known.words(pair.a)):
             continue
         new = edit(pair.a, pair.b, random.Random(f"{seed} {name} {pair.a!r} {pair.b!r}"), known)
         if new and new != (pair.a, pair.b):
@@ -345,19 +350,26 @@ def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.robustness", __doc__, "RUN")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
+    arguments.add_argument("--positive", metavar="CLASS", default="", help="of your two classes, "
+                           "the one that means the same (default: 1, or the one called same)")
     add_run_options(arguments)
     given = arguments.parse(argv)
-    folder = given.pop("run")
+    folder, same = given.pop("run"), given.pop("positive")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
-        splits = whole_splits(run)
+        splits, labels = whole_splits(run), run.task.labels
+        refuse(same and not (same in labels and len(labels) == 2), f"--positive {same}: expected "
+               f"one of two classes, found {join_names(labels)}")
+        if same:
+            names = tuple("same" if label == same else "different" for label in labels)
+            run.task = replace(run.task, labels=names, positive="same")
         labelled = (name for name in splits
                     if name.startswith("test") and splits[name][0].label is not None)
         split = next(labelled, run.task.selection)
         metric = "pearson" if run.task.regression else "accuracy"  # denials have one class: no F1
         rows = measure_robustness(run, splits[split], metric)
     table = [["transformation", "label", "pairs", "before", "after"], *rows]
-    print(f"{run.settings.model} on {run.task.name} {split}, {len(splits[split])} pairs, "
+    print_once(f"{run.settings.model} on {run.task.name} {split}, {len(splits[split])} pairs, "
           f"{metric} on the pairs changed\n{align_columns(table)}")
 
 
