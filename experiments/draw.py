@@ -20,6 +20,11 @@ from support.summary import draw_text
 FONT, LEVEL, CELL = 13, 22, 44  # pixels: height of letters, of an arc's level, of a map's cell
 SHADES, DARK = 5, 4  # steps of the colour scale on each side of 0; the first with light text
 LONGEST = 18  # characters of a label in a drawing; the table has all characters
+# Attributes of a drawing's elements, for readers of SVG without style sheets. page.css wins.
+INK, PAPER, SOFT = "#1b1b1f", "#ffffff", "#585862"
+PLAIN = {"soft": f'fill="{SOFT}"', "on": f'fill="{PAPER}"', "paper": f'fill="{PAPER}"',
+         "title": 'font-weight="700" font-size="15"', "line": 'fill="none" stroke="#d5d5de"',
+         "more": 'fill="#0b4f9e"', "less": 'fill="#c2410c"', "arc": f'fill="none" stroke="{SOFT}"'}
 TREE = ["word", "relation", "to its head", "head's number"]  # columns of a tree's table
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
 
@@ -153,9 +158,12 @@ def arc(start, end, high, name, tooltip):
         name = name if abs(end - start) > label_width(name) else ""
         path = (f"M{start:.1f} 0V{7 - high:.0f}q0 -7 {7 * side} -7H{end - 7 * side:.1f}"
                 f"q{7 * side} 0 {7 * side} 7V-5")
-    text = draw_text(middle, y, cut_label(name), "soft", "middle") if name else ""
-    return (f'<g class="arc"><title>{escape(tooltip)}</title><path d="{path}"/>'
-            f'<path d="M{end - 3.5:.1f} -7h7l-3.5 7z"/>{text}</g>')
+    wide = label_width(name)
+    text = (f'<rect class="paper" x="{middle - wide / 2:.1f}" y="{y - FONT + 2}" '
+            f'width="{wide:.1f}" height="{FONT}"/>'
+            f'{draw_text(middle, y, cut_label(name), "soft", "middle")}')
+    return (f'<g><title>{escape(tooltip)}</title><path class="arc" d="{path}"/><path class="soft" '
+            f'd="M{end - 3.5:.1f} -7h7l-3.5 7z"/>{text if name else ""}</g>')
 
 
 def arcs_over(step, words, heads, names):
@@ -198,7 +206,7 @@ def pair_map(title, rows, columns, values, note="", trees=None):
         parts.append(cell(left + j * wide, base + i * CELL, wide, values[i, j], shaded[i, j]))
     across, down = wide * len(columns), CELL * len(rows)
     parts.append(f'<path class="line" d="M{left} {base}h{across}v{down}h-{across}z"/>')
-    drawing = left + across + 6, base + down + 6, "".join(parts)
+    drawing = left + across + 6, base + down + 6, plain("".join(parts))
     least = f'aria-hidden="true" style="min-width:{.55 * drawing[0]:.0f}px"'  # can still be read
     cells = [[short_number(x) for x in row] for row in values.tolist()]
     tables = [table(title, rows, columns, cells, shaded)]
@@ -223,19 +231,23 @@ def cell(x, y, wide, value, shade):
 
 # ---- Drawings -----------------------------------------------------------------------------------
 
+def plain(elements):
+    """These elements, each with the attributes of its class."""
+    return re.sub(r'class="(\w+)"', lambda match: f"{match[0]} {PLAIN[match[1]]}", elements)
+
+
 def svg(wide, high, inner, more):
     """An SVG element. wide, high: pixels. more: attributes."""
     return (f'<svg xmlns="http://www.w3.org/2000/svg" {more} width="{wide:.0f}" '
-            f'height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}">{inner}</svg>')
+            f'height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}" fill="{INK}" '
+            f'font-family="system-ui, sans-serif" font-size="{FONT}">{inner}</svg>')
 
 
 def picture(title, figure):
     """A stand-alone SVG of a Figure that has a drawing. title: for screen readers."""
     w, h, inner = figure.drawing
-    parts = [draw_text(16, 29, legal_text(figure.title), "title"),
-             svg(w, h, inner, 'x="16" y="44"')]
     wide = max(0.55 * FONT * len(title) + 16, w + 32, 0.7 * FONT * len(figure.title) + 32)
-    style = STYLE.split("/* The page alone. */")[0]
-    back = (f"<title>{escape(title)}</title><style>{style}</style>"
-            '<rect class="paper" width="100%" height="100%"/>')
-    return svg(wide, h + 60, back + "".join(parts), 'role="img"') + "\n"
+    above = plain('<rect class="paper" width="100%" height="100%"/>'
+                  + draw_text(16, 29, legal_text(figure.title), "title"))
+    below = svg(w, h, inner, 'x="16" y="44"')
+    return svg(wide, h + 60, f"<title>{escape(title)}</title>{above}{below}", 'role="img"') + "\n"

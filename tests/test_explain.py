@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import train
-from experiments import explain
+from experiments import draw, explain
 from small_runs import MODELS, OWN, ROOT, loaded, of, refused, result, write_pairs
 from support.options import run_command
 from support.parses import split_words
@@ -145,7 +145,13 @@ def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
     shutil.copytree(ROOT / "assets/toy-dafa", run := tmp_path / "run")
     pair = "Certainly Maria almost sold the green hat.", "Maria almost sold the green hat."
     explain.main([str(run), *pair, "--picture", str(file := tmp_path / "x.svg")])
-    assert file.read_text("utf-8") == (ROOT / "assets/explanation.svg").read_text("utf-8")
+    assert (text := file.read_text("utf-8")) == (ROOT / "assets/explanation.svg").read_text("utf-8")
+    root = parsed(text)  # no browser: colours are attributes, a label stands on a rectangle
+    assert not {*root.iter("style")} and "var(" not in text and root.get("fill") == draw.INK
+    assert all(draw.PLAIN[x.get("class")] in text for x in root.iter() if x.get("class"))
+    assert {x.get("fill") for x in root.iter("rect")} == {draw.PAPER, "#0b4f9e", "#c2410c"}
+    labels = [[x.tag for x in g][-2:] for g in root.iter("g") if g.find("text") is not None]
+    assert len(labels) > 9 and labels == [["rect", "text"]] * len(labels)
 
 
 def test_a_method_of_ones_own(trained, workplace):
