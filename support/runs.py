@@ -24,7 +24,7 @@ from support import machine
 from support.checkpoints import load_saved
 from support.errors import expecting, prefix_errors, refuse
 from support.files import write_json, write_text, write_whole
-from support.machine import main_process
+from support.machine import main_process, print_once
 
 RUN_FILES = "best.pt", "last.pt", "config.json", "result.json"  # a folder with one holds a run
 
@@ -67,6 +67,8 @@ def lock_folder(folder):
         os.close(lock)
         raise BlockingIOError(f"{folder}: another process trains there; wait for it, or name "
                               f"another folder") from None
+    except OSError as error:  # some file systems have no locks
+        print_once(f"{folder}: cannot be locked ({error.strerror}): start no second training there")
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -1,7 +1,9 @@
 """run.py, support/runs.py: a trained model in use, from Python and by --from; a run's folder."""
 import contextlib
+import fcntl
 import json
 import math
+import os
 import shutil
 import signal
 import statistics
@@ -242,7 +244,7 @@ def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
-    """Another process is refused; a signal prints how to resume."""
+    """Another process is refused, where folders can be locked; a signal prints how to resume."""
     with monkeypatch.context() as patch:
         at_call(patch, torch.nn.utils, "clip_grad_norm_", 5, lambda: signal.raise_signal(15))
         assert run() == 130
@@ -250,6 +252,9 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
     with runs.lock_folder(Path("run")):
         refused("run another process", "--resume", "run")
     log = runs.Log("log.jsonl")
+    monkeypatch.setattr(fcntl, "flock", lambda *args: os.open("run/best.pt/none", 0))
+    assert run("--epochs", "1", out="free") == 0  # a file system without locks raises an OSError
+    assert "free: cannot be locked" in capsys.readouterr().out
     log.path = "/dev/full"
     fails(lambda: log(step=1), log.path)
     assert run("--train-file", "none.tsv", out="new") == 2 and not Path("new").exists()
