@@ -290,7 +290,8 @@ def load_parser(path: str | Path = PARSER) -> Parser:
                    "experiments/train_parser.py"):
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             arrays = dict(arrays)
-        parser = Parser(json.loads(arrays.pop("vocabulary").item()))
+        with torch.random.fork_rng([]):  # keeps the caller's random state
+            parser = Parser(json.loads(arrays.pop("vocabulary").item()))
         parser.load_state_dict({name: torch.from_numpy(x).float() for name, x in arrays.items()})
     parser.fingerprint = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return parser.eval()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from reprlib import repr as shorten
+from unicodedata import normalize
 
 from support.errors import join_names, refuse
 from support.files import download, write_whole
@@ -218,6 +219,7 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     Metrics of classes: accuracy, and F1 of the class `positive`, by default the second of two.
     """
     texts = [pair.label for pair in read_pairs(train_file, columns=columns)]
+    positive = normalize("NFC", positive)
     names = tuple(sorted(set(texts)))
     if scores is None:
         numbers = [float(name) for name in names if is_number(name)]

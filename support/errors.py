@@ -1,5 +1,6 @@
 """Messages for a user, each in one line."""
 import contextlib
+import errno
 import re
 import traceback
 
@@ -17,9 +18,12 @@ def visible(text):
 
 def one_line(error):
     """An error as one line for a user, without its middle if it is long."""
+    if isinstance(error, RuntimeError) and isinstance(error.__context__, OSError):
+        error = error.__context__  # of torch.save
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        text = ": ".join(filter(None, (error.filename, error.strerror)))
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+        text = ": ".join(filter(None, (error.filename, reason)))
     elif not text or not isinstance(error, (ValueError, OSError)):  # torch writes pages
         text = f"{type(error).__name__}: {text.partition('. ')[0]}"
     text = visible(" ".join(text.split()))

@@ -16,8 +16,10 @@ from support.errors import expecting, join_names, one_line, refuse
 def read_lines(path):
     """The lines of a UTF-8 file, with their ends. Only "\\n" ends a line: U+2028 is text."""
     with (open(path, encoding="utf-8-sig", newline="\n") as file,
-          expecting(path, "plain text", "unpack the file, or save it as UTF-8")):
-        yield from file
+          expecting(path, "plain text, lines that end in LF", "unpack it, or save it as UTF-8")):
+        for number, line in enumerate(file):
+            refuse(number == 0 and "\r" in line and "\n" not in line, "lines that end in CR")
+            yield line
 
 
 def once(pairs):

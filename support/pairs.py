@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from reprlib import repr as shorten
 from typing import NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import torch.nn.functional as F
@@ -48,7 +49,7 @@ class Task:
 
 def metric_title(metric, positive):
     """The name under which a metric is printed, such as "f1 of class same"."""
-    return f"f1 of class {positive}" if metric == "f1" and positive else metric
+    return f"f1 of class {positive}" if metric == "f1" and positive else metric.replace("_", " ")
 
 
 def accuracy(labels, predictions):
@@ -96,6 +97,46 @@ def evaluate(task, labels, predictions):
     arguments = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*arguments.get(name, (labels, predictions)))
             for name in task.metrics}
+
+
+# ---- What two classes are sorted by --------------------------------------------------------------
+
+def ranked(task, labels, logits):
+    """Three arrays of the different probabilities of the class whose F1 is measured: these, the
+    highest first; how many pairs have at least so much; how many of these are of the class. None
+    unless the task has two classes and there are pairs of both. labels: (N,). logits: (N, C).
+    """
+    if len(task.labels) != 2 or len({*labels}) != 2:
+        return None
+    positive = task.labels.index(task.positive or task.labels[1])
+    share = logits.double().softmax(1)[:, positive].numpy()  # (N,)
+    values, place = np.unique(-share, return_inverse=True)
+    right = np.bincount(place, np.array(labels) == positive)
+    return -values, np.bincount(place).cumsum(), right.cumsum()
+
+
+def ranking(task, labels, logits):
+    """dict of average precision and ROC AUC, as scikit-learn computes them; {} where `ranked` has
+    none. Average precision is Σ (R_k - R_{k-1}) P_k over the different probabilities.
+    """
+    if (found := ranked(task, labels, logits)) is None:
+        return {}
+    _, reached, right = found
+    above, wrong = np.diff(right, prepend=0), reached - right
+    area = np.diff(wrong, prepend=0) @ (right - above / 2)  # equal probabilities count half
+    return {"average_precision": float(above @ (right / reached) / right[-1]),
+            "roc_auc": float(area / (wrong[-1] * right[-1]))}
+
+
+def best_threshold(task, labels, logits):
+    """dict of the probability from which on the class of `ranked` is answered for the best F1, and
+    this F1; {} where `ranked` has none.
+    """
+    if (found := ranked(task, labels, logits)) is None:
+        return {}
+    values, reached, right = found
+    scores = 2 * right / (reached + right[-1])
+    return {"threshold": float(values[scores.argmax()]), "f1": float(scores.max())}
 
 
 # ---- Logits -------------------------------------------------------------------------------------
@@ -153,16 +194,18 @@ def is_number(text):
 def parse_label(text, labels, where):
     """The value of a label's text: the index of its class, a score, or the text itself.
 
-    labels: names of the classes; () for scores; None to keep the text.
+    labels: names of the classes; () for scores; None to keep the text. The two forms of é in
+    Unicode, one character or two, are one text (NFC).
     """
+    text, names = normalize("NFC", text), [normalize("NFC", name) for name in labels or ()]
     if labels is None:
         refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected "
                f"the name of a class or a score")
         return text
     if labels:
-        refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
+        refuse(text not in names, f"{where}: unknown label {shorten(text)}; expected one of "
                f"{join_names(labels, 12)}")
-        return labels.index(text)
+        return names.index(text)
     refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
            f"task predicts scores")
     return float(text)
@@ -170,10 +213,13 @@ def parse_label(text, labels, where):
 
 def as_pairs(task, given):
     """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
-    score; or one Pair or one tuple. Raises ValueError for anything else.
+    score; or one Pair or one tuple, but a tuple that begins with a pair is several. Raises
+    ValueError for anything else.
     """
-    pairs = []
-    for one in [given] if isinstance(given, (Pair, tuple)) else given:
+    pairs, first = [], (*given, ())[0] if isinstance(given, tuple) else ()
+    if isinstance(given, Pair) or not isinstance(first, (Pair, tuple, list)):
+        given = [given]
+    for one in given:
         parts = (one.a, one.b) if isinstance(one, Pair) else one
         sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
         refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "

@@ -403,6 +403,8 @@ def read_conllu(path):
         line = line.rstrip("\r\n")
         if line.startswith("#") and not rows:
             text = line.partition("=")[2] if re.match(r"#\s*text\s*=", line) else text
+            refuse(text is not None and not text.strip(), f"{path}, line {number}: the text is "
+                   "empty; write it, or remove the comment")
         elif line:
             rows.append((f"{path}, line {number}", line.split("\t")))
         elif rows:

@@ -99,8 +99,8 @@ def add_predictions(task, rows, predictions):
     """Adds columns to rows with a header: the prediction, and the probability of each class."""
     more = [["prediction", *(f"p({label})" for label in task.labels)]]
     for answer, probabilities in predictions:
-        cell = f"{answer:.4f}" if task.regression else answer
-        more.append([cell, *(f"{p:.4f}" for p in (probabilities or {}).values())])
+        cell = f"{answer:.6f}" if task.regression else answer
+        more.append([cell, *(f"{p:.6f}" for p in (probabilities or {}).values())])
     return [row + cells for row, cells in zip(rows, more, strict=True)]
 
 

@@ -3,9 +3,11 @@ import csv
 import io
 import json
 import math
+import random
 import re
 from collections import Counter
 from dataclasses import replace
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ from small_runs import fails, rows_of, write_file, zipped
 from settings import Settings, load_pairs, load_test_splits
 from support import datasets
 from support.datasets import cut_by_sentence, load_task, own_task
-from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
-                           limit_pairs, loss_sum, metric_title)
+from support.pairs import (Pair, Prediction, Task, as_pairs, best_threshold, describe_labels,
+                           evaluate, hold_out, limit_pairs, loss_sum, metric_title, ranking)
 from support.tables import add_predictions, pair_rows, read_pairs, write_table
 
 quick = settings(max_examples=30)
@@ -44,6 +46,26 @@ def test_metrics(metric, labels, predictions, expected):
     assert evaluate(task, labels, predictions) == {name: pytest.approx(expected, abs=1e-12)}
     assert metric_title(name, task.positive) == metric
     fails(lambda: evaluate(task, [None], [1]), "without labels")
+
+
+@pytest.mark.parametrize("seed, count, levels, expected", [  # scikit-learn's numbers
+    (0, 40, 5, (0.544839831951, 0.590792838875, 0.59649122807, 0.0)),
+    (1, 300, 1000, (0.513480358203, 0.548624383306, 0.674259681093, 0.026)),
+    (2, 7, 2, (0.666666666667, 0.9, 0.8, 0.5))])
+def test_what_two_classes_are_sorted_by(seed, count, levels, expected):
+    """Average precision, ROC AUC, the best F1 and its threshold, with many equal scores and few; of
+    either class. There is no such number of one class alone, or of three."""
+    rng = random.Random(seed)
+    scores = [rng.randrange(levels) / levels for _ in range(count)]
+    labels = [int(rng.random() < 0.3 + 0.4 * score) for score in scores]
+    logits = torch.tensor([[0.0, score] for score in scores])
+    for task, x, y in ((TWO, logits, labels), (replace(TWO, positive="different"), logits.flip(1),
+                                               [1 - label for label in labels])):
+        found = [*ranking(task, y, x).values(), *reversed(best_threshold(task, y, x).values())]
+        threshold = 1 / (1 + math.exp(-expected[3]))
+        assert found == pytest.approx([*expected[:3], threshold], abs=1e-7)
+    for task, y in ((TWO, [1] * count), (replace(TWO, labels=("a", "b", "c")), labels)):
+        assert ranking(task, y, logits) == best_threshold(task, y, logits) == {}
 
 
 def test_losses():
@@ -223,7 +245,8 @@ def test_round_trips(tmp_path_factory, rows, end):
     ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", f"{GOOD}\ufeff{GOOD}", ":2: .*header"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
-    ("a.tsv", GOOD, ": .*no pair"), ("a.tsv", (GOOD + "naïve\tb\t1\n").encode("latin-1"), ": ")])
+    ("a.csv", "sentence1,sentence2,label\ra,b,1\r", ": .*CR"), ("a.tsv", GOOD, ": .*no pair"),
+    ("a.tsv", (GOOD + "naïve\tb\t1\n").encode("latin-1"), ": ")])
 def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     path = write_file(tmp_path, name, content)
     with pytest.raises(ValueError, match=re.escape(str(path)) + message):
@@ -238,6 +261,7 @@ def own(folder, labels, dev=None, **more):
 
 
 @pytest.mark.parametrize("labels, names, more", [
+    (["caf\xe9", "cafe\u0301", "x"], ("caf\xe9", "x"), {"positive": "cafe\u0301"}),
     (["yes", "no", "no"], ("no", "yes"), {}), (["yes", "no"], ("no", "yes"), {"positive": "no"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}), ([*"0123456789"], tuple("0123456789"), {}),
     ([*"0123456789"] + ["10"], (), {}), (["1e0", "2.5"], (), {}),
@@ -247,11 +271,13 @@ def test_own_labels(tmp_path, labels, names, more):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given."""
     task, splits = own(tmp_path, labels, **more)
     assert task.labels == names and set(splits) == {"train", "dev", "test"}
-    values = [names.index(label) if names else float(label) for label in labels]
+    texts = [normalize("NFC", label) for label in labels]
+    values = [names.index(text) if names else float(text) for text in texts]
     assert all([pair.label for pair in pairs] == values for pairs in splits.values())
     metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}
     assert task.metrics == metrics.get(len(names), ("accuracy",))
-    assert task.positive == more.get("positive", names[1] if len(names) == 2 else "")
+    positive = more.get("positive", names[1] if len(names) == 2 else "")
+    assert task.positive == normalize("NFC", positive)
 
 
 @pytest.mark.parametrize("labels, message, more", [
@@ -275,6 +301,9 @@ def pairs_of(count):
 def test_a_pair_of_texts():
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
+    assert as_pairs(TWO, (("a", "b"), both[1])) == both == as_pairs(TWO, (["a", "b"], both[1]))
+    decomposed = replace(TWO, labels=("x", "cafe\u0301"))  # of an old run
+    assert as_pairs(decomposed, ("a", "b", "caf\xe9")) == [Pair("a", "b", 1)] != as_pairs(TWO, ())
     for alone in (("a", "b"), both[0]):
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
@@ -283,8 +312,8 @@ def test_a_pair_of_texts():
 
 
 @pytest.mark.parametrize("task, wrong, word", [
-    *((TWO, wrong, "pairs of two texts")                # two lists of texts are no pair
-      for wrong in ("ab", [("a", 2)], Pair("a", None), (["a", "c"], ["b", "d"]))),
+    *((TWO, wrong, "pairs of two texts")
+      for wrong in ("ab", [("a", 2)], Pair("a", None), (("a", "b"), "c"))),
     (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "label"),
     (SCORES, ("a", "b", "same"), "same")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, word):
@@ -336,10 +365,10 @@ def test_files_of_predictions(tmp_path):
     write_table(path, add_predictions(TWO, rows, [answer]))
     assert rows_of(path) == [{
         "sentence1": '"a"', "sentence2": "two lines", "label": "same", "prediction": "same",
-        "p(different)": "0.2500", "p(same)": "0.7500"}]
+        "p(different)": "0.250000", "p(same)": "0.750000"}]
     write_file(tmp_path, "x.tsv", GOOD + "a\tb\tsame\nc\td\t\n")
     pairs = read_pairs(path, TWO.labels, need_label=False)
     assert pair_rows(TWO, pairs)[1:] == [["a", "b"], ["c", "d"]]
     rows = pair_rows(SCORES, [Pair("a", "b", 1.5)])
-    rows = add_predictions(SCORES, rows, [Prediction(0.12345, None)])
-    assert rows[1:] == [["a", "b", "1.5000", "0.1235"]]
+    rows = add_predictions(SCORES, rows, [Prediction(0.12345678, None)])
+    assert rows[1:] == [["a", "b", "1.5000", "0.123457"]]

@@ -207,9 +207,10 @@ def write(tmp_path):
     ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
     ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
     ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1), (["# text = ", *TWO], 1)])
 def test_conllu_errors_name_file_and_line(write, lines, where):
-    """Too few columns, no form, a number that does not follow; two roots, a cycle, no such head."""
+    """Too few columns, no form, a number that does not follow; two roots, a cycle, no such head; an
+    empty text."""
     path = write("\n".join(lines) + "\n\n")
     fails(lambda: read_conllu(path), f"{path}, line {where}: ")
 
