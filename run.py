@@ -30,9 +30,10 @@ from support.files import write_json
 from support.machine import main_process, print_once
 from support.options import OWN, read_places, source_of
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
-                           predictions_of, seen_in_training)
+                           predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
-from support.tables import add_predictions, is_csv, pair_rows, read_pairs, split_rows, write_table
+from support.tables import (add_predictions, is_csv, pair_rows, read_pairs, split_rows, table_text,
+                            write_table)
 from support.words import Vocabulary, learn_vocabulary
 
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
@@ -59,6 +60,8 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
             place = find_bert(recipe.bert, settings.data_dir)
             encoder, weights = read_checkpoint(place)
             reader.tokenizer = PairTokenizer.from_folder(place, encoder)
+        if str(place) != recipe.bert:  # such as a snapshot in the cache of Hugging Face
+            print_once(f"--bert {recipe.bert}: {place}")
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
     if reader.prior:
         known = examples["train"].known
@@ -325,7 +328,9 @@ class Run:
         return logits
 
     def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
-        """A Prediction for each pair. change: a value of `changes()`, or None."""
+        """A Prediction for each pair, in a list, also for one pair alone. change: a value of
+        `changes()`, or None.
+        """
         return predictions_of(self.logits(pairs, change=change), self.task)
 
     def influence(self, pairs: Iterable) -> dict:
@@ -361,21 +366,23 @@ class Run:
         """(metrics as `evaluate` returns them, mean loss) of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
         guesses = answers(logits, self.task)
-        scores = evaluate(self.task, labels, guesses)
+        scores = evaluate(self.task, labels, guesses) | ranking(self.task, labels, logits)
         for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
             rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
             of_group = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
             scores[group] = of_group[self.task.metrics[0]]
         return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
 
-    def explain(self, a: str, b: str) -> tuple[Prediction, dict]:
-        """The answer for two texts, and what the model recorded on the way.
+    def explain(self, a: str | tuple, b: str | None = None) -> tuple[Prediction, dict]:
+        """The answer for two texts, or one pair as `a`, and what the model recorded on the way.
 
         -> (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher gives
         the arrays of the first layer that carries the method.
         """
         trace = {}
-        prediction = predictions_of(self.logits([(a, b)], trace), self.task)[0]
+        pairs = as_pairs(self.task, a if b is None else (a, b))
+        refuse(len(pairs) != 1, f"explain: expected one pair, got {len(pairs)}")
+        prediction = predictions_of(self.logits(pairs, trace), self.task)[0]
         layers = sum(name.startswith("layer") and isinstance(trace[name], dict) for name in trace)
         if layers:
             trace = trace[f"layer{read_places(self.settings.layers, layers)[0]}"]
@@ -417,13 +424,16 @@ def whole_splits(run):
     return load_pairs(run.settings, limited=False)[1]
 
 
-def predict_file(run, file, columns=(), out=None):
+def predict_file(run, file, columns=(), out=None, stdout=None):
     """Labels the pairs of a file, or of a split by its name. Writes a new file, `out` or one in the
-    run's folder; prints its place and, for labelled pairs, metrics.
+    run's folder; prints its place and, for labelled pairs, metrics. The file "-" is stdin, which
+    is labelled into `stdout`, unless there is an `out`.
     """
-    if Path(file).suffix or Path(file).is_file():
-        pairs = read_pairs(file, run.task.labels, False, columns or run.task.columns)
-        rows = [fields for _, fields in split_rows(file)]
+    piped = file == "-" and not out
+    if file == "-" or Path(file).suffix or Path(file).is_file():
+        lines = [*split_rows(file)]
+        pairs = read_pairs(file, run.task.labels, False, columns or run.task.columns, lines)
+        rows = [fields for _, fields in lines]
     else:
         splits = whole_splits(run)
         refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
@@ -432,7 +442,8 @@ def predict_file(run, file, columns=(), out=None):
     taken = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
     refuse(taken, f"{file}: has a column {join_names(sorted(taken))} already; rename it")
     refuse(out and Path(out).exists(), f"--out {out}: exists already; name another file")
-    check_place(Path(out).parent if out else run.folder, "name a file elsewhere by --out")
+    if not piped:
+        check_place(Path(out).parent if out else run.folder, "name a file elsewhere by --out")
     examples = run.examples(pairs)
     print_limit(run, {Path(file).name: examples})
     scratch = run.recipe.bert in ("scratch", "none")  # then it knows words of its training alone
@@ -443,14 +454,18 @@ def predict_file(run, file, columns=(), out=None):
     logits = run.logits(examples)
     ending = ".csv" if is_csv(file) else ".tsv"
     path = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}")
-    if main_process():  # the name is chosen last, because another process may write beside this one
+    table = add_predictions(run.task, rows, predictions_of(logits, run.task))
+    if piped and main_process():
+        stdout.write(table_text(file, table))
+    elif main_process():  # its name is chosen last: another process may write beside this one
         part = path.with_stem(f"{path.stem}.{os.getpid()}")
-        write_table(part, add_predictions(run.task, rows, predictions_of(logits, run.task)))
+        write_table(part, table)
         path = part.rename(runs.free_path(path))
-    print_once(f"pairs labelled: {len(pairs)}, in {path}")
+    print_once(f"pairs labelled: {len(pairs)}, in {'stdout' if piped else path}")
     if all(pair.label is not None for pair in pairs):
         labels = [pair.label for pair in pairs]
         scores = evaluate(run.task, labels, answers(logits, run.task))
+        scores |= ranking(run.task, labels, logits)
         print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
 
 

@@ -65,8 +65,9 @@ class Settings:
     def __post_init__(self):
         check_values(self)
         own = bool(self.train_file)
-        refuse(own != bool(self.dev_file) or self.task == "own" and not own,
-               "--task own needs --train-file and --dev-file, which go together")
+        dev = bool(self.dev_file or own and self.held_out)
+        refuse(own != dev or self.task == "own" and not own, "--task own needs --train-file and "
+               "--dev-file, or --held-out 0.1, which takes dev's pairs from train")
         refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
@@ -231,7 +232,7 @@ def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
         task, splits = load_task(settings.task, settings.data_dir)
     refuse(task.regression and settings.class_weights != "none",
            "--class-weights: scores have no classes; leave it out")
-    if limited and settings.held_out:
+    if settings.held_out and (limited or task.selection not in splits):
         splits = hold_out(task, splits, settings.held_out, settings.seed)
     if limited and settings.limit:
         splits = limit_pairs(task, splits, settings.limit, settings.seed)
@@ -247,7 +248,8 @@ def load_test_splits(settings):
     task, splits = load_pairs(settings, limited=False)
     splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
     refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
-           f"test: {task.name} has no labelled test split; predict it instead")
+           f"test: {task.name} has no labelled test split; "
+           f"{'name it by --test-file' if task.name == 'own' else 'predict it instead'}")
     return splits
 
 

@@ -11,6 +11,7 @@ Left out: the equations (semmatch, reread, bert_min, priors), how pairs become t
 the options (settings), how a model is made and used (run), data sets and files (support),
 comparisons, pages, speed (experiments).
 """
+import contextlib
 import json
 import math
 import sys
@@ -31,7 +32,7 @@ from support.errors import refuse
 from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import describe_labels, loss_sum, metric_title
+from support.pairs import best_threshold, describe_labels, loss_sum, metric_title
 
 __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 
@@ -182,7 +183,8 @@ def parts_of_batches(run, train_set, progress, steps, log):
               disable=None if main_process() else True) as bar:
         for batch_and_labels, (_, size, last) in zip(loader, parts):
             yield *machine.to_device(batch_and_labels, recipe.device), size, last
-            bar.set_postfix(loss=f"{log.loss:.3f}", refresh=False)
+            if log.loss is not None:
+                bar.set_postfix_str(f"loss={log.loss:.3f}", False)
             bar.update(progress.step - bar.n)
 
 
@@ -220,11 +222,15 @@ def finish_training(run, examples, progress):
     machine.gather(None)  # waits until the main process has written best.pt
     run.model.load_state_dict(runs.read_saved(best)["weights"])
     metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
+    dev = examples[run.task.selection]
+    dev_labels = [pair.label for pair in dev.pairs]
     sizes = {name: p.numel() for name, p in run.model.named_parameters()}
     result = {"id": run.begun["id"], "task": run.task.name, "model": settings.model,
               "bert": recipe.bert, "seed": settings.seed, "selection_split": run.task.selection,
               "positive": run.task.positive, "best_epoch": progress.best_epoch,
-              "metrics": metrics, "pairs": {name: len(x.pairs) for name, x in examples.items()},
+              "metrics": metrics,
+              "threshold": best_threshold(run.task, dev_labels, run.logits(dev)),
+              "pairs": {name: len(x.pairs) for name, x in examples.items()},
               "seconds": round(progress.seconds, 2), "parameters": sum(sizes.values()),
               "new_parameters": sum(sizes[name] for name in run.begun["new_parameters"]),
               "settings": asdict(settings), "recipe": asdict(recipe),
@@ -259,22 +265,27 @@ def command_line():
     group.add_argument("--from", dest="run", metavar="RUN", help="use RUN; alone: show its result")
     group.add_argument("--test", action="store_true", help="score the best epoch on test, once")
     group.add_argument("--predict", metavar="FILE", help="label the pairs of a file or split, into "
-                       "--out")
+                       "--out; -: of stdin, to stdout")
     return parser
 
 
-def use_run(folder, test=False, predict=None, columns="", out=None, **changes):
+def use_run(folder, test=False, predict=None, columns="", out=None, test_file=None, **changes):
     """Does what --from asks for. changes: see open_run."""
     refuse(predict is None and (columns or out), "--columns and --out go with --predict here")
-    run = open_run(folder, **changes)
-    if predict is not None:
-        predict_file(run, predict, columns and columns.split(","), out)
-    if test:
-        print_once(summary.metrics_table(score_test(run), run.task.positive))
-    if not test and predict is None:
-        result = read_own_result(run.folder, run.begun)
-        with runs.made_here(run.folder / "result.json"):
-            summary.show_result(run.folder, result)
+    refuse(test_file and not test, "--test-file goes with --test here")
+    stdout = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr if predict == "-" else stdout):
+        run = open_run(folder, **changes)
+        if test_file:  # the run of own pairs was trained without one
+            run.settings = replace(run.settings, test_file=test_file)
+        if predict is not None:
+            predict_file(run, predict, columns and columns.split(","), out, stdout)
+        if test:
+            print_once(summary.metrics_table(score_test(run), run.task.positive))
+        if not test and predict is None:
+            result = read_own_result(run.folder, run.begun)
+            with runs.made_here(run.folder / "result.json"):
+                summary.show_result(run.folder, result)
 
 
 def read_own_result(folder, saved):

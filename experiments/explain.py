@@ -16,6 +16,7 @@ heads; here is their mean), and how figures are drawn (draw).
 import contextlib
 import hashlib
 import inspect
+import json
 import os
 import re
 import sys
@@ -29,7 +30,7 @@ import train
 from bert_min import SelfAttention
 from experiments import draw
 from experiments.draw import escape
-from run import unknown_words
+from run import check_place, unknown_words
 from support import machine, runs, summary
 from support.errors import join_names, one_line, prefix_errors, refuse
 from support.files import read_json, write_text
@@ -323,7 +324,10 @@ def explain_pair(run, a, b, equations, top=""):
 # ---- The page served ----------------------------------------------------------------------------
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone."""
+    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone.
+
+    Who accepts application/json gets the answer and the probabilities alone.
+    """
 
     def handle(self):
         """Answers a client, which may hang up."""
@@ -337,9 +341,12 @@ class PageHandler(BaseHTTPRequestHandler):
         if not here or path not in ("/", "/equations.md"):
             self.answer(404, "only / is served, and to this machine alone")
         elif path == "/equations.md":
-            self.answer(200, EQUATIONS.read_text("utf-8"), "plain")
+            self.answer(200, EQUATIONS.read_text("utf-8"), "text/plain")
         else:
             given = parse_qs(query, keep_blank_values=True)
+            if "application/json" in self.headers.get("Accept", ""):
+                self.answer_program(given)
+                return
             a = given.get("a", ["The cat chased the dog."])[0]
             b = given.get("b", ["The dog was chased by the cat."])[0]
             run, top = self.server.run, form(a, b)
@@ -348,10 +355,19 @@ class PageHandler(BaseHTTPRequestHandler):
             except Exception as error:  # a class of one's own may raise anything
                 self.answer(400, top + escape(one_line(error)))
 
-    def answer(self, status, text, kind="html"):
+    def answer_program(self, given):
+        """Sends a pair's Prediction as JSON, or an error. given: dict name -> list of texts."""
+        try:
+            (a,), (b,) = (given.get(name, ()) for name in "ab")
+            status, content = 200, self.server.run.predict((a, b))[0]._asdict()
+        except Exception as error:  # a class of one's own may raise anything
+            status, content = 400, {"error": f"expected /?a=TEXT&b=TEXT, found {one_line(error)}"}
+        self.answer(status, json.dumps(content), "application/json")
+
+    def answer(self, status, text, kind="text/html"):
         """Sends a page that may load nothing and run nothing."""
         self.send_response(status)
-        self.send_header("Content-Type", f"text/{kind}; charset=utf-8")
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Security-Policy", "default-src 'none'; "
                          "style-src 'unsafe-inline'; form-action 'self'")
         self.end_headers()
@@ -396,9 +412,10 @@ def main(argv=None):
                            help="serve the page with two text fields (default port: 8000)")
     arguments.add_argument("--picture", metavar="FILE.svg",
                            help="draw the page's first figure")
+    arguments.add_argument("--out", metavar="FILE.html", help="the page (default: in RUN)")
     add_run_options(arguments)
     given = arguments.parse(argv)
-    folder, a, b = (given.pop(name, None) for name in ("run", "a", "b"))
+    folder, a, b, out = (given.pop(name, None) for name in ("run", "a", "b", "out"))
     file, port = given.pop("picture", None), given.pop("serve", None)
     refuse((port is None) == (b is None) or not 0 <= (port or 0) < 2 ** 16,
            "expected two sentences, each in quotes, or --serve, with a port below 65536 or none")
@@ -410,10 +427,12 @@ def main(argv=None):
                 server.run = run
                 print(f"http://127.0.0.1:{server.server_port}/ until Ctrl-C", flush=True)
                 server.serve_forever()
-        equations = quote(os.path.relpath(EQUATIONS, run.folder))
+        path = Path(out or run.folder / page_name(a, b))
+        check_place(path.parent, "name the page by --out")
+        equations = quote(os.path.relpath(EQUATIONS, path.parent))
         lines, text, figures = explain_pair(run, a, b, equations)
-    print("\n".join(lines))
-    pages = {run.folder / page_name(a, b): text}
+    machine.print_once("\n".join(lines))
+    pages = {path: text}
     if file:
         refuse(not (figures and figures[0].drawing), f"--picture {file}: this model's page has no "
                "drawing; leave the option out")

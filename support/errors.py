@@ -24,7 +24,7 @@ def one_line(error):
     if isinstance(error, OSError) and error.strerror:
         reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
         text = ": ".join(filter(None, (error.filename, reason)))
-    elif not text or not isinstance(error, (ValueError, OSError)):  # torch writes pages
+    elif not text or not isinstance(error, (ValueError, OSError, RuntimeError)):  # pages
         text = f"{type(error).__name__}: {text.partition('. ')[0]}"
     text = visible(" ".join(text.split()))
     return text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"

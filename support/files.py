@@ -3,6 +3,7 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from support.errors import expecting, join_names, one_line, refuse
 # ---- Reading ------------------------------------------------------------------------------------
 
 def read_lines(path):
-    """The lines of a UTF-8 file, with their ends. Only "\\n" ends a line: U+2028 is text."""
-    with (open(path, encoding="utf-8-sig", newline="\n") as file,
+    """The lines of a UTF-8 file, or of stdin, "-", with their ends. U+2028 ends no line."""
+    stdin = str(path) == "-"
+    with (open(sys.stdin.fileno() if stdin else path, encoding="utf-8-sig", newline="\n",
+               closefd=not stdin) as file,
           expecting(path, "plain text, lines that end in LF", "unpack it, or save it as UTF-8")):
         for number, line in enumerate(file):
             refuse(number == 0 and "\r" in line and "\n" not in line, "lines that end in CR")

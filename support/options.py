@@ -202,6 +202,8 @@ def run_command(main, name, argv=None):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):  # ASCII, perhaps, as in a log of a cluster
+        getattr(stream, "reconfigure", dict)(errors="replace")
     try:
         return main(argv) or 0
     except KeyboardInterrupt as stop:
@@ -209,7 +211,10 @@ def run_command(main, name, argv=None):
         return 130
     except Exception as error:
         place = last_own_line(error, OWN)
-        if not place and not isinstance(error, (ValueError, OSError)):
+        if not place and not isinstance(error, (ValueError, OSError, RuntimeError)):
             raise
-        print(f"{name}: {place}{one_line(error)}", file=sys.stderr)
+        hint = ""
+        if isinstance(error, RuntimeError) and not place:  # torch's, of the machine
+            hint = "; if memory is short, raise --accumulate, or lower --workers or --batch-size"
+        print(f"{name}: {place}{one_line(error)}{hint}", file=sys.stderr)
         return 2

@@ -109,7 +109,7 @@ def ranked(task, labels, logits):
     if len(task.labels) != 2 or len({*labels}) != 2:
         return None
     positive = task.labels.index(task.positive or task.labels[1])
-    share = logits.double().softmax(1)[:, positive].numpy()  # (N,)
+    share = logits.double().softmax(1)[:, positive].numpy()
     values, place = np.unique(-share, return_inverse=True)
     right = np.bincount(place, np.array(labels) == positive)
     return -values, np.bincount(place).cumsum(), right.cumsum()
@@ -129,14 +129,15 @@ def ranking(task, labels, logits):
 
 
 def best_threshold(task, labels, logits):
-    """dict of the probability from which on the class of `ranked` is answered for the best F1, and
-    this F1; {} where `ranked` has none.
+    """dict of the class of `ranked`, the probability from which on to answer it for the best F1,
+    and this F1; {} where `ranked` has none.
     """
     if (found := ranked(task, labels, logits)) is None:
         return {}
     values, reached, right = found
     scores = 2 * right / (reached + right[-1])
-    return {"threshold": float(values[scores.argmax()]), "f1": float(scores.max())}
+    return {"class": task.positive or task.labels[1], "f1": float(scores.max()),
+            "threshold": float(values[scores.argmax()])}
 
 
 # ---- Logits -------------------------------------------------------------------------------------

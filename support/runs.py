@@ -182,12 +182,12 @@ class Log:
     """log.jsonl, which the main process writes, one event a line.
 
     kept: the text that the file begins with; lines after a resumed run's checkpoint are dropped.
-    `loss`: the loss of the last step written. `saved`: the time at which last.pt was written.
+    `loss`: the loss of the last step written, or None. `saved`: when last.pt was written.
     Steps wait until they are written together, so that a GPU need not wait for each of them.
     """
 
     def __init__(self, path, kept=""):
-        self.path, self.waiting, self.loss = Path(path), [], math.nan
+        self.path, self.waiting, self.loss = Path(path), [], None
         self.saved = time.monotonic()
         if main_process():
             write_text(self.path, kept)

@@ -29,6 +29,9 @@ def show_result(folder, result):
     print_once(f"\n{result['model']} on {result['task']}, seed {result['seed']}: epoch "
                f"{result['best_epoch']} of {result['recipe']['epochs']}, chosen on {split}\n\n"
                f"{metrics_table(metrics, result.get('positive'))}")
+    if best := result.get("threshold"):
+        print_once(f"\nbest f1 of {best['class']} on {split}, {100 * best['f1']:.1f}: where its "
+                   f"probability is {best['threshold']:.3f} or more")
     if (result.get("influence") or {}).get("changes"):
         print_once(f"\n{influence_table(result['influence'], split)}")
     if result["task"] == "toy":
@@ -37,8 +40,10 @@ def show_result(folder, result):
     places = {name: result["settings"].get(name) or "" for name in ("model", "parser")}
     own = "".join(f" --{name} {place}" for name, place in places.items() if ":" in place)
     unlabelled = [name for name, source in SOURCES.items() if source.unlabelled]
-    if result["settings"].get("test_file") or result["task"] not in ("own", *unlabelled):
-        print_once(f"\n# score the test split, once\npython train.py --from {folder} --test{own}")
+    if result["task"] not in unlabelled:
+        named = result["task"] != "own" or result["settings"].get("test_file")
+        print_once(f"\n# score the test split, once\npython train.py --from {folder} --test"
+                   f"{'' if named else ' --test-file test.tsv'}{own}")
     print_once(f"# label your own pairs\npython train.py --from {folder} --predict pairs.tsv{own}")
     print_once("# a page that shows what the model sees in a pair of yours\n"
                f"python -m experiments.explain {folder} --serve{own}")

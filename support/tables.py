@@ -31,13 +31,14 @@ def split_rows(path):
         raise ValueError(f"{path}:{line}: {error}; correct or restore it") from None
 
 
-def read_table(path, columns, need_label=True, mend=list):
+def read_table(path, columns, need_label=True, mend=list, rows=None):
     """The rows of a table: an iterator of (where = "file:line", dict column -> text).
 
     columns: of a, b and label: names in the header line, or numbers from 0 if there is no header.
     need_label: if False, the label's column may be missing. mend: function of a row's fields.
+    rows: what `split_rows` gave, if the file was read.
     """
-    rows, start, names = split_rows(path), 1, columns
+    rows, start, names = split_rows(path) if rows is None else iter(rows), 1, columns
     if isinstance(columns[0], str):
         start, header = next(rows, (1, []))
         names = [name.strip() for name in header]
@@ -69,17 +70,18 @@ def pairs_of(table, columns, labels, need_label, spelled):
             yield Pair(a, b, value), row
 
 
-def read_pairs(path, labels=None, need_label=True, columns=()):
+def read_pairs(path, labels=None, need_label=True, columns=(), rows=None):
     """The pairs of a user's .csv or .tsv file with a header.
 
     columns: names of the columns of a, b and label; (): SENTENCES. labels: as for `parse_label`.
     need_label: if False, a label, the column of labels and its name in `columns` may be missing.
+    rows: as in `read_table`.
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
     columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
     refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
            f"sentences and the label, found {','.join(columns)}")
-    table = read_table(path, columns, need_label)
+    table = read_table(path, columns, need_label, rows=rows)
     pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label, {})]
     refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
     return pairs
@@ -104,12 +106,17 @@ def add_predictions(task, rows, predictions):
     return [row + cells for row, cells in zip(rows, more, strict=True)]
 
 
-def write_table(path, rows):
-    """Writes rows of cells. In a table with tabs, a tab or a line end in a cell becomes a space."""
+def table_text(path, rows):
+    """The text of rows of cells. In a table with tabs, a tab or a line end becomes a space."""
     text = io.StringIO(newline="")
     if is_csv(path):
         csv.writer(text).writerows(rows)  # lines end in "\r\n", so that it quotes a cell with "\r"
     else:
         for row in rows:
             print(*(re.sub(r"[\t\r\n]", " ", cell) for cell in row), sep="\t", file=text)
-    write_text(path, text.getvalue())
+    return text.getvalue()
+
+
+def write_table(path, rows):
+    """Writes rows of cells into a file, whole or not at all."""
+    write_text(path, table_text(path, rows))

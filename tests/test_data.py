@@ -61,9 +61,10 @@ def test_what_two_classes_are_sorted_by(seed, count, levels, expected):
     logits = torch.tensor([[0.0, score] for score in scores])
     for task, x, y in ((TWO, logits, labels), (replace(TWO, positive="different"), logits.flip(1),
                                                [1 - label for label in labels])):
-        found = [*ranking(task, y, x).values(), *reversed(best_threshold(task, y, x).values())]
-        threshold = 1 / (1 + math.exp(-expected[3]))
-        assert found == pytest.approx([*expected[:3], threshold], abs=1e-7)
+        name, *best = best_threshold(task, y, x).values()
+        numbers = [*expected[:3], 1 / (1 + math.exp(-expected[3]))]
+        assert [*ranking(task, y, x).values(), *best] == pytest.approx(numbers, abs=1e-7)
+        assert name == (task.positive or "same")
     for task, y in ((TWO, [1] * count), (replace(TWO, labels=("a", "b", "c")), labels)):
         assert ranking(task, y, logits) == best_threshold(task, y, logits) == {}
 

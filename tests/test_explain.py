@@ -1,5 +1,6 @@
 """experiments/draw.py, explain.py: the page of each method, its drawing, the server."""
 import http.client
+import json
 import re
 import shutil
 import socket
@@ -154,6 +155,15 @@ def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
     assert len(labels) > 9 and labels == [["rect", "text"]] * len(labels)
 
 
+def test_a_page_elsewhere_of_a_foreign_run(trained, capsys):
+    """It may not be written into the run's folder, and a class may have any name."""
+    saved = loaded(path := trained() / "best.pt")
+    saved["task"] |= {"labels": ("a\x1b[2J", "b"), "positive": "b"}
+    torch.save(saved, path)
+    assert command("dog", "cat", "--out", "x.html") == 0 and parsed(Path("x.html").read_text())
+    assert "\x1b" not in capsys.readouterr().out and not [*Path("run").glob("*.html")]
+
+
 def test_a_method_of_ones_own(trained, workplace):
     """The prior of this method is a function."""
     place = f"{ROOT}/tutorials/mine.py:Aligned"
@@ -196,10 +206,10 @@ def test_the_first_line_warns_of_words_that_are_not_known_or_read(options, train
 
 # ---- The server ---------------------------------------------------------------------------------
 
-def asked(port, path, host="127.0.0.1"):
+def asked(port, path, host="127.0.0.1", accept="text/html"):
     """(status, page) that the server on this port answers."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    client.request("GET", path, headers={"Host": f"{host}:{port}"})
+    client.request("GET", path, headers={"Host": f"{host}:{port}", "Accept": accept})
     answer = client.getresponse()
     return answer.status, answer.read().decode("utf-8")
 
@@ -217,6 +227,12 @@ def test_what_is_served(trained, capfd):
         assert status == 200 and fields == [A, B] and MOVED in titles(root)
         assert asked(port, root.find(".//h2/a").get("href")) == (
             200, (ROOT / "docs/equations.md").read_text("utf-8"))
+        query, program = urllib.parse.urlencode({"a": A, "b": B}), {"accept": "application/json"}
+        (answer, p), = server.run.predict((A, B))
+        assert json.loads(asked(port, f"/?{query}", **program)[1]) == {
+            "answer": answer, "probabilities": p}
+        status, text = asked(port, "/?a=dog", **program)
+        assert status == 400 and "b=TEXT" in json.loads(text)["error"]
         for path, host in (("/etc/passwd", "127.0.0.1"), ("/", "evil.example"),
                            ("http://[::1/?a=1", "127.0.0.1")):
             assert asked(port, path, host)[0] == 404

@@ -1,8 +1,11 @@
 """support/options.py: options out of a dataclass, values with limits, classes by name, errors."""
+import io
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
+import torch
 
 from small_runs import fails
 from support.errors import prefix_errors
@@ -83,8 +86,17 @@ def test_mistakes_in_own_code(text, shown, workplace, capsys):
     assert run_command(main, "x") == 2
     error = capsys.readouterr().err
     assert error.startswith(f"x: {shown}") and error.count("\n") == 1 and len(error) < 999, error
+    assert run_command(lambda argv: torch.empty(2 ** 50), "x") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "you tried to allocate" in error and "--accumulate" in error
     with pytest.raises(ZeroDivisionError):  # a mistake of ours is a traceback
         run_command(lambda argv: 1 / 0, "x")
+
+
+def test_a_terminal_that_knows_ascii_alone(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert run_command(lambda argv: print("“é”", flush=True), "x") == 0
+    assert sys.stdout.buffer.getvalue() == b"???\n"
 
 
 def test_files_of_ones_own_and_their_neighbours(workplace):

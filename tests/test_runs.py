@@ -16,7 +16,7 @@ import torch
 
 import train
 from experiments import robustness
-from small_runs import (ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
+from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs, tables
 from support.options import load_file, load_own
@@ -57,6 +57,8 @@ def test_a_run_in_use(args, trained, capsys):
     one, trace = opened.explain("good", "bad book")
     assert one.probabilities == pytest.approx(answers[1].probabilities, abs=1e-6)
     assert trace and trace.keys() <= opened.settings.method.TRACE.keys()
+    assert opened.explain(texts[1])[0] == one
+    fails(lambda: opened.explain(texts), "one pair")
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
@@ -155,6 +157,38 @@ def test_three_classes_test_and_predict(capsys):
     assert [row.pop("label") for row in rows] == [pair.label for pair in pairs]
     assert {row.pop("note") for row in blind} == {"m, n"}  # other columns are kept
     assert [list(row.values()) for row in blind] == [list(row.values()) for row in rows]
+
+
+def test_a_first_hour(monkeypatch, capsys):
+    """A name in the cache of Hugging Face, one table for train and dev, a test file that comes
+    later and is read once, stdin; what two classes are sorted by, which an older run lacks."""
+    shutil.copytree(TINY, "hub/models--a--b/snapshots/333")
+    monkeypatch.setenv("HF_HUB_CACHE", "hub")
+    Path("dev.tsv").unlink()
+    assert command(*OWN[:2], *OWN[4:], "--bert", "a/b", "--model", "bert", "--held-out", "0.3",
+                   "--out", "run") == 0
+    out, best = capsys.readouterr().out, result()["threshold"]
+    assert "--bert a/b: hub/models--a--b/snapshots/333" in out and "--test-file" in out
+    assert f"best f1 of 1 on dev, {100 * best['f1']:.1f}" in out and "roc auc" in out
+    whole = result()
+    del whole["threshold"]
+    Path("run/result.json").write_text(json.dumps(whole))
+    assert command("--from", "run") == 0
+    refused("--test-file", "--from", "run", "--test")
+    for words in ("average precision", "test was read before"):
+        assert command("--from", "run", "--test", "--test-file", "test.tsv") == 0
+        assert words in capsys.readouterr().out
+    expected = train.open_run("run").evaluate(read_pairs("test.tsv", ("0", "1")))
+    assert result(name="test.json")["metrics"] == {"test": expected}
+    assert command("--from", "run", "--predict", "dev", "--out", "dev.tsv") == 0
+    assert len(rows_of("dev.tsv")) == result()["pairs"]["dev"] == 7
+    assert command("--from", "run", "--predict", "test.tsv", "--out", "x.tsv") == 0
+    capsys.readouterr()
+    with open("test.tsv") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert command("--from", "run", "--predict", "-") == 0
+    out, notes = capsys.readouterr()
+    assert out == Path("x.tsv").read_text() and "pairs labelled: 9" in notes
 
 
 def test_what_is_written_lies_over_nothing(trained, monkeypatch):

@@ -1,6 +1,7 @@
 """train.py, settings.py: options, recipes, the loop against plain code, resumed runs, own methods.
 """
 import math
+import os
 import re
 from pathlib import Path
 
@@ -70,12 +71,15 @@ WRONG = [
     ("--model dafa --glove x", "--glove dafa"), ("--model bert --layers 0", "--layers bert"),
     ("--model dafa --recipe printed", "--recipe knowledge dafa"),
     ("--recipe printed --model knowledge --weight-decay 0.1", "--recipe printed --weight-decay"),
-    ("--train-file train.tsv", "--train-file --dev-file"), ("--task own", "--task --train-file"),
+    ("--train-file train.tsv", "--train-file --dev-file --held-out"),
+    ("--task own", "--task --train-file"),
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
     ("--test-file test.tsv", "--test-file --train-file"),
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--from --resume"),
-    ("--from nowhere --out x", "--out --predict"), ("--out train.tsv", "train.tsv:"),
+    ("--from nowhere --out x", "--out --predict"), ("--from x --test-file x", "--test-file --test"),
+    ("--train-file train.tsv --dev-file dev.tsv --held-out 2", "--held-out"),
+    ("--out train.tsv", "train.tsv:"),
     ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
     ("--parser x.py:f --parses x", "--parser --parses"),
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv")]
@@ -222,6 +226,15 @@ def test_how_a_batch_is_computed_changes_nothing_but_rounding(model, args, withi
     assert_like_weights(weights, expected, within)
     assert {x.dtype for x in weights.values()} == {torch.float32}
     assert "precision" not in args or losses() != losses(one)
+
+
+def test_what_a_training_tells_while_it_runs(monkeypatch):
+    """The bar shows no loss before there is one. A worker process that is killed ends the run."""
+    shown = at_call(monkeypatch, train.tqdm, "set_postfix_str", 0)
+    assert run("--epochs", "2") == 0
+    assert 0 < len(shown) < 6 and not any("nan" in text for _, text, _ in shown)
+    monkeypatch.setattr(batches.Examples, "collate", lambda *args: os._exit(9))
+    refused("worker --workers", "--workers", "1", out="killed", by=run)
 
 
 def test_a_scale_too_large_is_halved_and_its_step_left_out(monkeypatch):
