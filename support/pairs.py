@@ -1,7 +1,4 @@
-"""Pairs of sentences, what a model predicts of them, and how the answers are scored.
-
-The metrics are GLUE's (A. Wang et al., 2018). Left out: GLUE's server.
-"""
+"""Pairs of sentences, what a model predicts of them, and how the answers are scored."""
 import math
 import random
 from collections import Counter

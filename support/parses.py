@@ -257,11 +257,9 @@ def join_trees(trees):
 def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
     """The parses of texts, a dict text -> Parse. A Parse has the first MAX_WORDS words of its text.
 
-    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts, so that each text
-        is parsed once, whatever set it comes in.
+    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts.
         Or a function of your own that takes a list of texts, and gives a Parse of each in this
-        order, with words of its own. If a tree has several roots, the others hang from the first
-        as parataxis.
+        order, with words of its own. Several roots are joined, see join_trees.
         Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
         words if that is absent; spaces may differ. A text may also be several sentences of the file
         in a row. The words of a token, as ca and n't of can't, must spell it.
