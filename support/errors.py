@@ -49,13 +49,11 @@ def prefix_errors(prefix):
 @contextlib.contextmanager
 def expecting(path, what, remedy="download it again"):
     """Context manager: any error inside becomes a ValueError that says what was expected, what was
-    found and what to do. An OSError that names its file stays as it is.
+    found and what to do.
     """
     try:
         yield
     except Exception as error:  # a damaged file raises almost anything
-        if getattr(error, "filename", None):
-            raise
         raise ValueError(f"{path}: expected {what}, found {one_line(error)}; {remedy}") from error
 
 

@@ -321,10 +321,13 @@ def test_what_is_no_pair_of_texts(task, wrong, word):
     fails(lambda: as_pairs(task, wrong), word)
 
 
-def test_pairs_of_dev_that_are_in_train_are_counted():
+def test_the_line_on_labels():
+    """It counts the pairs of dev that are in train, too."""
     splits = {"train": pairs_of(5), "dev": pairs_of(8)}
-    assert "; 5 pairs of dev" in describe_labels(TWO, splits)
-    assert "pairs of dev" not in describe_labels(TWO, splits | {"dev": splits["dev"][5:]})
+    assert describe_labels(TWO, splits) == (
+        "classes different (3), same (2); dev: 8 pairs, 50.0 % of one class; 5 pairs of dev are in "
+        "train, too")
+    assert describe_labels(TWO, splits | {"dev": splits["dev"][5:]}).endswith("66.7 % of one class")
 
 
 @pytest.mark.parametrize("block", [1, 4])
@@ -370,6 +373,8 @@ def test_files_of_predictions(tmp_path):
     write_file(tmp_path, "x.tsv", GOOD + "a\tb\tsame\nc\td\t\n")
     pairs = read_pairs(path, TWO.labels, need_label=False)
     assert pair_rows(TWO, pairs)[1:] == [["a", "b"], ["c", "d"]]
+    write_file(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\tsame\tsame\n")
+    fails(lambda: read_pairs(path, TWO.labels, need_label=False), "each once")
     rows = pair_rows(SCORES, [Pair("a", "b", 1.5)])
     rows = add_predictions(SCORES, rows, [Prediction(0.12345678, None)])
     assert rows[1:] == [["a", "b", "1.5000", "0.123457"]]
