@@ -186,9 +186,9 @@ class SelfAttention(nn.Module):
         self.heads, self.dropout = config.num_heads, config.attention_dropout
         self.query, self.key, self.value = linear(d, d), linear(d, d), linear(d, d)
 
-    def forward(self, hidden, mask, spread=None, trace=None):
-        """hidden (B, L, d), mask bool (B, L), spread prior or None -> (B, L, d), not projected."""
-        mixed = self.attend(hidden, *self.project(hidden), mask, spread, trace)
+    def forward(self, hidden, mask, bias=None, trace=None):
+        """hidden (B, L, d), mask bool (B, L), bias or None -> (B, L, d), not projected."""
+        mixed = self.attend(hidden, *self.project(hidden), mask, bias, trace)
         shape = tuple(getattr(mixed, "shape", ()))
         if shape != hidden.shape:  # broadcasting would hide another shape
             raise ValueError(f"{type(self).__name__}.attend: expected a tensor (B, L, d) of shape "
@@ -202,7 +202,7 @@ class SelfAttention(nn.Module):
         v = split_heads(self.value(hidden), self.heads)  # (B, H, L, k)
         return q, k, v
 
-    def plain(self, hidden, mask, spread=None, trace=None):
+    def plain(self, hidden, mask, bias=None, trace=None):
         """What `forward` returns without the paper's method: plain attention, (B, L, d)."""
         return SelfAttention.attend(self, hidden, *self.project(hidden), mask, None, None)
 
@@ -211,10 +211,10 @@ class SelfAttention(nn.Module):
         return torch.zeros_like(prior)
 
     def attend(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor,
-               spread: Tensor | None, trace: dict | None) -> Tensor:
+               bias: Tensor | None, trace: dict | None) -> Tensor:
         """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
 
-        Plain attention needs neither hidden nor spread.
+        bias: what the method's `spread` returns. Plain attention needs neither hidden nor bias.
         """
         dropout = self.dropout if self.training else 0.0
         if trace is None:  # one fused kernel; the mask is a view, rows without a key become 0
@@ -240,9 +240,9 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(d, eps)
         self.activation, self.dropout = ACTIVATIONS[config.activation], nn.Dropout(config.dropout)
 
-    def forward(self, hidden, mask, spread=None, trace=None):
+    def forward(self, hidden, mask, bias=None, trace=None):
         """hidden (B, L, d) -> (B, L, d)."""
-        mixed = self.attention_output(self.attention(hidden, mask, spread, trace))  # (B, L, d)
+        mixed = self.attention_output(self.attention(hidden, mask, bias, trace))  # (B, L, d)
         hidden = self.attention_norm(hidden + self.dropout(mixed))  # (B, L, d)
         inner = self.activation(self.intermediate(hidden))  # (B, L, f)
         return self.output_norm(hidden + self.dropout(self.output(inner)))  # (B, L, d)
@@ -284,12 +284,12 @@ class Bert(nn.Module):
         self.pooler = linear(config.hidden_size, config.hidden_size)
 
     def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
-                spread: Tensor | None = None,
+                bias: Tensor | None = None,
                 trace: dict | None = None) -> tuple[list[Tensor], Tensor]:
         """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
-        real token. spread: (B, L, L), or whatever the method's `spread` returns, or None; every
+        real token. bias: (B, L, L), or whatever the method's `spread` returns, or None; every
         layer's attention gets it. trace: dict or None; layer i writes into trace["layer{i}"].
         Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
@@ -301,7 +301,7 @@ class Bert(nn.Module):
         states = [hidden]
         for i, layer in enumerate(self.layers):
             inner = None if trace is None else trace.setdefault(f"layer{i}", {})
-            hidden = layer(hidden, mask, spread, inner)  # (B, L, d)
+            hidden = layer(hidden, mask, bias, inner)  # (B, L, d)
             states.append(hidden)
         pooled = torch.tanh(full_precision(self.pooler, hidden[:, 0]))  # (B, d)
         return states, pooled

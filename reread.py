@@ -168,7 +168,9 @@ def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choic
     keys, reading = choice.W_d(states), []
     of_guide = 0 if choice.M_d is None else choice.M_d(guide)
     for _ in range(steps):
+        # ā_t = Σ_i softmax_i(β m̄) h_i,   m̄ = ω_dᵀ tanh(W_d A + U_d h̄_(t-1) + M_d h^b)    Eq. (6)
         chosen, weights, _ = choose(states, keys, mask, choice.U_d(h) + of_guide, choice.w_d, beta)
+        # h̄_t = GRU(ā_t, h̄_(t-1))                                                      Eq. (4)
         h = gru(chosen, h)
         reading.append(weights)
     return h, torch.stack(reading, 1)
@@ -486,15 +488,20 @@ def dynamic_sequential_attention(
     for _ in range(steps):
         chosen, reading = [], []
         for r, choice in enumerate(choices):
+            # ā^r_t = Σ_i softmax_i(β m̄ + ln c_(t-1)) h^r_i,   m̄ = ω_dᵀ tanh(W_d A + clue)
+            # clue = U_d h̄_(t-1) + M_d h_ab + Σ_(j < r) V_rd ā^j_t                      Eq. (13)
             clue = choice.U_d(h) + of_guide[r] + (choice.V_d(sum(chosen)) if r else 0)
             a, weights, m = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r],
                                    printed_14)
+            # c_t = c_(t-1) - softmax(...) / φ                                           Eq. (14)
             left[r] = coverage(left[r], m if printed_14 else weights, phi[r], mask, printed_14)
             chosen.append(a)
             reading.append(weights)
+        # ā_t = Σ_r softmax_r(α_t) ā^r_t,   α^r_t = ω_fᵀ tanh(W_f ā^r_t)                 Eq. (12)
         a = torch.stack(chosen, 1)  # (B, E, d)
         scores = w_f(W_f(a).tanh())[..., 0]  # (B, E)
         mixture = attention_weights(scores, summed.expand_as(scores))  # (B, E)
+        # h̄_t = GRU(ā_t, h̄_(t-1))
         h = gru((mixture.to(a.dtype)[:, None] @ a)[:, 0], h)
         steps_taken.append((h, torch.stack(reading, 1), torch.stack(left, 1), mixture))
     h, *parts = (torch.stack(x, 1) for x in zip(*steps_taken))

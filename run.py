@@ -22,7 +22,7 @@ import batches
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, load_pairs, load_test_splits, method_options
-from support import machine, meter, runs, summary
+from support import influence, machine, runs, summary
 from support.biaffine import PARSER
 from support.checkpoints import find_bert
 from support.errors import join_names, prefix_errors, refuse
@@ -312,7 +312,7 @@ class Run:
         parts = [order[i:i + 64] for i in range(0, len(order), 64)][rank::count]
         logits = torch.zeros(len(order), len(self.task.labels) or 1).float()
         self.model.eval()
-        with ONE_AT_A_TIME, meter.changed(self.model, change) as altered:
+        with ONE_AT_A_TIME, influence.changed(self.model, change) as altered:
             examples = examples.of_others() if change and change.others else examples
             for part, batch_and_labels in zip(parts, examples.loader(parts)):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
@@ -338,8 +338,8 @@ class Run:
 
         -> dict: "pairs", their number; "metric"; "score", if they are labelled; "added", dict layer
         -> size of the method's part beside plain attention; "changes", dict name of a change ->
-        dict of "score", and of "answers" and "moved" as meter.compare defines them. A change that
-        takes another pair's prior needs two pairs or more.
+        dict of "score", and of "answers" and "moved" as influence.measure defines them. A change
+        that takes another pair's prior needs two pairs or more.
         """
         examples, metric = self.examples(pairs), self.task.metrics[0]
         labels = [pair.label for pair in examples.pairs]
@@ -349,12 +349,12 @@ class Run:
                 return {}
             return {"score": evaluate(self.task, labels, answers(logits, self.task))[metric]}
 
-        with ONE_AT_A_TIME, meter.added_sizes(self.model) as added:
+        with ONE_AT_A_TIME, influence.added_sizes(self.model) as added:
             before = self.logits(examples)
         changes = {}
         for name, change in self.changes().items():
             after = self.logits(examples, change=change)
-            changes[name] = score(after) | meter.compare(before, after, self.task.regression)
+            changes[name] = score(after) | influence.measure(before, after, self.task.regression)
         return {"pairs": len(labels), "metric": metric} | score(before) | {
             "added": {str(layer): size for layer, size in added.items()}, "changes": changes}
 

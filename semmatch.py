@@ -21,7 +21,7 @@ Names (ours | DABERT | DAFA | Knowledge)
     sem | A, a_i | Sem, s_i | O_sem, o_i^sem           v | v_i | v_i | u_i
     other | D, d_i | Dep, d_i | O_knw, o_i^knw         g | g_i | g_i | g_i^fuse
     prior | - | M_F (n, m) | k_ij (n, m, R)            f | f_i | f_i | g_i^filter
-    spread | - | ln M̃ (L, L) | G(k_ij) (L, L)          attention_size | d_l | d_seq | d_attn
+    bias | - | ln M̃ (L, L) | G(k_ij) (L, L)            attention_size | d_l | d_seq | d_attn
 
 `prior` is a matrix over the words of a pair; nothing in it is learned. A method's `spread` turns it
 into a matrix over tokens.
@@ -164,7 +164,7 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
     return torch.where(cross.transpose(1, 2), values.transpose(1, 2), block)  # (B, L, L)
 
 
-def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, M: Tensor, mask: Tensor, dropout=0.0,
+def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, dropout=0.0,
                          printed=False, trace: dict | None = None) -> Tensor:
     """Attention whose weights a prior over the words calibrates.
     DAFA Eq. (6), its last line, and Knowledge Eq. (5), its last two.
@@ -177,17 +177,17 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, M: Tensor, mask: Tenso
     in Knowledge. A larger entry never lowers its own weight, and M̃ = 1 everywhere is plain
     attention. `printed` multiplies the scores.
 
-    Args: q, k, v: (B, H, L, k). M: (B, L, L), or (B, H, L, L) if heads differ, added to the
+    Args: q, k, v: (B, H, L, k). bias: (B, L, L), or (B, H, L, L) if heads differ, added to the
         scores: ln M̃, 0 outside the cross blocks; with `printed` multiplied: M_F or K_prior, 1
         outside. mask: bool (B, L). dropout: probability on the weights.
     Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
     """
-    M = M if M.dim() == 4 else M[:, None]
+    bias = bias if bias.dim() == 4 else bias[:, None]
     if not printed and trace is None:       # one fused kernel
-        bias = M.to(q.dtype).masked_fill(~mask[:, None, None], float("-inf"))
+        bias = bias.to(q.dtype).masked_fill(~mask[:, None, None], float("-inf"))
         return F.scaled_dot_product_attention(q, k, v, bias, dropout_p=dropout)  # (B, H, L, k)
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, L, L)
-    scores = scores * M if printed else scores + M
+    scores = scores * bias if printed else scores + bias
     weights = attention_weights(scores, mask)
     record(trace, calibrated=weights)
     return F.dropout(weights, dropout).to(v.dtype) @ v
@@ -230,7 +230,7 @@ class FusionAttention(SelfAttention):
 
     A subclass defines
         add_weights(d, A)    makes its weights, for signals d wide
-        second(hidden, q, k, v, mask, spread, dropout, trace)    the second attention, (B, H, L, k)
+        second(hidden, q, k, v, mask, bias, dropout, trace)    the second attention, (B, H, L, k)
         fuse(sem, other, mask, trace)    makes one signal of two; what it records has one more axis
                                          with scope "head", the head
         spread(prior, word_index, segment)    if it has a prior: from words to pieces, (B, L, L)
@@ -270,13 +270,13 @@ class FusionAttention(SelfAttention):
             for weight in set(self.parameters()) - pretrained:
                 weight *= initial / 0.02        # `linear` gives 0.02; biases stay 0
 
-    def attend(self, hidden, q, k, v, mask, spread, trace):
-        """Both attentions, then their fusion (B, L, d). spread: the result of `spread`, or None."""
+    def attend(self, hidden, q, k, v, mask, bias, trace):
+        """Both attentions, then their fusion (B, L, d). bias: the result of `spread`, or None."""
         if self.carrying is not None:
-            return self.divide_heads(hidden, q, k, v, mask, spread, trace)  # (B, L, d)
+            return self.divide_heads(hidden, q, k, v, mask, bias, trace)  # (B, L, d)
         sem = super().attend(hidden, q, k, v, mask, None, trace)  # (B, L, d)
         dropout = self.dropout if self.training else 0.0
-        other = self.second(hidden, q, k, v, mask, spread, dropout, trace)  # (B, H, L, k)
+        other = self.second(hidden, q, k, v, mask, bias, dropout, trace)  # (B, H, L, k)
         if self.scope == "hidden":
             return self.fuse(sem, merge_heads(other), mask, trace)  # (B, L, d)
         sem = split_heads(sem, self.heads).flatten(0, 1)        # heads stand in the batch axis
@@ -286,13 +286,13 @@ class FusionAttention(SelfAttention):
             record(trace, **{name: x.unflatten(0, (-1, self.heads))})
         return merge_heads(out.unflatten(0, (-1, self.heads)))  # (B, L, d)
 
-    def divide_heads(self, hidden, q, k, v, mask, spread, trace):
+    def divide_heads(self, hidden, q, k, v, mask, bias, trace):
         """The second attention in the first heads, plain attention in the others, (B, L, d). The
         trace gets both of the first heads."""
         dropout, n = self.dropout if self.training else 0.0, self.carrying
         if trace is not None:
             super().attend(hidden, q[:, :n], k[:, :n], v[:, :n], mask, None, trace)
-        parts = [merge_heads(self.second(hidden, q[:, :n], k[:, :n], v[:, :n], mask, spread,
+        parts = [merge_heads(self.second(hidden, q[:, :n], k[:, :n], v[:, :n], mask, bias,
                                          dropout, trace))]
         if n < self.heads:
             parts.append(super().attend(hidden, q[:, n:], k[:, n:], v[:, n:], mask, None, None))
@@ -388,7 +388,7 @@ class DabertAttention(FusionAttention):
         if "gate-filter" not in self.without:
             self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
 
-    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
+    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
         return difference_attention(q, k, v, mask, dropout, self.printed, trace)  # (B, H, L, k)
 
     def fuse(self, a, d, mask, trace):
@@ -401,14 +401,19 @@ class DabertAttention(FusionAttention):
             return (a + d) / 2
         d_star, a_star = d, a
         if "guide" not in self.without:
+            # d̄_i = D softmax(w_d δ_i),   δ_i = tanh(W_D D + W_a a_i)                    Eq. (5)
             d_bar, by_a = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d,
                                            5 in self.printed)
+            # ā_i = A softmax(w_ā γ_i),   γ_i = tanh(W_A A + W_d̄ d̄_i)
             a_bar, by_d = guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar,
                                            5 in self.printed)
-            d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()     # Eq. (5), last two lines
+            # d*_i = tanh(W_d* (d_i ⊕ d̄_i)),   a*_i = tanh(W_a* (a_i ⊕ ā_i))
+            d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()
             a_star = self.W_astar(torch.cat([a, a_bar], -1)).tanh()
             record(trace, affinity_guided=by_a, difference_guided=by_d)
+        # v_i = g_i â_i + (1 - g_i) d̂_i,   g_i = σ(W_g (d̂_i ⊕ â_i))                     Eq. (6)
         v, g = gated_fusion(a_star, d_star, self.W_ahat, self.W_dhat, self.W_g)
+        # a_i + f_i tanh(W_l v_i),   f_i = σ(W_f (a_i ⊕ W_v v_i))                       Eq. (7)
         out, f = filtration_gate(a, v, self.W_v, self.W_l, self.W_f, 7 in self.printed)
         record(trace, g=g, f=f)
         return out
@@ -463,9 +468,9 @@ class DafaAttention(FusionAttention):
             return spread_prior(prior, word_index, segment, 1.0)  # (B, L, L)
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
+    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
         """Dep of Eq. (6)."""
-        return calibrated_attention(q, k, v, spread, mask, dropout, 6 in self.printed,
+        return calibrated_attention(q, k, v, bias, mask, dropout, 6 in self.printed,
                                     trace)  # (B, H, L, k)
 
     def fuse(self, s, d, mask, trace):
@@ -474,12 +479,16 @@ class DafaAttention(FusionAttention):
             return (s + d) / 2
         d_star, s_star = d, s
         if "cross-attention" not in self.without:
+            # d*_i = Dep softmax(w_d δ_i),   δ_i = tanh(W_D Dep + W_s s_i)               Eq. (7)
             d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d,
                                             7 in self.printed)
+            # s*_i = Sem softmax(w_s* γ_i),  γ_i = tanh(W_S Sem + W_d* d*_i)
             s_star, by_d = guided_attention(s, d_star, mask, self.W_S, self.W_dstar, self.w_sstar,
                                             7 in self.printed)
             record(trace, semantic_guided=by_s, dependency_guided=by_d)
+        # v_i = g_i ŝ_i + (1 - g_i) d̂_i,   g_i = σ(W_g (d̂_i ⊕ ŝ_i))                     Eq. (8)
         v, g = gated_fusion(s_star, d_star, self.W_shat, self.W_dhat, self.W_g)
+        # s_i + f_i tanh(W_l v_i),   f_i = σ(W_f (s_i ⊕ W_v v_i))                       Eq. (9)
         out, f = filtration_gate(s, v, self.W_v, self.W_l, self.W_f, 9 in self.printed)
         record(trace, g=g, f=f)
         return out
@@ -499,19 +508,19 @@ def relation_indicator(relations: Tensor, printed=False) -> Tensor:
     return (relations[..., :4] if printed else relations).any(-1)  # (B, n, m)
 
 
-def knowledge_scores(hidden: Tensor, G: Tensor, printed=False) -> Tensor:
+def knowledge_scores(hidden: Tensor, bias: Tensor, printed=False) -> Tensor:
     """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax of Eqs. (3), (4), so that a relation
     changes next to nothing. We divide the products by √d, as attention does; `printed` does not.
 
-    Args: hidden: (B, L, d). G: (B, L, L), -inf except between words of different sentences.
+    Args: hidden: (B, L, d). bias: G (B, L, L), -inf except between words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
     """
     wide = torch.promote_types(hidden.dtype, torch.float32)
     with torch.autocast(hidden.device.type, enabled=False):
         scores = hidden.to(wide) @ hidden.to(wide).transpose(1, 2)  # (B, L, L)
-    return (scores if printed else scores / hidden.shape[-1] ** 0.5) + G  # (B, L, L)
+    return (scores if printed else scores / hidden.shape[-1] ** 0.5) + bias  # (B, L, L)
 
 
 def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
@@ -588,18 +597,18 @@ class KnowledgeAttention(FusionAttention):
         G = self.gamma * relation_indicator(prior, 2 in self.printed).float()  # (B, n, m)
         return spread_prior(G, word_index, segment, float("-inf"))  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
-        """O_knw of Eq. (5). spread: G (B, L, L)."""
-        scores = knowledge_scores(hidden, spread, 1 in self.printed)  # (B, L, L)
+    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
+        """O_knw of Eq. (5). bias: G (B, L, L)."""
+        scores = knowledge_scores(hidden, bias, 1 in self.printed)  # (B, L, L)
         ln_K, context = co_attention(hidden, scores)
-        cross, printed = spread > float("-inf"), 5 in self.printed
+        cross, printed = bias > float("-inf"), 5 in self.printed
         if not printed:
             mean = ln_K.exp().sum((1, 2)) / cross.sum((1, 2)).clamp(min=1)  # (B,)
             ln_K = ln_K - mean.clamp(min=1e-30).log()[:, None, None]  # (B, L, L)
         ln_K = torch.where(cross, ln_K, 0.0)  # (B, L, L)
         record(trace, prior=ln_K.exp(), context=context)
-        M = ln_K.exp() if printed else ln_K  # (B, L, L)
-        return calibrated_attention(q, k, v, M, mask, dropout, printed, trace)  # (B, H, L, k)
+        K = ln_K.exp() if printed else ln_K  # (B, L, L)
+        return calibrated_attention(q, k, v, K, mask, dropout, printed, trace)  # (B, H, L, k)
 
     def fuse(self, o_sem, o_knw, mask, trace):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (6)-(8) on (B, L, d)."""
@@ -607,12 +616,16 @@ class KnowledgeAttention(FusionAttention):
             return (o_sem + o_knw) / 2
         hat_sem, hat_knw = o_sem, o_knw
         if "guide" not in self.without:
+            # ô^knw_i = O_knw softmax(w_z z_i),   z_i = tanh(W O_knw + W o^sem_i)        Eq. (6)
             hat_knw, by_sem = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem,
                                                self.w_zknw, 6 in self.printed)
+            # ô^sem_i = O_sem softmax(w_z z_i),   z_i = tanh(W O_sem + W ô^knw_i)
             hat_sem, by_knw = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_ohatknw,
                                                self.w_zsem, 6 in self.printed)
             record(trace, semantic_guided=by_sem, knowledge_guided=by_knw)
+        # u_i = g_i õ^sem_i + (1 - g_i) õ^knw_i,   g_i = σ(W_g (õ^knw_i ⊕ õ^sem_i))     Eq. (7)
         u, g = gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
+        # o^sem_i + f_i tanh(W_y u_i),   f_i = σ(W_f (o^sem_i ⊕ u_i))                   Eq. (8)
         out, f = filtration_gate(o_sem, u, None, self.W_y, self.W_gfilter, 8 in self.printed)
         record(trace, g=g, f=f)
         return out
@@ -652,8 +665,8 @@ class Matcher(nn.Module):
         return {i: x for i, x in attentions if type(x) is not SelfAttention}
 
     def changes(self):
-        """dict name -> Change for support.meter: no prior; another pair's prior, cut or padded to
-        this pair's size; no method, but plain attention with the trained weights.
+        """dict name -> Change for support.influence: no prior; another pair's prior, cut or padded
+        to this pair's size; no method, but plain attention with the trained weights.
         """
         def neutral(batch):
             carrier = self.bert.layers[self.carrier].attention
@@ -681,9 +694,9 @@ class Matcher(nn.Module):
         if (prior is None) != (self.carrier is None):
             needed = "no prior" if self.carrier is None else "a prior, see its method's spread"
             raise ValueError(f"Matcher: this model needs {needed}")
-        spread = None
+        bias = None
         if prior is not None:
             carrier = self.bert.layers[self.carrier].attention
-            spread = carrier.spread(prior, word_index, segment)
-        _, pooled = self.bert(input_ids, segment, mask, spread, trace)
+            bias = carrier.spread(prior, word_index, segment)
+        _, pooled = self.bert(input_ids, segment, mask, bias, trace)
         return full_precision(self.classifier, self.dropout(pooled))  # (B, C)

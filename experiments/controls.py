@@ -69,7 +69,7 @@ class TwoPlain(FusionAttention):
     def add_weights(self, d, A):
         """Adds none."""
 
-    def second(self, hidden, q, k, v, mask, spread, dropout, trace):
+    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
         """Plain attention, (B, H, L, k)."""
         mixed = SelfAttention.attend(self, hidden, q, k, v, mask, None, None)
         return split_heads(mixed, q.shape[1])

@@ -15,16 +15,17 @@ import train
 from bert_min import Change, PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
-from small_runs import ChainParser, beginning, of
+from small_runs import ChainParser, at_call, beginning, of
 from support.pairs import Pair
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
 
 @pytest.mark.parametrize("count, size, block", [
-    (1, 8, 1), (1000, 7, 1), (998, 8, 4), (1000, 6, 4), (103, 200, 4)])
+    (1, 8, 1), (300, 8, 1), (1000, 7, 1), (998, 8, 4), (1000, 6, 4), (103, 200, 4)])
 def test_batches_hold_every_place_once(count, size, block):
-    """The seed decides the order. The neighbours of a block stay together."""
+    """The seed decides the order. The neighbours of a block stay together. The 300 places are one
+    pool, whose batches go from short to long before they are shuffled."""
     lengths = [random.Random(i).randint(3, 90) for i in range(count)]
     order = batches.training_batches(lengths, size, "0 0", block)
     assert sorted(i for batch in order for i in batch) == list(range(count))
@@ -130,6 +131,21 @@ def test_what_relations_need():
     reader.tokenizer = PairTokenizer.train(["the dog cat"])
     prior = reader.examples([Pair("the dog", "cat")]).collate([0])[0]["prior"]
     assert prior.shape == (1, 2, 1, 5) and not prior.any() and reader.lexicon is None
+
+
+def test_a_reader_keeps_the_texts_read_last(monkeypatch):
+    """It keeps no more than TEXTS_KEPT of them, and none of a data set that is as large."""
+    monkeypatch.setattr(batches, "TEXTS_KEPT", 4)
+    reader = beginning(*of("dafa"))[0].reader
+    reader.seen, parsed = {}, at_call(monkeypatch, batches, "parse_texts", 0)
+    for a, b in ("the dog", "the cat"), ("not bad", "a book"), ("the dog", "new york"):
+        reader.read([Pair(a, b)])
+    assert [texts for texts, *_ in parsed] == [["the dog", "the cat"], ["not bad", "a book"],
+                                               ["new york"]]
+    last = {"not bad", "a book", "the dog", "new york"}
+    assert {*reader.seen} == last
+    reader.read([Pair("one", "two"), Pair("three", "four")])
+    assert {*reader.seen} == last
 
 
 class TagParser(ChainParser):

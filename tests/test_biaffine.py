@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import train_parser
+from priors import TAGS
 from small_runs import fails, refused
 from support.biaffine import Parser, load_parser, maximum_spanning_tree
 from support.options import run_command
@@ -115,9 +116,10 @@ def test_a_file_is_what_was_saved(tmp_path):
 
 def test_the_shipped_parser_knows_english():
     """It also knows a treebank's names of brackets, and typographic apostrophes. To load it leaves
-    torch's random state."""
+    torch's random state. Its tags are all tags that DRr-Net's input has a place for."""
     before, parser = torch.get_rng_state(), load_parser()
     assert torch.equal(before, torch.get_rng_state())
+    assert sorted(parser.vocabulary["tags"]) == [*TAGS]
     with torch.autocast("cpu", torch.bfloat16):
         answer = parser.parse(["The old dog chased a cat .".split()])
     assert answer == [("DET ADJ NOUN VERB DET NOUN PUNCT".split(), [3, 3, 4, 0, 6, 4, 4],

@@ -22,7 +22,7 @@ from methods import ATTENTIONS, WHOLE, batch, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
 from small_runs import at_call, beginning, of
-from support import biaffine, kernels, meter, options, pairs, parses
+from support import biaffine, influence, kernels, options, pairs, parses
 from test_biaffine import SIZES, VOCABULARY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,7 +175,7 @@ def test_shape_comments_are_right(workplace, monkeypatch):
         run_methods()
         run_words(monkeypatch)
         for classes in (1, 3):
-            meter.compare(torch.rand(5, classes), torch.rand(5, classes), classes == 1)
+            influence.measure(torch.rand(5, classes), torch.rand(5, classes), classes == 1)
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
         kernels.l1_distances(*torch.ones(2, 3, 7, 11))
         kernels.additive_scores(*torch.ones(2, 3, 7, 11), torch.ones(11))

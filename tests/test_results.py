@@ -145,7 +145,7 @@ def test_controls():
 
 
 def test_what_a_trained_model_uses():
-    """Means of the meter, on dev."""
+    """Means of the influence, on dev."""
     changes = {"method": "no method", "trees": "no prior", "relations": "no prior",
                "re-reading": "no re-reading"}
     _, *rows = table("| without | MRPC |")

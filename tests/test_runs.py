@@ -131,31 +131,48 @@ def test_scores():
     assert result()["metrics"]["dev"]["pearson"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_three_classes_test_and_predict(capsys):
-    """A run reads own columns, files with and without labels, .tsv, .csv, a named split. Test is
-    read once. --limit does not cut a split that is labelled."""
+@pytest.fixture
+def classes():
+    """Pairs of three classes in files with columns of their own, and a run on eight of them."""
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
-    own = "q1,q2,label"
-    assert run("--columns", own, "--test-file", "test.tsv", "--test", "--limit", "8") == 0
+    columns = "q1,q2,label"
+    assert run("--columns", columns, "--test-file", "test.tsv", "--test", "--limit", "8") == 0
+    return {name: read_pairs(f"{name}.tsv", columns=columns.split(",")) for name in ("test", "dev")}
+
+
+def test_test_is_read_when_asked_for(classes, capsys):
+    """Its scores are in a file of their own; a second reading gives the same and is told."""
     tested = result(name="test.json")
-    assert result()["pairs"] == {"train": 8, "dev": 8}
     assert result()["metrics"].keys() == {"dev"} and tested["selection_split"] == "dev"
-    assert command("--from", "run", "--test", "--predict", "test.tsv") == 0
+    assert command("--from", "run", "--test") == 0
     assert result(name="test.json") == tested and "test was read before" in capsys.readouterr().out
-    pairs, dev = (read_pairs(f"{name}.tsv", columns=own.split(",")) for name in ("test", "dev"))
-    lines = [f'"{pair.a}",{pair.b},"m, n"' for pair in pairs]
-    Path("blind.csv").write_text("\n".join(["left,right,note", *lines]))
-    columns = "--columns", "left,right"
-    assert command("--from", "run", "--predict", "blind.csv", *columns) == 0
+
+
+def test_limit_cuts_training_and_not_a_split_that_is_labelled(classes):
+    assert result()["pairs"] == {"train": 8, "dev": 8}
     assert command("--from", "run", "--predict", "dev") == 0
-    assert [row["sentence1"] for row in rows_of("run/predictions-dev.tsv")] == [p.a for p in dev]
-    rows, blind = (rows_of(f"run/predictions-{name}") for name in ("test.tsv", "blind.csv"))
+    rows = rows_of("run/predictions-dev.tsv")
+    assert [row["sentence1"] for row in rows] == [pair.a for pair in classes["dev"]]
+
+
+def test_a_labelled_file_keeps_its_labels(classes):
+    assert command("--from", "run", "--predict", "test.tsv") == 0
+    rows, tested = rows_of("run/predictions-test.tsv"), result(name="test.json")
     right = statistics.fmean(row["prediction"] == row["label"] for row in rows)
     assert right == pytest.approx(tested["metrics"]["test"]["accuracy"])
-    assert [row.pop("label") for row in rows] == [pair.label for pair in pairs]
-    assert {row.pop("note") for row in blind} == {"m, n"}  # other columns are kept
+    assert [row["label"] for row in rows] == [pair.label for pair in classes["test"]]
+
+
+def test_a_file_without_labels_keeps_other_columns(classes):
+    """A .csv with columns of its own gets the predictions of the same pairs in a .tsv."""
+    lines = [f'"{pair.a}",{pair.b},"m, n"' for pair in classes["test"]]
+    Path("blind.csv").write_text("\n".join(["left,right,note", *lines]))
+    for args in (["blind.csv", "--columns", "left,right"], ["test.tsv"]):
+        assert command("--from", "run", "--predict", *args) == 0
+    rows, blind = (rows_of(f"run/predictions-{name}") for name in ("test.tsv", "blind.csv"))
+    assert {row.pop("note") for row in blind} == {"m, n"} and all(row.pop("label") for row in rows)
     assert [list(row.values()) for row in blind] == [list(row.values()) for row in rows]
 
 
@@ -242,37 +259,58 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
         refused("run/result.json", "--from", "run")
 
 
-def test_a_run_goes_on_with_its_own_files(monkeypatch, trained_once, capsys):
-    """It needs its pairs, best.pt, last.pt; not its config.json and log. Changed parses: a note."""
+@pytest.fixture
+def cut(monkeypatch):
+    """The folder of a training that was interrupted in its second epoch."""
     Path("own.conllu").write_text("")
     run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
+    return Path("cut")
+
+
+@pytest.mark.parametrize("label", ["the other label", "a new class"])
+def test_other_pairs_than_in_training_are_refused(cut, label):
     text = Path("train.tsv").read_text()
-    for label in (1 - int(text[-2]), "a new class"):
-        Path("train.tsv").write_text(f"{text[:-2]}{label}\n")
-        for use in (["--resume", "cut"], ["--from", "cut", "--test"],
-                    ["--from", "cut", "--predict", "dev"]):
-            refused("cut pairs", *use)
+    other = 1 - int(text[-2]) if label == "the other label" else label
+    Path("train.tsv").write_text(f"{text[:-2]}{other}\n")
+    for use in (["--resume", "cut"], ["--from", "cut", "--test"],
+                ["--from", "cut", "--predict", "dev"]):
+        refused("cut pairs", *use)
     fails(lambda: robustness.main(["cut"]), "cut", "pairs")
-    Path("train.tsv").write_text(text)
-    for name, place, value in [("last.pt", "progress stop", -1), ("last.pt", "optimizer", {}),
-                               ("best.pt", "id", "another"), ("best.pt", "", None)]:
-        sound = Path("cut", name).rename("sound.pt")
-        if place:
-            torch.save(put(loaded(sound), place, value), f"cut/{name}")
-        refused(f"cut/{name}", "--resume", "cut")
-        sound.rename(f"cut/{name}")
+
+
+@pytest.mark.parametrize("name, place, value", [
+    ("last.pt", "progress stop", -1), ("last.pt", "optimizer", {}), ("best.pt", "id", "another"),
+    ("best.pt", "", None)])
+def test_a_damaged_or_foreign_file_ends_a_resume(cut, name, place, value):
+    sound = (cut / name).rename("sound.pt")
+    if place:
+        torch.save(put(loaded(sound), place, value), cut / name)
+    refused(f"cut/{name}", "--resume", "cut")
+
+
+def test_a_resumed_run_takes_no_other_parser(cut):
     Path("mine.py").write_text("def parse(texts):\n    return []\n")
     refused("--parser mine.py:parse", "--resume", "cut", "--parser", "mine.py:parse")
-    Path("own.conllu").write_text("\n")
-    Path("cut/config.json").unlink()
-    log = Path("cut/log.jsonl").read_text()
-    Path("cut/log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
-    Path("cut/last.pt.7.tmp").touch()  # of a process that was killed
-    Path("cut/test.json").touch()  # of --from cut --test, before the best epoch
-    assert "has changed" not in capsys.readouterr().out
-    assert command("--resume", "cut") == 0 and not Path("cut/test.json").exists()
-    assert "own.conllu: the file has changed" in capsys.readouterr().out
+
+
+def test_a_run_goes_on_without_config_and_log(cut, trained_once):
+    """The log is last.pt's. Half files of a killed process and older test scores are removed."""
+    (cut / "config.json").unlink()
+    log = (cut / "log.jsonl").read_text()
+    (cut / "log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
+    (cut / "last.pt.7.tmp").touch()
+    (cut / "test.json").touch()  # of --from cut --test, before the best epoch
+    assert command("--resume", "cut") == 0 and not (cut / "test.json").exists()
     assert_same_run(trained_once(), "cut")
+
+
+def test_changed_parses_are_told(cut, capsys):
+    """A run that is opened with other parses, by name, has not changed."""
+    Path("own.conllu").write_text("\n")
+    assert "has changed" not in capsys.readouterr().out
+    train.open_run("cut", device="cpu")
+    assert "own.conllu: the file has changed" in capsys.readouterr().out
+    Path("mine.py").touch()
     train.open_run("cut", parses="mine.py")
     assert "has changed" not in capsys.readouterr().out
 

@@ -202,11 +202,14 @@ def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j
     assert (gain[..., i, j] >= -1e-9).all() and (gain[..., j, i] >= -1e-9).all()
 
 
-def test_neutral_prior_is_plain_attention():
-    """With M_F = 0 the average of both signals is the plain signal."""
-    layer, plain = method("dafa", without={"fusion"}), large(SelfAttention(config()))
-    hidden, prior = normal(B, L, D), layer.spread(torch.zeros(B, N, M), *words())
-    same(layer(hidden, masks(), prior), plain(hidden, masks()))
+@pytest.mark.parametrize("printed", [set(), {6}])
+def test_neutral_prior_is_plain_attention(printed):
+    """With it the average of both signals is the plain signal."""
+    layer = method("dafa", without={"fusion"}, printed=printed)
+    hidden, prior = normal(B, L, D), layer.neutral(positive(B, N, M))
+    assert (prior == (1 if printed else 0)).all()
+    plain = large(SelfAttention(config()))(hidden, masks())
+    same(layer(hidden, masks(), layer.spread(prior, *words())), plain)
 
 
 @each_form

@@ -1,4 +1,4 @@
-"""support/toy.py: its pairs are always the same."""
+"""support/toy.py: the pairs, labels and groups of toy, by one checksum, and its task."""
 import hashlib
 
 from support.datasets import load_task

@@ -272,6 +272,16 @@ def test_classes_count_alike_with_weights():
     assert losses()[0] == pytest.approx(by_hand, rel=1e-5) and 1.0 not in weights
 
 
+def test_weights_of_three_classes():
+    """By hand: a class with half of the mean number counts twice."""
+    write_pairs(lambda rng, same: "abbccc"[rng.randrange(6)], train=24, dev=9)
+    made, data, *_ = beginning("--class-weights", "balanced")
+    counts = [sum(pair.label == k for pair in data["train"].pairs) for k in range(3)]
+    found = made.class_weights(data["train"].pairs).tolist()
+    assert found == pytest.approx([8 / count for count in counts]) and len({*counts}) == 3
+    assert beginning()[0].class_weights(data["train"].pairs) is None
+
+
 def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
     """The first of equally good epochs is the best. Patience counts steps since the lowest loss,
     three an epoch, at the end of an epoch alone: a resumed epoch is finished."""
@@ -362,7 +372,7 @@ def test_a_method_of_your_own(monkeypatch):
     args = ["--model", "mine.py:Aligned", "--set", "SHARPNESS=2.5", "--layers", "all"]
     run_cut(monkeypatch, args)
     assert command("--resume", "cut", *args[:2]) == 0
-    assert len(result("cut")["influence"]["changes"]) == 3, "its prior is metered too"
+    assert len(result("cut")["influence"]["changes"]) == 3, "its prior is measured too"
     assert command("--from", "cut", *args[:2], "--predict", "test.tsv") == 0
     opened = train.open_run("cut", model="mine.py:Aligned")
     assert opened.model.bert.layers[1].attention.sharpness == 2.5

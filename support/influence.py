@@ -1,10 +1,10 @@
-"""The meter of influence: how many answers of a trained model depend on its method.
+"""The influence of a method: how many answers of a trained model depend on it.
 
 `changes()` of a whole model (semmatch.Matcher, reread.LadraNet, reread.DrrNet) lists what can
 replace its prior, its method, its choices: name -> bert_min.Change. The model answers the pairs as
-it is, and under each change. In the layers that carry a method (`carriers()`), the meter measures
-how large the method's part is beside plain attention. Training without a part asks another
-question: what the part did while the model learned.
+it is, and under each change. In the layers that carry a method (`carriers()`), the size of the
+method's part is measured beside plain attention. Training without a part asks another question:
+what the part did while the model learned.
 """
 import contextlib
 
@@ -57,8 +57,8 @@ def added_sizes(model):
         sizes[layer] = (added / plain) ** 0.5 if plain else 0.0
 
 
-def compare(before, after, regression):
-    """Compares the logits (N, C) before and after a change.
+def measure(before, after, regression):
+    """Measures a change by the logits (N, C) before and after it.
 
     Returns: dict: "answers", the share of pairs whose answer changed (for scores: that moved by
     more than a tenth of their standard deviation); "moved", how far the probability of the first

@@ -1,4 +1,4 @@
-"""support/meter.py, Run.influence, experiments/controls.py, each model's `changes`."""
+"""support/influence.py, Run.influence, experiments/controls.py, each model's `changes`."""
 import numpy as np
 import pytest
 import torch
@@ -8,7 +8,7 @@ from bert_min import SelfAttention
 from priors import RELATIONS
 from semmatch import Matcher
 from small_runs import MODELS, ROOT, beginning, gentle, of, result
-from support import meter
+from support import influence
 from support.pairs import Pair
 from support.tables import read_pairs
 
@@ -39,7 +39,7 @@ def with_weights(model, network):
 @torch.inference_mode()
 def answer(model, batch, change=None, trace=None):
     """Logits, under the change of this name."""
-    with meter.changed(model, model.changes()[change] if change else None) as altered:
+    with influence.changed(model, model.changes()[change] if change else None) as altered:
         return model(**altered(batch), trace=trace)
 
 
@@ -79,11 +79,14 @@ def test_a_neutral_prior():
 @pytest.mark.parametrize("model", ["dafa", "knowledge"])
 def test_another_pairs_prior(model):
     """Each of ten pairs gets the prior of the pair five places on, cut or padded to its own words.
-    So does the control that trains with other pairs' priors."""
+    So does the control that trains with other pairs' priors; its others' are the pair's own."""
     own = f"{CONTROLS}:Shuffled{model.title()}"
     dev = beginning(*gentle(model))[1]["dev"]
     assert any(dev.prior(i).any() for i in range(10))
-    for examples in (dev.of_others(), beginning(*gentle(model), "--model", own)[1]["dev"]):
+    control = beginning(*gentle(model), "--model", own)[1]["dev"]
+    for i in range(10):
+        np.testing.assert_array_equal(control.of_others().prior(i), dev.prior(i))
+    for examples in (dev.of_others(), control):
         for i in range(10):
             mine, other = dev.prior(i), dev.prior((i + 5) % 10)
             n, m = (min(sizes) for sizes in zip(mine.shape[:2], other.shape[:2]))
@@ -180,7 +183,7 @@ class Louder(SelfAttention):
 def test_size_of_what_is_added():
     network, batch = part_of("bert")
     louder = Matcher(Louder, network.bert.config, 2, layers=(1,)).eval()
-    with meter.added_sizes(louder) as sizes:
+    with influence.added_sizes(louder) as sizes:
         answer(louder, batch)
         answer(louder, batch)
     assert sizes == {1: pytest.approx(0.5)}
@@ -192,12 +195,16 @@ def test_what_a_change_did():
     """
     before = torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.5, 0.5]]).log()
     after = torch.tensor([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]]).log()
-    assert meter.compare(before, after, False) == {
+    assert influence.measure(before, after, False) == {
         "answers": pytest.approx(1 / 3), "moved": pytest.approx(0.25)}
+    before = torch.tensor([[0.25, 0.5, 0.25], [0.125, 0.25, 0.625]]).log()  # three classes
+    after = torch.tensor([[0.375, 0.25, 0.375], [0.25, 0.25, 0.5]]).log()
+    assert influence.measure(before, after, False) == {
+        "answers": pytest.approx(1 / 2), "moved": pytest.approx((0.25 + 0.125) / 2)}
     scores = torch.tensor([[0.0], [2.0], [4.0]])
-    assert meter.compare(scores, scores + torch.tensor([[0.25], [0.125], [-0.75]]), True) == {
+    assert influence.measure(scores, scores + torch.tensor([[0.25], [0.125], [-0.75]]), True) == {
         "answers": pytest.approx(2 / 3), "moved": pytest.approx(0.375)}
-    assert meter.compare(scores[:1], scores[:1] + 1, True) == {"answers": 1.0, "moved": 1.0}
+    assert influence.measure(scores[:1], scores[:1] + 1, True) == {"answers": 1.0, "moved": 1.0}
 
 
 def test_influence_by_hand(trained):
