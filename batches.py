@@ -138,8 +138,9 @@ class Examples:
     def collate(self, indices):
         """The batch of these pairs, and their labels.
 
-        -> input_ids, segment, word_index int64 (B, L); mask bool (B, L), True = real; prior
-        (B, n, m) or (B, n, m, R) if the method has one. Labels (B,), or None if one is missing.
+        Returns: input_ids, segment, word_index int64 (B, L); mask bool (B, L), True =
+        real; prior (B, n, m) or (B, n, m, R) if the method has one. Labels (B,), or None if one is
+        missing.
         """
         columns = zip(*(torch.from_numpy(self.tokens[i]).long() for i in indices))
         paddings = {"input_ids": self.reader.tokenizer.pad_id, "segment": 0, "word_index": -1}
@@ -214,8 +215,8 @@ class WordExamples(Examples):
     def collate(self, indices):
         """The batch of these pairs, and their labels.
 
-        -> word_ids, tags int64 (2, B, n); character_ids int64 (2, B, n, c); match, antonym, mask
-        bool (2, B, n). Labels (B,), or None if one is missing.
+        Returns: word_ids, tags int64 (2, B, n); character_ids int64 (2, B, n, c); match, antonym,
+        mask bool (2, B, n). Labels (B,), or None if one is missing.
         """
         pairs = [self.pairs[i] for i in indices]
         rows = [self.features(p.a, p.b) for p in pairs] + [self.features(p.b, p.a) for p in pairs]

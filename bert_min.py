@@ -286,7 +286,7 @@ class Bert(nn.Module):
     def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
                 bias: Tensor | None = None,
                 trace: dict | None = None) -> tuple[list[Tensor], Tensor]:
-        """Encode packed pairs -> N+1 hidden states (B, L, d), the embeddings first; pooled (B, d).
+        """N+1 hidden states (B, L, d) of packed pairs, the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
         real token. bias: (B, L, L), or whatever the method's `spread` returns, or None; every
@@ -310,7 +310,7 @@ class Bert(nn.Module):
 # ---- Published weights --------------------------------------------------------------------------
 
 def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor]]:
-    """Read a folder -> BertConfig, dict of our name -> tensor. ValueError names the file."""
+    """(BertConfig, dict of our name -> tensor) of a folder. ValueError names the file."""
     return BertConfig.from_json(find_file(folder, *CONFIGS)), read_weights(folder)
 
 
@@ -431,7 +431,7 @@ class PairTokenizer:
         return pieces
 
     def encode(self, text_a, spans_a, text_b, spans_b, max_length):
-        """One pair -> (input_ids, segment, word_index), lists of one length: see encode_batch."""
+        """(input_ids, segment, word_index) of a pair, lists of one length: see encode_batch."""
         return self.encode_batch([(text_a, spans_a, text_b, spans_b)], max_length)[0]
 
     def encode_batch(self, pairs: list[tuple], max_length: int) -> list[tuple]:

@@ -374,8 +374,8 @@ class WordFeatures(Prior):
     def features(self, a, b, limit):
         """Of the first `limit` words of a, or of the unknown word that a text without words has.
 
-        -> the place of each word's tag in TAGS; whether b has the word, in any case; whether b has
-        an antonym of it: three sequences
+        Returns: the place of each word's tag in TAGS; whether b has the word, in any case; whether
+        b has an antonym of it: three sequences.
         """
         relations = relation_matrix(a.facts[:limit] or [None], b.facts)  # (n, m, R)
         antonyms = relations[..., RELATIONS.index("antonym")].any(1)  # (n,)

@@ -166,7 +166,7 @@ def learn_words(settings, splits, examples):
 
 
 def build_model(settings, recipe, task, reader, config, weights=None):
-    """The model, with an encoder's weights if they are given. -> (model, new: list of names)
+    """(model, new: list of names); the model has an encoder's weights if they are given.
 
     new: parameters that an encoder's file does not have, such as the classifier's. They train at
     --lr-new.
@@ -336,10 +336,10 @@ class Run:
     def influence(self, pairs: Iterable) -> dict:
         """How much the answers to these pairs depend on the method.
 
-        -> dict: "pairs", their number; "metric"; "score", if they are labelled; "added", dict layer
-        -> size of the method's part beside plain attention; "changes", dict name of a change ->
-        dict of "score", and of "answers" and "moved" as influence.measure defines them. A change
-        that takes another pair's prior needs two pairs or more.
+        Returns: dict: "pairs", their number; "metric"; "score", if they are labelled; "added", dict
+        layer -> size of the method's part beside plain attention; "changes", dict name of a
+        change -> dict of "score", and of "answers" and "moved" as influence.measure defines them. A
+        change that takes another pair's prior needs two pairs or more.
         """
         examples, metric = self.examples(pairs), self.task.metrics[0]
         labels = [pair.label for pair in examples.pairs]
@@ -376,8 +376,8 @@ class Run:
     def explain(self, a: str | tuple, b: str | None = None) -> tuple[Prediction, dict]:
         """The answer for two texts, or one pair as `a`, and what the model recorded on the way.
 
-        -> (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher gives
-        the arrays of the first layer that carries the method.
+        Returns: (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher
+        gives the arrays of the first layer that carries the method.
         """
         trace = {}
         pairs = as_pairs(self.task, a if b is None else (a, b))
@@ -402,7 +402,7 @@ def check_pairs(run, task, splits):
 
 
 def score_test(run):
-    """Scores the test splits and writes test.json. -> dict split -> metric -> float"""
+    """Scores the test splits, writes test.json. Returns: dict split -> metric -> float."""
     splits = load_test_splits(run.settings)
     check_pairs(run, *load_pairs(run.settings))
     check_place(run.folder, "copy the run")

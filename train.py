@@ -74,7 +74,7 @@ def rate(step, total, warmup, schedule="linear"):
 
 
 def set_rates(optimizer, run, step, total):
-    """Sets the learning rates of a step. -> the highest of them
+    """Sets the learning rates of a step. Returns: the highest of them.
 
     The knowledge paper's recipe also sets the decay, Eq. (9), of "all weights"; we read that as
     biases and norms too.
@@ -103,7 +103,7 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 # ---- The loop -----------------------------------------------------------------------------------
 
 def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=None):
-    """Trains one model in a folder, or resumes its training there. -> dict of result.json
+    """Trains one model in a folder, or resumes its training there. Returns: dict of result.json.
 
     saved: the content of the folder's last.pt, from run.read_run; None starts a new training.
     """
@@ -121,7 +121,7 @@ def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=No
 
 
 def training_loop(run, examples, saved=None):
-    """Trains a run to its end. -> dict of result.json. saved: as in train_model."""
+    """Trains a run to its end. saved: as in train_model. Returns: dict of result.json."""
     recipe, train_set, (rank, processes) = run.recipe, examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # in an epoch
     optimizer, progress = make_optimizer(run), runs.Progress()
@@ -327,7 +327,8 @@ def choose_folder(settings):
 def train_or_resume(given):
     """Trains a new run or, with --resume, an old one; --test scores test at the end.
 
-    given: options. -> (the run's folder, dict of result.json, with test's metrics where asked for)
+    given: options.
+    Returns: (the run's folder, dict of result.json, with test's metrics where asked for)
     """
     resume, test = given.pop("resume", None), given.pop("test", False)
     if resume is None:

@@ -128,6 +128,9 @@ def test_docstrings_and_their_examples(file):
     tree, torchs = ast.parse(CODE[file]), re.compile(r"\.(forward|backward)$")
     bare = [name for name, node in public(tree) if not ast.get_docstring(node)]
     assert [name for name in bare if not torchs.search(name)] == [] and ast.get_docstring(tree)
+    for node in ast.walk(tree):                            # not "-> a list", but "Returns: a list"
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            assert not re.search(r"(^|[.:] )-> ", ast.get_docstring(node) or "", re.M), node.name
     result = doctest.testmod(importlib.import_module(module_of(file)))
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 

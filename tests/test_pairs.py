@@ -201,6 +201,20 @@ def test_malformed_published_files(tmp_path, task, name, text, message):
     fails(lambda: load_task(task, tmp_path), tmp_path / task, message)
 
 
+def test_only_lacking_tables_are_downloaded(monkeypatch, tmp_path):
+    """Else a table that somebody has corrected would be replaced."""
+    (files, splits), asked = PUBLISHED["mrpc"][2], []
+
+    def deliver(url, path, *more):
+        asked.append(path.name)
+        write_file(path.parent, path.name, files[path.name])
+
+    monkeypatch.setattr(datasets, "download", deliver)
+    write_file(tmp_path / "mrpc", "msr_paraphrase_test.txt", files["msr_paraphrase_test.txt"])
+    assert load_task("mrpc", tmp_path)[1] == splits
+    assert asked == ["msr_paraphrase_train.txt", "mrpc_dev_ids.tsv"]
+
+
 def test_zips_are_extracted(monkeypatch, tmp_path):
     """Each once, into the folder, whatever path it has. A file that was there before stays."""
     (files, splits), calls = PUBLISHED["snli"][2], []
