@@ -189,13 +189,13 @@ def are_close(x, y):
     return not isinstance(x, str) and frozenset((x[0], y[0])) in OPPOSITES
 
 
-def draw_square(phenomenon, rng, side, taken):
+def draw_square(phenomenon, frames, rng, side, taken):
     """The four Pairs of a square, drawn until each sentence has 5 to 14 words and is new.
 
-    taken: the set of all sentences so far, which receives the new ones.
+    frames: of this phenomenon. taken: the set of all sentences so far, which receives the new ones.
     """
     world = World(rng, side)
-    kind, *wordings = rng.choice(FRAMES[phenomenon])
+    kind, *wordings = rng.choice(frames)
     x, y = world.draw_x_and_y(kind)
     square = []  # for each meaning, its two wordings
     for first, second in ((x, y), (y, x)):
@@ -205,14 +205,16 @@ def draw_square(phenomenon, rng, side, taken):
     order, texts = rng.choice((1, -1)), {*square[0], *square[1]}  # -1: a has wording 1
     sound = len(texts) == 4 and all(5 <= len(text.split()) <= 14 for text in texts)
     if not sound or not taken.isdisjoint(texts):
-        return draw_square(phenomenon, rng, side, taken)
+        return draw_square(phenomenon, frames, rng, side, taken)
     taken.update(texts)
     return [Pair(*(square[m][0], square[n][1])[::order], int(m == n), phenomenon)
             for m, n in itertools.product((0, 1), repeat=2)]
 
 
-def toy_task():
+def toy_task(frames=FRAMES):
     """(Task, dict split -> list of Pair) of the toy world. The pairs are always the same.
+
+    frames: dict phenomenon -> its frames, as in FRAMES, for a world of other sentences.
 
     dev_unseen and test_unseen have nouns, names, verbs, adjectives and lexical pairs that training
     never shows. No sentence is in two squares, so no sentence is in two splits.
@@ -220,8 +222,9 @@ def toy_task():
     taken, splits = set(), {}
     for split, (side, count) in TOY_SPLITS.items():
         rng, squares = random.Random(f"0 {split}"), []
-        for phenomenon in FRAMES:
-            squares += [draw_square(phenomenon, rng, side, taken) for _ in range(count)]
+        for phenomenon, of_phenomenon in frames.items():
+            squares += [draw_square(phenomenon, of_phenomenon, rng, side, taken)
+                        for _ in range(count)]
         rng.shuffle(squares)             # so that the first pairs are of all phenomena
         splits[split] = sum(squares, [])
     return Task("toy", ("different", "same"), ("accuracy",), block=4), splits

@@ -4,11 +4,14 @@
 """
 import ast
 import csv
+import functools
+import os
 import re
 import runpy
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +20,7 @@ from small_runs import refused
 import bert_min
 import reread
 import semmatch
+from support import meter
 from support.options import run_command
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
@@ -25,7 +29,9 @@ sys.path.append(str(FOLDER))
 import build  # noqa: E402
 import equations  # noqa: E402
 import grade  # noqa: E402
+import judge  # noqa: E402
 import lesson  # noqa: E402
+from demands import FORMS  # noqa: E402
 from guesses import GUESSES  # noqa: E402
 from tasks import CONFIG, TASKS, B, Draw, M, N, R  # noqa: E402
 
@@ -33,11 +39,20 @@ each_lesson = pytest.mark.parametrize("number", LESSONS)
 LISTED = [(name, wrong) for name, task in TASKS.items() for wrong in task.mistakes()]
 COMPARED = [name for name, task in TASKS.items()
             if task.place and getattr(equations, name).__module__ == "equations"]
+BLANK = re.compile(r'^def (\w+)\(.*?\):\n    """.*?"""\n    (?:mask = .*?\n    )?\.\.\.\n',
+                   re.M | re.S)
 
 
 def said_of(name, function, by_hand=()):
     """What `check` says of a function, wrapped: it finds the line of an error by a file's name."""
-    return lesson.judge(name, lambda *arguments: function(*arguments), by_hand)
+    return judge.judge(name, lambda *arguments: function(*arguments), by_hand)
+
+
+def solve(number, **other):
+    """The script of a lesson with the library's lines in the blanks, but these for these names."""
+    def lines(blank):
+        return other.get(blank[1], lesson.source_of(getattr(equations, blank[1]))) + "\n"
+    return BLANK.sub(lines, LESSONS[number])
 
 
 # ---- check --------------------------------------------------------------------------------------
@@ -65,6 +80,30 @@ def test_the_layers_to_read_are_the_librarys():
     assert said_of("choose_left", lambda *arguments: reread.choose(*arguments)[:2]) == ""
 
 
+@pytest.mark.parametrize("library, own, given", [
+    (reread.DrrNet, equations.MyDrrNet, [SimpleNamespace(words=["a", "b"], characters=["a"],
+                                                        vectors=None), 2]),
+    (reread.LadraNet, equations.MyLadraNet, [CONFIG, 2])])
+def test_the_whole_models_to_read_are_the_librarys(library, own, given):
+    """Answers as they are, and without re-reading."""
+    d = Draw("padding")
+    right, mine = d.fill(library(*given)).eval(), own(*given).double().eval()
+    mine.load_state_dict(right.state_dict())
+    words, mask = d.integer(4, 2, B, 7), d.mask()
+    batch = {"word_ids": words, "character_ids": words[..., None] % 3, "tags": words,
+             "match": words > 2, "antonym": words > 3, "mask": torch.stack([mask] * 2)}
+    if library is reread.LadraNet:
+        batch = {"input_ids": words[0], "segment": words[1] % 2, "mask": mask}
+    for change in (None, right.changes()["no re-reading"]):
+        answers = []
+        for model in (right, mine):
+            with meter.changed(model, change):
+                answers.append(model(**batch))
+        if answers[0].dim() == 3:
+            answers = [logits[0] for logits in answers]         # of P; a side left out is 0 in ours
+        torch.testing.assert_close(*answers)
+
+
 @pytest.mark.parametrize("name, wrong", LISTED, ids=[f"{name}: {wrong}" for name, wrong in LISTED])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")                   # a mistake may divide by 0
 def test_a_listed_mistake_is_named(name, wrong):
@@ -82,26 +121,53 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).half(), "float16"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),
-    ("matching", lambda a, b: equations.matching(a, b) + torch.where(a[0, 0] < 9, 0, b[0, 0] / 0),
-     "gradients are nan"),
-    ("l2_ratio", lambda t, full, ratio: equations.l2_ratio(t, full // 2 * 2, ratio), "expected"),
+    ("difference_scores", lambda q, k: equations.difference_scores(q, k) - 2, "plus -2"),
+    ("knowledge_scores", lambda h, G: equations.knowledge_scores(h, G.mT + h[..., :1]), "expected"),
+    ("embed", lambda *x: equations.embed(*x) + torch.where(
+        x[0][..., None] < 99, 0, x[2].weight[0] / 0), "gradients are nan"),
     ("co_attention", lambda hidden, s: equations.co_attention(hidden, s.mT), ""),
-    ("relation_indicator", lambda k: equations.relation_indicator(k).long(), "bool"),
     ("tree_similarity", lambda a, b: torch.as_tensor(equations.tree_similarity(a, b)).long(), ""),
-    ("l2_ratio", lambda *given: torch.tensor(equations.l2_ratio(*given)).double(), "")])
+    ("train_steps", lambda m, x, o, c: o.zero_grad() or equations.train_steps(m, x, o, c), ""),
+    ("train_steps", lambda m, x, o, c: equations.train_steps(m, x[:1], o, c), "shape")])
 def test_mistakes_that_nobody_listed(name, wrong, words):
     """The message has the words that help. Functions without words are right."""
-    said = lesson.judge(name, wrong)
-    assert words in said and bool(words) == bool(said) and lesson.BY_HAND not in said
+    said = judge.judge(name, wrong)
+    assert words in said and bool(words) == bool(said) and judge.BY_HAND not in said
+
+
+def test_what_failed_is_left_to_the_reader():
+    """The smallest case: the pair by hand, else one token."""
+    q, k = torch.tensor([[[[1.0]]]]), torch.tensor([[[[3.0]]]])
+    said_of("difference_scores", lambda q, k: 2 * q @ k.mT, (q, k))
+    found = judge.failed
+    assert found.arguments == [q, k] and found.yours.item() == 6 and found.expected.item() == 2
+    said_of("difference_scores", lambda q, k: 2 * q @ k.mT)
+    assert judge.failed.yours.shape[-2:] == (1, 1)
 
 
 def test_the_pair_by_hand_is_told_first_and_its_words_are_named():
     said = said_of("tree_similarity", lambda a, b: 0 * equations.tree_similarity(a, b),
                    Draw("one relation").parses())
     assert "with the pair by hand" in said and re.search(r": '\w' x '\w'\] yours", said)
+    said = said_of("difference_scores", lambda q, k: q @ k.mT, [torch.ones(1, 1, 2, 1)] * 2)
+    assert "yours is [[1, 1], [1, 1]], expected [[0, 0], [0, 0]]" in said
     with pytest.raises(AssertionError, match="this lesson.*read_limit"):
         lesson.check(equations.read_limit, torch.zeros(1, 1, 4), lesson.fixed([[1.0] * 4]), 5,
                      gives=2)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_demands(name):
+    """A demand that holds of all forms, of none, of steady ones, or of what is not plain."""
+    right = getattr(equations, name)
+    assert judge.judge(name, right) == "" and {good for _, good in FORMS[name].values()} == {0, 1}
+    for wrong, words in ((lambda f: True, "True of the equation as printed"),
+                         (lambda f: False, "False of the repair"), (lambda f: None, "not written"),
+                         (lambda f: f(1), "f(1)"), (lambda f: right(f) or torch.rand(1) < 0.2,
+                                                    "True of")):
+        assert words in judge.judge(name, wrong)
+    for what, (form, good) in FORMS[name].items():
+        assert right(form) == good, what
 
 
 # ---- Guesses ------------------------------------------------------------------------------------
@@ -123,14 +189,39 @@ def test_a_guess_keeps_what_follows_closed(capsys, monkeypatch):
 
 @each_lesson
 def test_a_lesson_asks_for_its_functions(number):
-    """Each is blank and checked, with a pair by hand too. Each `guess = ...` has its `reveal`."""
+    """Each is blank and checked, a function with a pair by hand. Each `guess = ...` is revealed."""
     text = LESSONS[number]
     blank = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     for name in (name for name, task in TASKS.items() if task.lesson == number):
-        assert re.search(rf"{name} = check\({name}, ", text)
+        assert re.search(rf"^{name} = check\({name}[,)]", text, re.M)
         assert ast.unparse(blank[name].body[-1]) == "..."
     told = re.findall(r'reveal\("(.*?)", guess\)', text)
-    assert 2 <= len(told) == text.count("\nguess = ...\n") and set(told) <= GUESSES.keys()
+    assert 1 <= len(told) == text.count("\nguess = ...\n") and set(told) <= GUESSES.keys()
+
+
+@each_lesson
+def test_no_answer_stands_before_or_beside_a_guess(number):
+    """The cell of a guess asks and no more. No cell up to it has the reason that is told later."""
+    cells = re.split(r"^# %%.*\n", LESSONS[number], flags=re.M)
+    for i, cell in enumerate(cells):
+        if cell.startswith("guess = ..."):
+            assert re.fullmatch(r'guess = \.\.\.\n(reveal|guessed)\("(.*)", guess\)\s*', cell)
+            _, _, why = GUESSES[re.search('"(.*)"', cell)[1]]
+            above = " ".join("".join(cells[:i + 1]).replace("#", " ").split())
+            for sentence in re.split(r"(?<=\.) ", " ".join(why.split())):
+                assert sentence not in above
+
+
+@each_lesson
+def test_no_printed_form_shows_the_lines_that_are_asked_for(number):
+    """Code in a lesson's script computes no line of its own solutions."""
+    script = "".join(LESSONS[number].split())
+    for name, task in TASKS.items():
+        if task.lesson == number:
+            lines = lesson.source_of(getattr(equations, name)).split("\n")[1:]
+            for line in lines:
+                line = "".join(line.split("  #")[0].split())
+                assert len(line) < 30 or line not in script, line
 
 
 @each_lesson
@@ -140,42 +231,91 @@ def test_the_built_notebook_is_this_lesson(number):
     assert path.read_text("utf-8") == built, "python tutorials/build.py makes it anew"
 
 
-def test_right_functions_go_into_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
-    """The layers in that file compute with them."""
+def written(tmp_path, text):
+    """What a file of these lines defines."""
+    (tmp_path / "written.py").write_text(text, "utf-8")
+    return runpy.run_path(tmp_path / "written.py")
+
+
+RIGHT = "def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)  # mine\n\n\n"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
     monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
-    source = tmp_path / "written.py"
-    right = "def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)  # mine\n\n\n"
-    for needed in ("END = 2\n" + right.replace("(2)", "(END)"),       # a cell has it, no file has
-                   "from torch import Tensor\n" + right.replace("(x)", "(x: Tensor)")):
-        source.write_text(needed, "utf-8")
-        with pytest.raises(ValueError, match="merge_heads.*(END|Tensor)"):
-            lesson.check(runpy.run_path(source)["merge_heads"])
-    exec(right, no_lines := {})                                         # as in a cell of %%time
-    for function, words in ({}, "check.dict.*def"), (no_lines["merge_heads"], "source.*%%"):
-        with pytest.raises(ValueError, match=words):
-            lesson.check(function)
-    source.write_text(f"{right}def split_heads(x, heads):\n    return x\n", "utf-8")
-    written = runpy.run_path(source)
+    return lesson.OWN
+
+
+def test_right_functions_go_into_a_file_of_ones_own(tmp_path, own, capsys):
+    """The layers in that file compute with them."""
+    found = written(tmp_path, f"{RIGHT}def split_heads(x, heads):\n    return x\n")
     for _ in range(2):                                                  # again: in the same place
-        assert lesson.check(written["merge_heads"]) is written["merge_heads"]
-        lesson.keep("MyBert", equations.MyBert)
-        lesson.OWN.write_text(lesson.OWN.read_text("utf-8") + "# ours\n", "utf-8")
-    with pytest.raises(ValueError, match="split_heads.*shape"):
-        lesson.check(written["split_heads"])
-    text = lesson.OWN.read_text("utf-8")
+        assert lesson.check(found["merge_heads"]) is found["merge_heads"]
+        lesson.keep("MyBert", lesson.source_of(equations.MyBert))
+        own.write_text(own.read_text("utf-8") + "# ours\n", "utf-8")
+    with pytest.raises(ValueError, match="split_heads.*shape.*failed.yours"):
+        lesson.check(found["split_heads"])
+    text = own.read_text("utf-8")
     assert text.count("# mine") == text.count("class MyBert") == 1 and text.count("# ours") == 2
     assert "def split_heads" not in text
     merge_heads = lesson.mine("merge_heads")
     assert merge_heads.__module__ == "my_semmatch" and merge_heads(torch.ones(1, 2, 3, 4)).sum() > 0
 
 
-@pytest.mark.parametrize("seed, mode, options, words", [
-    ("0", "", [], r"1_mini_bert.py:\d+: split_heads: not written yet"),
-    ("x", "", [], "LESSON_SEED=x"), ("0", "slved", [], "LESSON=slved: expected solved"),
-    ("0", "", ["--bert", "nix"], "--bert nix: a lesson has no options")])
-def test_a_script_stops_with_one_line(seed, mode, options, words, monkeypatch, capsys):
+@pytest.mark.parametrize("above, right", [
+    ("END = 2\n", RIGHT.replace("(2)", "(END)")),
+    ("from torch import Tensor\n", RIGHT.replace("(x)", "(x: Tensor)")),
+    ("import torch as t\n", RIGHT.replace("x.transpose(", "t.transpose(x, ")),
+    ("from math import sqrt\n\n\ndef two():\n    return int(sqrt(4))\n\n\n",
+     RIGHT.replace("(2)", "(two())"))])
+def test_what_stands_above_a_function_goes_with_it(above, right, tmp_path, own, capsys):
+    for _ in range(2):
+        lesson.check(written(tmp_path, above + right)["merge_heads"])
+    assert own.read_text("utf-8").count("# mine") == 1
+    assert lesson.mine("merge_heads")(torch.ones(1, 2, 3, 4)).shape == (1, 3, 8)
+    assert lesson.mine("merge_heads").__module__ == "my_semmatch"
+
+
+def test_a_function_that_no_file_can_keep_has_its_points(tmp_path, own, capsys):
+    text = "import torch\nEND = torch.tensor(2)\n" + RIGHT.replace("(2)", "(int(END))")
+    assert lesson.check(written(tmp_path, text)["merge_heads"])
+    assert "END is a Tensor" in capsys.readouterr().out and not own.exists()
+    exec(RIGHT, no_lines := {})                                         # as in a cell of %%time
+    assert lesson.check(no_lines["merge_heads"]) and not own.exists()
+
+
+@pytest.mark.parametrize("function, words", [
+    ({}, "check.dict.*def"), (lambda q, k: q, "check.<lambda>.*`def`"),
+    (type("attention", (), {}), "check.attention, a class"),
+    (functools.partial(equations.attention), "check.partial, a class or another object"),
+    (equations.attention, "attention: not written yet: this is the library's")])
+def test_what_is_no_function_of_the_reader(function, words, own):
+    with pytest.raises(ValueError, match=words):
+        lesson.check(function)
+
+
+def test_a_layer_with_no_function_of_yours_does_not_train(tmp_path, own, monkeypatch, capsys):
+    """A blank notebook does not succeed. With one function the first line says who wrote what."""
+    monkeypatch.setattr(lesson, "lesson_tasks", ["merge_heads", "attention"])
+    with pytest.raises(ValueError, match="MyBert: none of this lesson's functions is yours"):
+        lesson.train_on({}, "MyBert")
+    lesson.check(written(tmp_path, RIGHT)["merge_heads"])
+    capsys.readouterr()
+    frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
+                           "{time}, {name} {get.past} {x} {nouns}"),)}
+    run, found = lesson.train_on(frames, "MyBert", epochs=1, batch_size=400)
+    said = capsys.readouterr().out
+    assert "Yours: merge_heads. The library's:" in said and found["epochs"] == 1
+    assert {pair.group for pair in lesson.toy.toy_task(frames)[1]["dev"]} == {"numbers"}
+    assert len(found["losses"]) == 2 and "my_semmatch.py" in run.settings.model
+
+
+@pytest.mark.parametrize("mode, options, words", [
+    ("", [], r"1_mini_bert.py:\d+: split_heads: not written yet"),
+    ("slved", [], "LESSON=slved: expected solved"),
+    ("", ["--bert", "nix"], "--bert nix: a lesson has no options")])
+def test_a_script_stops_with_one_line(mode, options, words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(build.LESSONS[0]), *options])
-    monkeypatch.setattr(lesson, "SEED", seed)
     monkeypatch.setattr(lesson, "MODE", mode)
     monkeypatch.setattr(lesson, "lesson_tasks", [])
     with pytest.raises(SystemExit) as end:
@@ -186,39 +326,97 @@ def test_a_script_stops_with_one_line(seed, mode, options, words, monkeypatch, c
 
 # ---- Hand-ins -----------------------------------------------------------------------------------
 
+def grade_files(folder, files, *options):
+    """Hands in files, name -> text or bytes. Returns: the rows of the table; the pages."""
+    for name, text in files.items():
+        path = folder / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    here, mode, seed, said = os.environ.copy(), lesson.MODE, lesson.SEED, lesson.tell
+    try:
+        command = [str(folder / "in"), "--csv", str(folder / "points.csv"), "--pages",
+                   str(folder / "pages"), *options]
+        assert run_command(grade.main, "grade.py", command) == 0
+    finally:
+        lesson.MODE, lesson.SEED, lesson.tell = mode, seed, said
+        os.environ.clear()
+        os.environ.update(here)
+    rows = list(csv.DictReader((folder / "points.csv").read_text("utf-8").splitlines()))
+    return rows, [path.read_text("utf-8") for path in sorted((folder / "pages").iterdir())]
+
+
+def with_cell(code):
+    """A right hand-in of lesson 2 with a scratch cell."""
+    return solve(2).replace("# %%\ndef diff", f"# %%\n{code}\n\n# %%\ndef diff", 1)
+
+
+DIFFERENCE = lesson.source_of(equations.difference_scores)
+WHOLE = {       # each has all points
+    "right": solve(2), "cells and shell.ipynb": build.notebook_of(with_cell(
+        "x = !ls\n!ls\n%cd x\nmath.exp?\ndisplay(1)")), "shell": with_cell("x = !ls"),
+    "error": with_cell("1 / 0"), "input": with_cell("input()"), "await": with_cell("await x"),
+    "exit": with_cell("import os; os._exit(0)"),
+    "output": with_cell("while True: print('x' * 99999)"),
+    "first cell": solve(2).replace("begin(2)", "import nothing_of_that_name\nbegin( 2 , seed=5)"),
+    "helper": solve(2, difference_scores="from math import sqrt\n\n\ndef of(x):\n    return "
+                    f"sqrt(x)\n\n\n{DIFFERENCE.replace(':', ':' + chr(10) + '    of(4)', 1)}"),
+    "again": solve(2).replace("# %%\ndef diff", "# %%\ndef difference_scores(q, k):\n    return q\n"
+                              "\n\ncheck(difference_scores)\n\n# %%\ndef diff", 1)}
+TWO_LESS = {    # difference_scores has no points, the others have theirs; and what is said of it
+    "squares": ("def difference_scores(q, k):\n    return (q[..., :, None, :] - k[..., None, :, :])"
+                ".square().sum(-1)", "mistake: squares."),
+    "syntax": (DIFFERENCE.replace("sum(-1)", "sum(-1"), "SyntaxError, line 2"),
+    "process": ("import os\n\n\ndef difference_scores(q, k):\n    os._exit(0)", "it ended its"),
+    "endless": ("def difference_scores(q, k):\n    while True: pass", "ended after 4 seconds"),
+    "renamed": (DIFFERENCE.replace("difference", "my"), "the library's function. Write yours"),
+    "lambda": ("difference_scores = lambda q, k: q", "ValueError: check(<lambda>)"),
+    "exits": ("def difference_scores(q, k):\n    exit(0)", "SystemExit in `exit(0)`"),
+    "missing": ("", "the library's function. Write yours")}
+NOTHING = {"bytes.py": (b"\0\xff", "is no text in UTF-8"), "empty.py": (b"", "is empty"),
+           "notes.py": (b"print(1)\n", "is no lesson"), "nine.py": (b"begin(9)\n", "is no lesson"),
+           "broken.ipynb": (b"{", "is no notebook")}
+
+
 def test_points_of_hand_ins(tmp_path):
-    """A blank hand-in has none, one mistake costs one function's points, a right one has all.
-    Hand-ins of one name get a row and a page each."""
-    blank = re.compile(r'^def \w+\(.*?\):\n    """.*?"""\n    \.\.\.\n', re.M | re.S)
-    right = "from equations import *\n" + blank.sub("", LESSONS[2])
-    squares = build.notebook_of("# %%\n!ls\n%cd x\nmath.exp?\ndisplay(1)\n" + right.replace(
-        "\ndifference_scores =", "\ndef difference_scores(q, k):\n    return (q[..., :, None, :] - "
-        "k[..., None, :, :]).square().sum(-1)\n\n\ndifference_scores ="))
-    texts = {"anna/mine.py": LESSONS[2], "ben/mine.ipynb": squares, "cleo/mine.py": right}
-    for name, text in (texts | {"cleo/.ipynb_checkpoints/mine.py": LESSONS[2]}).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, "utf-8")
-    command = [*map(str, sorted(tmp_path.iterdir())), "--csv", str(tmp_path / "points.csv"),
-               "--pages", str(tmp_path / "pages"), "--seed", "5"]
-    assert run_command(grade.main, "grade.py", command) == 0
-    rows = list(csv.DictReader((tmp_path / "points.csv").read_text("utf-8").splitlines()))
-    most = sum(task.points for task in TASKS.values() if task.lesson == 2)
-    assert [most - int(x["points"]) for x in rows] == [most, TASKS["difference_scores"].points, 0]
-    assert len({row["hand-in"] for row in rows}) == len(list((tmp_path / "pages").iterdir())) == 3
-    pages = [path.read_text("utf-8") for path in sorted((tmp_path / "pages").iterdir())]
-    assert "mistake: squares." in pages[1] and str(tmp_path / "ben") in pages[1]
+    """A mistake costs its own cell or function alone. Each file has a row and a page."""
+    files = {name + (".py" if "." not in name else ""): text for name, text in WHOLE.items()}
+    files["blank.py"] = LESSONS[2]
+    files |= {f"less/{name}.py": solve(2, difference_scores=text)
+              for name, (text, _) in TWO_LESS.items()}
+    files |= {f"none/{name}": content for name, (content, _) in NOTHING.items()}
+    unread = {".ipynb_checkpoints/right.py": solve(2), "my_semmatch.py": "x = 1\n"}
+    (most, *rows), pages = grade_files(tmp_path, files | unread, "--limit", "4", "--seed", "5")
+    assert len(rows) == len(pages) == len(files) and most["hand-in"] == "maximum"
+    whole = sum(task.points for task in TASKS.values() if task.lesson == 2)
+    assert int(most["points"]) == whole and most["demand_guide"] == "3"
+    for row, page in zip(rows, pages):
+        path = Path(row["hand-in"])
+        assert page.startswith(f"{path}: {row['points'] if row['remark'] == '' else ''}")
+        if path.parent.name == "less":
+            assert int(row["points"]) == whole - 2 and row["difference_scores"] == "0", page
+            assert TWO_LESS[path.stem][1] in page
+        elif path.parent.name == "none":
+            assert row["points"] == "0" and NOTHING[path.name][1] in row["remark"] and page
+        else:
+            assert int(row["points"]) == (0 if path.stem == "blank" else whole), page
 
 
-def test_a_hand_in_that_hangs_is_ended():
-    found = grade.grade(LESSONS[2].replace("begin(2)", "begin(2)\nwhile True: pass"), limit=5)
-    assert all(won == 0 and "ended after 5 seconds" in said for won, _, said in found.values())
+def test_no_row_waits_for_the_next_hand_in(tmp_path, monkeypatch):
+    """The table has the rows of those before when grading is interrupted."""
+    seen = []
+
+    def grade_two(*given):
+        seen.append(0)
+        if len(seen) == 2:
+            rows = (tmp_path / "points.csv").read_text("utf-8").splitlines()
+            assert len(rows) == 3 and rows[-1].split(",")[0].endswith("a.py")
+        return {"difference_scores": (0, 2, "")}
+
+    monkeypatch.setattr(grade, "grade", grade_two)
+    grade_files(tmp_path, {"a.py": "begin(2)\n", "b.py": "begin(2)\n"})
 
 
-@pytest.mark.parametrize("name, content, words", [
-    ("notes.py", b"print(1)\n", "expected a lesson"), ("notes.py", b"\0\xff", "notes.py UTF-8"),
-    ("mine.py", b"begin(9)\n", "expected a lesson"), ("mine.py", b"begin(2)\n", "none/points.csv")])
-def test_a_mistake_in_grading_is_one_line(name, content, words, tmp_path):
-    """A file is no lesson, no text, or lesson 9; a table cannot be written."""
-    (tmp_path / name).write_bytes(content)
-    refused(words, str(tmp_path), "--csv", str(tmp_path / "none/points.csv"),
+def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text("begin(2)\n")
+    refused("none/points.csv", str(tmp_path), "--csv", str(tmp_path / "none/points.csv"),
             by=lambda *args: run_command(grade.main, "grade.py", args))

@@ -28,7 +28,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from lesson import begin, check, fixed, guessed, mine, reveal, table, train_on
+from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, table, train_on
 
 from priors import TfIdf
 from support.biaffine import load_parser
@@ -192,17 +192,30 @@ assert M_tilde[1, 5] == M_tilde[5, 1] == 3 and M_tilde[1, 2] == 1
 # $$Sem = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
 #   Dep = \mathrm{softmax}\left(\frac{Q K^\top \odot M_F}{\sqrt{d_k}}\right) V \tag{6}$$
 #
-# **Guess**: one word has the score -1 and the entry 3 of M_F. The other word has the score 0 and the entry 1. By the
-# formula on the page, what does the first word's weight do beside plain attention, "rises", "falls" or "stays"?
+# **A demand.** § 1 wants "strengthening the attention weight of same dependency and reducing the attention weight of
+# different dependency". Write in code what this asks of any function f(scores, M): scores (L, L) before the softmax, M
+# (L, L) the matrix, 1 where nothing agrees and more where dependencies agree; f returns weights (L, L). Your demand gets
+# the printed form, two repairs, plain attention, zeros, equal weights, noise and others. It must be True of the repairs
+# alone. Choose scores and matrices for which you can say what f must do. Scores have both signs.
 
 # %%
-guess = ...
-reveal("sign", guess)
+def demand_trees(f):
+    """f(scores, M): weights (L, L). Returns: True if f does what the sentence asks beside plain attention, else False."""
+    ...
+
+
+demand_trees = check(demand_trees)
+
+# %% [markdown]
+# **The page** multiplies scores. One word has the score -1 and the entry 3, the other one 0 and 1: -1 times 3 is -3, and
+# the weight falls where dependencies agree.
+
+# %%
 page, plain = (torch.tensor(scores).softmax(-1)[0].item() for scores in ([-1.0 * 3, 0.0 * 1], [-1.0, 0.0]))
 print(f"the first word's weight: {page:.3f} on the page, {plain:.3f} by plain attention")
 
 # %% [markdown]
-# "Strengthening" means a larger weight. So we multiply *weights*, not scores:
+# **The repair.** We multiply *weights*, not scores:
 #
 # $$\mathrm{weight}_{ij} \propto \tilde M_{ij} \exp\left(\frac{q_i \cdot k_j}{\sqrt{d_k}}\right)$$
 #
@@ -240,9 +253,10 @@ calibrated_attention = check(calibrated_attention, q, keys, values, ln_M, both, 
 #     gated_fusion(sem, other, W_sem, W_other, W_g)                ->  v; g
 #     filtration_gate(sem, v, W_v, W_l, W_f)                       ->  sem + l; f
 #
-# By hand, one token, one number: s = ln 2, d = ln 3. With one value to look at, d* = d and s* = s. All W of (8) are
-# 1, but W_g = 0, so v = ½ · 0.6 + ½ · 0.8 = 0.7. With W_f = 0 and W_l = 1, l = ½ tanh 0.7 = 0.302. So ln 2 + 0.302 =
-# 0.995 goes on.
+# By hand, two tokens, one number: s = (0, ln 2), d = (0, ln 9). With w_d = 0 each guide finds the mean of d, d* = ln 3.
+# For Sem all W are 1 and w = 5: the scores are 5 (tanh ln 3, tanh ln 6) = (4, 4.73), and s* = 0.675 ln 2 = 0.468. In (8)
+# d̂ = tanh ln 3 = 0.8 and ŝ = 0.436; W_g = (1.25 ln 3, 0) makes g = ¾, so v = 0.527. In (9) W_f = 0 and W_l = 1: l = ½
+# tanh 0.527 = 0.242 goes on with s.
 
 # %%
 def dafa_fuse(s, d, mask, W):
@@ -252,10 +266,10 @@ def dafa_fuse(s, d, mask, W):
 
 
 one, free = fixed([[1.0]], [0.0]), fixed([[1.0]])
-W = SimpleNamespace(W_D=free, W_s=one, w_d=free, W_S=free, W_dstar=one, w_sstar=free, W_dhat=one, W_shat=one,
-                    W_g=fixed([[0.0, 0.0]]), W_v=one, W_l=one, W_f=fixed([[0.0, 0.0]]))
-s, d = torch.tensor([[[math.log(2)]]]), torch.tensor([[[math.log(3)]]])
-dafa_fuse = check(dafa_fuse, s, d, torch.tensor([[True]]), W, gives=0.9953)
+W = SimpleNamespace(W_D=free, W_s=one, w_d=fixed([[0.0]]), W_S=free, W_dstar=one, w_sstar=fixed([[5.0]]), W_dhat=one,
+                    W_shat=one, W_g=fixed([[1.25 * math.log(3), 0.0]]), W_v=one, W_l=one, W_f=fixed([[0.0, 0.0]]))
+s, d = torch.tensor([[[0.0], [math.log(2)]]]), torch.tensor([[[0.0], [math.log(9)]]])
+dafa_fuse = check(dafa_fuse, s, d, both, W, gives=[0.2416, 0.9347])
 
 # %% [markdown]
 # **The page** fails in (7) as DABERT's Eq. (5) does. With ⊕ before tanh the score is a sum of a number of the value
@@ -268,8 +282,8 @@ dafa_fuse = check(dafa_fuse, s, d, torch.tensor([[True]]), W, gives=0.9953)
 #
 # "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna." mean the same; "In the
 # park, Anna praised the tired nurse." does not. Each pair has a twin with the same words and the other label, so
-# chance is 50. There are 800 pairs. `MyDafa` with your functions and plain BERT start from random weights, for eight
-# epochs.
+# chance is 50. There are 800 pairs. `MyDafa` with your functions trains until 95 % of its pairs are right; then plain
+# BERT has as many epochs.
 #
 # **Guess**: your trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of trees.
 # How many of 100 pairs of dev are right: about "50", "75" or "90"?
@@ -277,18 +291,32 @@ dafa_fuse = check(dafa_fuse, s, d, torch.tensor([[True]]), W, gives=0.9953)
 # %%
 guess = ...
 guessed("no trees", guess)
+
+# %%
 frames = {"roles": (("event", "{x} {event.past} {y} {when}", "{when}, {x} {event.past} {y}"),)}
-settings = {"epochs": 8, "batch_size": 16, "lr": 2e-3, "weight_decay": 1e-8}               # the paper's decay
-_, told = train_on(frames, "MyDafa", set="ATTENTION_SIZE=16", **settings)
-_, plain = train_on(frames, "bert", **settings)
-assert told["score"] > plain["score"] + 0.1 and told["changes"]["no prior"]["score"] < 0.65
+run, told = train_on(frames, "MyDafa", learned=0.95, batch_size=32, set="ATTENTION_SIZE=16")
 reveal("no trees", guess)
+assert told["changes"]["no prior"]["score"] < told["score"] - 0.1
+
+# %%
+_, plain = train_on(frames, "bert", learned=0.95, batch_size=32, epochs=told["epochs"])
+pair = "The tired nurse praised Anna in the park.", "In the park, the tired nurse praised Anna."
+parses = [run.examples([pair]).known[text].parse for text in pair]
+show_map("tree similarity", parses[0].words, parses[1].words, tree_similarity(*parses) / 100)
 
 # %% [markdown]
-# The trees do the work here: without the matrix your model is at chance, and plain BERT does not learn this world in
-# these steps. The printed form learns it as well, because queries and keys are learned: training can turn the sign of
-# a score that (6) would weaken. So a defect that you can prove in an equation need not show in an accuracy.
+# The trees do the work here: without the matrix your model falls to chance. Does plain BERT learn this world in as many
+# epochs? With most seeds it stays near 50 %, with some it begins to learn, so one run says little. The printed form
+# learns it as well, because queries and keys are learned: training can turn the sign of a score that (6) would weaken.
+# So a defect that you can prove in an equation need not show in an accuracy.
 #
 # This world was made for trees, and the encoder starts from random weights. Little of this is left on real pairs with
 # pre-trained weights. On PAWS, whose pairs have the same words in another order, trees make training faster. That the
 # end is better is not shown, and other pairs' trees lead as far (`docs/results.md`).
+#
+# ## Exercises, without a check
+#
+# 1. With θ = 2 Eq. (1) gives a word with another role as much as another word with the same role. Which pairs of words
+#    of the two sentences above would change with θ = 3? Would you expect another accuracy here, and why?
+# 2. Train `MyDafa` with seeds 0 to 4, and plain BERT with as many epochs. What can you claim about plain BERT after one
+#    seed, and what after five?

@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bert_min import SelfAttention, merge_heads, split_heads
-from reread import attentive_pooling, layer_mix, matching, phrase_cnn
+from bert_min import SelfAttention, merge_heads, record, split_heads
+from reread import DrrNet, LadraNet, attentive_pooling, phrase_cnn
 from semmatch import DabertAttention, DafaAttention, KnowledgeAttention
-from train import l2_ratio
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
@@ -40,6 +39,18 @@ def embed(input_ids, segment, word, position, segments, norm):
     return norm(word(input_ids) + position(places) + segments(segment))  # (B, L, d)
 
 
+def train_steps(model, batches, optimizer, clip):
+    losses = []
+    for inputs, labels in batches:
+        loss = F.cross_entropy(model(**inputs), labels)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
 # ---- 2. DABERT ----------------------------------------------------------------------------------
 
 def difference_scores(q, k):
@@ -49,6 +60,15 @@ def difference_scores(q, k):
 def difference_attention(q, k, v, mask):
     scores = difference_scores(q, k) / q.shape[-1] ** 0.5  # (B, H, L, L)
     return attention_weights(scores, mask) @ v  # (B, H, L, k)
+
+
+def demand_guide(f):
+    values, guide, other = torch.randn(3, 5, 4)
+    found = f(values, guide)
+    steady = torch.allclose(found, f(values, guide))  # no noise
+    by_guide = not torch.allclose(found, f(values, other), atol=1e-3)
+    by_values = not torch.allclose(found, f(values + 1, guide), atol=1e-3)
+    return steady and by_guide and by_values
 
 
 def guided_attention(values, guide, mask, W_values, W_guide, w):
@@ -103,6 +123,12 @@ def spread_prior(prior, word_index, segment, elsewhere):
     return torch.where(cross.transpose(1, 2), values.transpose(1, 2), spread)  # (B, L, L)
 
 
+def demand_trees(f):
+    scores, M = torch.tensor([[-1.0, 0], [1, 0]]), torch.tensor([[4.0, 1], [4, 1]])
+    more = f(scores, M) - scores.softmax(-1)  # than plain attention; both signs of a score
+    return bool((more[:, 0] > 1e-3).all() and (more[:, 1] < -1e-3).all())
+
+
 def calibrated_attention(q, k, v, ln_M, mask):
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + ln_M[:, None]  # (B, H, L, L)
     return attention_weights(scores, mask) @ v  # (B, H, L, k)
@@ -117,10 +143,6 @@ def dafa_fuse(s, d, mask, W):
 
 # ---- 4. External knowledge ----------------------------------------------------------------------
 
-def relation_indicator(relations):
-    return relations.any(-1)  # (B, n, m)
-
-
 def knowledge_scores(hidden, G):
     return hidden @ hidden.transpose(1, 2) / hidden.shape[-1] ** 0.5 + G  # (B, L, L)
 
@@ -132,6 +154,18 @@ def co_attention(hidden, scores):
     context = ln_omega.exp().masked_fill(~cross, 0.0) @ hidden  # (B, L, d)
     ln_K = torch.logaddexp(ln_omega, ln_omega.transpose(1, 2)) - math.log(2)  # (B, L, L)
     return ln_K.masked_fill(~cross, -math.inf), context
+
+
+def demand_relations(f):
+    K, cross = torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.bool)
+    K[:2, 2:] = K[2:, :2] = torch.tensor([[0.881, 0.194], [0.194, 0.731]])
+    cross[:2, 2:] = cross[2:, :2] = True
+    for score in (1.0, -1.0):  # of wheat and corn, which are related
+        scores = torch.zeros(4, 4)
+        scores[0, 2] = score
+        if f(scores, K, cross)[0, 2] < scores.softmax(-1)[0, 2] + 1e-3:
+            return False
+    return True
 
 
 def mean_one(ln_K):
@@ -199,7 +233,7 @@ def mix_readers(chosen, W_f, w_f):
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------
 
 class Yours:
-    """The layers below have no printed form, leave no part out and record nothing of their own."""
+    """The layers below have no printed form and leave no part out."""
 
     PRINTED = ABLATIONS = frozenset()
     TRACE = SelfAttention.TRACE
@@ -208,14 +242,19 @@ class Yours:
 class MyBert(Yours, SelfAttention):
     """Lesson 1: BERT with your attention."""
 
-    def attend(self, hidden, q, k, v, mask, *others):
+    def attend(self, hidden, q, k, v, mask, prior, trace):
+        record(trace, attention=attention_weights(q @ k.mT / q.shape[-1] ** 0.5, mask))
         return merge_heads(attention(q, k, v, mask))  # (B, L, d)
 
 
 class MyDabert(Yours, DabertAttention):
     """Lesson 2: DABERT's weights and your functions, Eqs. (1)-(7)."""
 
-    def second(self, hidden, q, k, v, mask, *others):
+    TRACE = Yours.TRACE | {"difference": DabertAttention.TRACE["difference"]}
+
+    def second(self, hidden, q, k, v, mask, prior, dropout, trace):
+        scores = difference_scores(q, k) / q.shape[-1] ** 0.5
+        record(trace, difference=attention_weights(scores, mask))
         return difference_attention(q, k, v, mask)  # (B, H, L, k)
 
     def fuse(self, a, d, mask, trace):
@@ -230,10 +269,14 @@ class MyDabert(Yours, DabertAttention):
 class MyDafa(Yours, DafaAttention):
     """Lesson 3: DAFA's weights and your functions, Eqs. (6)-(9). The library makes M_F."""
 
+    TRACE = Yours.TRACE | {"calibrated": DafaAttention.TRACE["calibrated"]}
+
     def spread(self, prior, word_index, segment):
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # ln M̃ (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, ln_M, *others):
+    def second(self, hidden, q, k, v, mask, ln_M, dropout, trace):
+        scores = q @ k.mT / q.shape[-1] ** 0.5 + ln_M[:, None]
+        record(trace, calibrated=attention_weights(scores, mask))
         return calibrated_attention(q, k, v, ln_M, mask)  # (B, H, L, k)
 
     def fuse(self, s, d, mask, trace):
@@ -243,12 +286,15 @@ class MyDafa(Yours, DafaAttention):
 class MyKnowledge(Yours, KnowledgeAttention):
     """Lesson 4: the knowledge paper's weights and your functions, Eqs. (1)-(8)."""
 
+    TRACE = Yours.TRACE | {"prior": KnowledgeAttention.TRACE["prior"]}
+
     def spread(self, prior, word_index, segment):
-        G = self.gamma * relation_indicator(prior).float()  # (B, n, m)
+        G = self.gamma * prior.any(-1).float()  # (B, n, m), Eq. (2)
         return spread_prior(G, word_index, segment, -math.inf)  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, G, *others):
+    def second(self, hidden, q, k, v, mask, G, dropout, trace):
         ln_K, _ = co_attention(hidden, knowledge_scores(hidden, G))
+        record(trace, prior=mean_one(ln_K).exp())
         return calibrated_attention(q, k, v, mean_one(ln_K), mask)  # (B, H, L, k)
 
     def fuse(self, o_sem, o_knw, mask, trace):
@@ -257,3 +303,57 @@ class MyKnowledge(Yours, KnowledgeAttention):
                                       self.w_zsem)
         u, _ = gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
         return filtration_gate(o_sem, u, nn.Identity(), self.W_y, self.W_gfilter)[0]  # (B, L, d)
+
+
+class MyDrrNet(DrrNet):
+    """Lesson 5: DRr-Net's weights and your functions, Eqs. (2)-(8)."""
+
+    PRINTED = ABLATIONS = frozenset()
+
+    def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
+        parts = (word_ids, character_ids, tags, match, antonym, mask)
+        *words, rows = (part.flatten(0, 1) for part in parts)  # (2B, n, ...), a's rows, then b's
+        states = stacked_gru(self.embed(*words), rows, self.grus)
+        h, pooling = attentive_pooling(states, rows, self.W, self.w)
+        guide = h.roll(len(h) // 2, 0)  # a's rows get b's vector, b's rows a's
+        v, reading = reread(states, rows, self.W_0(h), guide, self.choice, self.gru, self.steps,
+                            self.beta)
+        record(trace, pooling=pooling.view(mask.shape), reading=reading.unflatten(0, mask.shape[:2]))
+        judged_h, p_h = self.relation(self.mlp_h, h)
+        judged_v, p_v = 0 * judged_h, 0 * p_h
+        if self.mlp_v is not None:  # None: the trained model answers without re-reading
+            judged_v, p_v = self.relation(self.mlp_v, v)
+        answer, _ = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
+        return torch.stack([answer, judged_h, judged_v])  # (3, B, C), each has a loss
+
+
+class MyLadraNet(LadraNet):
+    """Lesson 6: LadRa-Net's weights and your functions, Eqs. (9)-(15)."""
+
+    PRINTED = ABLATIONS = frozenset()
+
+    def forward(self, input_ids, segment, mask, word_index=None, trace=None):
+        h_0, cls = self.encode(input_ids, segment, mask, trace)
+        phrases = [phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]
+        pooled = [attentive_pooling(x, mask, W, w) for x, W, w in zip(phrases, self.W, self.w)]
+        h_ab = torch.stack([cls, *(vector for vector, _ in pooled)]).mean(0)  # (B, d)
+        states, vectors, readings = [h_0, *phrases], [h_ab], []
+        keys = [choice.W_d(x) for choice, x in zip(self.choices, states)]
+        phi = [read_limit(x, self.W_phi, self.steps) for x in states]
+        left = [torch.ones_like(p) for p in phi]
+        for _ in range(0 if "dsa" in self.without else self.steps):
+            chosen, reading = [], []
+            for r, choice in enumerate(self.choices):
+                clue = choice.U_d(vectors[-1]) + choice.M_d(h_ab)
+                clue = clue + choice.V_d(sum(chosen)) if r else clue  # (B, A)
+                a, weights = choose_left(states[r], keys[r], mask, clue, choice.w_d, self.beta,
+                                         left[r])
+                left[r] = coverage(left[r], weights, phi[r], mask)
+                chosen.append(a)
+                reading.append(weights)
+            mixed, _ = mix_readers(torch.stack(chosen, 1), self.W_f, self.w_f)
+            vectors.append(self.gru(mixed, vectors[-1]))
+            readings.append(torch.stack(reading, 1))
+        if readings:
+            record(trace, reading=torch.stack(readings, 1))
+        return self.mlp(torch.stack(vectors).mean(0))  # (B, C)

@@ -1,98 +1,244 @@
-"""Grades hand-ins of lessons: a table of points, and a page of messages for each student.
+"""Grades hand-ins of lessons: a table of points, and a page of messages for each of them.
 
     python tutorials/grade.py hand-ins/* --csv points.csv --pages pages
 
-A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. The hand-ins run one
-after another, each in its own process, up to the training. `check` draws its arguments with the
-seed of --seed. The library's function stands in for a function that is wrong, so that one mistake
-costs the points of one function.
+A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. Its cells run one
+after another, up to the training. Each cell runs in a process of its own, and the next cell goes on
+from there. If a cell fails, takes too long or ends its process, the next one goes on from before:
+a cell costs its own points alone. The library's function stands in for a function that is wrong or
+missing. `check` draws its arguments with the seed of --seed.
 
-A hand-in is somebody's program, and nothing here guards against it. Run this in a container without
-network, or under an account that may be lost. For example, with an image that has requirements.txt:
+A hand-in is somebody's program, and nothing here guards against it. Run this on Linux or macOS in a
+container without network, or under an account that may be lost. For example, with an image that has
+requirements.txt:
 
     docker run --rm --network none --memory 4g -v "$PWD":/work -w /work IMAGE \\
         python tutorials/grade.py hand-ins/* --csv points.csv
 """
+import contextlib
 import csv
+import io
 import json
+import linecache
 import os
 import re
-import subprocess
+import resource
+import select
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]        # tasks.py and the modules above it
+sys.path[:0] = [str(HERE), str(HERE.parent)]        # tasks.py and the modules above it
 
 from support.errors import refuse  # noqa: E402
 from support.options import Arguments, run_command  # noqa: E402
 
-BEGIN = re.compile(r"^begin\(([1-6])\)", re.M)
+BEGIN = re.compile(r"^[ \t]*begin\s*\(\s*(?:number\s*=\s*)?([1-6])\b", re.M)
+MAGIC = re.compile(r"^([ \t]*)((?:\w+ *= *)?(?:!|%{1,2}[a-z]).*|\?.*|[\w.]+\?+[ \t]*)$", re.M)
+WRITTEN = 10_000_000    # bytes that a hand-in may write into one file; what it prints is in a file
+PASSED = b"passed"
 
 
-def read_code(path):
-    """The code of a .py or .ipynb, without what only Jupyter has (!ls, name?). Else ValueError."""
+# ---- What was handed in -------------------------------------------------------------------------
+
+def read_cells(path):
+    """The cells of code of a .py or .ipynb, without what only Jupyter has (!ls, name?).
+    Raises ValueError, which says what the file is instead."""
     try:
-        text = path.read_text("utf-8")
-        if path.suffix != ".ipynb":
-            return text
-        cells = [x["source"] for x in json.loads(text)["cells"] if x["cell_type"] == "code"]
-        code = "\n\n".join(["display = print", *map("".join, cells)])
-        return re.sub(r"^([ \t]*)((!|\?|%+[a-z]).*|[\w.]+\?+[ \t]*$)", r"\1pass", code, flags=re.M)
+        text = path.read_bytes().decode("utf-8-sig")
+        if path.suffix == ".ipynb":
+            cells = [x["source"] for x in json.loads(text)["cells"] if x["cell_type"] == "code"]
+            cells = [MAGIC.sub(r"\1None", "".join(cell)) for cell in cells]
+        else:
+            kinds_and_cells = re.split(r"^# ?%%(.*)\n?", f"# %%\n{text}", flags=re.M)[1:]
+            cells = [cell for kind, cell in zip(kinds_and_cells[::2], kinds_and_cells[1::2])
+                     if "[markdown]" not in kind]
+    except UnicodeDecodeError:
+        raise ValueError("is no text in UTF-8") from None
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path}: expected a notebook with cells, or code in UTF-8") from None
+        raise ValueError("is no notebook: expected JSON with cells") from None
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    if not "".join(cells).strip():
+        raise ValueError("is empty")
+    if not any(map(BEGIN.search, cells)):
+        raise ValueError("is no lesson: it has no line such as begin(2)")
+    return [cell for cell in cells if cell.strip()]
 
 
 def find_hand_ins(places):
-    """The lessons among these files and folders, as a dict path -> code."""
+    """The files of these files and folders, as a dict path -> cells, or what is wrong with it."""
     found = {}
-    for path in map(Path, places):
-        files = [path] if path.is_file() else sorted([*path.rglob("*.py"), *path.rglob("*.ipynb")])
-        lessons = {file: code for file in files if ".ipynb_checkpoints" not in file.parts
-                   and BEGIN.search(code := read_code(file))}
-        refuse(not lessons, f"{path}: expected a lesson with its line begin(...), found none")
-        found |= lessons
+    for place in map(Path, places):
+        files = [place]
+        if place.is_dir():
+            files = [x for x in sorted(place.rglob("*")) if x.suffix in (".py", ".ipynb")
+                     and ".ipynb_checkpoints" not in x.parts and x.name != "my_semmatch.py"]
+        for path in files or [place]:
+            try:
+                found[path] = read_cells(path)
+            except ValueError as error:
+                found[path] = str(error) if files else "has no .py or .ipynb"
     return found
 
 
-def grade(code, seed=0, limit=120):
-    """Runs the code of one hand-in. seed: for the arguments of `check`. limit: seconds.
+def lesson_of(cells):
+    """The number of a hand-in's lesson."""
+    return int(next(filter(None, map(BEGIN.search, cells)))[1])
+
+
+# ---- Running cells ------------------------------------------------------------------------------
+
+def run_cell(cell, title, names):
+    """Runs a cell. Returns: the error in one line, or ""."""
+    linecache.cache[title] = len(cell), None, cell.splitlines(keepends=True), title
+    try:
+        exec(compile(cell, title, "exec"), names)
+    except BaseException as error:
+        place = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        return f"{type(error).__name__}{place}: {error}".split("\n")[0][:500]
+    return ""
+
+
+def run_cells(cells, names, limit, tell):
+    """Runs the cells, each in a child of the process that ran the cell before it. A child that came
+    through goes on with the next cell, and this process waits for it; else this process goes on."""
+    for number, cell in enumerate(cells):
+        heard, said = os.pipe()
+        child = os.fork()
+        if not child:
+            error = run_cell(cell, f"cell {number + 1}", names)
+            os.write(said, error.encode("utf-8", "replace") if error else PASSED)
+            if error:
+                os._exit(1)
+            os.close(said)
+            continue
+        os.close(said)
+        message = f"ended after {limit:g} seconds".encode()
+        if select.select([heard], [], [], limit)[0]:
+            message = os.read(heard, 10_000) or b"it ended its process"
+        if message != PASSED:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if message == PASSED:
+            return
+        tell(cell=number, message=message.decode())
+
+
+def run_hand_in(cells, names, limit, report):
+    """In a process of its own: runs the cells in an empty folder, with what is printed in a file.
+    report: a file; a line of JSON for each function that was checked and each cell that failed."""
+    def tell(name=None, message="", cell=None):
+        row = json.dumps({"name": name, "message": message, "cell": cell})
+        os.write(lines, f"{row}\n".encode())
+
+    import lesson
+    os.setsid()
+    lines = os.open(report, os.O_WRONLY | os.O_APPEND)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (WRITTEN, WRITTEN))
+    output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    lesson.tell = tell
+    run_cells(cells, names, limit, tell)
+
+
+def grade(cells, names, seed=0, limit=20):
+    """Grades the cells of one hand-in. names: what its lesson has defined, with right functions.
+    seed: for the arguments of `check`. limit: seconds for each cell.
 
     Returns: dict name of a function -> (its points, the most points it can have, what is wrong).
     """
-    from tasks import TASKS  # here, because --help does without this slow import
+    import lesson
+    from tasks import TASKS
+    lesson.SEED = seed
     with tempfile.TemporaryDirectory() as folder:
-        points, program = Path(folder, "points"), Path(folder, "hand_in.py")
-        points.touch()
-        program.write_text(code, "utf-8")
-        environment = os.environ | {
-            "LESSON": "grade", "LESSON_POINTS": str(points), "LESSON_SEED": str(seed),
-            "PYTHONPATH": os.pathsep.join(map(str, (HERE.parent, HERE))), "OMP_NUM_THREADS": "1"}
+        report = Path(folder, "report")
+        report.touch()
+        child = os.fork()
+        if not child:
+            try:
+                os.mkdir(f"{folder}/work")
+                os.chdir(f"{folder}/work")
+                run_hand_in(cells, dict(names), limit, report)
+            finally:
+                os._exit(0)
         try:
-            done = subprocess.run([sys.executable, program.name], cwd=folder, env=environment,
-                                  timeout=limit, stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, errors="replace")
-            last_line = done.stderr.strip().splitlines()[-1:]
-            error = "".join(last_line) if done.returncode else "its cell is missing"
-        except subprocess.TimeoutExpired:
-            error = f"ended after {limit} seconds"
-        rows = [json.loads(line) for line in points.read_text("utf-8").splitlines()]
-    checked = {row["name"]: (row["won"], row["message"]) for row in rows}
-    grades = {}
+            os.waitpid(child, 0)
+        finally:                        # what the hand-in has started, and has not ended
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)
+        rows = [json.loads(line) for line in report.read_text("utf-8").splitlines()]
+    checked, grades = {}, {}
+    for row in rows:                    # of several checks of one function a right one counts
+        if row["cell"] is None and (row["name"] not in checked or not row["message"]):
+            checked[row["name"]] = row["message"]
+    errors = {row["cell"]: row["message"] for row in rows if row["cell"] is not None}
     for name, task in TASKS.items():
-        if task.lesson == int(BEGIN.search(code)[1]):
-            won, message = checked.get(name, (0, f"not checked: {error}"))
-            grades[name] = won, task.points, message
+        if task.lesson == lesson_of(cells):
+            message = checked.get(name, why_unchecked(name, cells, errors))
+            grades[name] = 0 if message else task.points, task.points, message
     return grades
 
 
+def why_unchecked(name, cells, errors):
+    """Why a function was not checked: what its cell said."""
+    places = [i for i, cell in enumerate(cells) if re.search(rf"\bcheck\(\s*{name}\b", cell)]
+    if not places:
+        places = [i for i, cell in enumerate(cells) if re.search(rf"^{name}\s*=\s*check\(", cell, re.M)]
+    said = [errors[i] for i in places if i in errors]
+    return f"not checked: {said[-1] if said else 'no cell has check(' + name + ', ...)'}"
+
+
+def names_of_lesson(number):
+    """What the lesson's own script has defined at its end, with the library's functions: a hand-in
+    begins with these names, so that a cell that fails takes nothing from the other cells."""
+    import lesson
+    path, = HERE.glob(f"{number}_*.py")
+    names = {"__name__": "__main__", "display": print}
+    lesson.tell = lambda **_: None
+    with contextlib.redirect_stdout(io.StringIO()):
+        for i, cell in enumerate(read_cells(path)):
+            taken = re.sub(r"^(\w+) = check\(\w+,?", r"\1 = right('\1',", cell, flags=re.M)
+            names["right"] = lambda name, *_, **more: getattr(lesson.equations, name)
+            run_cell(taken, f"lesson {number}, cell {i}", names)
+    return names
+
+
+# ---- What is written ----------------------------------------------------------------------------
+
 def page_of(path, grades):
-    """The messages for one student."""
+    """The messages for one student. grades: as `grade` returns them, or what the file is instead."""
+    if isinstance(grades, str):
+        return f"{path}: {grades}. No points.\n"
     lines = [f"{won}/{most}  {name}  {message}".rstrip()
              for name, (won, most, message) in grades.items()]
     won, most, _ = zip(*grades.values())
     return "\n".join([f"{path}: {sum(won)} of {sum(most)} points", "", *lines, ""])
+
+
+def row_of(path, grades):
+    """The row of a hand-in, a dict."""
+    if isinstance(grades, str):
+        return {"hand-in": path, "points": 0, "remark": grades}
+    won = {name: points for name, (points, *_) in grades.items()}
+    return {"hand-in": path, "points": sum(won.values())} | won
+
+
+def begin_table(file, lessons):
+    """A csv.DictWriter, with the most points of each function in its first row."""
+    from tasks import TASKS
+    most = {name: task.points for name, task in TASKS.items() if task.lesson in lessons}
+    table = csv.DictWriter(file, ["hand-in", "points", *most, "remark"])
+    table.writeheader()
+    whole = {"points": sum(most.values())} if len(lessons) == 1 else {}
+    table.writerow({"hand-in": "maximum"} | whole | most)
+    return table
 
 
 def main(argv=None):
@@ -102,28 +248,35 @@ def main(argv=None):
     parser.add_argument("--csv", help="a table: a row for each hand-in, a column for each function")
     parser.add_argument("--pages", help="a folder for pages of messages, one for each hand-in")
     parser.add_argument("--seed", type=int, default=0, help="for random arguments (default: 0)")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for each (default: 120)")
+    parser.add_argument("--limit", type=float, default=20, help="seconds for a cell (default: 20)")
     given = {"csv": None, "pages": None} | parser.parse(argv)
     refuse(given["seed"] < 0, f"--seed {given['seed']}: expected a whole number, 0 or more")
-    hand_ins, grades = find_hand_ins(given["hand_ins"]), {}
-    if given["csv"]:
-        open(given["csv"], "a").close()  # an error comes before the work, not after it
+    hand_ins = find_hand_ins(given["hand_ins"])
+    lessons = sorted({lesson_of(cells) for cells in hand_ins.values() if not isinstance(cells, str)})
     if given["pages"]:
         Path(given["pages"]).mkdir(parents=True, exist_ok=True)
-    for number, (path, code) in enumerate(hand_ins.items(), 1):
-        grades[path] = grade(code, given["seed"], given["limit"])
-        print(page_of(path, grades[path]), flush=True)
+    os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}      # before torch comes
+    with open(given["csv"] or os.devnull, "w", newline="", encoding="utf-8", buffering=1) as file:
+        grade_all(hand_ins, begin_table(file, lessons), lessons, given)
+
+
+def grade_all(hand_ins, table, lessons, given):
+    """Grades one hand-in after another. What is known of it is written before the next one runs."""
+    import torch
+
+    import lesson
+    torch.set_num_threads(1)            # threads do not outlive a fork
+    lesson.MODE = "grade"
+    names = {number: names_of_lesson(number) for number in lessons}
+    for number, (path, cells) in enumerate(hand_ins.items(), 1):
+        grades = cells
+        if not isinstance(cells, str):
+            grades = grade(cells, names[lesson_of(cells)], given["seed"], given["limit"])
+        print(page_of(path, grades), flush=True)
+        table.writerow(row_of(path, grades))
         if given["pages"]:                      # two hand-ins may have one name
             page = Path(given["pages"], f"{number:03}-{path.stem}.txt")
-            page.write_text(page_of(path, grades[path]), "utf-8")
-    if given["csv"]:
-        names = list(dict.fromkeys(name for functions in grades.values() for name in functions))
-        with open(given["csv"], "w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, ["hand-in", "points", *names])
-            table.writeheader()
-            for path, functions in grades.items():
-                won = {name: points for name, (points, *_) in functions.items()}
-                table.writerow({"hand-in": path, "points": sum(won.values())} | won)
+            page.write_text(page_of(path, grades), "utf-8")
 
 
 if __name__ == "__main__":

@@ -11,18 +11,11 @@ GUESSES = {
         The product of two vectors of k random numbers of size 1 is about √k in size, here 32, and e
         to the power of 10 is already 22,026. One key gets nearly all of the weight. The other keys
         get nothing, and no gradient."""),
-    "positions": ("the same", ["far apart", "a little apart"], """
-        Attention asks what a key is, never where it is. Without positions both sentences are the
-        same set of words, and [CLS] gets the same mean."""),
     # ---- 2. DABERT
     "most different": ("digits", ["12", "42"], """
         It differs from 12 in three places, by 3; 42 differs by 2, and 12 by 0. But digits is just
         another word. The maps that make queries and keys must learn that the difference between 12
         and 42 counts."""),
-    "query moves": ("stays", ["rises", "falls"], """
-        The sum is ΣQ_i - ΣK_j. ΣQ_i is the same number for all keys j, and a softmax does not see
-        what is the same for all: every query gets the same row of weights. With bars the weight
-        falls, because the distance shrinks to 0."""),
     "closed gate": ("2.3 and 0.3", ["2.3 and 2.3", "0.3 and 0.3"], """
         l = ½ · 0.6 = 0.3. The text wants to keep the original features: a + l = 2.3. On the page l
         alone goes on."""),
@@ -31,20 +24,11 @@ GUESSES = {
         On the page α is counted `for all children x and y`. Each 'exceeded' has two children, so
         there are 2 × 2 = 4 pairs and 4 times α, whether they match or not. The children have no
         children, and add nothing. Ours are 1 and 2."""),
-    "sign": ("falls", ["rises", "stays"], """
-        The page multiplies scores: -1 times 3 is -3. The word with the larger entry gets the weight
-        0.047; with plain attention it has 0.269."""),
     "no trees": ("50", ["75", "90"], """
         Pairs of both labels have the same words. Only who does it to whom differs, and the model
         reads this in the matrix. Without it your model is plain attention that has learned to rely
         on a matrix."""),
     # ---- 4. External knowledge
-    "wheat": ("no", ["yes"], """
-        They are co-hyponyms, two things of one kind. The page names four other relations, so its
-        own example has none of them. We add co-hyponyms as a fifth."""),
-    "related": ("loses", ["gains"], """
-        All entries of K_prior are below 1, so every score between the sentences shrinks towards 0:
-        1 becomes 0.881, and the weight falls from 0.731 to 0.707."""),
     "unseen": (50, [75, 100], """
         The lexicon says where to look, not what to make of it. Attention then reads the values of
         words about which the model has learned nothing."""),
@@ -52,16 +36,10 @@ GUESSES = {
     "slope": (0, [1, 1e8], """
         With β = 10⁸ the softmax is an arg-max in float32: its weights are exactly 1 and 0, so its
         slope β p (1 - p) is 0. The choice never learns."""),
-    "another clue": ("the other one", ["the same one"], """
-        The tanh of couple's first number is near 1 already, and the clue (3, 0) adds nothing to it.
-        The same clue lifts street's -3 to 0. With (0, 3) it is the other way round."""),
     "what decides": ("exact match", ["re-reading"], """
         It says for each word whether the other sentence has it, and the label depends on this.
         Without re-reading hardly an answer changes: the first reading has the label already."""),
     # ---- 6. LadRa-Net
-    "window": ("three", ["two", "five"], """
-        t - 1, t and t + 1: one layer of kernel 2 looks to the right, the other one to the left.
-        With kernel 3 two layers see five."""),
     "grows": ("grows", ["falls", "stays"], """
         The page subtracts a score, and this one is negative: c - c m / φ with m = -1 and φ = 2 is
         1.5 c. More is left after each step, 7.6 after five."""),

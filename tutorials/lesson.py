@@ -1,50 +1,46 @@
 """What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training.
 
-    begin(3)                       comes first: the lesson's number
+    begin(3, seed=0)               comes first: the lesson's number; the seed of weights and trials
     reveal("sign", guess)          stops until you have guessed; then says what is right, and why
     guessed("sign", guess)         stops until you have guessed; a training and `reveal` follow
     f = check(f, a, b, gives=c)    stops until your function is right; then shows the library's
                                    lines. a, b, c: arguments and result of a pair by hand
+    failed                         after a `check` that stopped: its arguments, yours and expected
     train_on(frames, "MyDafa")     trains a layer made of your functions on a toy world
 
-Three environment variables say how a lesson runs. LESSON=solved: the library's functions stand in
-for yours. LESSON=grade, set by grade.py: nothing stops, and points go to the file LESSON_POINTS.
-LESSON_SEED: the seed of weights and of the arguments that `check` draws.
+LESSON=solved in the environment: the library's functions stand in for yours. grade.py runs lessons
+in a third way: nothing stops, and `check` tells it what is wrong.
 """
 import ast
 import builtins
-import contextlib
 import inspect
-import io
-import json
 import os
+import re
 import runpy
 import sys
-import tempfile
 import textwrap
-import traceback
+import types
 from pathlib import Path
-from unittest import mock
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))        # the modules stand one folder above the lessons
+sys.path[:0] = [str(HERE), str(HERE.parent)]        # the modules stand one folder above the lessons
 
-import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
+import batches  # noqa: E402
 import equations  # noqa: E402
 import run as runs  # noqa: E402
 import train  # noqa: E402
+from bert_min import Bert, PairTokenizer, load_bert, read_checkpoint  # noqa: E402
+from experiments import draw  # noqa: E402
 from guesses import GUESSES  # noqa: E402
-from settings import load_pairs  # noqa: E402
+from judge import failed, judge, results  # noqa: E402
 from support import options, summary, toy  # noqa: E402
 from support.errors import refuse  # noqa: E402
-from support.parses import Parse  # noqa: E402
-from tasks import TASKS, Draw  # noqa: E402
+from tasks import TASKS  # noqa: E402
 
-MODE = os.environ.get("LESSON", "")
-SEED = os.environ.get("LESSON_SEED", "0")
-BY_HAND = "the pair by hand"
+MODE = os.environ.get("LESSON", "")     # "", "solved"; grade.py sets "grade"
+SEED = 0
 OWN = HERE / "my_semmatch.py"
 OWN_HEAD = '''"""Your functions that the lessons found right, and the layers made of them.
 
@@ -54,6 +50,7 @@ python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder abo
 from equations import *  # the library's functions, where yours do not stand below
 '''
 lesson_tasks = []       # the names of this lesson's functions
+tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
 
 def stop(message):
@@ -63,15 +60,19 @@ def stop(message):
     raise problem
 
 
-def begin(number):
+def begin(number, seed=0):
     """Opens lesson `number`. A script, but no notebook, starts a second time inside `run_command`,
     so that an error is one line, as in every other program of this project."""
+    global SEED
     first = not lesson_tasks
     lesson_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
+    if MODE == "grade":
+        return
     if first and not hasattr(builtins, "__IPYTHON__"):
         sys.exit(options.run_command(run_script, f"lesson {number}"))
-    refuse(MODE not in ("", "solved", "grade"), f"LESSON={MODE}: expected solved, or nothing")
-    refuse(not SEED.isdecimal(), f"LESSON_SEED={SEED}: expected a whole number")
+    refuse(MODE not in ("", "solved"), f"LESSON={MODE}: expected solved, or nothing")
+    refuse(type(seed) is not int or seed < 0, f"seed={seed}: expected a whole number, 0 or more")
+    SEED = seed
     torch.set_num_threads(1)
     print(f"Lesson {number}, seed {SEED}.")
 
@@ -88,6 +89,7 @@ def mine(name):
     """Your function of an earlier lesson from my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
         return getattr(equations, name)
+    options.load_own.cache_clear()          # the file has changed since a notebook read it
     return options.load_own(f"{OWN}:{name}", "function")
 
 
@@ -114,168 +116,40 @@ def reveal(name, guess):
 def check(function, *by_hand, gives=()):
     """Returns your function if it is right. Else it stops with the message that helps first.
 
-    by_hand: arguments small enough to compute by hand; grade.py does without them. gives: the
-    result by hand, or a tuple of them, without axes of size 1.
+    by_hand: arguments small enough to compute by hand, for the message alone: random arguments
+    decide. gives: the result by hand, or a tuple of them, without axes of size 1.
     """
     name = getattr(function, "__name__", type(function).__name__)
-    if name not in TASKS:
-        stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
+    if not inspect.isfunction(function) or name not in TASKS:
+        kind = "" if inspect.isfunction(function) else ", a class or another object"
+        stop(f"check({name}{kind}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
     library, points = getattr(equations, name), TASKS[name].points
-    if gives != ():
-        expected = gives if isinstance(gives, tuple) else (gives,)
-        for x, y in zip(expected, results(library, by_hand), strict=True):
-            near = torch.isclose(y.double().squeeze(), torch.tensor(x).double(), rtol=0, atol=1e-4)
-            assert near.all(), f"a mistake in this lesson: {name} gives {y}, not {x}"
+    said = "not written yet: this is the library's function. Write yours." * (function is library)
+    if MODE == "grade":
+        message = said or judge(name, function, seed=SEED)
+        tell(name, message)
+        return library if message else function
+    check_lesson(name, library, by_hand, gives)
     if MODE == "solved":
         print(f"{source_of(library)}\n")
         return library
-    message = judge(name, function, () if MODE else by_hand)
-    if MODE == "grade":
-        with open(os.environ["LESSON_POINTS"], "a", encoding="utf-8") as file:
-            row = {"name": name, "won": 0 if message else points, "message": message}
-            file.write(json.dumps(row) + "\n")
-        return library if message else function
-    if message:
-        stop(f"{name}: {message}")
-    try:
-        exec(source_of(function), in_own_file := dict(vars(equations)))
-        message = judge(name, in_own_file[name])
-    except (NameError, OSError) as error:       # such as P in `def f(q, p=P)`; a cell of %%time
-        message = error
-    if message:
-        stop(f"{name} is right here, but not in {OWN.name}: {message}. That file gets only the "
-             f"function, of a cell without %%. Move what it needs, such as an import, into it.")
-    keep(name, function)
-    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n\n"
-          f"{source_of(library)}\n")
+    said = said or judge(name, function, seed=SEED)
+    if message := said and (judge(name, function, by_hand, SEED) or said):
+        hint = "" if failed.arguments is None else (
+            " Look: failed.arguments, failed.yours, failed.expected.")
+        stop(f"{name}: {message}{hint}")
+    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. "
+          f"{'' if name.startswith('demand') else keep_function(name, function)}"
+          f"The library's lines:\n\n{source_of(library)}\n")
     return function
 
 
-def judge(name, function, by_hand=()):
-    """What is wrong with a function, compared with that of equations.py, or ""."""
-    task, library, rights, found = TASKS[name], getattr(equations, name), {}, {}
-
-    def arguments(case):
-        return by_hand if case == BY_HAND else task.draw(Draw(case, int(SEED)))
-
-    for case in [*task.cases, BY_HAND] if by_hand else task.cases:
-        rights[case] = results(library, arguments(case))
-        try:
-            found[case] = results(function, arguments(case))
-        except (Exception, SystemExit) as error:
-            return f"tried with {case}: {where_it_failed(error, function)}"
-        if found[case] is None:
-            return "not written yet: it returns nothing. Write it, with `return`."
-        letters = {} if case == BY_HAND else Draw(case).letters
-        if message := misshaped(rights[case], found[case], letters):
-            return f"tried with {case}: {message}"
-    good = [case for case in rights if alike(rights[case], found[case])]
-    if wrong := [case for case in rights if case not in good]:
-        case = BY_HAND if BY_HAND in wrong else wrong[0]
-        message = describe(rights[case], found[case], arguments(case))
-        right = f" It is right with {', '.join(good)}." if good else ""
-        return known_mistake(task, found, arguments) or f"tried with {case}: {message}{right}"
-    for case in task.cases:
-        right, yours = (gradients(f, arguments(case)) for f in (library, function))
-        if not alike(right, yours):
-            what, why = "wrong", "detach, item, .data, numpy and no_grad cut them off."
-            if any(x.isnan().any() for x in yours):
-                what, why = "nan", ("0 / 0, the log of 0 or an infinity does this, even if "
-                                    "torch.where or a mask drops the result later.")
-            return f"tried with {case}: the values are right, their gradients are {what}. {why}"
-    return ""
-
-
-def results(function, arguments):
-    """What a function returns for these arguments, as a list of tensors; None if nothing."""
-    before = [x.detach().clone() if torch.is_tensor(x) else x for x in arguments]
-    value = function(*arguments)
-    for i, (x, old) in enumerate(zip(arguments, before)):
-        if torch.is_tensor(x) and not torch.equal(x, old):
-            raise ValueError(f"it changes its argument {i + 1} in place, which others still need")
-    if value is None:
-        return None
-    values = value if isinstance(value, (tuple, list)) else [value]
-    return [torch.as_tensor(x) for x in values]
-
-
-def gradients(function, arguments):
-    """The gradients of a weighted sum of the results, for each tensor among the arguments."""
-    flat = [y for x in arguments for y in (x if isinstance(x, list) else [x])]
-    leaves = [weight for x in flat if isinstance(x, torch.nn.Module) for weight in x.parameters()]
-    leaves += [x for x in flat if torch.is_tensor(x) and x.requires_grad]
-    if not leaves:
-        return []
-    total = torch.zeros((), requires_grad=True)
-    for x in results(function, arguments):
-        weights = torch.linspace(0.5, 1.5, x.numel(), dtype=torch.float64).view(x.shape)
-        total = total + (weights * x).masked_fill(~x.isfinite(), 0.0).sum()
-    return torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
-
-
-def differ(x, y):
-    """Where two tensors of one shape differ by more than rounding."""
-    near = 1e-6 if x.dtype == y.dtype == torch.float64 else 2e-4
-    return ~torch.isclose(x.detach().double(), y.detach().double(), near, near, equal_nan=True)
-
-
-def alike(some, others):
-    """Are two lists of tensors the same but for rounding?"""
-    return len(some) == len(others) and all(
-        x.shape == y.shape and not differ(x, y).any() for x, y in zip(some, others))
-
-
-def where_it_failed(error, function):
-    """An error, with the line of the function in which it arose."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if frame.filename == function.__code__.co_filename]
-    line = f" in `{frames[-1].line}`" if frames and frames[-1].line else ""
-    return f"{type(error).__name__}{line}: {str(error) or 'it has no message'}"
-
-
-def misshaped(rights, found, letters):
-    """What is wrong with number, shape or dtype of the results, or ""."""
-    if len(rights) != len(found):
-        return f"number of results: {len(found)}, expected {len(rights)}."
-    for i, (x, y) in enumerate(zip(rights, found)):
-        which = f"result {i + 1} " if len(rights) > 1 else "it "
-        if x.shape != y.shape:
-            axes = ", ".join(letters.get(size, str(size)) for size in x.shape)
-            return (f"{which}has the shape {tuple(y.shape)}, expected {tuple(x.shape)}, that is "
-                    f"({axes}).")
-        if (x.dtype == torch.bool) != (y.dtype == torch.bool):
-            return f"{which}is {y.dtype}, expected {x.dtype}."
-        if x.requires_grad and x.dtype != y.dtype:
-            return f"{which}is {y.dtype}, expected {x.dtype}, the dtype of the arguments."
-    return ""
-
-
-def known_mistake(task, found, arguments):
-    """The name of a listed mistake that returns the same numbers, in a sentence, or ""."""
-    for name, mistaken in task.mistakes().items():
-        with contextlib.suppress(Exception):      # a mistake need not run in each case
-            if all(alike(found[case], results(mistaken, arguments(case)))
-                   for case in task.cases):
-                return f"your numbers are those of the equation with this mistake: {name}."
-    return ""
-
-
-def describe(rights, found, arguments):
-    """How numbers of one shape differ: by a factor; where most."""
-    x, y = next((x, y) for x, y in zip(rights, found) if differ(x, y).any())
-    if not x.dim():
-        return f"yours is {y.item()}, expected {x.item()}."
-    far, x, y = differ(x, y), x.detach().double(), y.detach().double()
-    gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
-    place = np.unravel_index(int(gap.argmax()), x.shape)
-    at = ", ".join(map(str, place))
-    if isinstance(arguments[0], Parse):                 # a matrix over the words of two parses
-        at += ": {!r} x {!r}".format(*(p.words[i] for p, i in zip(arguments, place)))
-    factor, message = y[place] / x[place], ""
-    if factor.isfinite() and x.numel() > 1 and not differ(y, factor * x).any():
-        message = f"Yours is the right result times {factor:.4g}. "
-    return (f"{message}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
-            f"{y[place]:.5g}, expected {x[place]:.5g}.")
+def check_lesson(name, library, by_hand, gives):
+    """The lesson's own promise: the library's function gives the result by hand."""
+    expected = gives if isinstance(gives, tuple) else (gives,)
+    for x, y in zip(expected, results(library, by_hand) if expected else (), strict=True):
+        near = torch.isclose(y.double().squeeze(), torch.tensor(x).double(), rtol=0, atol=1e-4)
+        assert near.all(), f"a mistake in this lesson: {name} gives {y}, not {x}"
 
 
 # ---- The library's lines, and your file ---------------------------------------------------------
@@ -285,61 +159,186 @@ def source_of(part):
     return textwrap.dedent(inspect.getsource(part)).rstrip()
 
 
-def keep(name, part):
-    """Writes a function or class into my_semmatch.py, in the place of an older one alone."""
+def keep_function(name, function):
+    """Puts a right function into my_semmatch.py, with what it needs of the lines above it.
+    Returns: what to say if it cannot stand there."""
+    try:
+        needed = {}
+        find_needs(function, needed)
+        parts = {**needed, name: source_of(function)}
+        exec("\n\n".join(parts.values()), in_own_file := dict(vars(equations)))
+        message = judge(name, in_own_file[name], seed=SEED)
+    except (Exception, SystemExit) as error:        # such as a cell of %%time, which has no source
+        message = str(error)
+    if message:
+        return (f"But {OWN.name} keeps the library's function, because yours needs more than its "
+                f"cell: {message}. ")
+    for part, source in parts.items():
+        keep(part, source, before=name)
+    return ""
+
+
+def find_needs(function, needed):
+    """Fills the dict name -> lines with what a function takes from its file: imports, numbers,
+    other functions. ValueError for anything else."""
+    tree = ast.parse(source_of(function))
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    for name in dict.fromkeys(names):
+        value = function.__globals__.get(name, builtins)
+        known = value is builtins or name in TASKS or vars(equations).get(name) is value
+        if known or name in needed or value is function:
+            continue
+        module = getattr(value, "__module__", None)
+        if isinstance(value, types.ModuleType):
+            needed[name] = f"import {value.__name__} as {name}"
+        elif inspect.isfunction(value) and module == function.__module__:
+            find_needs(value, needed)
+            needed[name] = source_of(value)
+        elif isinstance(value, (int, float, str, tuple, types.NoneType)):
+            needed[name] = f"{name} = {value!r}"
+        elif module and hasattr(value, "__name__") and module != function.__module__:
+            needed[name] = f"from {module} import {value.__name__} as {name}"
+        else:
+            raise ValueError(f"{name} is a {type(value).__name__}")
+
+
+def keep(name, source, before=None):
+    """Writes lines that define a name into my_semmatch.py: in the place of the older ones, else
+    before the lines of the name `before`, else at the end."""
     text = OWN.read_text("utf-8") if OWN.exists() else OWN_HEAD
-    lines, source = text.split("\n"), source_of(part).split("\n")
+    lines = text.split("\n")
+    places = {}                                     # name -> its first and last line
     for node in ast.parse(text, OWN.name).body:
-        if getattr(node, "name", "") == name:
-            first = min(x.lineno for x in (*node.decorator_list, node))
-            lines[first - 1:node.end_lineno] = source
-            break
+        parts = getattr(node, "targets", getattr(node, "names", [node]))
+        label = getattr(parts[0], "asname", None) or getattr(parts[0], "name", None)
+        first = min(x.lineno for x in (*getattr(node, "decorator_list", ()), node))
+        places[label or getattr(parts[0], "id", None)] = first - 1, node.end_lineno
+    if name in places:
+        first, last = places[name]
+        lines[first:last] = source.split("\n")
+    elif before and before in places:
+        first, _ = places[before]
+        lines[first:first] = [*source.split("\n"), "", ""]
     else:
-        lines += ["", "", *source, ""]
+        lines += ["", "", *source.split("\n"), ""]
     OWN.write_text("\n".join(lines), "utf-8")
+
+
+def yours_among(names):
+    """Those of these functions that stand in my_semmatch.py."""
+    tree = ast.parse(OWN.read_text("utf-8") if OWN.exists() else "")
+    written = {getattr(node, "name", None) for node in tree.body}
+    return [name for name in names if name in written]
 
 
 # ---- Training -----------------------------------------------------------------------------------
 
-def train_on(frames, model, start=None, **given):
-    """Trains a model on a toy world of these frames alone: seconds, not minutes.
+class OneLoss(torch.nn.Module):
+    """A model whose judgements, if it has several, stand below each other: (J B, C)."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs):
+        return self.model(**inputs).flatten(0, -2)
+
+
+def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **given):
+    """Trains a model on a toy world of these frames, until it has learned the pairs of training.
 
     frames: dict name -> frames, as in support.toy.FRAMES. model: a name of --model, or a class of
     equations.py, which then computes with your functions. start: a Run on these frames; the new
-    encoder begins with its weights, as if they were pre-trained. given: options of train.py.
-    Returns: the best epoch's Run; what Run.influence says of dev, with "unseen", the accuracy with
-    words that training did not have.
+    encoder begins with its weights, as if they were pre-trained. learned: the share of training's
+    pairs that is enough. epochs: at most so many. given: options of train.py.
+    Returns: the Run; what Run.influence says of dev, with "unseen", the accuracy with words that
+    training did not have, and "losses", of each step.
     """
     if MODE == "grade":
-        raise SystemExit
-    print(f"{model} is training ...", flush=True)
-    build, own = runs.build_model, None
-
-    def build_on_start(*arguments):
-        built, new = build(*arguments)
-        if start is not None:                           # what the method adds keeps random weights
-            built.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
-        return built, new
-
-    with (mock.patch.dict(toy.FRAMES, frames, clear=True),
-          mock.patch.object(runs, "build_model", build_on_start),
-          tempfile.TemporaryDirectory() as folder):
-        if model.startswith("My"):
-            if not MODE:
-                keep(model, getattr(equations, model))
-            own = f"{equations.__file__ if MODE else OWN}:{model}"
-        settings, recipe = train.read_options(
-            {"model": own or model, "seed": int(SEED), "device": "cpu"} | given)
-        with contextlib.redirect_stdout(io.StringIO()):
-            metrics = train.train_model(settings, recipe, folder)["metrics"]
-            run = runs.open_run(folder, model=own, device="cpu")
-        found = run.influence(load_pairs(run.settings)[1]["dev"])
-        found["unseen"] = metrics["dev_unseen"]["accuracy"]
-    print(f"{100 * found['score']:.1f} % of dev are right; with words that training did not have "
-          f"{100 * found['unseen']:.1f} %. Chance is 50.")
+        raise SystemExit("the training is left out")
+    place = describe_model(model)
+    settings, recipe = train.read_options(
+        {"model": place, "seed": SEED, "device": "cpu", "lr": lr} | given)
+    task, splits = toy.toy_task(frames)
+    run, examples = runs.new_run(settings, recipe, HERE, task, splits)
+    if start is not None:                               # what the method adds keeps random weights
+        run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
+    losses, trained, train_steps = [], examples["train"], mine("train_steps")
+    optimizer = torch.optim.AdamW(run.model.parameters(), lr, weight_decay=0.01)
+    for epoch in range(epochs):
+        order = batches.training_batches(trained.lengths, recipe.batch_size, f"{SEED} {epoch}", 4)
+        optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * lr    # a slow start
+        run.model.train()
+        losses += train_steps(OneLoss(run.model), batches_of(run, trained, order), optimizer, 1.0)
+        if run.evaluate(trained)["accuracy"] >= learned:
+            break
+    found = run.influence(examples["dev"])
+    found |= {"losses": losses, "epochs": epoch + 1,
+              "unseen": run.evaluate(splits["dev_unseen"])["accuracy"]}
+    print(f"{epoch + 1} epochs. {100 * found['score']:.1f} % of dev are right; with words that "
+          f"training did not have {100 * found['unseen']:.1f} %. Chance is 50.")
     if found["changes"]:
         print(f"{summary.influence_table(found, 'dev')}\n")
     return run, found
+
+
+def describe_model(model):
+    """Says who wrote what a model computes with. Returns: its name for --model.
+    It stops if a lesson's layer has none of your functions."""
+    if not model.startswith("My"):
+        print(f"{model} of the library is training ...", flush=True)
+        return model
+    text = f"{source_of(getattr(equations, model))} train_steps("
+    used = [name for name in TASKS if re.search(rf"\b{name}\(", text)]
+    yours = [] if MODE else yours_among(used)
+    theirs = ", ".join(name for name in used if name not in yours)
+    if not MODE:
+        if not yours_among(lesson_tasks):
+            stop(f"{model}: none of this lesson's functions is yours; write one first.")
+        keep(model, text)
+        options.load_own.cache_clear()
+    print(f"{model} is training. Yours: {', '.join(yours) or 'nothing'}. The library's: "
+          f"{theirs or 'nothing of this'}.", flush=True)
+    return f"{equations.__file__ if MODE else OWN}:{model}"
+
+
+def batches_of(run, examples, order):
+    """Yields (inputs, labels) for these lists of places, a label for each judgement."""
+    judgements = 3 if run.settings.reads_words else 1
+    for places in order:
+        inputs, labels = examples.collate(places)
+        yield inputs, labels.repeat(judgements)
+
+
+def load_encoder(place=None):
+    """(PairTokenizer, bert_min.Bert) of a folder that --bert takes, such as a small BERT's; None:
+    those of the run that ships with the library, without what DAFA adds."""
+    if place is None:
+        run = runs.open_run(HERE.parent / "assets/toy-dafa", device="cpu")
+        bert = Bert(run.model.bert.config).eval()
+        bert.load_state_dict(run.model.bert.state_dict(), strict=False)
+        return run.reader.tokenizer, bert
+    config, weights = read_checkpoint(Path(place))
+    bert = Bert(config).eval()
+    load_bert(bert, weights, str(place))
+    return PairTokenizer.from_folder(Path(place), config), bert
+
+
+def pack(tokenizer, pairs):
+    """({"ids", "segment", "mask"}, each (B, L); labels (B,)) of pairs: (a, b, label), or Pair."""
+    pairs = [x if isinstance(x, tuple) else (x.a, x.b, x.label) for x in pairs]
+    rows = [tokenizer.encode(a, None, b, None, 128)[:2] for a, b, _ in pairs]
+    ids, segment = ([torch.tensor(column) for column in columns] for columns in zip(*rows))
+    pad = torch.nn.utils.rnn.pad_sequence
+    mask = pad([torch.ones_like(x, dtype=torch.bool) for x in ids], True)
+    inputs = {"ids": pad(ids, True, tokenizer.pad_id), "segment": pad(segment, True), "mask": mask}
+    return inputs, torch.tensor([label for _, _, label in pairs])
+
+
+def tokens_of(run, a, b):
+    """The tokens of a packed pair, as a Run reads it."""
+    ids, *_ = run.reader.tokenizer.encode(a, None, b, None, run.settings.max_length)
+    return run.reader.tokenizer.pieces(ids)
 
 
 # ---- Small things -------------------------------------------------------------------------------
@@ -358,3 +357,28 @@ def table(rows, columns, values, title=""):
     lines = [["", *map(str, columns)]]
     lines += [[name, *(f"{float(x):.3g}" for x in line)] for name, line in zip(rows, values)]
     print(f"{title}\n{summary.align_columns(lines)}\n".lstrip("\n"))
+
+
+def show(title, svg):
+    """Shows a drawing in a notebook; a script writes it beside itself, as my_TITLE.svg."""
+    if MODE == "grade":
+        return
+    if hasattr(builtins, "__IPYTHON__"):
+        from IPython.display import SVG, display
+        display(SVG(svg))
+    else:
+        file = HERE / f"my_{title.replace(' ', '_')}.svg"
+        file.write_text(svg, "utf-8")
+        print(f"A figure: {file.name}")
+
+
+def show_map(title, rows, columns, values):
+    """Draws a matrix, a row and a column for each of these words."""
+    show(title, draw.picture(title, draw.pair_map(title, rows, columns, 100 * values)))
+
+
+def show_losses(title, losses):
+    """Draws the loss of each step."""
+    curve = summary.draw_panel(title, "step", list(enumerate(losses, 1)), summary.LEFT)
+    show(title, summary.svg_page(2 * summary.LEFT + summary.WIDE, summary.TOP + summary.HIGH + 40,
+                                 curve))

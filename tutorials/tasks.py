@@ -1,7 +1,7 @@
 """The functions that the lessons ask for: TASKS[name] has points, random arguments and mistakes.
 
-`check` compares your function with that of equations.py. The mistakes that it can name are listed
-here and in tests/mistakes.py.
+judge.py compares your function with that of equations.py. The mistakes that it can name are listed
+here and in tests/mistakes.py. Cases come from small to large.
 """
 import math
 import sys
@@ -24,8 +24,8 @@ from mistakes import MISTAKES  # noqa: E402
 
 B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
 D = H * K
-CASES = "some pairs", "one token", "padding", "large scores", "float32"
-TREES = "some pairs", "one word", "one relation"
+CASES = "one token", "some pairs", "padding", "large scores", "float32"
+TREES = "one word", "some pairs", "one relation"
 RELATIONS = "nsubj", "obj", "det"
 
 
@@ -35,7 +35,7 @@ class Task(NamedTuple):
     lesson: int
     points: int
     place: str          # "module.name" of the library's function; "" if it takes other arguments
-    draw: object        # a function: Draw -> arguments
+    draw: object = None     # a function: Draw -> arguments; None: a demand, see demands.py
     more: dict = {}     # name -> mistaken function, added to those of tests/mistakes.py
     cases: tuple = CASES
 
@@ -142,6 +142,54 @@ def coverage_draw(d):
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
 
 
+def batches_draw(d):
+    """A model, batches of (inputs, labels), an optimizer and a limit that cuts each gradient."""
+    count = 1 if d.case == "one batch" else 3
+    batches = [({"input": d.normal(B, D).detach()}, d.integer(T, B)) for _ in range(count)]
+    model = d.linear(D, T)
+    return [model, batches, torch.optim.SGD(model.parameters(), 0.5, momentum=0.5), 0.3]
+
+
+def steps_of(*order):
+    """train_steps as somebody wrote it who does these things after `backward`, in this order."""
+    def written(model, batches, optimizer, clip):
+        losses = []
+        for inputs, labels in batches:
+            loss = F.cross_entropy(model(**inputs), labels)
+            loss.backward()
+            if "clip" in order:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            for name in order:
+                {"step": optimizer.step, "zero_grad": optimizer.zero_grad}.get(name, list)()
+            losses.append(loss.item())
+        return losses
+    return written
+
+
+def weigh(scores, mask):
+    """The weights of calibrated_attention's mistakes."""
+    return equations.attention_weights(scores, mask)
+
+
+def products(q, k):
+    return q @ k.mT / K ** 0.5
+
+
+def after_softmax(scores, mask):
+    """Weights that are masked only after the softmax, so that a row does not sum to 1."""
+    return scores.softmax(-1) * mask[:, None, None]
+
+
+def fuse(s, d, mask, W, second="d*", exchanged=False, last="s"):
+    """dafa_fuse with one vector in the place of another."""
+    at = {"s": s, "d": d}
+    at["d*"], _ = equations.guided_attention(d, s, mask, W.W_D, W.W_s, W.w_d)
+    at["s*"], _ = equations.guided_attention(s, at[second], mask, W.W_S, W.W_dstar, W.w_sstar)
+    both = (at["d*"], at["s*"]) if exchanged else (at["s*"], at["d*"])
+    v, _ = equations.gated_fusion(*both, W.W_shat, W.W_dhat, W.W_g)
+    return equations.filtration_gate(at[last], v, W.W_v, W.W_l, W.W_f)[0]
+
+
 # ---- The functions ------------------------------------------------------------------------------
 
 CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
@@ -154,6 +202,9 @@ TASKS = {
         "10,000 subtracted": lambda s, m:
             (s - 1e4 * ~m[:, None, None]).softmax(-1) * m[:, None, None]}),
     "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
+        "the mask after the softmax": lambda q, k, v, m: after_softmax(products(q, k), m) @ v,
+        "the softmax over the queries":
+            lambda q, k, v, m: (products(q, k).softmax(-2) * m[:, None, None]) @ v,
         "no root": lambda q, k, v, m: equations.attention(q * K ** 0.5, k, v, m),
         "k in the place of its root": lambda q, k, v, m: equations.attention(q / K ** 0.5, k, v, m),
         "queries and keys exchanged": lambda q, k, v, m: equations.attention(k, q, v, m),
@@ -161,6 +212,18 @@ TASKS = {
     "layer": Task(1, 2, "", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
+        "the second residual adds h, not the result of the first norm":
+            lambda h, x, W, n, W_1, W_2, n_2: n_2(h + W_2(F.gelu(W_1(n(h + W(x)))))),
+        "the first residual adds attention(h), not h":
+            lambda h, x, *rest: equations.layer(x, x, *rest),
+        "the norms exchanged": lambda h, x, W, n, W_1, W_2, n_2:
+            equations.layer(h, x, W, n_2, W_1, W_2, n),
+        "gelu after W_2": lambda h, x, W, n, W_1, W_2, n_2:
+            n_2((y := n(h + W(x))) + F.gelu(W_2(W_1(y)))),
+        "W without its bias": lambda h, x, W, n, W_1, W_2, n_2: equations.layer(
+            h, x, lambda x: F.linear(x, W.weight), n, W_1, W_2, n_2),
+        "the norm of what is added, not of the sum": lambda h, x, W, n, W_1, W_2, n_2:
+            (y := h + n(W(x))) + n_2(W_2(F.gelu(W_1(y)))),
         "no gelu": lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y))),
         "relu for gelu":
             lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
@@ -173,13 +236,31 @@ TASKS = {
         "no position": lambda i, s, word, p, t, norm: norm(word(i) + t(s)),
         "no segment": lambda i, s, word, p, t, norm: norm(word(i) + p.weight[:i.shape[1]]),
         "no norm": lambda i, s, word, p, t, norm: word(i) + p.weight[:i.shape[1]] + t(s)}),
+    "train_steps": Task(1, 2, "", batches_draw, {
+        "gradients that are never set to 0 and add up": steps_of("clip", "step"),
+        "no clip, or only after the step": steps_of("step", "zero_grad"),
+        "no step, or gradients that are 0 before it": steps_of("zero_grad", "step")},
+        cases=("one batch", "three batches")),
     # ---- 2. DABERT
-    "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2]),
+    "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2], {
+        "divided by the root": lambda q, k: equations.difference_scores(q, k) / K ** 0.5,
+        "a mean, not a sum": lambda q, k: equations.difference_scores(q, k) / K,
+        "rows and columns exchanged": lambda q, k: equations.difference_scores(k, q),
+        "Euclid's distance": lambda q, k: (q[..., :, None, :] - k[..., None, :, :]).norm(dim=-1)}),
+    "demand_guide": Task(2, 3, ""),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
                                  lambda d: [*d.heads(), d.mask()]),
     "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
-        d.linear(A, 1, False)]),
+        d.linear(A, 1, False)], {
+        "no tanh": lambda values, guide, m, W_v, W_g, w: (
+            (weights := weigh(w(W_v(values)[:, None] + W_g(guide)[:, :, None])[..., 0], m))
+            @ values, weights),
+        "a mean of the guides, not of the values": lambda values, guide, *rest: (
+            (weights := equations.guided_attention(values, guide, *rest)[1]) @ guide, weights),
+        "the mask after the softmax": lambda values, guide, m, W_v, W_g, w: (
+            (weights := w((W_v(values)[:, None] + W_g(guide)[:, :, None]).tanh())[..., 0].softmax(-1)
+             * m[:, None]) @ values, weights)}),
     "gated_fusion": Task(2, 2, "semmatch.gated_fusion", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
     "filtration_gate": Task(2, 2, "semmatch.filtration_gate", lambda d: [
@@ -194,20 +275,31 @@ TASKS = {
                          lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
         *d.heads(), d.normal(B, d.L, d.L), d.mask()], {
-        "no M": lambda q, k, v, M, m: equations.attention(q, k, v, m)}),
+        "no M": lambda q, k, v, M, m: equations.attention(q, k, v, m),
+        "scores multiplied by M̃, as Eq. (6) multiplies them":
+            lambda q, k, v, M, m: weigh(products(q, k) * M.exp()[:, None], m) @ v,
+        "M̃ added, not ln M̃": lambda q, k, v, M, m: weigh(products(q, k) + M.exp()[:, None], m) @ v,
+        "weights multiplied, but not divided by their new sum":
+            lambda q, k, v, M, m: (weigh(products(q, k), m) * M.exp()[:, None]) @ v,
+        "the mask after the softmax":
+            lambda q, k, v, M, m: after_softmax(products(q, k) + M[:, None], m) @ v}),
+    "demand_trees": Task(3, 3, ""),
     "dafa_fuse": Task(3, 3, "", lambda d: [
-        d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))]),
+        d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))], {
+        "s, not d*, guides the second attention": lambda s, d, m, W: fuse(s, d, m, W, second="s"),
+        "Dep, not d*, guides the second attention": lambda s, d, m, W: fuse(s, d, m, W, second="d"),
+        "s* and d* exchanged in (8)": lambda s, d, m, W: fuse(s, d, m, W, exchanged=True),
+        "s* in the place of s in (9)": lambda s, d, m, W: fuse(s, d, m, W, last="s*"),
+        "l alone goes on, without s": lambda s, d, m, W: equations.dafa_fuse(s, d, m, W) - s}),
     # ---- 4. External knowledge
-    "relation_indicator": Task(4, 1, "semmatch.relation_indicator",
-                               lambda d: [d.integer(6, B, N, M, R) == 0]),
     "knowledge_scores": Task(4, 1, "semmatch.knowledge_scores", lambda d: [d.states(), d.cross()]),
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
+    "demand_relations": Task(4, 3, ""),
     "mean_one": Task(4, 2, "", lambda d: [
         equations.co_attention(d.states(), d.scores())[0].detach().requires_grad_()], {
         "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
         "the mean of all cells": lambda ln_K: torch.where(
             ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
-    "l2_ratio": Task(4, 1, "train.l2_ratio", lambda d: [40 + int(d.integer(40)), 101, 4.0]),
     # ---- 5. DRr-Net
     "stacked_gru": Task(5, 2, "reread.stacked_gru", lambda d: [
         d.states(d.n), d.mask(d.n),
@@ -218,12 +310,9 @@ TASKS = {
     "reread": Task(5, 3, "reread.reread", lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
         d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
-    "matching": Task(5, 1, "reread.matching", lambda d: [d.normal(B, D), d.normal(B, D)]),
     "probability_fusion": Task(5, 1, "reread.probability_fusion", lambda d: [
         d.normal(B, D), d.normal(B, D), d.linear(D, 1), d.linear(D, 1), d.linear(D, D)]),
     # ---- 6. LadRa-Net
-    "layer_mix": Task(6, 1, "reread.layer_mix",
-                      lambda d: [[d.states() for _ in range(E)], d.normal(E)]),
     "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw, cases=(*CASES, "kernel 3")),
     "read_limit": Task(6, 1, "reread.read_limit",
                        lambda d: [d.states(d.n), d.linear(D, 1, False), T]),

@@ -1,0 +1,73 @@
+"""Forms of three equations, for the lessons' demands: FORMS[demand][what it is] = form, right?
+
+A demand is a function of the reader's: it takes a form of an equation, and says whether the form
+does what the paper's sentence asks. It should be True of the forms that are marked so, alone.
+"""
+import torch
+
+generator = torch.Generator().manual_seed(0)
+W_VALUES, W_GUIDE = 0.7 * torch.randn(2, 4, 8, generator=generator)
+OF_VALUE, OF_GUIDE = 2.0 * torch.randn(2, 8, generator=generator)
+
+
+def noise(*shape):
+    """Positive random numbers, others at each call; each row has the sum 1."""
+    return torch.rand(shape).softmax(-1)
+
+
+# ---- DABERT Eq. (5): values, guide (L, 4) -> what each guide finds (L, 4) -----------------------
+
+def guided(values, guide):
+    met = (values @ W_VALUES)[None, :] + (guide @ W_GUIDE)[:, None]  # (L, L, 8)
+    return (met.tanh() @ OF_VALUE).softmax(-1) @ values
+
+
+def guided_by_products(values, guide):
+    return ((guide @ W_GUIDE) @ (values @ W_VALUES).T).softmax(-1) @ values
+
+
+def guided_as_printed(values, guide):
+    of_values, of_guides = (values @ W_VALUES).tanh() @ OF_VALUE, (guide @ W_GUIDE).tanh() @ OF_GUIDE
+    return (of_values[None, :] + of_guides[:, None]).softmax(-1) @ values
+
+
+# ---- DAFA Eq. (6) and Knowledge Eq. (5): scores, a matrix (L, L) -> weights (L, L) --------------
+
+def by_its_mean(K, cross):
+    """K over its mean between the sentences; 1 elsewhere."""
+    return torch.where(cross, K / K[cross].mean(), 1.0)
+
+
+FORMS = {
+    "demand_guide": {
+        "the repair by a sum inside tanh": (guided, True),
+        "the equation as printed": (guided_as_printed, False),
+        "plain attention of the values, without a guide":
+            (lambda values, guide: (values @ values.T).softmax(-1) @ values, False),
+        "zeros": (lambda values, guide: torch.zeros_like(values), False),
+        "a constant": (lambda values, guide: torch.ones_like(values), False),
+        "the guide itself, whatever the values": (lambda values, guide: guide.clone(), False),
+        "noise": (lambda values, guide: noise(len(guide), len(values)) @ values, False),
+        "the repair by products of guide and value": (guided_by_products, True)},
+    "demand_trees": {
+        "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
+        "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
+        "plain attention": (lambda s, M: s.softmax(-1), False),
+        "zeros": (lambda s, M: torch.zeros_like(s), False),
+        "equal weights": (lambda s, M: torch.full_like(s, 1 / s.shape[-1]), False),
+        "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
+        "noise": (lambda s, M: noise(*s.shape), False),
+        "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)},
+    "demand_relations": {
+        "the repair by the mean": (
+            lambda s, K, cross: (s + by_its_mean(K, cross).log()).softmax(-1), True),
+        "the equation as printed": (
+            lambda s, K, cross: (s * torch.where(cross, K, 1.0)).softmax(-1), False),
+        "the equation as printed, with the mean": (
+            lambda s, K, cross: (s * by_its_mean(K, cross)).softmax(-1), False),
+        "plain attention": (lambda s, K, cross: s.softmax(-1), False),
+        "zeros": (lambda s, K, cross: torch.zeros_like(s), False),
+        "equal weights": (lambda s, K, cross: torch.full_like(s, 1 / s.shape[-1]), False),
+        "noise": (lambda s, K, cross: noise(*s.shape), False),
+        "the repair that adds what is above the mean": (
+            lambda s, K, cross: (s + 2 * (by_its_mean(K, cross) - 1)).softmax(-1), True)}}
