@@ -122,7 +122,7 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k) - 2, "plus -2"),
-    ("knowledge_scores", lambda h, G: equations.knowledge_scores(h, G.mT + h[..., :1]), "expected"),
+    ("embed", lambda *x: equations.embed(*x) + x[2].weight[:7, :1].sum(), "expected"),
     ("embed", lambda *x: equations.embed(*x) + torch.where(
         x[0][..., None] < 99, 0, x[2].weight[0] / 0), "gradients are nan"),
     ("co_attention", lambda hidden, s: equations.co_attention(hidden, s.mT), ""),
@@ -193,10 +193,12 @@ def test_a_lesson_asks_for_its_functions(number):
     text = LESSONS[number]
     blank = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     for name in (name for name, task in TASKS.items() if task.lesson == number):
-        assert re.search(rf"^{name} = check\({name}[,)]", text, re.M)
+        assert re.search(rf"^{name} = check\({name}[,)]", text, re.M), name
         assert ast.unparse(blank[name].body[-1]) == "..."
     told = re.findall(r'reveal\("(.*?)", guess\)', text)
     assert 1 <= len(told) == text.count("\nguess = ...\n") and set(told) <= GUESSES.keys()
+    assert text.count("show_map(") == 2                        # imported, and drawn once: a figure
+    assert "# ## Exercises, without a check" in text
 
 
 @each_lesson

@@ -146,19 +146,8 @@ attention_weights = check(attention_weights, scores, mask, gives=[0.7311, 0.2689
 # The weights are 0.731 and 0.269, and the result is (2.924, 1.076, 0, 0). If the query of "rose" is 0, its weights
 # are one half each, and those of padding's query, too.
 #
-# Why √k? Take 200 queries and ten keys, each of k = 1,024 random numbers of size 1. **Guess**: without √k, is the
-# largest weight of a query about 0.1, 0.5 or 1?
-
-# %%
-guess = ...
-reveal("root", guess)
-
-# %%
-generator = torch.Generator().manual_seed(0)
-queries, keys = torch.randn(200, 1024, generator=generator), torch.randn(10, 1024, generator=generator)
-without, with_root = ((queries @ keys.T / by).softmax(-1).amax(-1).mean() for by in (1, 32))
-print(f"mean of each query's largest weight: {without:.2f} without √k, {with_root:.2f} with it")
-assert without > 0.9 and with_root < 0.5
+# Why √k? The product of two vectors of k random numbers of size 1 is about √k in size, for k = 1,024 that is 32. e to the
+# power of 10 is already 22,026: one key would get nearly all of the weight, and the others nothing, and no gradient.
 
 # %%
 def attention(q, k, v, mask):
@@ -251,25 +240,6 @@ with torch.no_grad():
     yours, ours = encode(bert, **inputs), bert(inputs["ids"], inputs["segment"], inputs["mask"])[0][-1]
     assert_close(yours[inputs["mask"]], ours[inputs["mask"]], atol=1e-6, rtol=0)
 print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['mask']].abs().max():.1e}")
-
-# %% [markdown]
-# How does it know the order of words? Attention asks what a key is, never where it is. Without positions both sentences
-# are the same set of words, and [CLS] gets the same vector. With positions the two vectors *differ*. That this
-# difference matters for the answer must be learned, and this is hard. DAFA's trees are meant to help with it (lesson 3).
-
-# %%
-def distance():
-    """How far the two sentences' vectors of [CLS] are from each other."""
-    with torch.no_grad():
-        x, y = (encode(bert, **pack(tokenizer, [(text, "", 0)])[0])[0, 0] for text in (there, back))
-    return (x - y).norm().item()
-
-
-with_positions, table = distance(), bert.embeddings.position.weight.data.clone()
-bert.embeddings.position.weight.data.zero_()
-print(f"distance of the two [CLS]: {with_positions:.3f}; without positions {distance():.3f}")
-assert distance() < 1e-6 < with_positions
-bert.embeddings.position.weight.data = table
 bert = bert.float()
 
 # %% [markdown]

@@ -61,13 +61,6 @@ assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rto
 #
 # is on the page. The bars on the left mean a **norm**, so we take Σ_k |Q_ik - K_jk|, the L1 distance. By hand: "12"
 # and "42" differ by 1 in two places, which makes 2; "12" and "digits" differ in three places, which makes 3.
-#
-# **Guess**: the larger the difference, the larger the weight. To which word does "12" give most weight, "12", "42" or
-# "digits"?
-
-# %%
-guess = ...
-reveal("most different", guess)
 
 # %%
 def difference_scores(q, k):

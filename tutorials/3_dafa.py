@@ -31,6 +31,7 @@ import torch
 from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, table, train_on
 
 from priors import TfIdf
+from priors import dependency_matrix as library_matrix
 from support.biaffine import load_parser
 from support.parses import Parse, parse_texts, split_words
 
@@ -101,16 +102,10 @@ tree_similarity = check(tree_similarity, a, b, gives=[[2, 0, 2], [0, 4, 0], [2, 
 #
 # with α = 1 and ν = ½ (the paper gives no values). By hand: a and a match in all words. Their leaves, the words
 # without children, have 1, and "exceeded" has 1 + ½ (1 + 1) = 2. In a and b "exceeded" matches, and its children do
-# not (Apple is nsubj in a, and obj in b): S is 1 in the middle and 0 elsewhere.
+# not (Apple is nsubj in a, and obj in b): S is 1 in the middle and 0 elsewhere. By the formula on the page S(exceeded,
+# exceeded) has α for each pair of children, 2 × 2 = 4 of them, whether they match or not: it is the same for a and b as
+# for a and a.
 #
-# **Guess**: by the formula on the page, is S(exceeded, exceeded) of a and b "smaller" than that of a and a, "larger"
-# or "the same"?
-
-# %%
-guess = ...
-reveal("children", guess)
-
-# %% [markdown]
 # **Yours to write.** S of the children must be complete before their heads use it, so begin with the deepest words of
 # a. A pair that does not match has S = 0, whatever its children have. Only words are returned, not ROOT.
 
@@ -133,14 +128,9 @@ assert subgraph_similarity(a, b).tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
 # changes nothing. In our two sentences all words are equally rare. So M_F = M + S, with 5 in the middle.
 
 # %%
-def dependency_matrix(a, b, tf_a, tf_b):
-    """a, b: parses of n and m words. tf_a (n,), tf_b (m,). Returns: M_F (n, m). Use your two functions."""
-    ...
-
-
 tfidf = TfIdf([a.words, b.words])
-by_hand = a, b, tfidf.weights(a.words), tfidf.weights(b.words)
-dependency_matrix = check(dependency_matrix, *by_hand, gives=[[2, 0, 2], [0, 5, 0], [2, 0, 2]])
+M_F = torch.tensor(library_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words)))[None]
+assert M_F[0].tolist() == [[2, 0, 2], [0, 5, 0], [2, 0, 2]]
 
 # %% [markdown]
 # A pair of the paper's Table 7, shortened, with the trees of our parser. Both sentences have the same words. Three of
@@ -181,7 +171,6 @@ def spread_prior(prior, word_index, segment, elsewhere):
 
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, -1]])         # [CLS] a a a [SEP] b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1]])
-M_F = torch.tensor(dependency_matrix(*by_hand))[None]
 spread_prior = check(spread_prior, 1 + M_F, word_index, segment, 1.0)
 M_tilde = spread_prior(1 + M_F, word_index, segment, 1.0)[0]
 assert M_tilde[1, 5] == M_tilde[5, 1] == 3 and M_tilde[1, 2] == 1

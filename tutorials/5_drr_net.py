@@ -180,20 +180,9 @@ reread = check(reread, states, both, torch.tensor([[-0.1]]), torch.zeros(1, 1), 
 #   P = MLP_3(\alpha_h p^h + \alpha_v p^v) \tag{8}$$
 #
 # There are two judgements: p^h from the vectors of the first reading, p^v from those of re-reading. Each has a gate.
-# Eq. (7) is lost from our text of the paper, which names product, difference and concatenation; their order is ours. By
-# hand: p^h = (¾, ¼), p^v = (¼, ¾) with gates of ¾ and ¼ make (0.625, 0.375).
-
-# %%
-def probability_fusion(p_h, p_v, w_h, w_v, mlp):
-    """p_h, p_v: (B, C). w_h, w_v: Linear C → 1. mlp: MLP_3. Returns: P (B, C); the gates α_h, α_v side by side (B, 2)."""
-    ...
-
-
-probability_fusion = check(probability_fusion, torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.75]]),
-                           fixed([[0.0, 0]], [ln3]), fixed([[0.0, 0]], [-ln3]), torch.nn.Identity(),
-                           gives=([0.625, 0.375], [0.75, 0.25]))
-
-# %% [markdown]
+# Eq. (7) is lost from our text of the paper, which names product, difference and concatenation; their order is ours. The
+# library computes them.
+#
 # **The page prints no loss.** Both judgements come from a softmax, whose slope is p (1 - p): 0.2 for logits that are 1
 # apart, 0 for logits that are 40 apart. If P alone has a loss, the first steps drive p^h and p^v to 0 and 1, the same
 # for every pair, and what stands before them hardly learns. So the library adds a loss for each judgement, whose slope
@@ -203,8 +192,8 @@ probability_fusion = check(probability_fusion, torch.tensor([[0.75, 0.25]]), tor
 #
 # The toy world follows the paper's first example (Table VIII): "Last week, the nurse and Anna walked hand in hand near
 # the park." and "The nurse and Anna walked hand in hand near the park last week." mean the same; with another person in
-# the second, they do not. There are 800 pairs. `MyDrrNet` in `my_semmatch.py` has the library's vectors of words and all
-# of your functions. It starts from random weights.
+# the second, they do not. There are 800 pairs. `MyDrrNet` in `my_semmatch.py` is the library's DRr-Net with
+# your functions in the place of the library's. It starts from random weights.
 #
 # **Guess**: the model answers dev twice more, once without exact match ("no prior") and once without re-reading. Which
 # of the two brings it down to chance, "exact match" or "re-reading"?

@@ -96,18 +96,7 @@ for kernel, seen in ((2, [0, 0, 1, 2, 1, 0, 0]), (3, [0, 1, 2, 3, 2, 1, 0])):   
 # At each step three readers choose, one after the other: reader 0 a token, readers 1 and 2 a phrase of the first and of
 # the second CNN. F is the choice, Eq. (13); coverage, Eq. (14), remembers it. A **mixture** of the three chosen vectors
 # enters the GRU, whose first state is h_ab. On the page the sum over r starts with 1. This leaves out the token, which
-# the phrases should only "support"; yours starts with 0. By hand, W_f = 1, ω_f = 5, chosen 0, ln 2, ln 2: the scores
-# are 0, 3, 3, and the weights 0.024, 0.488, 0.488.
-
-# %%
-def mix_readers(chosen, W_f, w_f):
-    """chosen: (B, E, d), the vectors that E readers chose. W_f: Linear d → A, w_f: Linear A → 1, both without bias.
-    Returns: ā (B, d); the mixture's weights (B, E)."""
-    ...
-
-
-chosen = torch.tensor([[[0.0], [math.log(2)], [math.log(2)]]])
-mix_readers = check(mix_readers, chosen, fixed([[1.0]]), fixed([[5.0]]), gives=(0.6763, [0.0243, 0.4879, 0.4879]))
+# the phrases should only "support"; the library's starts with 0.
 
 # %% [markdown]
 # ## A memory: Eq. (14)
@@ -119,17 +108,8 @@ mix_readers = check(mix_readers, chosen, fixed([[1.0]]), fixed([[5.0]]), gives=(
 # "clue" is lesson 5's.) Each choice takes m̄ / φ away from the token, so its score falls and another token wins. This
 # is the plan of the page.
 #
-# First φ. If φ is near 0, one reading spends a token many times over. So keep φ in [1, max(1, T - 1)].
-
-# %%
-def read_limit(states, W_phi, steps):
-    """states: (B, n, d). W_phi: Linear d → 1 without bias. steps: T. Returns: φ (B, n)."""
-    ...
-
-
-read_limit = check(read_limit, torch.zeros(1, 1, 4), fixed([[1.0, 1, 1, 1]]), 5, gives=2.5)
-
-# %% [markdown]
+# If φ is near 0, one reading spends a token many times over. So the library keeps φ in [1, max(1, T - 1)].
+#
 # **Guess**: "couple" has the score -1, and φ = 2. By the page, what does its c do with each step: "grows", "falls" or
 # "stays"?
 

@@ -14,9 +14,21 @@ LESSONS = sorted(HERE.glob("[1-6]_*.py"))
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
 
+SETUP = """
+# For Google Colab alone: the address of your course's copy of the repository.
+import os, sys
+REPOSITORY = ""
+if REPOSITORY and not os.path.exists("lesson.py"):
+    os.system(f"git clone -q --depth 1 {REPOSITORY} course && pip install -q -r course/requirements.txt")
+    os.chdir("course/tutorials")
+    sys.path.insert(0, os.getcwd())
+"""
+
+
 def notebook_of(text):
-    """The notebook of a script, as text."""
+    """The notebook of a script, as text. Its first cell of code is for Colab."""
     cells, (_, *parts) = [], re.split(r"^# %%(.*)\n", text, flags=re.M)
+    parts[2:2] = "", SETUP
     for number, (kind, source) in enumerate(zip(parts[::2], parts[1::2])):
         cell = {"cell_type": "code", "execution_count": None, "outputs": []}
         if "[markdown]" in kind:

@@ -6,6 +6,7 @@ tests/test_tutorials.py compares the others with the library's. Shapes and masks
 docstrings of the lessons. The classes at the end are the layers of your own file, my_semmatch.py.
 """
 import math
+import types
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from bert_min import SelfAttention, merge_heads, record, split_heads
-from reread import DrrNet, LadraNet, attentive_pooling, phrase_cnn
-from semmatch import DabertAttention, DafaAttention, KnowledgeAttention
+from reread import (DrrNet, LadraNet, attentive_pooling, dynamic_sequential_attention,
+                    phrase_cnn)
+from semmatch import DabertAttention, DafaAttention, KnowledgeAttention, knowledge_scores
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
@@ -107,11 +109,6 @@ def subgraph_similarity(a, b):
     return S[1:, 1:]  # (n, m)
 
 
-def dependency_matrix(a, b, tf_a, tf_b):
-    M_and_S = tree_similarity(a, b) + subgraph_similarity(a, b)
-    return np.abs(M_and_S) * np.outer(tf_a, tf_b)  # (n, m)
-
-
 def spread_prior(prior, word_index, segment, elsewhere):
     batch = torch.arange(len(prior))[:, None, None]
     real = word_index.clamp(min=0)
@@ -142,10 +139,6 @@ def dafa_fuse(s, d, mask, W):
 
 
 # ---- 4. External knowledge ----------------------------------------------------------------------
-
-def knowledge_scores(hidden, G):
-    return hidden @ hidden.transpose(1, 2) / hidden.shape[-1] ** 0.5 + G  # (B, L, L)
-
 
 def co_attention(hidden, scores):
     cross = scores > -math.inf  # (B, L, L)
@@ -200,17 +193,7 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     return h, torch.stack(reading, 1)
 
 
-def probability_fusion(p_h, p_v, w_h, w_v, mlp):
-    alpha_h, alpha_v = w_h(p_h).sigmoid(), w_v(p_v).sigmoid()  # (B, 1) each
-    return mlp(alpha_h * p_h + alpha_v * p_v), torch.cat([alpha_h, alpha_v], -1)
-
-
 # ---- 6. LadRa-Net -------------------------------------------------------------------------------
-
-def read_limit(states, W_phi, steps):
-    phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
-    return phi.clamp(1, max(1, steps - 1))
-
 
 def coverage(left, weights, phi, mask):
     left = left - weights / phi  # (B, n)
@@ -223,11 +206,6 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
     scores = beta * m + left.clamp(min=1e-6).log()  # (B, n)
     weights = attention_weights(scores, mask & (left > 1e-6))  # (B, n)
     return (weights[:, None] @ states)[:, 0], weights
-
-
-def mix_readers(chosen, W_f, w_f):
-    mixture = w_f(W_f(chosen).tanh())[..., 0].softmax(-1)  # (B, E)
-    return (mixture[:, None] @ chosen)[:, 0], mixture
 
 
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------
@@ -305,55 +283,31 @@ class MyKnowledge(Yours, KnowledgeAttention):
         return filtration_gate(o_sem, u, nn.Identity(), self.W_y, self.W_gfilter)[0]  # (B, L, d)
 
 
+def with_yours(method, **yours):
+    """A method of the library in which these names mean your functions."""
+    return types.FunctionType(method.__code__, method.__globals__ | yours, method.__name__,
+                              method.__defaults__, method.__closure__)
+
+
 class MyDrrNet(DrrNet):
-    """Lesson 5: DRr-Net's weights and your functions, Eqs. (2)-(8)."""
+    """Lesson 5: the library's DRr-Net with your functions, Eqs. (2)-(6)."""
 
-    PRINTED = ABLATIONS = frozenset()
-
-    def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
-        parts = (word_ids, character_ids, tags, match, antonym, mask)
-        *words, rows = (part.flatten(0, 1) for part in parts)  # (2B, n, ...), a's rows, then b's
-        states = stacked_gru(self.embed(*words), rows, self.grus)
-        h, pooling = attentive_pooling(states, rows, self.W, self.w)
-        guide = h.roll(len(h) // 2, 0)  # a's rows get b's vector, b's rows a's
-        v, reading = reread(states, rows, self.W_0(h), guide, self.choice, self.gru, self.steps,
-                            self.beta)
-        record(trace, pooling=pooling.view(mask.shape), reading=reading.unflatten(0, mask.shape[:2]))
-        judged_h, p_h = self.relation(self.mlp_h, h)
-        judged_v, p_v = 0 * judged_h, 0 * p_h
-        if self.mlp_v is not None:  # None: the trained model answers without re-reading
-            judged_v, p_v = self.relation(self.mlp_v, v)
-        answer, _ = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
-        return torch.stack([answer, judged_h, judged_v])  # (3, B, C), each has a loss
+    def forward(self, *batch, **named):
+        judge = with_yours(DrrNet.forward, stacked_gru=stacked_gru, reread=reread,
+                           attentive_pooling=attentive_pooling)
+        logits = judge(self, *batch, **named)  # (3, B, C): the answer, and the two sides
+        return logits.flatten(0, 1) if self.training else logits
 
 
 class MyLadraNet(LadraNet):
-    """Lesson 6: LadRa-Net's weights and your functions, Eqs. (9)-(15)."""
+    """Lesson 6: the library's LadRa-Net with your functions, Eqs. (10), (11), (13), (14)."""
 
-    PRINTED = ABLATIONS = frozenset()
-
-    def forward(self, input_ids, segment, mask, word_index=None, trace=None):
-        h_0, cls = self.encode(input_ids, segment, mask, trace)
-        phrases = [phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]
-        pooled = [attentive_pooling(x, mask, W, w) for x, W, w in zip(phrases, self.W, self.w)]
-        h_ab = torch.stack([cls, *(vector for vector, _ in pooled)]).mean(0)  # (B, d)
-        states, vectors, readings = [h_0, *phrases], [h_ab], []
-        keys = [choice.W_d(x) for choice, x in zip(self.choices, states)]
-        phi = [read_limit(x, self.W_phi, self.steps) for x in states]
-        left = [torch.ones_like(p) for p in phi]
-        for _ in range(0 if "dsa" in self.without else self.steps):
-            chosen, reading = [], []
-            for r, choice in enumerate(self.choices):
-                clue = choice.U_d(vectors[-1]) + choice.M_d(h_ab)
-                clue = clue + choice.V_d(sum(chosen)) if r else clue  # (B, A)
-                a, weights = choose_left(states[r], keys[r], mask, clue, choice.w_d, self.beta,
-                                         left[r])
-                left[r] = coverage(left[r], weights, phi[r], mask)
-                chosen.append(a)
-                reading.append(weights)
-            mixed, _ = mix_readers(torch.stack(chosen, 1), self.W_f, self.w_f)
-            vectors.append(self.gru(mixed, vectors[-1]))
-            readings.append(torch.stack(reading, 1))
-        if readings:
-            record(trace, reading=torch.stack(readings, 1))
-        return self.mlp(torch.stack(vectors).mean(0))  # (B, C)
+    def forward(self, *batch, **named):
+        readings = with_yours(
+            dynamic_sequential_attention,
+            choose=lambda *x: (*choose_left(*x[:-1]), None),
+            coverage=lambda *x: coverage(*x[:-1]))
+        judge = with_yours(LadraNet.forward, phrase_cnn=phrase_cnn,
+                           attentive_pooling=attentive_pooling,
+                           dynamic_sequential_attention=readings)
+        return judge(self, *batch, **named)

@@ -7,23 +7,11 @@ GUESSES = {
     "no key": ("all of it", ["nothing", "half of it"], """
         Without a real key every score gets the same -10,000. A softmax does not change when all
         scores change by the same number, so padding gets weights by its own scores."""),
-    "root": (1, [0.1, 0.5], """
-        The product of two vectors of k random numbers of size 1 is about √k in size, here 32, and e
-        to the power of 10 is already 22,026. One key gets nearly all of the weight. The other keys
-        get nothing, and no gradient."""),
     # ---- 2. DABERT
-    "most different": ("digits", ["12", "42"], """
-        It differs from 12 in three places, by 3; 42 differs by 2, and 12 by 0. But digits is just
-        another word. The maps that make queries and keys must learn that the difference between 12
-        and 42 counts."""),
     "closed gate": ("2.3 and 0.3", ["2.3 and 2.3", "0.3 and 0.3"], """
         l = ½ · 0.6 = 0.3. The text wants to keep the original features: a + l = 2.3. On the page l
         alone goes on."""),
     # ---- 3. DAFA
-    "children": ("the same", ["smaller", "larger"], """
-        On the page α is counted `for all children x and y`. Each 'exceeded' has two children, so
-        there are 2 × 2 = 4 pairs and 4 times α, whether they match or not. The children have no
-        children, and add nothing. Ours are 1 and 2."""),
     "no trees": ("50", ["75", "90"], """
         Pairs of both labels have the same words. Only who does it to whom differs, and the model
         reads this in the matrix. Without it your model is plain attention that has learned to rely

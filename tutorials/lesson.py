@@ -233,17 +233,6 @@ def yours_among(names):
 
 # ---- Training -----------------------------------------------------------------------------------
 
-class OneLoss(torch.nn.Module):
-    """A model whose judgements, if it has several, stand below each other: (J B, C)."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, **inputs):
-        return self.model(**inputs).flatten(0, -2)
-
-
 def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **given):
     """Trains a model on a toy world of these frames, until it has learned the pairs of training.
 
@@ -269,7 +258,7 @@ def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **give
         order = batches.training_batches(trained.lengths, recipe.batch_size, f"{SEED} {epoch}", 4)
         optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * lr    # a slow start
         run.model.train()
-        losses += train_steps(OneLoss(run.model), batches_of(run, trained, order), optimizer, 1.0)
+        losses += train_steps(run.model, batches_of(run, trained, order), optimizer, 1.0)
         if run.evaluate(trained)["accuracy"] >= learned:
             break
     found = run.influence(examples["dev"])
@@ -288,8 +277,8 @@ def describe_model(model):
     if not model.startswith("My"):
         print(f"{model} of the library is training ...", flush=True)
         return model
-    text = f"{source_of(getattr(equations, model))} train_steps("
-    used = [name for name in TASKS if re.search(rf"\b{name}\(", text)]
+    text = source_of(getattr(equations, model))
+    used = [name for name in TASKS if re.search(rf"\b{name}\b(?!=)", f"{text} train_steps")]
     yours = [] if MODE else yours_among(used)
     theirs = ", ".join(name for name in used if name not in yours)
     if not MODE:
@@ -303,11 +292,10 @@ def describe_model(model):
 
 
 def batches_of(run, examples, order):
-    """Yields (inputs, labels) for these lists of places, a label for each judgement."""
-    judgements = 3 if run.settings.reads_words else 1
+    """Yields (inputs, labels) for these lists of places; DRr-Net judges each pair three times."""
     for places in order:
         inputs, labels = examples.collate(places)
-        yield inputs, labels.repeat(judgements)
+        yield inputs, labels.repeat(3 if run.settings.reads_words else 1)
 
 
 def load_encoder(place=None):

@@ -166,30 +166,6 @@ def steps_of(*order):
     return written
 
 
-def weigh(scores, mask):
-    """The weights of calibrated_attention's mistakes."""
-    return equations.attention_weights(scores, mask)
-
-
-def products(q, k):
-    return q @ k.mT / K ** 0.5
-
-
-def after_softmax(scores, mask):
-    """Weights that are masked only after the softmax, so that a row does not sum to 1."""
-    return scores.softmax(-1) * mask[:, None, None]
-
-
-def fuse(s, d, mask, W, second="d*", exchanged=False, last="s"):
-    """dafa_fuse with one vector in the place of another."""
-    at = {"s": s, "d": d}
-    at["d*"], _ = equations.guided_attention(d, s, mask, W.W_D, W.W_s, W.w_d)
-    at["s*"], _ = equations.guided_attention(s, at[second], mask, W.W_S, W.W_dstar, W.w_sstar)
-    both = (at["d*"], at["s*"]) if exchanged else (at["s*"], at["d*"])
-    v, _ = equations.gated_fusion(*both, W.W_shat, W.W_dhat, W.W_g)
-    return equations.filtration_gate(at[last], v, W.W_v, W.W_l, W.W_f)[0]
-
-
 # ---- The functions ------------------------------------------------------------------------------
 
 CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
@@ -202,9 +178,6 @@ TASKS = {
         "10,000 subtracted": lambda s, m:
             (s - 1e4 * ~m[:, None, None]).softmax(-1) * m[:, None, None]}),
     "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
-        "the mask after the softmax": lambda q, k, v, m: after_softmax(products(q, k), m) @ v,
-        "the softmax over the queries":
-            lambda q, k, v, m: (products(q, k).softmax(-2) * m[:, None, None]) @ v,
         "no root": lambda q, k, v, m: equations.attention(q * K ** 0.5, k, v, m),
         "k in the place of its root": lambda q, k, v, m: equations.attention(q / K ** 0.5, k, v, m),
         "queries and keys exchanged": lambda q, k, v, m: equations.attention(k, q, v, m),
@@ -222,8 +195,6 @@ TASKS = {
             n_2((y := n(h + W(x))) + F.gelu(W_2(W_1(y)))),
         "W without its bias": lambda h, x, W, n, W_1, W_2, n_2: equations.layer(
             h, x, lambda x: F.linear(x, W.weight), n, W_1, W_2, n_2),
-        "the norm of what is added, not of the sum": lambda h, x, W, n, W_1, W_2, n_2:
-            (y := h + n(W(x))) + n_2(W_2(F.gelu(W_1(y)))),
         "no gelu": lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y))),
         "relu for gelu":
             lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
@@ -244,23 +215,14 @@ TASKS = {
     # ---- 2. DABERT
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2], {
         "divided by the root": lambda q, k: equations.difference_scores(q, k) / K ** 0.5,
-        "a mean, not a sum": lambda q, k: equations.difference_scores(q, k) / K,
         "rows and columns exchanged": lambda q, k: equations.difference_scores(k, q),
-        "Euclid's distance": lambda q, k: (q[..., :, None, :] - k[..., None, :, :]).norm(dim=-1)}),
+        "Euclid's distance": lambda q, k: torch.cdist(q, k)}),
     "demand_guide": Task(2, 3, ""),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
                                  lambda d: [*d.heads(), d.mask()]),
     "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
-        d.linear(A, 1, False)], {
-        "no tanh": lambda values, guide, m, W_v, W_g, w: (
-            (weights := weigh(w(W_v(values)[:, None] + W_g(guide)[:, :, None])[..., 0], m))
-            @ values, weights),
-        "a mean of the guides, not of the values": lambda values, guide, *rest: (
-            (weights := equations.guided_attention(values, guide, *rest)[1]) @ guide, weights),
-        "the mask after the softmax": lambda values, guide, m, W_v, W_g, w: (
-            (weights := w((W_v(values)[:, None] + W_g(guide)[:, :, None]).tanh())[..., 0].softmax(-1)
-             * m[:, None]) @ values, weights)}),
+        d.linear(A, 1, False)]),
     "gated_fusion": Task(2, 2, "semmatch.gated_fusion", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
     "filtration_gate": Task(2, 2, "semmatch.filtration_gate", lambda d: [
@@ -268,31 +230,20 @@ TASKS = {
     # ---- 3. DAFA
     "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses, cases=TREES),
     "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses, cases=TREES),
-    "dependency_matrix": Task(3, 1, "priors.dependency_matrix", lambda d: [
-        *d.parses(), *(d.normal(size).detach().abs().numpy() + 0.1 for size in (d.n, d.m))],
-        cases=TREES),
     "spread_prior": Task(3, 3, "semmatch.spread_prior",
                          lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
         *d.heads(), d.normal(B, d.L, d.L), d.mask()], {
         "no M": lambda q, k, v, M, m: equations.attention(q, k, v, m),
-        "scores multiplied by M̃, as Eq. (6) multiplies them":
-            lambda q, k, v, M, m: weigh(products(q, k) * M.exp()[:, None], m) @ v,
-        "M̃ added, not ln M̃": lambda q, k, v, M, m: weigh(products(q, k) + M.exp()[:, None], m) @ v,
-        "weights multiplied, but not divided by their new sum":
-            lambda q, k, v, M, m: (weigh(products(q, k), m) * M.exp()[:, None]) @ v,
-        "the mask after the softmax":
-            lambda q, k, v, M, m: after_softmax(products(q, k) + M[:, None], m) @ v}),
+        "scores multiplied by M̃, as Eq. (6) multiplies them": lambda q, k, v, M, m:
+            equations.attention_weights(q @ k.mT / K ** 0.5 * M.exp()[:, None], m) @ v,
+        "weights multiplied, but not divided by their new sum": lambda q, k, v, M, m:
+            (equations.attention_weights(q @ k.mT / K ** 0.5, m) * M.exp()[:, None]) @ v}),
     "demand_trees": Task(3, 3, ""),
     "dafa_fuse": Task(3, 3, "", lambda d: [
         d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))], {
-        "s, not d*, guides the second attention": lambda s, d, m, W: fuse(s, d, m, W, second="s"),
-        "Dep, not d*, guides the second attention": lambda s, d, m, W: fuse(s, d, m, W, second="d"),
-        "s* and d* exchanged in (8)": lambda s, d, m, W: fuse(s, d, m, W, exchanged=True),
-        "s* in the place of s in (9)": lambda s, d, m, W: fuse(s, d, m, W, last="s*"),
         "l alone goes on, without s": lambda s, d, m, W: equations.dafa_fuse(s, d, m, W) - s}),
     # ---- 4. External knowledge
-    "knowledge_scores": Task(4, 1, "semmatch.knowledge_scores", lambda d: [d.states(), d.cross()]),
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
     "demand_relations": Task(4, 3, ""),
     "mean_one": Task(4, 2, "", lambda d: [
@@ -310,18 +261,12 @@ TASKS = {
     "reread": Task(5, 3, "reread.reread", lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
         d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
-    "probability_fusion": Task(5, 1, "reread.probability_fusion", lambda d: [
-        d.normal(B, D), d.normal(B, D), d.linear(D, 1), d.linear(D, 1), d.linear(D, D)]),
     # ---- 6. LadRa-Net
     "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw, cases=(*CASES, "kernel 3")),
-    "read_limit": Task(6, 1, "reread.read_limit",
-                       lambda d: [d.states(d.n), d.linear(D, 1, False), T]),
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
     "choose_left": Task(6, 2, "", lambda d: [
         *choose_draw(d), (d.normal(B, d.n).detach() + 0.5).requires_grad_()], {
         "no coverage": lambda *x: equations.choose(*x[:-1])[:2],
         "spent words that are chosen":
             lambda *x: equations.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
-    "mix_readers": Task(6, 1, "", lambda d: [
-        d.normal(B, E, D), d.linear(D, A, False), d.linear(A, 1, False)]),
 }
