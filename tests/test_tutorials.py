@@ -151,9 +151,8 @@ def test_the_pair_by_hand_is_told_first_and_its_words_are_named():
     assert "with the pair by hand" in said and re.search(r": '\w' x '\w'\] yours", said)
     said = said_of("difference_scores", lambda q, k: q @ k.mT, [torch.ones(1, 1, 2, 1)] * 2)
     assert "yours is [[1, 1], [1, 1]], expected [[0, 0], [0, 0]]" in said
-    with pytest.raises(AssertionError, match="this lesson.*read_limit"):
-        lesson.check(equations.read_limit, torch.zeros(1, 1, 4), lesson.fixed([[1.0] * 4]), 5,
-                     gives=2)
+    with pytest.raises(AssertionError, match="this lesson.*merge_heads"):
+        lesson.check(equations.merge_heads, torch.zeros(1, 1, 1, 1), gives=2)
 
 
 @pytest.mark.parametrize("name", FORMS)

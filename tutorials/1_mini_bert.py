@@ -7,9 +7,10 @@
 # > "Sentence pairs are packed together into a single sequence." (Devlin et al. 2019, BERT, § 3)
 #
 # All methods of these papers are compared with BERT, and four of them are built into it. In this lesson **you write
-# BERT**, function by function, put real weights into it, and train it. For each function there is a formula, a pair that you can compute by hand, and a blank
-# `...` in which you write. Then `check` says what is wrong, as often as you like. If your function is right, `check`
-# shows the library's lines and saves yours in your own file, `my_semmatch.py`, for later lessons. If it is wrong,
+# BERT**, function by function, put real weights into it, and train it. For each function there is a formula, a pair that
+# you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong, as often as you like. If
+# your function is right, `check` shows the library's lines and saves yours in your own file, `my_semmatch.py`, for later
+# lessons. If it is wrong,
 # `failed.arguments`, `failed.yours` and `failed.expected` hold the smallest case that shows it. Where `guess = ...`
 # stands, write your guess first; the cell stops without it.
 #

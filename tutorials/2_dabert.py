@@ -240,11 +240,11 @@ show_map("difference attention", pieces, pieces, run.explain(first, second.forma
 
 # %% [markdown]
 # **Does difference attention help?** The line "no method" says how many answers change if the trained model computes plain
-# attention in its place: few. And plain BERT learns this world as well. One run with one seed cannot say. With a pre-trained encoder and five seeds the
-# library's DABERT is 0.2 points above plain BERT over four test sets; the 95 % interval, from -0.2 to 0.6, holds zero
-# (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation. They need not show in an
-# accuracy: the layer's input is still added to its result, and the other layers are plain BERT's. Training never had
-# the number 42: the model's answer on it means little.
+# attention in its place: few. And plain BERT learns this world as well. One run with one seed cannot say more. With a
+# pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over four test sets; the 95 %
+# interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an
+# equation. They need not show in an accuracy: the layer's input is still added to its result, and the other layers are
+# plain BERT's. Training never had the number 42: the model's answer on it means little.
 #
 # ## Exercises, without a check
 #

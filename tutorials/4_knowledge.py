@@ -196,7 +196,7 @@ assert told["score"] > 0.8 and told["unseen"] < 0.7
 _, plain = train_on(frames, "bert", batch_size=32, epochs=told["epochs"])
 pair = "The doctor thanked Anna last week.", "Last week, the physician thanked Anna."
 words = [run.examples([pair]).known[text].words for text in pair]
-show_map("relations", *words, run.reader.prior(*(run.examples([pair]).known[text] for text in pair)).any(-1) / 100)
+show_map("relations", *words, run.reader.prior.matrix(*(run.examples([pair]).known[text] for text in pair)).any(-1) / 100)
 
 # %% [markdown]
 # Look at the line "no prior": how much of the answers depends on the relations. So a lexicon *can* carry answers. Plain

@@ -89,7 +89,6 @@ def mine(name):
     """Your function of an earlier lesson from my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
         return getattr(equations, name)
-    options.load_own.cache_clear()          # the file has changed since a notebook read it
     return options.load_own(f"{OWN}:{name}", "function")
 
 
@@ -285,7 +284,6 @@ def describe_model(model):
         if not yours_among(lesson_tasks):
             stop(f"{model}: none of this lesson's functions is yours; write one first.")
         keep(model, text)
-        options.load_own.cache_clear()
     print(f"{model} is training. Yours: {', '.join(yours) or 'nothing'}. The library's: "
           f"{theirs or 'nothing of this'}.", flush=True)
     return f"{equations.__file__ if MODE else OWN}:{model}"
