@@ -28,12 +28,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, table, train_on
+from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, train_on
 
 from priors import TfIdf
 from priors import dependency_matrix as library_matrix
-from support.biaffine import load_parser
-from support.parses import Parse, parse_texts, split_words
+from support.parses import Parse, split_words
 
 begin(3)
 attention_weights, guided_attention = mine("attention_weights"), mine("guided_attention")
@@ -131,15 +130,6 @@ assert subgraph_similarity(a, b).tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
 tfidf = TfIdf([a.words, b.words])
 M_F = torch.tensor(library_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words)))[None]
 assert M_F[0].tolist() == [[2, 0, 2], [0, 5, 0], [2, 0, 2]]
-
-# %% [markdown]
-# A pair of the paper's Table 7, shortened, with the trees of our parser. Both sentences have the same words. Three of
-# them, *from*, *to* and *York*, have another head; *York* has another relation, too.
-
-# %%
-texts = ["Book a flight from New York to Seattle.", "Book a flight from Seattle to New York."]
-x, y = parse_texts(texts, load_parser(), progress=False).values()
-table(x.words, y.words, tree_similarity(x, y))
 
 # %% [markdown]
 # ## From words to tokens

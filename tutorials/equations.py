@@ -247,14 +247,10 @@ class MyDabert(Yours, DabertAttention):
 class MyDafa(Yours, DafaAttention):
     """Lesson 3: DAFA's weights and your functions, Eqs. (6)-(9). The library makes M_F."""
 
-    TRACE = Yours.TRACE | {"calibrated": DafaAttention.TRACE["calibrated"]}
-
     def spread(self, prior, word_index, segment):
         return spread_prior(prior.log1p(), word_index, segment, 0.0)  # ln M̃ (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, ln_M, dropout, trace):
-        scores = q @ k.mT / q.shape[-1] ** 0.5 + ln_M[:, None]
-        record(trace, calibrated=attention_weights(scores, mask))
+    def second(self, hidden, q, k, v, mask, ln_M, *others):
         return calibrated_attention(q, k, v, ln_M, mask)  # (B, H, L, k)
 
     def fuse(self, s, d, mask, trace):
@@ -264,15 +260,12 @@ class MyDafa(Yours, DafaAttention):
 class MyKnowledge(Yours, KnowledgeAttention):
     """Lesson 4: the knowledge paper's weights and your functions, Eqs. (1)-(8)."""
 
-    TRACE = Yours.TRACE | {"prior": KnowledgeAttention.TRACE["prior"]}
-
     def spread(self, prior, word_index, segment):
         G = self.gamma * prior.any(-1).float()  # (B, n, m), Eq. (2)
         return spread_prior(G, word_index, segment, -math.inf)  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, G, dropout, trace):
+    def second(self, hidden, q, k, v, mask, G, *others):
         ln_K, _ = co_attention(hidden, knowledge_scores(hidden, G))
-        record(trace, prior=mean_one(ln_K).exp())
         return calibrated_attention(q, k, v, mean_one(ln_K), mask)  # (B, H, L, k)
 
     def fuse(self, o_sem, o_knw, mask, trace):

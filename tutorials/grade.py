@@ -63,7 +63,7 @@ def read_cells(path):
         raise ValueError(f"cannot be read: {error.strerror}") from None
     if not "".join(cells).strip():
         raise ValueError("is empty")
-    if not any(map(BEGIN.search, cells)):
+    if not BEGIN.search("\n".join(cells)):
         raise ValueError("is no lesson: it has no line such as begin(2)")
     return [cell for cell in cells if cell.strip()]
 
@@ -86,7 +86,7 @@ def find_hand_ins(places):
 
 def lesson_of(cells):
     """The number of a hand-in's lesson."""
-    return int(next(filter(None, map(BEGIN.search, cells)))[1])
+    return int(BEGIN.search("\n".join(cells))[1])
 
 
 # ---- Running cells ------------------------------------------------------------------------------
@@ -188,9 +188,8 @@ def grade(cells, names, seed=0, limit=20):
 
 def why_unchecked(name, cells, errors):
     """Why a function was not checked: what its cell said."""
-    places = [i for i, cell in enumerate(cells) if re.search(rf"\bcheck\(\s*{name}\b", cell)]
-    if not places:
-        places = [i for i, cell in enumerate(cells) if re.search(rf"^{name}\s*=\s*check\(", cell, re.M)]
+    asks = re.compile(rf"\bcheck\(\s*{name}\b|^{name}\s*=\s*check\(", re.M)
+    places = [i for i, cell in enumerate(cells) if asks.search(cell)]
     said = [errors[i] for i in places if i in errors]
     return f"not checked: {said[-1] if said else 'no cell has check(' + name + ', ...)'}"
 
@@ -220,14 +219,6 @@ def page_of(path, grades):
              for name, (won, most, message) in grades.items()]
     won, most, _ = zip(*grades.values())
     return "\n".join([f"{path}: {sum(won)} of {sum(most)} points", "", *lines, ""])
-
-
-def row_of(path, grades):
-    """The row of a hand-in, a dict."""
-    if isinstance(grades, str):
-        return {"hand-in": path, "points": 0, "remark": grades}
-    won = {name: points for name, (points, *_) in grades.items()}
-    return {"hand-in": path, "points": sum(won.values())} | won
 
 
 def begin_table(file, lessons):
@@ -273,7 +264,11 @@ def grade_all(hand_ins, table, lessons, given):
         if not isinstance(cells, str):
             grades = grade(cells, names[lesson_of(cells)], given["seed"], given["limit"])
         print(page_of(path, grades), flush=True)
-        table.writerow(row_of(path, grades))
+        remark, won = grades, {}
+        if not isinstance(cells, str):
+            remark, won = "", {name: points for name, (points, *_) in grades.items()}
+        points = {"points": sum(won.values())}
+        table.writerow({"hand-in": path, "remark": remark} | points | won)
         if given["pages"]:                      # two hand-ins may have one name
             page = Path(given["pages"], f"{number:03}-{path.stem}.txt")
             page.write_text(page_of(path, grades), "utf-8")
