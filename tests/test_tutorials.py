@@ -266,6 +266,7 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, own, capsys):
 @pytest.mark.parametrize("above, right", [
     ("END = 2\n", RIGHT.replace("(2)", "(END)")),
     ("from torch import Tensor\n", RIGHT.replace("(x)", "(x: Tensor)")),
+    ("import torch\nx = y = torch.ones(1)\n", RIGHT.replace("return x", "y = x\n    return y")),
     ("import torch as t\n", RIGHT.replace("x.transpose(", "t.transpose(x, ")),
     ("from math import sqrt\n\n\ndef two():\n    return int(sqrt(4))\n\n\n",
      RIGHT.replace("(2)", "(two())"))])

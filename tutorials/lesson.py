@@ -181,9 +181,11 @@ def keep_function(name, function):
 def find_needs(function, needed):
     """Fills the dict name -> lines with what a function takes from its file: imports, numbers,
     other functions. ValueError for anything else."""
-    tree = ast.parse(source_of(function))
-    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    for name in dict.fromkeys(names):
+    nodes = list(ast.walk(ast.parse(source_of(function))))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    for name in dict.fromkeys(node.id for node in names if node.id not in own):
         value = function.__globals__.get(name, builtins)
         known = value is builtins or name in TASKS or vars(equations).get(name) is value
         if known or name in needed or value is function:
