@@ -106,7 +106,7 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
                          f"takes {', '.join(free)}")
     changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()
                if x is not None}
-    saved, settings, recipe = read_run(path, model, parser)
+    saved, settings, recipe = read_run(path, model, parser, changes.pop("parses", None))
     device = changes.pop("device", machine.best_device())  # of this machine, not of training's
     recipe = replace(recipe, device=device, precision=changes.pop("precision", recipe.precision))
     settings = replace(settings, **changes)
@@ -118,22 +118,25 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
     return run
 
 
-def read_run(path, model=None, parser=None):
+def read_run(path, model=None, parser=None, parses=None):
     """(content of the file best.pt or last.pt, a dict; its Settings; its Recipe).
 
-    A file alone never decides which code runs. If the run has somebody's own class or parser, the
-    caller gives its place again as `model` or `parser`; the place may have changed.
+    A file alone never decides which code runs, or whether its parses are read, which may be any
+    file. If the run has somebody's own class, parser or parses, the caller gives the place again;
+    it may have changed.
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
         given = {"model": "", "parser": None} | saved["settings"]
     if parser:
         given["parses"] = None
-    for name, place in (("model", model), ("parser", parser)):
-        place, begun = str(place or ""), given[name] or ""
-        refuse(not place and ":" in begun, f"{path}: the {name} is somebody's own, {begun}, and "
-               f"opening a run runs no code; if you know that file, say {name} {begun} as well")
-        refuse(place and begun and place.rpartition(":")[2] != begun.rpartition(":")[2],
+    for name, place in (("model", model), ("parser", parser), ("parses", parses)):
+        place, begun = str(place or ""), given.get(name) or ""
+        own = ":" in begun or name == "parses" and begun
+        refuse(own and not place, f"{path}: the {name} is somebody's own, {begun}; opening a run "
+               f"runs no code and reads no such file: if you know it, say {name} {begun} as well")
+        other = name != "parses" and place.rpartition(":")[2] != begun.rpartition(":")[2]
+        refuse(place and begun and other,
                f"{path}: its {name} is {begun}, not {place}")
         given[name] = place or given[name]
     with runs.made_here(path):
@@ -366,7 +369,7 @@ class Run:
         """(metrics as `evaluate` returns them, mean loss) of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
         guesses = answers(logits, self.task)
-        scores = evaluate(self.task, labels, guesses) | ranking(self.task, labels, logits)
+        scores = evaluate(self.task, labels, guesses) | ranking(self.task, labels, logits)[0]
         for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
             rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
             of_group = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
@@ -465,7 +468,7 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
     if all(pair.label is not None for pair in pairs):
         labels = [pair.label for pair in pairs]
         scores = evaluate(run.task, labels, answers(logits, run.task))
-        scores |= ranking(run.task, labels, logits)
+        scores |= ranking(run.task, labels, logits)[0]
         print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
 
 

@@ -32,7 +32,7 @@ from support.errors import refuse
 from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import best_threshold, describe_labels, loss_sum, metric_title
+from support.pairs import describe_labels, loss_sum, metric_title, ranking
 
 __all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 
@@ -229,7 +229,7 @@ def finish_training(run, examples, progress):
               "bert": recipe.bert, "seed": settings.seed, "selection_split": run.task.selection,
               "positive": run.task.positive, "best_epoch": progress.best_epoch,
               "metrics": metrics,
-              "threshold": best_threshold(run.task, dev_labels, run.logits(dev)),
+              "threshold": ranking(run.task, dev_labels, run.logits(dev))[1],
               "pairs": {name: len(x.pairs) for name, x in examples.items()},
               "seconds": round(progress.seconds, 2), "parameters": sum(sizes.values()),
               "new_parameters": sum(sizes[name] for name in run.begun["new_parameters"]),
@@ -304,9 +304,10 @@ def options_to_resume(folder, given):
     """
     ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
     path = folder / ("best.pt" if ended else "last.pt")
-    saved, settings, recipe = read_run(path, given.get("model"), given.get("parser"))
+    saved, settings, recipe = read_run(path, *map(given.get, ("model", "parser", "parses")))
     begun = asdict(settings) | asdict(recipe)
     begun["parser"] = saved["settings"]["parser"] and settings.parser
+    begun["parses"] = saved["settings"].get("parses")
     for name in given.keys() - PROCESS:
         refuse(given[name] != begun[name], f"--{name.replace('_', '-')} {given[name]}: the run has "
                f"{begun[name]}; leave it out, or start another run")
@@ -345,7 +346,8 @@ def train_or_resume(given):
         else:
             result = train_model(settings, recipe, folder, saved)
         if test:
-            run = open_run(folder, settings.parser, settings.model, device=recipe.device)
+            run = open_run(folder, settings.parser, settings.model, device=recipe.device,
+                           parses=settings.parses)
             result["metrics"] |= score_test(run)
     return folder, result
 

@@ -2,6 +2,7 @@
 import argparse
 import functools
 import importlib.util
+import inspect
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 from support.errors import join_names, last_own_line, one_line, prefix_errors, refuse
 
 OWN = {}  # path of each file of the user's own code that was loaded -> (name given, its content)
+CALLED = {"attend": "self, hidden, q, k, v, mask, bias, trace",  # methods of a user's class
+          "spread": "self, prior, word_index, segment"}
 # A limit that leaves 0 out. `machine.torch_session` lets the processor round smaller numbers to 0.
 ABOVE_0 = sys.float_info.min
 
@@ -153,7 +156,19 @@ def find_class(name, known):
         function = getattr(method, "PRIOR", None)
         refuse(function is not None and not callable(function), f"{name}: PRIOR is a function of "
                f"two parses, found {function!r}; for another prior write a class method `prior`")
+        for part, arguments in CALLED.items():
+            own = getattr(method, part, None)
+            refuse(own and not accepts(own, arguments.split(", ")), f"{name}: {part}"
+                   f"{own and inspect.signature(own)} is called with {arguments}")
     return method
+
+
+def accepts(function, arguments):
+    """Can the function be called with these positional arguments?"""
+    try:
+        return bool(inspect.signature(function).bind(*arguments))
+    except TypeError:
+        return False
 
 
 def source_of(place):
@@ -170,6 +185,7 @@ def load_own(place, kind="class"):
     found = getattr(load_file(file, source, file.read_bytes()), name, None)
     refuse(not (isinstance(found, type) if kind == "class" else callable(found)),
            f"{place}: {source} has no {kind} {name}")
+    refuse(kind == "function" and not accepts(found, ["texts"]), f"{place}: is called with texts")
     return found
 
 

@@ -98,43 +98,25 @@ def evaluate(task, labels, predictions):
 
 # ---- What two classes are sorted by --------------------------------------------------------------
 
-def ranked(task, labels, logits):
-    """Three arrays of the different probabilities of the class whose F1 is measured: these, the
-    highest first; how many pairs have at least so much; how many of these are of the class. None
-    unless the task has two classes and there are pairs of both. labels: (N,). logits: (N, C).
+def ranking(task, labels, logits):
+    """How the probability of the class whose F1 is measured sorts pairs. Returns: dict of average
+    precision and ROC AUC, as scikit-learn computes them; dict of the class, its best F1, and the
+    probability from which on to answer it for this F1. Both are empty unless there are two classes,
+    and pairs of both. labels: (N,). logits: (N, C).
     """
     if len(task.labels) != 2 or len({*labels}) != 2:
-        return None
-    positive = task.labels.index(task.positive or task.labels[1])
-    share = logits.double().softmax(1)[:, positive].numpy()
-    values, place = np.unique(-share, return_inverse=True)
-    right = np.bincount(place, np.array(labels) == positive)
-    return -values, np.bincount(place).cumsum(), right.cumsum()
-
-
-def ranking(task, labels, logits):
-    """dict of average precision and ROC AUC, as scikit-learn computes them; {} where `ranked` has
-    none. Average precision is Σ (R_k - R_{k-1}) P_k over the different probabilities.
-    """
-    if (found := ranked(task, labels, logits)) is None:
-        return {}
-    _, reached, right = found
+        return {}, {}
+    name = task.positive or task.labels[1]
+    positive = task.labels.index(name)
+    values, place = np.unique(-logits.double().softmax(1)[:, positive].numpy(), return_inverse=True)
+    reached = np.bincount(place).cumsum()  # at least so probable; then, rightly so
+    right = np.bincount(place, np.array(labels) == positive).cumsum()
     above, wrong = np.diff(right, prepend=0), reached - right
     area = np.diff(wrong, prepend=0) @ (right - above / 2)  # equal probabilities count half
+    f1s = 2 * right / (reached + right[-1])
     return {"average_precision": float(above @ (right / reached) / right[-1]),
-            "roc_auc": float(area / (wrong[-1] * right[-1]))}
-
-
-def best_threshold(task, labels, logits):
-    """dict of the class of `ranked`, the probability from which on to answer it for the best F1,
-    and this F1; {} where `ranked` has none.
-    """
-    if (found := ranked(task, labels, logits)) is None:
-        return {}
-    values, reached, right = found
-    scores = 2 * right / (reached + right[-1])
-    return {"class": task.positive or task.labels[1], "f1": float(scores.max()),
-            "threshold": float(values[scores.argmax()])}
+            "roc_auc": float(area / (wrong[-1] * right[-1]))}, {
+            "class": name, "f1": float(f1s.max()), "threshold": float(-values[f1s.argmax()])}
 
 
 # ---- Logits -------------------------------------------------------------------------------------

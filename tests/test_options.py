@@ -109,3 +109,10 @@ def test_files_of_ones_own_and_their_neighbours(workplace):
     for place in ("none.py:A", "one/own_file.py:B", "support.words:Vocabulary"):
         fails(lambda: load_own(place), place)
     fails(lambda: find_class("one/own_file.py:A", {}), "READS, PRINTED")
+    Path("own.py").write_text("from bert_min import SelfAttention\nclass A(SelfAttention):\n"
+                              "    def attend(self, x, mask):\n        return x\n"
+                              "class B(SelfAttention):\n    def project(self, *given): pass\n"
+                              "def parse(): pass\n")
+    fails(lambda: find_class("own.py:A", {}), "own.py:A", "attend(self, x, mask)", "hidden, q, k")
+    fails(lambda: load_own("own.py:parse", "function"), "own.py:parse", "texts")
+    assert find_class("own.py:B", {}).__name__ == "B"

@@ -19,8 +19,8 @@ from small_runs import fails, rows_of, write_file, zipped
 from settings import Settings, load_pairs, load_test_splits
 from support import datasets
 from support.datasets import cut_by_sentence, load_task, own_task
-from support.pairs import (Pair, Prediction, Task, as_pairs, best_threshold, describe_labels,
-                           evaluate, hold_out, limit_pairs, loss_sum, metric_title, ranking)
+from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
+                           limit_pairs, loss_sum, metric_title, ranking)
 from support.tables import add_predictions, pair_rows, read_pairs, write_table
 
 quick = settings(max_examples=30)
@@ -61,12 +61,12 @@ def test_what_two_classes_are_sorted_by(seed, count, levels, expected):
     logits = torch.tensor([[0.0, score] for score in scores])
     for task, x, y in ((TWO, logits, labels), (replace(TWO, positive="different"), logits.flip(1),
                                                [1 - label for label in labels])):
-        name, *best = best_threshold(task, y, x).values()
+        found, best = ranking(task, y, x)
         numbers = [*expected[:3], 1 / (1 + math.exp(-expected[3]))]
-        assert [*ranking(task, y, x).values(), *best] == pytest.approx(numbers, abs=1e-7)
-        assert name == (task.positive or "same")
+        assert best.pop("class") == (task.positive or "same")
+        assert [*found.values(), *best.values()] == pytest.approx(numbers, abs=1e-7)
     for task, y in ((TWO, [1] * count), (replace(TWO, labels=("a", "b", "c")), labels)):
-        assert ranking(task, y, logits) == best_threshold(task, y, logits) == {}
+        assert ranking(task, y, logits) == ({}, {})
 
 
 def test_losses():

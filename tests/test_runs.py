@@ -259,12 +259,21 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
         refused("run/result.json", "--from", "run")
 
 
+PARSES = "--parses", "own.conllu"
+
+
 @pytest.fixture
 def cut(monkeypatch):
     """The folder of a training that was interrupted in its second epoch."""
     Path("own.conllu").write_text("")
-    run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
+    run_cut(monkeypatch, ["--test-file", "test.tsv", *PARSES])
     return Path("cut")
+
+
+def test_a_file_that_a_run_names_as_its_parses_is_asked_for_again(cut):
+    """In a foreign run it may be any file."""
+    for use in ("--resume", "--from"):
+        refused("own.conllu parses", use, "cut")
 
 
 @pytest.mark.parametrize("label", ["the other label", "a new class"])
@@ -274,8 +283,8 @@ def test_other_pairs_than_in_training_are_refused(cut, label):
     Path("train.tsv").write_text(f"{text[:-2]}{other}\n")
     for use in (["--resume", "cut"], ["--from", "cut", "--test"],
                 ["--from", "cut", "--predict", "dev"]):
-        refused("cut pairs", *use)
-    fails(lambda: robustness.main(["cut"]), "cut", "pairs")
+        refused("cut pairs", *use, *PARSES)
+    fails(lambda: robustness.main(["cut", *PARSES]), "cut", "pairs")
 
 
 @pytest.mark.parametrize("name, place, value", [
@@ -285,7 +294,7 @@ def test_a_damaged_or_foreign_file_ends_a_resume(cut, name, place, value):
     sound = (cut / name).rename("sound.pt")
     if place:
         torch.save(put(loaded(sound), place, value), cut / name)
-    refused(f"cut/{name}", "--resume", "cut")
+    refused(f"cut/{name}", "--resume", "cut", *PARSES)
 
 
 def test_a_resumed_run_takes_no_other_parser(cut):
@@ -300,7 +309,7 @@ def test_a_run_goes_on_without_config_and_log(cut, trained_once):
     (cut / "log.jsonl").write_text(log.replace('"step": 2', '"step": 1') + '{"step": 5, "lo')
     (cut / "last.pt.7.tmp").touch()
     (cut / "test.json").touch()  # of --from cut --test, before the best epoch
-    assert command("--resume", "cut") == 0 and not (cut / "test.json").exists()
+    assert command("--resume", "cut", *PARSES) == 0 and not (cut / "test.json").exists()
     assert_same_run(trained_once(), "cut")
 
 
