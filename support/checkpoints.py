@@ -44,7 +44,8 @@ PLAIN = {
     "model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT), "is_decoder": (False,),
     "position_embedding_type": ("absolute",), "do_basic_tokenize": (True,),
     "tokenize_chinese_chars": (True,), "never_split": (None, []), "add_prefix_space": (False,),
-    "word_tokenizer_type": (None, "basic"), "subword_tokenizer_type": (None, "wordpiece")}
+    "pruned_heads": ({},), "word_tokenizer_type": (None, "basic"),
+    "subword_tokenizer_type": (None, "wordpiece")}
 
 
 # ---- Folders and downloads ----------------------------------------------------------------------

@@ -64,6 +64,7 @@ def test_a_flipped_byte_of_a_pickle_is_refused_or_does_not_matter(tmp_path):
 
 @pytest.mark.parametrize("file, old, new, words", [
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
+    ("config.json", "{", '{"pruned_heads": {"0": [1]},', "pruned_heads"),
     ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
     ("tokenizer_config.json", "{", '{"never_split": ["york"]', "never_split york"),
     ("tokenizer_config.json", "{", '{"do_basic_tokenize": false', "basic"),
