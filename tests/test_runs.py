@@ -317,7 +317,7 @@ def test_changed_parses_are_told(cut, capsys):
     """A run that is opened with other parses, by name, has not changed."""
     Path("own.conllu").write_text("\n")
     assert "has changed" not in capsys.readouterr().out
-    train.open_run("cut", device="cpu")
+    train.open_run("cut", device="cpu", parses="own.conllu")
     assert "own.conllu: the file has changed" in capsys.readouterr().out
     Path("mine.py").touch()
     train.open_run("cut", parses="mine.py")
