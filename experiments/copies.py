@@ -21,10 +21,11 @@ PAIRS = 200
 judge_epoch = train.judge_epoch
 
 
-def copies(input_ids, segment, word_index):
-    """bool (B, L, L): does piece i of a word have exactly one copy in the other sentence, j?"""
-    words = word_index >= 0
-    same = (input_ids[:, :, None] == input_ids[:, None]) & words[:, :, None] & words[:, None]
+def copies(input_ids, segment, mask, special):
+    """bool (B, L, L): does piece i of a word have exactly one copy in the other sentence, j?
+    special: ids of pieces that are no words'."""
+    pieces = mask & ~torch.isin(input_ids, special)
+    same = (input_ids[:, :, None] == input_ids[:, None]) & pieces[:, :, None] & pieces[:, None]
     same &= segment[:, :, None] != segment[:, None]
     return same & (same.sum(-1, keepdim=True) == 1)
 
@@ -34,7 +35,8 @@ def shares(run, examples):
     """dict "attention", "calibrated" -> for each layer [share of the best head, mean of heads]."""
     places = range(min(PAIRS, len(examples.pairs)))
     batch, _ = examples.collate(places)
-    chosen = copies(*(batch[name] for name in ("input_ids", "segment", "word_index")))
+    special = torch.tensor(run.reader.tokenizer.encode("", None, "", None, 8)[0])
+    chosen = copies(batch["input_ids"], batch["segment"], batch["mask"], special)
     trace, found = {}, {}
     run.model.eval()(**batch, trace=trace)
     layers = [trace[f"layer{i}"] for i in range(run.model.bert.config.num_layers)]

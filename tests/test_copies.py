@@ -13,12 +13,12 @@ from small_runs import OWN, ROOT, losses, of
 pytestmark = pytest.mark.usefixtures("workplace")
 IDS = torch.tensor([[1, 5, 6, 6, 2, 6, 5, 7, 2]])  # [CLS] 5 6 6 [SEP] 6 5 7 [SEP]
 SEGMENT = torch.tensor([[0] * 5 + [1] * 4])
-WORDS = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, -1]])
+SPECIAL = torch.tensor([1, 2])
 
 
 def test_pieces_with_one_copy():
     """5 has one copy in each direction; each 6 of a has one, while 6 of b has two."""
-    found = copies.copies(IDS, SEGMENT, WORDS)[0].nonzero().tolist()
+    found = copies.copies(IDS, SEGMENT, IDS > 0, SPECIAL)[0].nonzero().tolist()
     assert found == [[1, 6], [2, 5], [3, 5], [6, 1]]
 
 
@@ -34,9 +34,11 @@ def test_shares_by_hand():
             trace["layer0"] = {"attention": weights}
             trace["layer1"] = {"attention": weights / 2, "calibrated": weights}
 
-    batch = {"input_ids": IDS, "segment": SEGMENT, "word_index": WORDS}
+    batch = {"input_ids": IDS, "segment": SEGMENT, "mask": IDS > 0}
     examples = SimpleNamespace(pairs=[None], collate=lambda places: (batch, None))
-    found = copies.shares(SimpleNamespace(model=Model()), examples)
+    tokenizer = SimpleNamespace(encode=lambda *args: (SPECIAL.tolist(), [0, 0]))
+    run = SimpleNamespace(model=Model(), reader=SimpleNamespace(tokenizer=tokenizer))
+    found = copies.shares(run, examples)
     assert found["attention"][0] == pytest.approx([0.5, 0.3])
     assert found["attention"][1] == pytest.approx([0.25, 0.15])
     assert found["calibrated"] == [pytest.approx([0.5, 0.3])]
@@ -51,5 +53,5 @@ def test_a_line_for_each_epoch(monkeypatch):
     copies.main([*args, "--out", "measured"])
     lines = [json.loads(line) for line in Path("measured/copies.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [1, 2]
-    assert lines[0]["calibrated"] != lines[1]["calibrated"]
+    assert lines[0]["calibrated"] != lines[1]["calibrated"] and lines[0]["attention"][0][0] > 0
     assert losses("plain") == losses("measured")
