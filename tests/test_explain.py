@@ -106,7 +106,8 @@ def test_every_model_explains_itself(model, trained, capsys):
         shown = [float(cell) for row in cells for cell in row]
         np.testing.assert_allclose(shown, x.ravel(), atol=6e-3, err_msg=title)
     for title in (title for title in promised if title.startswith(READ)):
-        (name, place), columns = promised[title], found[title][0]
+        (name, place), (columns, rows, _) = promised[title], found[title]
+        assert rows == [f"step {k + 1}" for k in range(len(rows))]
         order = " → ".join(columns[j] for j in np.asarray(trace[name])[place].argmax(1))
         assert f"    {title.removeprefix(READ)}: {order}" in printed and order in text_of(root)
     for text in ("", "\x00\x07\ufffe \udc80 x a\u2028b שלום" + " word" * 64):
