@@ -20,7 +20,7 @@ from small_runs import refused
 import bert_min
 import reread
 import semmatch
-from support import meter
+from support import influence
 from support.options import run_command
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
@@ -97,7 +97,7 @@ def test_the_whole_models_to_read_are_the_librarys(library, own, given):
     for change in (None, right.changes()["no re-reading"]):
         answers = []
         for model in (right, mine):
-            with meter.changed(model, change):
+            with influence.changed(model, change):
                 answers.append(model(**batch))
         if answers[0].dim() == 3:
             answers = [logits[0] for logits in answers]         # of P; a side left out is 0 in ours
