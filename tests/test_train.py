@@ -338,16 +338,20 @@ def test_the_printed_recipe_in_the_loop(monkeypatch):
 
 
 def test_vectors_of_a_file(monkeypatch, capsys):
-    """A fixed table; a resumed run does not need the file."""
-    vectors = {"seattle": [0.5, -1.0, 0.25], "dog": [1.0, 2.0, 3.0], "unseen": [0.0, 0.0, 1.0]}
+    """A fixed table, with words of dev alone too; a resumed run does not need the file."""
+    vectors = {"seattle": [0.5, -1.0, 0.25], "dog": [1.0, 2.0, 3.0], "unseen": [0.0, 0.0, 1.0],
+               "zebra": [4.0, 0.0, 0.5]}
+    with open("dev.tsv", "a") as file:
+        file.write("zebra\tzebra\t1\n")
     lines = ["the 1 2", *(f"{word} {' '.join(map(str, row))}" for word, row in vectors.items())]
     Path("glove.txt").write_text("\n".join(lines) + "\n")
     run_cut(monkeypatch, [*of("drrnet"), "--glove", "glove.txt"])
-    assert f"2 of {len(WORDS)} words" in capsys.readouterr().out
+    assert f"3 of {len(WORDS) + 1} words" in capsys.readouterr().out
     Path("glove.txt").unlink()
     assert command("--resume", "cut") == 0
     table, opened = loaded("cut/best.pt")["weights"]["words.weight"], train.open_run("cut")
-    assert table[opened.reader.tokenizer.ids(["Seattle"])].tolist() == [vectors["seattle"]]
+    found = table[opened.reader.tokenizer.ids(["Seattle", "zebra"])].tolist()
+    assert found == [vectors["seattle"], vectors["zebra"]]
 
 
 # ---- A method of your own -----------------------------------------------------------------------
