@@ -29,12 +29,12 @@ import torch  # noqa: E402
 
 import batches  # noqa: E402
 import equations  # noqa: E402
-import run as runs  # noqa: E402
 import train  # noqa: E402
 from bert_min import Bert, PairTokenizer, load_bert, read_checkpoint  # noqa: E402
 from experiments import draw  # noqa: E402
 from guesses import GUESSES  # noqa: E402
 from judge import failed, judge, results  # noqa: E402
+from run import new_run, open_run  # noqa: E402
 from support import options, summary, toy  # noqa: E402
 from support.errors import refuse  # noqa: E402
 from tasks import TASKS  # noqa: E402
@@ -251,7 +251,7 @@ def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **give
     settings, recipe = train.read_options(
         {"model": place, "seed": SEED, "device": "cpu", "lr": lr} | given)
     task, splits = toy.toy_task(frames)
-    run, examples = runs.new_run(settings, recipe, HERE, task, splits)
+    run, examples = new_run(settings, recipe, HERE, task, splits)
     if start is not None:                               # what the method adds keeps random weights
         run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
     losses, trained, train_steps = [], examples["train"], mine("train_steps")
@@ -303,7 +303,7 @@ def load_encoder(place=None):
     """(PairTokenizer, bert_min.Bert) of a folder that --bert takes, such as a small BERT's; None:
     those of the run that ships with the library, without what DAFA adds."""
     if place is None:
-        run = runs.open_run(HERE.parent / "assets/toy-dafa", device="cpu")
+        run = open_run(HERE.parent / "assets/toy-dafa", device="cpu")
         bert = Bert(run.model.bert.config).eval()
         bert.load_state_dict(run.model.bert.state_dict(), strict=False)
         return run.reader.tokenizer, bert
