@@ -90,7 +90,7 @@ def mine(name):
     """Your function of an earlier lesson from my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
         return getattr(equations, name)
-    return options.load_own(f"{OWN}:{name}", "function")
+    return getattr(options.load_file(OWN, str(OWN), OWN.read_bytes()), name)
 
 
 # ---- Guesses ------------------------------------------------------------------------------------
