@@ -243,11 +243,14 @@ def svg(wide, high, inner, more):
             f'font-family="system-ui, sans-serif" font-size="{FONT}">{inner}</svg>')
 
 
-def picture(title, figure):
-    """A stand-alone SVG of a Figure that has a drawing. title: for screen readers."""
+def picture(title, figure, legend):
+    """A stand-alone SVG of a Figure that has a drawing. title: for screen readers. legend: the
+    lines below the drawing."""
     w, h, inner = figure.drawing
-    wide = max(0.55 * FONT * len(title) + 16, w + 32, 0.7 * FONT * len(figure.title) + 32)
-    above = plain('<rect class="paper" width="100%" height="100%"/>'
-                  + draw_text(16, 29, legal_text(figure.title), "title"))
-    below = svg(w, h, inner, 'x="16" y="44"')
-    return svg(wide, h + 60, f"<title>{escape(title)}</title>{above}{below}", 'role="img"') + "\n"
+    longest = max(len(title) + 1, *map(len, legend))
+    wide = max(0.55 * FONT * longest + 16, w + 32, 0.7 * FONT * len(figure.title) + 32)
+    lines = [draw_text(16, h + 64 + LEVEL * i, line, "soft") for i, line in enumerate(legend)]
+    around = plain('<rect class="paper" width="100%" height="100%"/>'
+                   + draw_text(16, 29, legal_text(figure.title), "title") + "".join(lines))
+    drawing, high = svg(w, h, inner, 'x="16" y="44"'), h + 60 + LEVEL * len(legend)
+    return svg(wide, high, f"<title>{escape(title)}</title>{around}{drawing}", 'role="img"') + "\n"

@@ -40,6 +40,9 @@ from support.parses import split_words
 
 EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
 
+LEGEND = ("A number: how much more attention the word at the left gives to the word on top,",
+          "in percent of all its attention. Red: less.")  # of moved_figure
+
 
 # ---- What a model recorded ----------------------------------------------------------------------
 
@@ -436,7 +439,7 @@ def main(argv=None):
     if file:
         refuse(not (figures and figures[0].drawing), f"--picture {file}: this model's page has no "
                "drawing; leave the option out")
-        pages[file] = draw.picture(lines[0], figures[0])
+        pages[file] = draw.picture(lines[0], figures[0], LEGEND)
     for path, text in pages.items():
         write_text(path, text)
         print(path)
