@@ -42,8 +42,7 @@ def make_run(row, task, pairs, options):
         del given["bert"]
     settings, recipe = read_options(given)
     splits = {"train": pairs[:READ], "dev": pairs[:0]}
-    sizes = ENCODERS[options["encoder"]]
-    return new_run(settings, recipe, Path("nowhere"), task, splits, **sizes)[0]
+    return new_run(settings, recipe, Path(), task, splits, **ENCODERS[options["encoder"]])[0]
 
 
 def step_of(run, pairs):
@@ -102,7 +101,6 @@ def main(argv=None):
     with machine.torch_session(options):
         task, splits = load_pairs(Settings(task=options["task"], data_dir=options["data_dir"]))
         pairs, repeats = splits["train"], options["repeats"]
-        new = pairs[READ::4]    # one of the four pairs of a square of toy
         runs = {row: make_run(row, task, pairs, options)
                 for row in dict.fromkeys(["bert", *options["models"]])}
         versions = machine.versions(options["device"])
@@ -112,8 +110,8 @@ def main(argv=None):
         table = [["", "row", "ms", "x bert"]]
         steps = {row: step_of(run, pairs[:options["batch_size"]]) for row, run in runs.items()}
         table += compare(f"step of {options['batch_size']} pairs", steps, options)
-        # each call answers the next pair
-        answers = {row: map(run.predict, new).__next__ for row, run in runs.items()}
+        # each call answers the next pair; of toy, one of the four pairs of a square
+        answers = {row: map(run.predict, pairs[READ::4]).__next__ for row, run in runs.items()}
         table += compare("one new pair", answers, options)
         print(align_columns(table))
 

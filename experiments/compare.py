@@ -16,9 +16,8 @@ difference is the mean of the tasks' means, with Welch's interval: seed 0 of one
 common with seed 0 of another, so their variances add up. p is two-sided, then corrected for the
 number of rows of its table (Holm 1979), because of twenty p one is below 0.05 by chance.
 
-A group's folder holds a folder for each run, comparison.svg, and comparison.json, which has a line
-for each finished run. A finished run is not trained again. comparison.json alone is enough to
-continue the group in another folder.
+A group's folder holds a folder for each run, comparison.svg, and comparison.json, which is enough
+to continue the group in another folder. A finished run is not trained again.
 """
 import itertools
 import json
@@ -59,10 +58,9 @@ def check_vary(vary, shared):
 
 
 def rows_first(vary, shared):
-    """The options of --vary, the one whose values are the rows first. A task is no row.
-
-    If no option makes rows, the rows are models: the model in `shared`, which is taken from there,
-    and, if nothing varies, plain BERT before it.
+    """The options of --vary, the one whose values are the rows first. A task is no row. If no
+    option makes rows, the rows are models: plain BERT, if nothing varies, and the model, which is
+    taken out of `shared`.
     """
     vary = sorted(vary, key=lambda words: words[0] == "task")
     if vary and vary[0][0] != "task":
@@ -98,11 +96,9 @@ def new_group(given):
 
 
 def saved_group(folder, given):
-    """(folder, group) of a group to continue.
-
-    given: options. This function takes out of them --test, more values of --vary, and --own, the
-    user's own code: a file may not name code that is run, so the user names it again. Only options
-    of PROCESS may be left.
+    """(folder, group) of a group to continue. It takes --test, more values of --vary, and --own out
+    of the options `given`, where only options of PROCESS may be left. --own is the user's own code:
+    a file may not name code that is run, so the user names it again.
     """
     group = read_group(Path(folder, FILE))
     known, more = set(given.pop("own", ())), given.pop("vary", [])
@@ -136,7 +132,6 @@ def members(group):
 
 def run_group(folder, group, here):
     """Trains the runs that are neither finished nor trained by another process; shows the tables.
-
     here: settings of this process alone, which the group's file does not get.
     """
     planned = {name: given | here for name, given in members(group).items()
@@ -150,10 +145,8 @@ def run_group(folder, group, here):
 
 
 def check_planned(folder, group, planned):
-    """Finds a mistake in the options of a run, or a missing data set, before hours of training.
-
-    The group notes the checksums of pairs and of own code. Raises ValueError if the pairs of a
-    continued group have changed, and warns if the code has.
+    """Raises ValueError for a mistake in a run's options, for a missing data set, or if the pairs
+    of a continued group have changed; warns if own code has. The group notes their checksums.
     """
     data, code = {}, {}
     for name, given in planned.items():
@@ -237,13 +230,11 @@ def command_line():
                        "seeds and compares them. Without options: plain BERT and DAFA, on toy.")
     group = parser.add_argument_group("a group of runs")
     group.add_argument("--vary", nargs="+", action="append", metavar="OPTION",
-                       help="an option of training and its values; twice: every combination; with "
-                            "--resume: more values of it")
+                       help="an option of training and its values; twice: every combination")
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
     group.add_argument("--resume", metavar="GROUP", help="continue a group, or join a running one")
-    group.add_argument("--own", nargs="+", metavar="mine.py:M",
-                       help="with --resume: code of your own, which a folder may not name")
+    group.add_argument("--own", nargs="+", metavar="mine.py:M", help="your code, with --resume")
     shown = parser.add_argument_group("tables of groups")
     shown.add_argument("--show", nargs="+", metavar="GROUP", help="print their tables")
     shown.add_argument("--against", metavar="ROW", help="compare with this row, not the first")

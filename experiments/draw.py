@@ -1,10 +1,8 @@
 """Figures of a pair of sentences: SVG drawings and HTML tables, made from lists and arrays.
 
 `pair_map` draws numbers between the words of two sentences, with the tree of each sentence; tables
-of the same numbers follow for readers who cannot see a drawing. `maps` and `table` make tables with
-coloured cells. `picture` is a drawing alone. There is no script, no font, no image.
-
-Left out: what the numbers mean, and the page (explain). Nothing here knows a model.
+of the same numbers follow for readers who cannot see a drawing. There is no script, no font, no
+image. Left out: what the numbers mean, and the page (explain). Nothing here knows a model.
 """
 import html
 import re
@@ -25,7 +23,6 @@ INK, PAPER, SOFT = "#1b1b1f", "#ffffff", "#585862"
 PLAIN = {"soft": f'fill="{SOFT}"', "on": f'fill="{PAPER}"', "paper": f'fill="{PAPER}"',
          "title": 'font-weight="700" font-size="15"', "line": 'fill="none" stroke="#d5d5de"',
          "more": 'fill="#0b4f9e"', "less": 'fill="#c2410c"', "arc": f'fill="none" stroke="{SOFT}"'}
-TREE = ["word", "relation", "to its head", "head's number"]  # columns of a tree's table
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
 
 
@@ -88,10 +85,8 @@ def shades(values, top=None):
 
 
 def table(caption, rows, columns, cells, shaded=None, corner="", more=""):
-    """An HTML table.
-
-    Args: rows, columns: labels. cells: the rows' texts; this function escapes them. shaded: (n, m)
-        shades of the cells. corner: the label above the rows. more: attributes.
+    """An HTML table. rows, columns: labels. cells: texts, which this function escapes. shaded:
+    (n, m) shades of the cells. corner: the label above the rows. more: attributes.
     """
     shaded = np.zeros((len(rows), len(columns)), int) if shaded is None else shaded
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in (corner, *columns))
@@ -113,10 +108,8 @@ def box(inner, label):
 
 
 def maps(title, rows, columns, values, note="", top=None, equations=""):
-    """A Figure of a table of numbers. The colour of a cell shows how large its number is.
-
-    Args: rows, columns: n and m labels. values: (n, m); those below 0 have another colour. top: the
-        value of the full colour; None: the largest.
+    """A Figure of a table of numbers (n, m), coloured by their size. rows, columns: n and m labels.
+    top: the value of the full colour; None: the largest.
     """
     cells = [[short_number(value) for value in row] for row in values.tolist()]
     body = table(title, rows, columns, cells, shades(values, top), more=' class="map"')
@@ -127,7 +120,6 @@ def maps(title, rows, columns, values, note="", top=None, equations=""):
 
 def arc_levels(heads):
     """The level of the arc to each word: above all arcs that it covers or crosses; 0 for a root.
-
     heads: the head of each word, counted from 1; 0 for a root.
 
     >>> arc_levels([2, 0, 5, 5, 2])
@@ -146,7 +138,6 @@ def arc_levels(heads):
 
 def arc(start, end, high, name, tooltip):
     """SVG of an arc with its arrow, `high` above the line y = 0, and its name where there is room.
-
     start, end: x of the head, None for a root, and of the word.
     """
     if start is None:
@@ -184,10 +175,8 @@ def arcs_over(step, words, heads, names):
 # ---- The map of a pair --------------------------------------------------------------------------
 
 def pair_map(title, rows, columns, values, note="", trees=None):
-    """A Figure of numbers (n, m) between the words of two sentences.
-
-    Args: rows, columns: n and m words. trees: None, or (heads, relations) of the rows, drawn at the
-        left, and of the columns, drawn above; heads as in `arc_levels`.
+    """A Figure of numbers (n, m) between n words, the rows, and m words, the columns. trees: None,
+    or (heads, relations) of the rows, at the left, and of the columns, above; see `arc_levels`.
     """
     wide = int(max([CELL, *map(label_width, columns)]))
     left, base, parts = int(max(map(label_width, rows), default=0)) + 8, 22, []
@@ -213,8 +202,8 @@ def pair_map(title, rows, columns, values, note="", trees=None):
     for side, words, (heads, names) in zip("ab", (rows, columns), trees or ()):
         cells = [[word, name, words[head - 1] if head else "", head]
                  for word, head, name in zip(words, heads, names)]
-        tables.append(table(f"Dependency tree of sentence {side}", range(1, len(words) + 1),
-                            TREE, cells, corner="number"))
+        tables.append(table(f"Dependency tree of sentence {side}", range(1, len(words) + 1), [
+            "word", "relation", "to its head", "head's number"], cells, corner="number"))
     hidden = box("".join(tables), f"{title}, as a table")
     return Figure(title, note, f"{box(svg(*drawing, least), title)}<details><summary>As a table"
                   f"</summary>{hidden}</details>", drawing)

@@ -8,10 +8,8 @@ moves attention, what is known of the words, and what the model recorded, each w
 its equation. `RUN --serve` shows the same page with two text fields, on this machine alone, until
 Ctrl-C. `--picture FILE.svg` draws the page's first figure.
 
-A method describes what it records by the names of the axes (bert_min.Shown); nothing here knows a
-method or a paper. The last two axes are the rows and columns of a table. Each place of the other
-axes, and each sentence, has a figure of its own. Left out: each head alone (run.explain has the
-heads; here is their mean), and how figures are drawn (draw).
+Nothing here knows a method or a paper: a method describes what it records by the names of the axes
+(bert_min.Shown). Left out: each head alone (run.explain has the heads; here is their mean).
 """
 import contextlib
 import hashlib
@@ -53,9 +51,9 @@ def tables_of(shown, values, labels):
     Args: values: an array with the axes of shown; behind the pair's axis may be one of heads.
         labels: dict axis -> list of str; "words" -> two lists of str.
     Returns: name: the sentence or the place, or "". rows, columns: labels. values: (n, m), the
-        mean over heads. Raises ValueError for other axes.
+        mean over heads.
     """
-    axes, values = drop_axes(named_axes(shown, values), values)
+    axes, values = drop_axes(shown, values)
     outer, inner = order_axes(axes)
     axes, values = [axes[i] for i in outer + inner], values.transpose(outer + inner)
     tables = []
@@ -68,18 +66,16 @@ def tables_of(shown, values, labels):
     return tables
 
 
-def named_axes(shown, values):
-    """The names of an array's axes, a list; "head" may be among them."""
+def drop_axes(shown, values):
+    """(axes, values) with the mean over heads, and without an axis of one pair, gate or number.
+
+    Raises ValueError where the array has other axes.
+    """
     axes = shown.axes.split()
     if values.ndim == len(axes) + 1 and "head" not in axes:
         axes.insert(1, "head")
     refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
            f"{shown.axes}, got one of the shape {values.shape}")
-    return axes
-
-
-def drop_axes(axes, values):
-    """(axes, values) with the mean over heads, and without an axis of one pair, gate or number."""
     for axis in ("head", "pair", "gate", "one"):
         if axis in axes and len(axes) > 1:
             place = axes.index(axis)
@@ -107,8 +103,7 @@ def axis_labels(axes, shape, labels, place):
         labels = labels | {"word": labels["words"][place[0]]}
     texts = []
     for axis, size in zip(axes, shape):
-        start = 1 if axis == "step" else 0
-        numbered = [f"{axis} {n}" for n in range(start, start + size)]
+        numbered = [f"{axis} {n + (axis == 'step')}" for n in range(size)]
         texts.append(labels.get(axis, numbered)[:size])
     return texts
 
@@ -281,9 +276,8 @@ def form(a, b):
 def page(title, sentences, first, lead, figures, equations, top):
     """The whole document.
 
-    Args: sentences: the two texts. first: the sentence below them, in large letters. lead: HTML
-        below that. figures: the first stands beside all these, the others below. equations: as in
-        `section`. top: HTML above all.
+    sentences: the two texts. first: the sentence below them, in large letters. lead: HTML below
+    that. figures: the first stands beside these. equations: as in `section`. top: HTML above all.
     """
     quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
@@ -294,10 +288,7 @@ def page(title, sentences, first, lead, figures, equations, top):
 
 
 def explain_pair(run, a, b, equations, top=""):
-    """(lines to print, the page's text, its Figures) of a pair of texts.
-
-    equations: the address of docs/equations.md. top: HTML above all.
-    """
+    """(lines to print, the page's text, its Figures). equations, top: as in `page`."""
     pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
     examples = run.examples([pair])
     both = examples.known[a], examples.known[b]
@@ -383,7 +374,7 @@ class PageHandler(BaseHTTPRequestHandler):
 # ---- The command --------------------------------------------------------------------------------
 
 def page_name(a, b):
-    """The name of the page of two texts. The checksum keeps the pages of two pairs apart.
+    """The name of the page of two texts. The checksum keeps two pairs apart.
 
     >>> page_name("The cat!", "A dog")
     'explanation-the-cat-a-dog-2da4ea.html'
@@ -394,7 +385,8 @@ def page_name(a, b):
 
 
 def add_run_options(arguments):
-    """Adds the options of train.open_run to a command that opens a run's folder."""
+    """Adds RUN, and the options of train.open_run, to a command."""
+    arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     for name, value, text in (
             ("parses", "FILE", "your own parses, as in training"),
             ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
@@ -408,15 +400,13 @@ def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
                           "the prediction, and a page, HTML, in the run's folder.", "RUN [A B]")
-    arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
+    add_run_options(arguments)
     arguments.add_argument("a", metavar="A", nargs="?", help="a sentence, in quotes")
     arguments.add_argument("b", metavar="B", nargs="?", help="the other one")
     arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
                            help="serve the page with two text fields (default port: 8000)")
-    arguments.add_argument("--picture", metavar="FILE.svg",
-                           help="draw the page's first figure")
+    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the page's first figure")
     arguments.add_argument("--out", metavar="FILE.html", help="the page (default: in RUN)")
-    add_run_options(arguments)
     given = arguments.parse(argv)
     folder, a, b, out = (given.pop(name, None) for name in ("run", "a", "b", "out"))
     file, port = given.pop("picture", None), given.pop("serve", None)

@@ -66,9 +66,8 @@ class Panel(NamedTuple):
 
 
 def find_panels(group, name=""):
-    """[Panel] of a group, with the settings whose seeds are all done.
-
-    name: the group's name, shown beside the task's where both differ; it replaces the name "own".
+    """[Panel] of a group, with the settings whose seeds are all done. name: the group's, shown
+    beside the task's where both differ; it replaces the name "own".
     """
     panels = {}
     for values in combinations(group):
@@ -112,9 +111,7 @@ class Change(NamedTuple):
 
 def change_of(*tasks):
     """The Change of lists of differences, one list for each task: the mean of the tasks' means.
-
-    The variances of the means add up, with Welch and Satterthwaite's degrees of freedom. For one
-    task this is Student's t.
+    Degrees of freedom are Welch and Satterthwaite's; for one task this is Student's t.
     """
     mean = statistics.fmean(map(statistics.fmean, tasks))
     if min(map(len, tasks)) < 2:
@@ -196,10 +193,9 @@ def curve_table(panel):
 
 
 def difference_table(panels, against, chosen=()):
-    """Rows of cells: the differences from the row `against`, with a column for each task, their
-    mean over the tasks, p, and p corrected for the number of rows.
-
-    panels: one for each task; `others` is the same. chosen: the rows to show; all by default.
+    """Rows of cells: the differences from the row `against` for each task, their mean, p, and p
+    corrected for the number of rows. panels: one for each task, with the same `others`. chosen: the
+    rows to show; all by default.
     """
     tasks = [differences(panel, panel.split, against) for panel in panels]
     rows = [value for value in dict.fromkeys(itertools.chain(*tasks))

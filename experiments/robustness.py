@@ -5,11 +5,10 @@
 prints accuracy, or Pearson's r of scores, before and after each transformation, on exactly the
 pairs of a labelled split that it changes. It needs WordNet.
 
-The tests are the ones of DABERT's Table 3 and the knowledge paper's Table 3, which ran TextFlint
-(T. Gui et al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word
-lists and code are ours: do not compare numbers with the papers'. NumWord changes a number, as
-DABERT says ("changing numbers in text"); the knowledge paper speaks of "replacing numbers with
-words". Each test is a function, and TRANSFORMATIONS has its name.
+The tests are those of DABERT's and the knowledge paper's Tables 3, which ran TextFlint (T. Gui et
+al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word lists and
+code are ours: do not compare numbers with the papers'. NumWord changes a number, as DABERT says
+("changing numbers in text"); the knowledge paper speaks of "replacing numbers with words".
 
 Left out: BackTrans and others that need a translator or a language model, or whose new label nobody
 can know. A swapped word has no ending and no capital, and "a" does not become "an".
@@ -35,16 +34,15 @@ from support.pairs import answers, evaluate
 from support.parses import parse_texts
 from support.summary import align_columns
 
-# A transformation is a function (a, b, rng, known) -> (new a, new b), or None if it has nothing to
-# change. a, b: the texts of a pair. rng: random.Random. known: Known.
+# A transformation is a function (texts a, b, random.Random, Known) -> (new a, new b), or None if it
+# has nothing to change.
 
 Word = namedtuple("Word", "start end text tag relation")  # in a parsed text; tag: universal
 
 
 class Known:
-    """The knowledge that a transformation uses besides the texts of a pair.
-
-    parses: dict text -> Parse, for all texts of the split. wordnet: nltk's.
+    """What a transformation knows. parses: dict text -> Parse, for all texts of the split. wordnet:
+    nltk's.
     """
 
     def __init__(self, parses, wordnet=None):
@@ -93,7 +91,6 @@ class Known:
 
 def replace_word(text, words, find, rng):
     """The text with one of its Words replaced by a word that is not among them, or None.
-
     find: a function Word -> list of words that may replace it.
     """
     present = {word.text.lower() for word in words}
@@ -148,9 +145,9 @@ def swap_synonym(a, b, rng, known):
 
 
 def change_number(a, b, rng, known):
-    """a, and a with another number.
+    """a, and a with another number. A number stays up to three words behind one of BOUNDS, or right
+    before "or" (two or more).
 
-    A number stays up to three words behind one of BOUNDS, or right before "or" (two or more).
     Assumes: counts and dates are exact; "two men left" is false if three men did.
     """
     words = known.words(a)
@@ -175,10 +172,9 @@ def other_numbers(word):
 
 
 def swap_name(a, b, rng, known):
-    """A name in both texts becomes another name of as many words, in every place.
-
-    No part of the old name stands elsewhere (Iraq in Iraqi), and no part of the new name stands
-    there. TextFlint renames in each sentence by itself; then nobody knows the label.
+    """A name in both texts becomes another name of as many words, in every place. No part of the
+    old name stands elsewhere (Iraq in Iraqi), no part of the new one anywhere. TextFlint renames in
+    each sentence by itself; then nobody knows the label.
 
     Assumes: a run of words tagged PROPN is a name; the label depends on no fact about its bearer.
     """
@@ -302,10 +298,8 @@ def denial_of(task):
 
 
 def transform(name, task, pairs, known, seed=0):
-    """The labelled pairs that one of TRANSFORMATIONS changes: (index in pairs, new Pair), in order.
-
-    A pair's change depends on the seed, on its own texts, and for names on the texts in
-    known.parses; never on the other pairs.
+    """[(index in pairs, new Pair)] of the labelled pairs that one of TRANSFORMATIONS changes. A
+    new Pair depends on the seed, on the pair's texts, and for names on known.parses alone.
     """
     (edit, _), changed = TRANSFORMATIONS[name], []
     for index, pair in enumerate(pairs):
@@ -349,10 +343,9 @@ def measure_robustness(run, pairs, metric):
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.robustness", __doc__, "RUN")
-    arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
+    add_run_options(arguments)
     arguments.add_argument("--positive", metavar="CLASS", default="", help="of your two classes, "
                            "the one that means the same (default: 1, or the one called same)")
-    add_run_options(arguments)
     given = arguments.parse(argv)
     folder, same = given.pop("run"), given.pop("positive")
     with machine.torch_session(given):

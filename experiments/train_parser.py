@@ -4,17 +4,14 @@
     python -m experiments.train_parser --treebank FOLDER --score [PARSER]
 
 The first command writes FILE and, beside it, its scores as JSON. FOLDER holds the three .conllu
-files of a treebank of Universal Dependencies. Vectors are in GloVe's text form, and the first
-40,000 are used, the most frequent words in GloVe's own files. The second command scores the parser
-that ships, or another one. Left out: a later training of the shipped parser, in which words were
-swapped (assets/README.md).
+files of a treebank of Universal Dependencies. Of the vectors the first 40,000 are used, the most
+frequent words in GloVe's own files. The second command scores the parser that ships, or another
+one. Left out: a later training of the shipped parser with swapped words (assets/README.md).
 """
-
 import itertools
 import json
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,6 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
 
+from run import check_place
 from support import machine
 from support.biaffine import PARSER, Parser, length_batches, load_parser
 from support.errors import refuse
@@ -133,8 +131,7 @@ def vary(forms, tags, heads, relations, rng):
 
 def frequent_vectors(path):
     """dict word -> vector (50,) float32 of the first FREQUENT lines of a file in GloVe's text form.
-
-    Raises ValueError if the file has none, or its vectors have another width.
+    Raises ValueError if the file has none, or another width.
     """
     with open(path, "rb") as file:
         words = {line.partition(b" ")[0].decode("utf-8", "replace")
@@ -163,10 +160,8 @@ def parser_loss(parser, sentences, unknown):
 
 
 def score_parser(parser, sentences):
-    """dict of the shares of words that are right, given gold words; punctuation counts.
-
-    UPOS, UAS, LAS, and LAS_universal, which ignores the relations' subtypes (as CoNLL 2018 does).
-    sentences: what read_conllu gives.
+    """dict of the shares of words that are right, given gold words; punctuation counts. sentences:
+    of read_conllu. LAS_universal ignores the relations' subtypes (as CoNLL 2018 does).
     """
     rows = []
     for sentence, answer in zip(sentences, parser.parse([x.forms for x in sentences])):
@@ -206,8 +201,7 @@ def main(argv=None):
     arguments.add_argument("--score", metavar="PARSER", nargs="?", const=PARSER,
                            help="only scores this parser (default: the one that ships)")
     arguments.add_argument("--out", metavar="FILE",
-                           help="the new parser, with its scores beside it as .json; an existing "
-                                "file is not overwritten (default: parser.npz)")
+                           help="the new parser, its scores beside it (default: parser.npz)")
     options, start = arguments.parse(argv), time.monotonic()
     files, folder = {}, options["treebank"]
     for split in ("train", "dev", "test"):
@@ -222,7 +216,7 @@ def main(argv=None):
     refuse(out.suffix != ".npz" or existing, f"--out {out}: expected a new name that ends in .npz; "
            f"{', '.join(existing) or 'nothing'} is there")
     out.parent.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=out.parent).close()  # fails before hours of work if it is read-only
+    check_place(out.parent, "name another by --out")
     vectors = frequent_vectors(options["vectors"]) if "vectors" in options else {}
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])
