@@ -222,8 +222,6 @@ def read_done(folder, given, test):
     return done
 
 
-# ---- The command line ---------------------------------------------------------------------------
-
 def command_line():
     """The options of groups of runs, and the options of training."""
     parser = Arguments("python -m experiments.compare", "Trains several settings with several "

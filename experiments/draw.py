@@ -172,8 +172,6 @@ def arcs_over(step, words, heads, names):
     return "".join(arcs), over
 
 
-# ---- The map of a pair --------------------------------------------------------------------------
-
 def pair_map(title, rows, columns, values, note="", trees=None):
     """A Figure of numbers (n, m) between n words, the rows, and m words, the columns. trees: None,
     or (heads, relations) of the rows, at the left, and of the columns, above; see `arc_levels`.
@@ -217,8 +215,6 @@ def cell(x, y, wide, value, shade):
     return (f'<rect class="{"more" if shade > 0 else "less"}" x="{x + 1}" y="{y + 1}" '
             f'width="{wide - 2}" height="{CELL - 2}" opacity="{abs(shade) / SHADES:g}"/>{text}')
 
-
-# ---- Drawings -----------------------------------------------------------------------------------
 
 def plain(elements):
     """These elements, each with the attributes of its class."""

@@ -315,8 +315,6 @@ def explain_pair(run, a, b, equations, top=""):
     return lines, text, figures
 
 
-# ---- The page served ----------------------------------------------------------------------------
-
 class PageHandler(BaseHTTPRequestHandler):
     """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone.
 
@@ -370,8 +368,6 @@ class PageHandler(BaseHTTPRequestHandler):
     def log_message(self, *args):
         """Logs nothing, because what people type is private."""
 
-
-# ---- The command --------------------------------------------------------------------------------
 
 def page_name(a, b):
     """The name of the page of two texts. The checksum keeps two pairs apart.

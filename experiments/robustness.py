@@ -314,8 +314,6 @@ def transform(name, task, pairs, known, seed=0):
     return changed
 
 
-# ---- The command --------------------------------------------------------------------------------
-
 def measure_robustness(run, pairs, metric):
     """Rows of cells, one for each of TRANSFORMATIONS: name; what happens to the label, or why the
     transformation is left out; number of pairs that it changes; a metric on these before, after.

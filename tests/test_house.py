@@ -11,7 +11,6 @@ import runpy
 import shlex
 import sys
 from dataclasses import fields
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,11 +20,10 @@ import torch
 from methods import ATTENTIONS, WHOLE, batch, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
-from small_runs import at_call, beginning, of
+from small_runs import ROOT, at_call, beginning, of
 from support import biaffine, influence, kernels, options, pairs, parses
 from test_biaffine import SIZES, VOCABULARY
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
 # File at the top -> our modules that it imports. support imports support, experiments anything.
 TOP = {"bert_min": {"support.checkpoints", "support.errors"},
@@ -111,26 +109,17 @@ def test_a_name_is_imported_from_the_file_that_defines_it():
                 assert not handed_on, f"{file} imports {handed_on} from {node.module}"
 
 
-def public(tree):
-    """(name, node) of public functions and classes, and of their methods of several statements."""
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            inside = node.body if isinstance(node, ast.ClassDef) else ()
-            methods = {f"{node.name}.{inner.name}": inner for inner in inside
-                       if isinstance(inner, ast.FunctionDef) and len(inner.body) > 1}
-            for name, inner in ({node.name: node} | methods).items():
-                if not re.search(r"(^|\.)_", name):
-                    yield name, inner
-
-
 @each_file
 def test_docstrings_and_their_examples(file):
-    tree, torchs = ast.parse(CODE[file]), re.compile(r"\.(forward|backward)$")
-    bare = [name for name, node in public(tree) if not ast.get_docstring(node)]
-    assert [name for name in bare if not torchs.search(name)] == [] and ast.get_docstring(tree)
-    for node in ast.walk(tree):                            # not "-> a list", but "Returns: a list"
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            assert not re.search(r"(^|[.:] )-> ", ast.get_docstring(node) or "", re.M), node.name
+    """Public functions, classes, and methods of several statements have a docstring."""
+    tree = ast.parse(CODE[file])
+    assert ast.get_docstring(tree)
+    for outer in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+        for node in outer.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                text, short = ast.get_docstring(node), len(node.body) < 2 and outer is not tree
+                assert text or short or re.match("_|(for|back)ward$", node.name), node.name
+                assert not re.search(r"(^|[.:] )-> ", text or "", re.M)  # but "Returns: a list"
     result = doctest.testmod(importlib.import_module(module_of(file)))
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
@@ -258,10 +247,6 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
     assert page.failed == 0 and page.attempted > 5
 
 
-class Parsed(Exception):
-    """Raised where a command line was understood."""
-
-
 def test_commands_of_the_pages_are_understood(monkeypatch):
     """The commands' programs, options and values exist."""
     parse, commands = options.Arguments.parse, 0
@@ -270,7 +255,7 @@ def test_commands_of_the_pages_are_understood(monkeypatch):
     def stop(self, argv=None):
         for name, value in parse(self, argv).items():
             assert value in (choices.get(name) or [value])
-        raise Parsed
+        raise EOFError                                     # the command was understood
 
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(options.Arguments, "parse", stop)
@@ -279,7 +264,7 @@ def test_commands_of_the_pages_are_understood(monkeypatch):
         command = re.match(r"(?:torchrun .*?\d|python) (?:-m (experiments\.\w+)|(train)\.py) ?(.*)",
                            line)
         if command and command[3] != "--help":
-            with pytest.raises(Parsed):
+            with pytest.raises(EOFError):
                 given = shlex.split(command[3], comments=True)
                 importlib.import_module(command[1] or command[2]).main(given)
             commands += 1

@@ -8,6 +8,7 @@ import pytest
 
 from experiments import groups
 from small_runs import ROOT
+from test_house import source
 
 GROUPS = {path.stem: groups.read_group(path) for path in (ROOT / "tests/results").glob("*.json")}
 PANELS = {name: groups.find_panels(group) for name, group in GROUPS.items()}
@@ -23,13 +24,7 @@ NO_RELATIONS = f"{KNOWLEDGE},prior"
 # What the page calls a row -> its value behind --vary model
 ROWS = {"DABERT": "dabert", "DAFA": "dafa", "knowledge": "knowledge", "LadRa-Net": LADRANET,
         "DAFA averaged": DAFA, "knowledge averaged": KNOWLEDGE}
-
-
 RESULTS = "docs/results.md", "docs/log.md"
-
-
-def source(page):
-    return (ROOT / page).read_text("utf-8")
 
 
 def text_of(page):
@@ -200,10 +195,6 @@ def test_paws_other_questions():
     def without_trees(panel, row):
         return f"{100 * np.mean([x['answers']['no prior'] for x in panel.rows[row]]):.1f} %"
 
-    def after_three(panel):
-        both = ([x["curve"][2] for x in panel.rows[row]] for row in (DAFA, OTHER_TREES))
-        return groups.points(groups.change_of([x - y for x, y in zip(*both)]))
-
     _, one, knowledge, none, *_ = values
     low, _, high = PANELS["paws-rates"]
     fewest, third = PANELS["paws-less"]
@@ -217,7 +208,7 @@ def test_paws_other_questions():
         ("gain is {:+.1f} over ten epochs of plain BERT, {:+.1f} over twenty.",
          [100 * 2 * unpaired(panel, knowledge).mean for panel in (FEW, MANY)]),
         ("own trees are worth {} over others', in the runs of ten epochs {}.",
-         [after_three(MANY), after_three(FEW)]),
+         [groups.points(of_curves(lambda x: x[2], panel, OTHER_TREES)) for panel in (MANY, FEW)]),
         ("its answers on dev change (ten epochs: {}).", [without_trees(FEW, DAFA)]),
         ("without its trees {} of its", [without_trees(MANY, DAFA)]),
         ("hardly uses these: {} change.", [without_trees(MANY, OTHER_TREES)]),
@@ -238,8 +229,14 @@ def test_paws_other_questions():
     assert max(map(float, means(high, "bert", DAFA))) < 56.3  # the larger class has 55.8
 
 
+def of_curves(number, panel, against):
+    """groups.Change of a number of dev's curve, between DAFA averaged and a row."""
+    both = ([number(x["curve"]) for x in panel.rows[row]] for row in (DAFA, against))
+    return groups.change_of([x - y for x, y in zip(*both)])
+
+
 def unpaired(panel, row):
-    """compare.Change of half the difference between a row of MORE and all of plain BERT's seeds in
+    """groups.Change of half the difference between a row of MORE and all of plain BERT's seeds in
     a panel: Welch's test, because the seeds of different models are no pairs."""
     return groups.change_of(scores(MORE, row), [-x for x in scores(panel, "bert")])
 
@@ -248,12 +245,8 @@ def test_paws_learns_faster():
     """The mean of the curve on dev over all epochs."""
     _, *rows = table("| PAWS, mean of the curve on dev |")
     for row, against in zip(rows, ("bert", OTHER_TREES), strict=True):
-        cells = []
-        for panel in (FEW, MANY):
-            both = ([np.mean(x["curve"]) for x in panel.rows[value]] for value in (DAFA, against))
-            found = groups.change_of([x - y for x, y in zip(*both)])
-            cells += [groups.points(found), f"{found.p:.2g}"]
-        assert row[1:] == cells
+        found = [of_curves(np.mean, panel, against) for panel in (FEW, MANY)]
+        assert row[1:] == [text for x in found for text in (groups.points(x), f"{x.p:.2g}")]
 
 
 def test_p_by_task():

@@ -43,7 +43,6 @@ def fill(pattern, values):
      "small car, good wife/big car, bad wife/big car, good husband"),
     ("SwapAnt", "a Good wife", "DET ADJ NOUN | wife=compound", ""),
     ("SwapAnt", "big! Don’t go", "ADJ PUNCT AUX PART VERB", ""),
-    ("SwapSyn", "no big car", "DET ADJ NOUN", "no large car"),
     ("NumWord", "None of 7 men", "PRON ADP NUM NOUN", ""),
     ("SwapSyn", "a big movie", "DET ADJ NOUN", "a large movie/a big film"),
     ("NumWord", "in 2001", "ADP NUM", fill("in 200#", "023456789")),
