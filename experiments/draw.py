@@ -158,8 +158,8 @@ def arc(start, end, high, name, tooltip):
 
 
 def arcs_over(step, words, heads, names):
-    """(SVG of all arcs over the line y = 0, their height). step: the distance of two words, below 0
-    where the words go to the left. The first word stands half a step from 0.
+    """(SVG of all arcs over the line y = 0, their height). step: from a word to the next, below 0
+    where words go to the left. The first word stands half a step from 0.
     """
     levels, arcs = arc_levels(heads), []
     over = int((max(levels, default=0) + 1.6) * LEVEL)

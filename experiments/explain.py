@@ -86,7 +86,6 @@ def drop_axes(shown, values):
 
 def order_axes(axes):
     """(outer, inner), two lists of places of axes: the inner ones are a table's rows and columns.
-
     A sentence is always outer. Of more than two others a reader is outer first, then the first.
     """
     outer = [i for i, axis in enumerate(axes) if axis == "sentence"]
@@ -109,9 +108,8 @@ def axis_labels(axes, shape, labels, place):
 
 
 def trace_figures(run, examples, both, trace):
-    """(draw.Figures of a pair's trace, lines to print on what is read in order)
-
-    both: batches.Known of the two texts, in all functions below, too.
+    """(draw.Figures of a pair's trace, lines to print on what is read in order). both: Known of the
+    two texts, here and below.
     """
     source, reader, figures, lines = traced_module(run)[0], run.reader, [], []
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
@@ -134,9 +132,7 @@ def trace_figures(run, examples, both, trace):
 
 
 def equations_of(name, method):
-    """The equations of a function in a method's module, such as "DAFA Eq. (6)": those that its
-    docstring cites, of the paper that the method's docstring names.
-    """
+    """Such as "DAFA Eq. (6)": what a function's docstring cites of the paper of the method."""
     for module in (sys.modules[base.__module__] for base in method.__mro__ if name):
         if name in vars(module):
             first = (inspect.getdoc(vars(module)[name]) or "").split("\n\n")[0]
@@ -185,9 +181,7 @@ def word_figures(examples, both):
 
 
 def moved_figure(run, examples, both, trace):
-    """[draw.Figure of calibrated minus plain attention from words of a to words of b, the mean over
-    heads]; [] where the method does not record both.
-    """
+    """[draw.Figure of calibrated minus plain attention from words of a to words of b], or []."""
     reader = run.reader
     if not {"calibrated", "attention"} <= trace.keys() or reader.prior is None:
         return []
@@ -316,9 +310,8 @@ def explain_pair(run, a, b, equations, top=""):
 
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone.
-
-    Who accepts application/json gets the answer and the probabilities alone.
+    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone. Who
+    accepts application/json gets the answer and the probabilities alone.
     """
 
     def handle(self):

@@ -264,9 +264,8 @@ def test_p_by_task():
         ("LadRa-Net's loss on MRPC, {:.3f}, DAFA averaged on MRPC, {:.3f}, and knowledge averaged "
          "on STS-B, {:.3f}, and on MRPC, {:.3f}", least)])
     _, mean_of_four, stsb = table("| own trees minus others' | p |")
-    numbers = 100 * change(*pairs[0]).mean, both[0], groups.holm(both)[0]
-    assert mean_of_four == ["mean of the four, {:+.1f}".format(*numbers), f"{numbers[1]:.2f}",
-                            f"{numbers[2]:.2f}, for two methods"]
+    assert mean_of_four == [f"mean of the four, {100 * change(*pairs[0]).mean:+.1f}",
+                            f"{both[0]:.2f}", f"{groups.holm(both)[0]:.2f}, for two methods"]
     assert stsb[1:] == [f"{change(*pairs[0], [FOUR['stsb']]).p:.2f}",
                         f"{min(eight):.2f}, for eight differences"]
 
