@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def test_the_table(monkeypatch, capsys):
-    """A row for each model and kind of work; plain BERT is the first, and its ratio is 1."""
+    """A row for each model and kind of work; plain BERT is the first."""
     monkeypatch.setitem(bench.ENCODERS, "6-layer", dict(hidden_size=8, num_heads=2))
     half = "dafa --layers all --set HEADS=half"
     bench.main(["--models", half, "drrnet", *"--repeats 2 --batch-size 3 --device cpu".split()])
@@ -19,7 +19,6 @@ def test_the_table(monkeypatch, capsys):
         (work, model) for work in ("step of 3 pairs", "one new pair")
         for model in ("bert", half, "drrnet")]
     assert all(float(row[-1]) > 0 for row in rows)
-    assert rows[0][-1] == rows[3][-1] == "1.00"
     fails(lambda: bench.main(["--task", "TOY"]), "--task", "TOY")
 
 
