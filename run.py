@@ -26,14 +26,13 @@ from support import influence, machine, runs, summary
 from support.biaffine import PARSER
 from support.checkpoints import find_bert
 from support.errors import join_names, prefix_errors, refuse
-from support.files import write_json
+from support.files import write_json, write_text
 from support.machine import main_process, print_once
 from support.options import OWN, read_places, source_of
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
                            predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
-from support.tables import (add_predictions, is_csv, pair_rows, read_pairs, split_rows, table_text,
-                            write_table)
+from support.tables import (add_predictions, is_csv, pair_rows, read_pairs, split_rows, table_text)
 from support.words import Vocabulary, learn_vocabulary
 
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
@@ -462,7 +461,7 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
         stdout.write(table_text(file, table))
     elif main_process():  # its name is chosen last: another process may write beside this one
         part = path.with_stem(f"{path.stem}.{os.getpid()}")
-        write_table(part, table)
+        write_text(part, table_text(part, table))
         path = part.rename(runs.free_path(path))
     print_once(f"pairs labelled: {len(pairs)}, in {'stdout' if piped else path}")
     if all(pair.label is not None for pair in pairs):

@@ -283,8 +283,6 @@ def length_batches(lengths, order, size):
 
 def load_parser(path: str | Path = PARSER) -> Parser:
     """The shipped parser, or one of experiments/train_parser.py. fingerprint: the file's SHA-256.
-
-    Raises ValueError naming the file when it is no parser.
     """
     with expecting(path, "a parser", "check the file out again, or train one with "
                    "experiments/train_parser.py"):

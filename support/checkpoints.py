@@ -1,15 +1,6 @@
 """The files of published models: settings, vocabularies, weights. Needs no TensorFlow.
 
-    find_bert(name, ...)        the folder of a model, downloaded once if there is none
-    read_config(path)           config.json or bert_config.json
-    read_pieces(folder, ...)    vocab.txt, or vocab.json and merges.txt
-    read_weights(folder)        the weights, by one of the three functions below, with our names
-    read_safetensors(path)      Hugging Face's model.safetensors
-    read_pickle(path)           Hugging Face's older pytorch_model.bin; no code in it runs
-    read_tf_checkpoint(path)    Google's prefix.index and prefix.data-00000-of-00001
-
-The last three return a dict of the file's names -> tensor. For a wrong, truncated or damaged file,
-all raise a ValueError of one line that names the file.
+For a wrong, truncated or damaged file, all functions raise a ValueError of one line that names it.
 Left out: weights in several files, compressed or big-endian checkpoints, tensors in slices.
 """
 
@@ -65,10 +56,7 @@ OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some mod
 
 
 def find_file(folder, *patterns):
-    """The Path of the first file in the folder that matches a glob pattern, in their order.
-
-    Raises ValueError that says which files the folder has instead.
-    """
+    """The Path of the first file in the folder that matches a glob pattern, in their order."""
     folder = Path(folder)
     matches = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
     files = join_names(sorted(path.name for path in folder.glob("*")))
@@ -143,7 +131,6 @@ def read_config(path):
 
     lower_case is `do_lower_case` of tokenizer_config.json in the same folder, else of this file. If
     neither has it, as in Google's cased models, capitals in vocab.txt mean that case is kept.
-    Raises ValueError that names the file and the setting.
     """
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
@@ -190,8 +177,7 @@ def _lines(path):
 def read_pieces(folder, kind, rows):
     """The vocabulary of a folder: a dict piece -> id; RoBERTa's merges, pairs of pieces, or None.
 
-    kind, rows: `kind` and `vocab_size` of the model's configuration.
-    Raises ValueError for a vocabulary that does not fit them.
+    kind, rows: `kind` and `vocab_size` of the model's configuration, which the vocabulary must fit.
     """
     if kind == "bert":
         path, merges = find_file(folder, "vocab.txt"), None
@@ -286,9 +272,7 @@ def read_safetensors(path):
 
 def load_saved(path):
     """The content of a file that torch.save wrote. No code in it runs; its checksums are right."""
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"PK"  # torch before 1.6 wrote no zip
-    if zipped:
+    if zipfile.is_zipfile(path):  # torch before 1.6 wrote no zip
         with zipfile.ZipFile(path) as archive:  # torch.load does not compare the checksums
             damaged = archive.testzip()
         refuse(damaged, f"a wrong checksum of {damaged}")
@@ -298,8 +282,7 @@ def load_saved(path):
 def read_pickle(path):
     """The tensors of pytorch_model.bin: a dict name -> tensor. No code in the file runs."""
     with expecting(path, "a dict of name -> tensor"):
-        weights = load_saved(path)
-        return {name: tensor.detach() for name, tensor in weights.items()}
+        return {name: tensor.detach() for name, tensor in load_saved(path).items()}
 
 
 # ---- TensorFlow ---------------------------------------------------------------------------------

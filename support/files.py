@@ -12,8 +12,6 @@ from tqdm import tqdm
 from support.errors import expecting, join_names, one_line, refuse
 
 
-# ---- Reading ------------------------------------------------------------------------------------
-
 def read_lines(path):
     """The lines of a UTF-8 file, or of stdin, "-", with their ends. U+2028 ends no line."""
     stdin = str(path) == "-"
@@ -39,8 +37,6 @@ def read_json(path):
         return content
 
 
-# ---- Writing ------------------------------------------------------------------------------------
-
 @contextlib.contextmanager
 def _whole(path):
     """Context manager: a temporary file, renamed to `path` at the end, or removed on an error."""
@@ -57,8 +53,7 @@ def _whole(path):
 def write_whole(path, save):
     """Calls save(open temporary file) and renames: the file at path is whole, or as it was before.
 
-    A process that is killed leaves path as it was, and `<name>.<process id>.tmp` beside it.
-    Raises OSError that names the file.
+    A process that is killed leaves `<name>.<process id>.tmp` beside it. Raises OSError.
     """
     try:
         with _whole(Path(path)) as file:
@@ -69,16 +64,14 @@ def write_whole(path, save):
 
 
 def write_text(path, text):
-    """Writes a text in UTF-8, whole or not at all. Raises OSError that names the file."""
+    """Writes a text in UTF-8, as write_whole does."""
     write_whole(path, lambda file: file.write(text.encode("utf-8")))
 
 
 def write_json(path, content):
-    """Writes JSON, whole or not at all. Raises OSError that names the file."""
+    """Writes JSON, as write_whole does."""
     write_text(path, json.dumps(content, indent=1) + "\n")
 
-
-# ---- Downloads ----------------------------------------------------------------------------------
 
 def download(url, path, sha256="", remedy=""):
     """Downloads url to path, whole or not at all. Raises ValueError with the reason and the remedy.

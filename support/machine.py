@@ -91,7 +91,7 @@ def join_processes(given):
 @contextlib.contextmanager
 def torch_session(given):
     """Context manager around a command, whose options are `given`: joins torchrun's processes, if
-    there are some. Raises ValueError if the memory does not suffice.
+    there are some.
 
     Numbers below 1e-38 count as 0 inside, in this thread and the threads that it starts, if the
     processor can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some
@@ -103,9 +103,6 @@ def torch_session(given):
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
             join_processes(given)
         yield
-    except (torch.OutOfMemoryError, MemoryError):
-        raise ValueError("out of memory; compute a batch in more parts (accumulate), or lower "
-                         "batch_size, max_length or the method's sizes") from None
     finally:
         torch.set_flush_denormal(False)
         if dist.is_initialized():

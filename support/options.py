@@ -139,10 +139,7 @@ def read_values(text, known):
 
 
 def find_class(name, known):
-    """The class of a method by its name in the dict `known`, or the user's own "mine.py:Name".
-
-    Raises ValueError if there is none, or if the class does not say what it reads.
-    """
+    """The class of a method by its name in the dict `known`, or the user's own "mine.py:Name"."""
     if name in known:
         module, _, attribute = known[name].partition(":")
         return getattr(import_module(module), attribute)
@@ -227,10 +224,9 @@ def run_command(main, name, argv=None):
         return 130
     except Exception as error:
         place = last_own_line(error, OWN)
-        if not place and not isinstance(error, (ValueError, OSError, RuntimeError)):
+        of_machine = isinstance(error, (RuntimeError, MemoryError)) and not place  # torch's
+        if not (place or of_machine or isinstance(error, (ValueError, OSError))):
             raise
-        hint = ""
-        if isinstance(error, RuntimeError) and not place:  # torch's, of the machine
-            hint = "; if memory is short, raise --accumulate, or lower --workers or --batch-size"
-        print(f"{name}: {place}{one_line(error)}{hint}", file=sys.stderr)
+        hint = "; if memory is short, raise --accumulate, or lower --workers or --batch-size"
+        print(f"{name}: {place}{one_line(error)}{hint * of_machine}", file=sys.stderr)
         return 2

@@ -84,8 +84,6 @@ METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spear
 
 def evaluate(task, labels, predictions):
     """The task's metrics, dict metric -> float. labels, predictions: (N,) class indices, or scores.
-
-    Raises ValueError unless both are N >= 1 finite numbers.
     """
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
     refuse(not labels.size or not np.isfinite([labels, predictions]).all(), "evaluate: expected "
@@ -193,8 +191,7 @@ def parse_label(text, labels, where):
 
 def as_pairs(task, given):
     """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
-    score; or one Pair or one tuple, but a tuple that begins with a pair is several. Raises
-    ValueError for anything else.
+    score; or one Pair or one tuple, but a tuple that begins with a pair is several.
     """
     pairs, first = [], (*given, ())[0] if isinstance(given, tuple) else ()
     if isinstance(given, Pair) or not isinstance(first, (Pair, tuple, list)):

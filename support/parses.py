@@ -391,11 +391,7 @@ Sentence = namedtuple("Sentence", "where text forms tree")
 
 
 def read_conllu(path):
-    """Sentences of a CoNLL-U file, a list.
-
-    Raises ValueError naming file and line for a row that is not CoNLL-U, and for heads that are no
-    tree with one root.
-    """
+    """Sentences of a CoNLL-U file, a list. Raises ValueError that names file and line."""
     sentences, text, rows = [], None, []
     for number, line in enumerate([*read_lines(path), ""], 1):
         line = line.rstrip("\r\n")

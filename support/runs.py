@@ -159,11 +159,7 @@ def save_best(run, progress):
 
 
 def load_states(run, saved, optimizer, scaler):
-    """Puts all states of `saved`, the content of the run's last.pt, into their places.
-
-    Returns: Progress.
-    Raises ValueError that names last.pt, or best.pt if another training wrote it.
-    """
+    """Puts all states of `saved`, the run's last.pt, into their places. Returns: Progress."""
     path, best, (rank, count) = run.folder / "last.pt", run.folder / "best.pt", machine.world()
     with made_here(path):
         progress = Progress(**saved["progress"])

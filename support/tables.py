@@ -5,13 +5,11 @@ import re
 from pathlib import Path
 
 from support.errors import expecting, join_names, refuse
-from support.files import read_lines, write_text
+from support.files import read_lines
 from support.pairs import Pair, parse_label
 
 SENTENCES = "sentence1", "sentence2", "label"
 
-
-# ---- Reading ------------------------------------------------------------------------------------
 
 def is_csv(path):
     """Does the name end in .csv? Then the table has commas and quotes; else tabs, and no quotes."""
@@ -87,8 +85,6 @@ def read_pairs(path, labels=None, need_label=True, columns=(), rows=None):
     return pairs
 
 
-# ---- Writing ------------------------------------------------------------------------------------
-
 def pair_rows(task, pairs):
     """A header and a row for each pair: both sentences, and the label if all pairs have one."""
     if any(pair.label is None for pair in pairs):
@@ -115,8 +111,3 @@ def table_text(path, rows):
         for row in rows:
             print(*(re.sub(r"[\t\r\n]", " ", cell) for cell in row), sep="\t", file=text)
     return text.getvalue()
-
-
-def write_table(path, rows):
-    """Writes rows of cells into a file, whole or not at all."""
-    write_text(path, table_text(path, rows))

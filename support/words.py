@@ -90,7 +90,6 @@ def read_vectors(path, words, progress=True):
     A line is left out if it has another width than most lines, or something that is no number;
     word2vec's header is left out, too. If a word has two lines, the first one counts.
     Returns: (dict word -> (width,) float32, how many lines of these words were malformed).
-    Raises ValueError if the file has none of the words, OSError if it cannot be read.
     """
     rows = []  # (word, its vector, which is empty if the line is malformed)
     with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",

@@ -21,7 +21,8 @@ from support import datasets
 from support.datasets import cut_by_sentence, load_task, own_task
 from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
                            limit_pairs, loss_sum, metric_title, ranking)
-from support.tables import add_predictions, pair_rows, read_pairs, write_table
+from support.files import write_text
+from support.tables import add_predictions, pair_rows, read_pairs, table_text
 
 quick = settings(max_examples=30)
 GOOD = "sentence1\tsentence2\tlabel\n"
@@ -248,7 +249,7 @@ def test_round_trips(tmp_path_factory, rows, end):
         path = write_file(folder, name, text)
         pairs = [Pair(a.strip(), b.strip(), 0.5) for a, b in texts]
         assert read_pairs(path, ()) == pairs
-        write_table(path, pair_rows(SCORES, pairs))
+        write_text(path, table_text(path, pair_rows(SCORES, pairs)))
         assert read_pairs(path, ()) == pairs
 
 
@@ -380,7 +381,7 @@ def test_files_of_predictions(tmp_path):
     """The label is a column if all pairs have one. In a .tsv tabs and line ends become spaces."""
     path, answer = tmp_path / "x.tsv", Prediction("same", {"different": 0.25, "same": 0.75})
     rows = pair_rows(TWO, [Pair('"a"', "two\nlines", 1)])
-    write_table(path, add_predictions(TWO, rows, [answer]))
+    write_text(path, table_text(path, add_predictions(TWO, rows, [answer])))
     assert rows_of(path) == [{
         "sentence1": '"a"', "sentence2": "two lines", "label": "same", "prediction": "same",
         "p(different)": "0.250000", "p(same)": "0.750000"}]
