@@ -49,19 +49,6 @@ def test_each_byte_of_safetensors_is_in_one_tensor(tmp_path, names, places, size
     fails(lambda: read_safetensors(write_file(tmp_path, "x", content)), tmp_path / "x", "found")
 
 
-def test_a_flipped_byte_of_a_pickle_is_refused_or_does_not_matter(tmp_path):
-    weights, path, refused = {"x": torch.arange(90.0)}, tmp_path / "x.bin", 0
-    torch.save(weights, path)
-    sound = path.read_bytes()
-    for i in range(0, len(sound), 7):
-        path.write_bytes(sound[:i] + bytes([sound[i] ^ 1]) + sound[i + 1:])
-        try:
-            assert equal(read_pickle(path), weights)
-        except ValueError as error:
-            refused += str(path) in str(error)
-    assert refused > 90 * 4 / 7
-
-
 @pytest.mark.parametrize("file, old, new, words", [
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
     ("config.json", "{", '{"pruned_heads": {"0": [1]},', "pruned_heads"),
@@ -95,12 +82,15 @@ class MakesAFolder:
         return os.mkdir, ("made",)
 
 
-def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
+def test_a_pickle_runs_no_code_and_is_whole(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for content in ({"x": MakesAFolder()}, {"x": 1}, [1]):
         torch.save(content, "x.bin")
         fails(lambda: read_pickle("x.bin"), "x.bin")
     assert not Path("made").exists()
+    torch.save({"x": torch.tensor(89.0)}, "x.bin")
+    damaged = Path("x.bin").read_bytes().replace(b"\0\0\xb2B", b"\0\0\xb0B")  # to 88.0
+    fails(lambda: read_pickle(write_file(tmp_path, "x.bin", damaged)), "x.bin", "checksum")
 
 
 @pytest.mark.parametrize("source", sorted(FIXTURES.glob("tiny_*/*")), ids=lambda path: path.name)

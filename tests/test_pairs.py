@@ -112,8 +112,7 @@ PUBLISHED = {
          "dev": [Pair("B.", "B\u20281.", 0)], "test": [Pair("C.", "D.", 1)]})),
     "rte": (("not_entailment", "entailment"), ("accuracy",), alike(
         "train.tsv dev.tsv TEST.TSV", "index\tsentence1\tsentence2\tlabel\n"
-        '0\tHe said "no.\t"Yes," he.\tnot_entailment\n1\t"It."\tfell\tentailment\n',
-        Pair('He said "no.', '"Yes," he.', 0), Pair('"It."', "fell", 1))),
+        '0\tHe "no.\t"Yes," he.\tentailment\n', Pair('He "no.', '"Yes," he.', 1))),
     "qqp": (("0", "1"), ("accuracy", "f1"), alike(
         "train.tsv dev.tsv TEST.TSV", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
         '133\t21\t22\t"How do I ""X""?"\tHow is "it?\t0\n402\t23\t24\tWhat?\t\t1\n'
@@ -132,8 +131,7 @@ PUBLISHED = {
         Pair('One "way.', "-", 1), Pair("C", "D", 2))),
     "qnli": (("entailment", "not_entailment"), ("accuracy",), alike(
         "train.tsv dev.tsv TEST.TSV", "index\tquestion\tsentence\tlabel\n"
-        '0\tWho "is\tHe.\tnot_entailment\n1\t"Why"\tSo.\tentailment\n',
-        Pair('Who "is', "He.", 1), Pair('"Why"', "So.", 0))),
+        '0\t"Who"\tHe.\tnot_entailment\n', Pair('"Who"', "He.", 1))),
     "snli": (NLI, ("accuracy",), alike(
         "snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl",
         snli("neutral", 'A "b"\t\u2028.', "naïve ") + snli("-", "X", "Y") + "\n"
@@ -145,11 +143,9 @@ PUBLISHED = {
          "test": [Pair("C", "D", 1)]})),
     "scitail": (("neutral", "entails"), ("accuracy",), alike(
         "scitail_1.0_train.tsv scitail_1.0_dev.tsv scitail_1.0_test.tsv",
-        '"A" and "b.\tC is.\tneutral\nD\tE\tentails\n',
-        Pair('"A" and "b.', "C is.", 0), Pair("D", "E", 1))),
+        '"A" and "b.\tC is.\tentails\n', Pair('"A" and "b.', "C is.", 1))),
     "paws": (("0", "1"), ("accuracy",), alike(
-        "train.tsv dev.tsv test.tsv", GOOD + '`` A \'\' , B .\tB "so , A .\t0\n"C"\t""\t1\n',
-        Pair("`` A '' , B .", 'B "so , A .', 0), Pair('"C"', '""', 1))),
+        "train.tsv dev.tsv test.tsv", GOOD + '"C"\t""\t1\n', Pair('"C"', '""', 1))),
 }
 
 
@@ -254,9 +250,8 @@ def test_round_trips(tmp_path_factory, rows, end):
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1; .*--columns"),
-    ("a.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\t1\t0\n", ":1: .*tabs"),
-    ("a.tsv", '"sentence1"\t"sentence2"\t"label"\n"a"\t"b"\t"1"\n', ":1: .*without quotes"),
+    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n",
+     ":2: .*tabs, without quotes, found A dog., A cat., 1; .*--columns"),
     ("a.tsv", GOOD + 'he said "hi\tb\t1\nthere" she\t1\n', ":3: expected 3 .*found 2"),
     ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", f"{GOOD}\ufeff{GOOD}", ":2: .*header"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
@@ -301,7 +296,6 @@ def test_own_labels(tmp_path, labels, names, more):
     (["0.5", "NA"], "train.tsv:3: ", {}), (["0", "1"], "dev.tsv:3: ", {"dev": ["0", "2.5"]}),
     ([f"This is text {i}." for i in range(20)], "20 different labels of 20 pairs", {}),
     (["0.5", "1.5"], "dev.tsv:2: ", {"dev": ["1e999"]}),
-    (["1", "high"], "train.tsv:3: .*'high'", {"scores": True}),
     (["0.5", "1.5"], "--positive '0.5'", {"positive": "0.5"})])
 def test_own_labels_that_cannot_be(tmp_path, labels, message, more):
     with pytest.raises(ValueError, match=message):

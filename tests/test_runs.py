@@ -18,7 +18,7 @@ import train
 from experiments import robustness
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
-from support import runs, tables
+from support import files, runs
 from support.options import load_file, load_own
 from support.pairs import Task, pearson
 from support.tables import read_pairs
@@ -211,7 +211,7 @@ def test_a_first_hour(monkeypatch, capsys):
 def test_what_is_written_lies_over_nothing(trained, monkeypatch):
     """Tables of the same name, also another process's, columns, files, encoders' folders stay."""
     trained("--test-file", "test.tsv")
-    at_call(monkeypatch, tables, "write_text", 2, Path("run/predictions-test-2.tsv").touch)
+    at_call(monkeypatch, files, "write_whole", 2, Path("run/predictions-test-2.tsv").touch)
     for _ in range(2):
         assert command("--from", "run", "--predict", "test.tsv") == 0
     assert rows_of("run/predictions-test.tsv") == rows_of("run/predictions-test-3.tsv")
