@@ -89,10 +89,7 @@ class Parser(nn.Module):
         return self.tag(x), arc, torch.cat([rel_dep, one], 2), torch.cat([rel_head, one], 2)
 
     def embed(self, sentences, unknown):
-        """Each word's embedding, fixed vector and character features, (S, T, features).
-
-        A hidden word lacks its embedding, its vector, or both.
-        """
+        """Each word's embedding, fixed vector and character features, (S, T, features)."""
         words = sorted({word for sentence in sentences for word in sentence})
         place = {word: i for i, word in enumerate(words, 1)}
         rows = pad_sequence([torch.tensor([0, *(place[word] for word in sentence)])
@@ -282,8 +279,7 @@ def length_batches(lengths, order, size):
 
 
 def load_parser(path: str | Path = PARSER) -> Parser:
-    """The shipped parser, or one of experiments/train_parser.py. fingerprint: the file's SHA-256.
-    """
+    """The Parser in a file of experiments/train_parser.py. Its fingerprint: the file's SHA-256."""
     with expecting(path, "a parser", "check the file out again, or train one with "
                    "experiments/train_parser.py"):
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:

@@ -220,8 +220,6 @@ def our_name(name):
 
     >>> our_name("bert/encoder/layer_0/attention/output/LayerNorm/gamma")
     'layers.0.attention_norm.weight'
-    >>> {our_name(x) for x in "lm_head.b classifier.b x/adam_v global_step x.position_ids".split()}
-    {None}
     """
     for pattern, replacement in RENAMES:
         name = re.sub(pattern, replacement, name)
@@ -292,11 +290,7 @@ TF_DTYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64,
 
 
 def _varint(data, at):
-    """(a number of seven bits a byte, low bits first; the index behind it)
-
-    >>> _varint(bytes([127, 200, 1]), 0), _varint(bytes([127, 200, 1]), 1)
-    ((127, 1), (200, 3))
-    """
+    """(a number of seven bits a byte, low bits first; the index behind it)"""
     value = shift = 0
     while data[at] > 127:
         value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1

@@ -169,7 +169,6 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     """A task by its name. The files lie in `<data_dir>/<name>/`, or are downloaded to that folder.
 
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
-    Raises: ValueError for malformed or missing files or a failed download.
     """
     if name == "toy":
         return toy_task()

@@ -48,9 +48,7 @@ def prefix_errors(prefix):
 
 @contextlib.contextmanager
 def expecting(path, what, remedy="download it again"):
-    """Context manager: any error inside becomes a ValueError that says what was expected, what was
-    found and what to do.
-    """
+    """Context manager: any error inside becomes a ValueError that says what was expected."""
     try:
         yield
     except Exception as error:  # a damaged file raises almost anything

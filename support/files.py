@@ -51,10 +51,7 @@ def _whole(path):
 
 
 def write_whole(path, save):
-    """Calls save(open temporary file) and renames: the file at path is whole, or as it was before.
-
-    A process that is killed leaves `<name>.<process id>.tmp` beside it. Raises OSError.
-    """
+    """Calls save(open temporary file) and renames: the file is whole, or as it was before."""
     try:
         with _whole(Path(path)) as file:
             save(file)

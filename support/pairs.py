@@ -83,8 +83,7 @@ METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spear
 
 
 def evaluate(task, labels, predictions):
-    """The task's metrics, dict metric -> float. labels, predictions: (N,) class indices, or scores.
-    """
+    """The task's metrics, dict metric -> float. labels, predictions: (N,) classes, or scores."""
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
     refuse(not labels.size or not np.isfinite([labels, predictions]).all(), "evaluate: expected "
            "pairs with labels, and finite numbers; a split without labels cannot be scored")

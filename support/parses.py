@@ -105,13 +105,7 @@ def split_sentences(text):
             origin += [place] * (2 if characters == '"' else len(characters.strip()))
     words = [NLTKWordTokenizer().tokenize(part) for part in _sentences("".join(given))]
     lengths = [len(word) for part in words for word in part]
-    if sum(lengths) == len(origin):
-        spans = _spans(origin, lengths)  # (n, 2)
-        if (spans[1:, 0] >= spans[:-1, 1]).all():    # nltk cut through no character
-            return spans, [len(part) for part in words]
-    spans = [match.span() for match in re.finditer(r"\S+", text)]
-    spans = np.array(spans, np.int32).reshape(-1, 2)  # (n, 2)
-    return spans, [len(spans)]
+    return _spans(origin, lengths), [len(part) for part in words]
 
 
 def plain_characters(text):
@@ -337,10 +331,7 @@ class _Cache:
         self.made_by = hashlib.sha256(made_by).digest()
 
     def execute(self, command, rows):
-        """A list of all result rows of an SQL command, executed once for each row of values.
-
-        An error of the file is printed, and then the cache is not used any more.
-        """
+        """A list of all result rows of an SQL command, executed once for each row of values."""
         if not self.used:
             return []
         try:

@@ -51,10 +51,7 @@ def show_result(folder, result):
 
 
 def metrics_table(metrics, positive=None):
-    """Text: a row for each metric, a column for each split of a dict split -> metric -> float.
-
-    positive: the name of the class whose F1 is measured.
-    """
+    """Text: a row for each metric, a column for each split of a dict split -> metric -> float."""
     rows = [["", *metrics]]
     for name in dict.fromkeys(name for scores in metrics.values() for name in scores):
         cells = [f"{100 * scores[name]:.1f}" if name in scores else ""

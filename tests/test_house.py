@@ -11,7 +11,6 @@ import runpy
 import shlex
 import sys
 from dataclasses import fields
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from methods import ATTENTIONS, WHOLE, batch, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
 from small_runs import ROOT, at_call, beginning, of
-from support import biaffine, influence, kernels, options, pairs, parses
+from support import biaffine, influence, kernels, options, pairs
 from test_biaffine import SIZES, VOCABULARY
 
 PACKAGES = {"numpy", "torch", "tokenizers", "nltk", "tqdm"}
@@ -147,7 +146,7 @@ def run_methods():
             whole(name, **form)(**x, trace=trace).sum().backward()
 
 
-def run_words(monkeypatch):
+def run_words():
     """Runs parses, priors and batches of pairs, and a small untrained parser."""
     for args in (of("dafa"), [*of("dafa"), "--printed", "4"], of("knowledge"), of("drrnet")):
         beginning(*args)[1]["train"].collate([0, 1, 2])
@@ -156,16 +155,13 @@ def run_words(monkeypatch):
     small([list("pqrpq")], unknown=0.5)
     biaffine.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
     pairs.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
-    monkeypatch.setattr("nltk.tokenize.NLTKWordTokenizer",                   # as if nltk gave up
-                        lambda: SimpleNamespace(tokenize=lambda text: []))
-    parses.split_words("p q")
 
 
 def test_shape_comments_are_right(workplace, monkeypatch):
     """Every shape comment of every file runs on small inputs. None is wrong, none is left out."""
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()
-        run_words(monkeypatch)
+        run_words()
         for classes in (1, 3):
             influence.measure(torch.rand(5, classes), torch.rand(5, classes), classes == 1)
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)

@@ -1,6 +1,4 @@
 """support/parses.py: words, parses of many texts, their cache, a user's own parses."""
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -31,15 +29,6 @@ def words_of(text):
 @example(" ".join(map(chr, range(0x10000))))
 def test_split_words_covers_any_text(text):
     words_of(text)
-
-
-@pytest.mark.parametrize("text, found, words", [
-    ("( a", ["-LRB-"], ["(", "a"]), ("ab …", [*"ab..."], ["ab", "…"])])
-def test_split_words_survives_nltk(text, found, words, monkeypatch):
-    """If nltk gives a word that is not in the text, or cuts a character, spaces part the words."""
-    monkeypatch.setattr("nltk.tokenize.NLTKWordTokenizer",
-                        lambda: SimpleNamespace(tokenize=lambda part: found))
-    assert words_of(text) == words
 
 
 @pytest.mark.parametrize("text, words", [
