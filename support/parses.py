@@ -257,9 +257,6 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
         Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
         words if that is absent; spaces may differ. A text may also be several sentences of the file
         in a row. The words of a token, as ca and n't of can't, must spell it.
-
-    Raises ValueError if a text is not in that file, or has other words there, or if an answer of
-    your function is no tree over words at places in the text.
     """
     texts = sorted(set(texts), key=lambda text: (len(text), text))    # batches of similar length
     if isinstance(parser, (str, Path)):
