@@ -104,8 +104,8 @@ def replace_word(text, words, find, rng):
 # ---- A word, a number, a name for another -------------------------------------------------------
 
 POS, COMMON = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}, 3
-# These words are not swapped: verbs whose base form looks like a past; words that need other words
-# beside them, or that news never use in their first sense (minister: a clergyman).
+# Verbs whose base form looks like a past; words that need other words beside them, or that news
+# never use in their first sense (minister: a clergyman).
 LEFT_ALONE = FUNCTION_WORDS | frozenset("""
     beat become bet bid bore burst cast come cost cut fell felt fit forecast found ground hit hurt
     lay left let overcome put quit read rid run saw set shed shut slit split spread thrust upset wed

@@ -79,11 +79,9 @@ def mixed_batches(lengths, batch_words, rng):
 
 
 def train_parser(parser, train, epochs, lr, batch_words, unknown, seed):
-    """Trains a Parser on sentences, lists of the columns FORM, TAG, HEAD, RELATION.
-
-    unknown: share of words whose embedding is hidden, and of words whose vector is hidden. Adam
-    (0.9, 0.9), 200 steps of warm-up, then linear decay to 0; gradients are clipped at norm 5. The
-    final weights are a moving average over about the last 500 steps.
+    """Trains a Parser on sentences, lists of the columns FORM, TAG, HEAD, RELATION. unknown: share
+    of words whose embedding is hidden, and of words whose vector is hidden. The final weights are a
+    moving average over about the last 500 steps.
     """
     rng, start = random.Random(seed), time.monotonic()
     train = train + (QUESTIONS - 1) * [columns for columns in train if "?" in columns[0]]
