@@ -71,11 +71,6 @@ class BertConfig:
     kind: str = "bert"
     lower_case: bool = True
 
-    @classmethod
-    def from_json(cls, path: str | Path) -> "BertConfig":
-        """Read Google's bert_config.json, Hugging Face's config.json. ValueError names the file."""
-        return cls(**read_config(path))
-
 
 # ---- How a method describes itself --------------------------------------------------------------
 
@@ -311,7 +306,7 @@ class Bert(nn.Module):
 
 def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor]]:
     """(BertConfig, dict of our name -> tensor) of a folder. ValueError names the file."""
-    return BertConfig.from_json(find_file(folder, *CONFIGS)), read_weights(folder)
+    return BertConfig(**read_config(find_file(folder, *CONFIGS))), read_weights(folder)
 
 
 def load_bert(bert: Bert, weights: dict[str, Tensor], where: str | Path) -> list[str]:

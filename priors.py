@@ -13,9 +13,6 @@ sections 3.1 and 3.2, asks a lexicon: are two words synonyms, antonyms, is one a
     s, r of Eqs. 2, 3    same_words, same_types         tf_{A^i}     tf_a[i]
     k_ij of Knowledge    relation_matrix(...)[i, j]
 
-A method asks one object for its prior: DependencyPrior, RelationPrior, WordFeatures, or a Prior of
-your own.
-
 A parse is any object with these five attributes; support.parses makes such objects:
 
     words             list of n words
@@ -62,9 +59,7 @@ class Prior:
     note = "What is known of a word of a (row) and a word of b (column)."
 
     def fit(self, sentences):
-        """Counts in the training texts. sentences: iterable of lists of words, both of each pair.
-        By default there is nothing to count.
-        """
+        """Counts in the training texts. sentences: iterable of lists of words, both of a pair."""
 
     def state(self):
         """What `fit` counted, of plain values: a run's file holds it. None: nothing."""
@@ -133,17 +128,6 @@ class TfIdf:
         tf = [count[w] * (math.log((1 + self.N) / (1 + self.df[w])) + 1) for w in words]
         tf = np.array(tf)  # (n,)
         return tf / tf.mean() if words else tf
-
-    def state(self):
-        """A dict of plain values, from which `from_state` makes an equal TfIdf."""
-        return {"sentences": self.N, "df": dict(sorted(self.df.items()))}
-
-    @classmethod
-    def from_state(cls, state):
-        """The TfIdf whose `state` this is."""
-        loaded = cls([])
-        loaded.N, loaded.df = state["sentences"], Counter(state["df"])
-        return loaded
 
 
 def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
@@ -243,12 +227,12 @@ class DependencyPrior(Prior):
         self.tfidf = TfIdf(sentences)
 
     def state(self):
-        """TfIdf's state."""
-        return self.tfidf.state()
+        return {"sentences": self.tfidf.N, "df": dict(sorted(self.tfidf.df.items()))}
 
     def load(self, state):
-        """Takes over TfIdf's state."""
-        self.tfidf = TfIdf.from_state(state)
+        """Takes over what `fit` counted in training."""
+        self.tfidf = TfIdf([])
+        self.tfidf.N, self.tfidf.df = state["sentences"], Counter(state["df"])
 
     def matrix(self, a, b):
         """M_F, (n, m) float32."""

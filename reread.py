@@ -353,11 +353,7 @@ class DrrNet(nn.Module):
             end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding right.
         Trace: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
             Eq. (8), of each side that is not left out.
-        Raises: ValueError for a mask that is not bool or not word_ids' shape.
         """
-        if mask.dtype != torch.bool or mask.shape != word_ids.shape:
-            raise ValueError(f"DrrNet: mask needs bool of shape {tuple(word_ids.shape)}, got "
-                             f"{mask.dtype} of {tuple(mask.shape)}; pass word_ids != 0")
         parts = (word_ids, character_ids, tags, match, antonym)
         x = self.embed(*(part.flatten(0, 1) for part in parts))
         rows, p_h, p_v, sides = mask.flatten(0, 1), None, None, []

@@ -239,22 +239,21 @@ class FusionAttention(SelfAttention):
         each head has both attentions; ours: "half": the first half of the heads has the second
         attention alone, the others plain attention; "all": each head has the second alone. With
         these two nothing is fused and no weight is made. scope: "hidden" or "head".
-        attention_size: A, the width of guided attention. initial: standard deviation of the new
-        weights before training; BERT's is 0.02.
+        attention_size: A, the width of guided attention.
     Raises: ValueError for an option that is unknown, or unused because nothing is fused.
     """
 
     SECOND = frozenset()    # the equations and parts of the second attention, before the fusion
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, heads="both",
-                 scope="hidden", attention_size=128, initial=0.02):
+                 scope="hidden", attention_size=128):
         super().__init__(config)
         check_options(type(self), printed, without)
         if (scope not in ("hidden", "head") or heads not in ("both", "half", "all")
-                or attention_size < 1 or not 0 < initial < math.inf):
+                or attention_size < 1):
             raise ValueError(f"{type(self).__name__}: expected scope hidden or head, heads both, "
-                             f"half or all, and numbers above 0, got scope={scope!r}, "
-                             f"heads={heads!r}, attention_size={attention_size}, initial={initial}")
+                             f"half or all, and a number above 0, got scope={scope!r}, "
+                             f"heads={heads!r}, attention_size={attention_size}")
         unused = sorted(map(str, {*printed, *without}.difference(self.SECOND)))
         if heads != "both" and (unused or scope != "hidden"):
             raise ValueError(f"heads {heads}: fuses nothing, so that {', '.join(unused) or 'scope'}"
@@ -264,11 +263,7 @@ class FusionAttention(SelfAttention):
         if self.carrying is not None:
             return
         parts = config.num_heads if scope == "head" else 1
-        pretrained = set(self.parameters())
         self.add_weights(config.hidden_size // parts, attention_size)
-        with torch.no_grad():
-            for weight in set(self.parameters()) - pretrained:
-                weight *= initial / 0.02        # `linear` gives 0.02; biases stay 0
 
     def attend(self, hidden, q, k, v, mask, bias, trace):
         """Both attentions, then their fusion (B, L, d). bias: the result of `spread`, or None."""

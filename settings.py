@@ -87,11 +87,6 @@ class Settings:
         return self.method.READS == "words"
 
     @property
-    def in_layers(self):
-        """Is the method an attention in layers of an encoder? Else it is plain or a whole model."""
-        return issubclass(self.method, SelfAttention) and self.method is not SelfAttention
-
-    @property
     def task_name(self):
         """The task's name: "own" if --train-file is given."""
         return "own" if self.train_file else self.task
@@ -170,12 +165,13 @@ TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size
 def check_method(settings):
     """Raises ValueError if the class that --model names, or --parser, does not fit the settings."""
     method, model = settings.method, settings.model
-    refuse(settings.in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
-                                      for x in ("attend", "forward", "project")),
+    in_layers = issubclass(method, SelfAttention) and method is not SelfAttention
+    refuse(in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
+                             for x in ("attend", "forward", "project")),
            f"--model {model}: has no method attend, so that it would be plain attention")
     refuse(settings.glove and not settings.reads_words,
            f"--glove: {model} reads pieces of words, by an encoder")
-    refuse(settings.layers != "first" and not settings.in_layers,
+    refuse(settings.layers != "first" and not in_layers,
            f"--layers: {model} is in no layers; leave it out")
     settings.parts()  # these three raise ValueError for their own options
     settings.sizes()

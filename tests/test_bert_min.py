@@ -17,6 +17,7 @@ from bert_min import (Bert, BertConfig, PairTokenizer, attention_weights, load_b
 from methods import config, large
 from oracles.common import softmax
 from small_runs import fails
+from support.checkpoints import read_config
 from test_checkpoints import FIXTURES, copy_fixture
 
 
@@ -36,22 +37,22 @@ def test_configurations(tmp_path):
     path = tmp_path / "config.json"
     good = json.loads((FIXTURES / "tiny_roberta_hf/config.json").read_text())
     path.write_text(json.dumps(good | {"hidden_act": "gelu_new", "hidden_dropout_prob": 0.25}))
-    assert BertConfig.from_json(path) == BertConfig(
+    assert BertConfig(**read_config(path)) == BertConfig(
         400, 36, 2, 3, 56, max_length=64, position_offset=2, segments=1, kind="roberta",
         activation="gelu_tanh", dropout=0.25, layer_norm_eps=1e-5, lower_case=False)
     for key, value in (("model_type", "roberts"), ("vocab_size", "97"), ("num_attention_heads", 7)):
         path.write_text(json.dumps(good | {key: value}))
-        fails(lambda: BertConfig.from_json(path), path, key)
+        fails(lambda: BertConfig(**read_config(path)), path, key)
 
 
 def test_lower_case_is_found_out(tmp_path):
     folder = copy_fixture("tiny_bert_tf", tmp_path)
     path, vocab = folder / "bert_config.json", folder / "vocab.txt"
-    assert BertConfig.from_json(path).lower_case  # [CLS] does not count as capitals
+    assert BertConfig(**read_config(path)).lower_case  # [CLS] does not count as capitals
     vocab.write_text(vocab.read_text().replace("##z\n", "Z\n"))
-    assert not BertConfig.from_json(path).lower_case
+    assert not BertConfig(**read_config(path)).lower_case
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    assert BertConfig.from_json(path).lower_case
+    assert BertConfig(**read_config(path)).lower_case
 
 
 # ---- The encoder
@@ -160,7 +161,7 @@ def test_what_is_new_keeps_its_initial_values():
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abceé博推[],.!?S", "##a", "##b", "##e", "ab", "sep",
          "SEP", *"want ##want ##ed un runn ##ing ah zz hello how are you HeLLo Are yoU".split()]
-ROBERTA = BertConfig.from_json(FIXTURES / "tiny_roberta_hf/config.json")
+ROBERTA = BertConfig(**read_config(FIXTURES / "tiny_roberta_hf/config.json"))
 
 
 def tiny_tokenizer(folder, lower=True):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bert_min import SelfAttention
 from methods import (ATTENTIONS, WHOLE, B, D, L, alone, batch, config, drr, each_model, far,
-                     ladra, masks, normal, prior_of, quick, same, sentences, whole)
+                     ladra, masks, normal, prior_of, quick, same, whole)
 from semmatch import Matcher
 
 pair_lengths = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_size=3)
@@ -106,8 +106,7 @@ def matcher(name):
     (matcher("knowledge"), {"heads": "all", "scope": "head"}, "scope"),
     (drr, {"steps": 0}, "steps .*0"), (drr, {"beta": 0}, "beta .*0"),
     (drr, {"without": {"global", "reread"}}, "global, reread"),
-    (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels"),
-    (lambda mask: drr()(*sentences()[:-1], mask), {"mask": torch.ones(2, B, 5)}, "mask")])
+    (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels")])
 def test_wrong_options(make, options, words):
     """One line names the argument, what it needs and what it got, in no option's words."""
     with pytest.raises(ValueError, match=words) as error:
