@@ -58,8 +58,7 @@ class Reader:
                  workers=0, progress=True):
         self.method, self.max_length, self.tokenizer = method, max_length, tokenizer
         self.toy, self.workers, self.progress = toy, workers, progress
-        parts = ((options or {}).get(name, frozenset()) for name in ("printed", "without"))
-        self.prior = priors.prior_of(method, *parts)
+        self.prior = priors.prior_of(method, options or {})
         needs = () if self.prior is None else self.prior.needs
         refuse(self.prior and not needs or {*needs} - {"words", "parses", "facts", "tags"},
                f"{method.__name__}: needs of a prior are some of words, parses, facts, tags, got "
@@ -101,9 +100,7 @@ class Reader:
         return known
 
     def matrix(self, a, b):
-        """The prior of a pair's words, (n, m) or (n, m, ...). a, b: Known. Raises ValueError if an
-        own prior returns something else.
-        """
+        """The prior of a pair's words, (n, m) or (n, m, ...), checked. a, b: Known."""
         matrix = self.prior.matrix(a, b)
         with prefix_errors(f"the prior of {self.method.__name__}: "):
             matrix, (n, m) = np.array(matrix, order="C"), (len(a.words), len(b.words))

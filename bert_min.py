@@ -286,7 +286,6 @@ class Bert(nn.Module):
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
         real token. bias: (B, L, L), or whatever the method's `spread` returns, or None; every
         layer's attention gets it. trace: dict or None; layer i writes into trace["layer{i}"].
-        Raises ValueError if L exceeds max_length or the mask is not bool of input_ids' shape.
         """
         size, most = tuple(input_ids.shape), self.config.max_length
         if size[1] > most or mask.shape != size or mask.dtype != torch.bool:
@@ -437,7 +436,6 @@ class PairTokenizer:
         Returns for each pair (input_ids, segment, word_index). segment is 0 up to and including the
         separator between the sentences, then 1. word_index points into spans_a or spans_b; it is -1
         for special tokens and for pieces that overlap no word.
-        Raises ValueError if the special tokens alone exceed max_length.
         """
         budget = max_length - len(self.first + self.middle + self.last)
         if budget < 0:

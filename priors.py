@@ -91,12 +91,12 @@ class FunctionPrior(Prior):
         return self.function(*copy.deepcopy(arguments))
 
 
-def prior_of(method, printed=frozenset(), without=frozenset()):
-    """The Prior of a method's class with these options, or None."""
+def prior_of(method, options):
+    """The Prior of a method's class, or None. options: dict, of which printed and without count."""
     if getattr(method, "PRIOR", None) is not None:
         return FunctionPrior(method)
     make = getattr(method, "prior", None)
-    return make and make(printed, without)
+    return make and make(*(options.get(name, frozenset()) for name in ("printed", "without")))
 
 
 # ---- DAFA's dependency matrix --------------------------------------------------------------------

@@ -227,7 +227,6 @@ class DrrNet(nn.Module):
         unknown), and `vectors`, float32 (2 + words, size), fixed, or None: learned, with word_size
         numbers each. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
         dropout: probability. kernel: of the character CNN. layers: of the GRU. steps: T. beta: β.
-    Raises: ValueError for an unknown option, or if nothing is left to judge by.
     """
 
     READS = "words"
@@ -521,7 +520,6 @@ class LadraNet(nn.Module):
 
     Args: config: BertConfig. classes: C; 1 for a score. printed: of PRINTED. without: of ABLATIONS.
         attention_size: A. kernels: K of each phrase CNN. steps: T. beta: β.
-    Raises: ValueError for an unknown option, or if nothing is left to judge by.
     """
 
     READS = "pieces"

@@ -79,10 +79,7 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
 
 def resumed_run(settings: Settings, recipe: Recipe, folder: Path, task: Task, splits: dict,
                 saved: dict):
-    """A run as its last.pt left it, whose content is `saved`; arguments and result as of new_run.
-
-    Raises ValueError if the pairs are not those of this training.
-    """
+    """A run as its last.pt left it, with the content `saved`. Arguments, result: see new_run."""
     run = Run.from_state(saved, settings, recipe, folder / "last.pt")
     check_pairs(run, task, splits)
     return run, {name: run.examples(splits[name]) for name in seen_in_training(splits)}
@@ -94,8 +91,7 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
 
     model: your own class, as --model named it in training, because a folder alone runs no code.
     parser: your own parser, in the same way; it replaces the shipped parser and `parses`. changes:
-    new values of device, precision, workers, data_dir, parses. Raises ValueError for another name,
-    and for a file that is missing, damaged or made by other code.
+    new values of device, precision, workers, data_dir, parses.
     """
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
@@ -135,8 +131,7 @@ def read_run(path, model=None, parser=None, parses=None):
         refuse(own and not place, f"{path}: the {name} is somebody's own, {begun}; opening a run "
                f"runs no code and reads no such file: if you know it, say {name} {begun} as well")
         other = name != "parses" and place.rpartition(":")[2] != begun.rpartition(":")[2]
-        refuse(place and begun and other,
-               f"{path}: its {name} is {begun}, not {place}")
+        refuse(place and begun and other, f"{path}: its {name} is {begun}, not {place}")
         given[name] = place or given[name]
     with runs.made_here(path):
         return saved, Settings(**given), Recipe(**saved["recipe"])
@@ -153,9 +148,7 @@ def make_reader(settings, recipe):
 
 
 def learn_words(settings, splits, examples):
-    """The Vocabulary of a method that reads words: those of train; with --glove, whose vectors are
-    fixed and not learned, those of all splits.
-    """
+    """The Vocabulary of train's words; with --glove, whose vectors are fixed, of all splits'."""
     names = splits if settings.glove else ["train"]
     words = {text: x.words for read in examples.values() for text, x in read.known.items()}
     sentences = [words[text] if text in words else words_at(text, split_words(text))
@@ -330,9 +323,7 @@ class Run:
         return logits
 
     def predict(self, pairs: Iterable, change=None) -> list[Prediction]:
-        """A Prediction for each pair, in a list, also for one pair alone. change: a value of
-        `changes()`, or None.
-        """
+        """A Prediction for each pair, in a list, also for one pair alone. change: see logits."""
         return predictions_of(self.logits(pairs, change=change), self.task)
 
     def influence(self, pairs: Iterable) -> dict:
@@ -394,9 +385,7 @@ class Run:
 # ---- For the command line -----------------------------------------------------------------------
 
 def check_pairs(run, task, splits):
-    """Raises ValueError unless task and splits, from `load_pairs`, are those of the run's training.
-    The files may have changed since then; in another working folder they are other files.
-    """
+    """Raises ValueError unless task and splits, of load_pairs, are those of the run's training."""
     sums = runs.sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
     refuse(task != run.task or sums != run.begun["pairs"], f"{run.folder}: the pairs of train "
            f"and dev have changed since the run began; restore the data set, start where the run "

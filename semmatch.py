@@ -240,7 +240,6 @@ class FusionAttention(SelfAttention):
         attention alone, the others plain attention; "all": each head has the second alone. With
         these two nothing is fused and no weight is made. scope: "hidden" or "head".
         attention_size: A, the width of guided attention.
-    Raises: ValueError for an option that is unknown, or unused because nothing is fused.
     """
 
     SECOND = frozenset()    # the equations and parts of the second attention, before the fusion
@@ -634,7 +633,6 @@ class Matcher(nn.Module):
     Args: method: the attention class; SelfAttention is the plain encoder. config: BertConfig.
         classes: outputs; 1 for a regression. layers: indices of the layers that carry the method,
         at least one. options: the attention class's arguments besides config.
-    Raises: ValueError for a layer that the encoder lacks.
     """
 
     def __init__(self, method: type[SelfAttention], config: BertConfig, classes: int,
@@ -645,8 +643,7 @@ class Matcher(nn.Module):
                              f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        parts = (options.get(name, frozenset()) for name in ("printed", "without"))
-        self.carrier = layers[0] if prior_of(method, *parts) else None  # all share its `spread`
+        self.carrier = layers[0] if prior_of(method, options) else None  # all share its `spread`
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
@@ -684,7 +681,6 @@ class Matcher(nn.Module):
 
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.
             prior: (B, n, m) or (B, n, m, R), for a method with a prior.
-        Raises: ValueError for a missing prior, or for one that no method takes.
         """
         if (prior is None) != (self.carrier is None):
             needed = "no prior" if self.carrier is None else "a prior, see its method's spread"

@@ -259,7 +259,7 @@ def test_a_score_starts_at_the_mean(model):
 
 def test_classes_count_alike_with_weights():
     """The loss of the first step, by hand, with three classes."""
-    write_pairs(lambda rng, same: "abbccc"[rng.randrange(6)], train=24, dev=9)
+    write_pairs(lambda rng, same: "aabbbccc"[rng.randrange(8)], train=24, dev=9)
     _, data, network, _ = beginning("--dropout", "0")
     labels = [pair.label for pair in data["train"].pairs]
     places = batches.training_batches(data["train"].lengths, 8, "0 0")[0]
