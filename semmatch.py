@@ -638,9 +638,6 @@ class Matcher(nn.Module):
     def __init__(self, method: type[SelfAttention], config: BertConfig, classes: int,
                  layers: tuple[int, ...] = (0,), **options):
         super().__init__()
-        if not layers or not set(layers) <= set(range(config.num_layers)):
-            raise ValueError(f"layers needs some of 0 to {config.num_layers - 1}, this encoder's, "
-                             f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
         self.carrier = layers[0] if prior_of(method, options) else None  # all share its `spread`
@@ -682,11 +679,8 @@ class Matcher(nn.Module):
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.
             prior: (B, n, m) or (B, n, m, R), for a method with a prior.
         """
-        if (prior is None) != (self.carrier is None):
-            needed = "no prior" if self.carrier is None else "a prior, see its method's spread"
-            raise ValueError(f"Matcher: this model needs {needed}")
         bias = None
-        if prior is not None:
+        if self.carrier is not None:
             carrier = self.bert.layers[self.carrier].attention
             bias = carrier.spread(prior, word_index, segment)
         _, pooled = self.bert(input_ids, segment, mask, bias, trace)

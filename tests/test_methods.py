@@ -99,7 +99,7 @@ def matcher(name):
 
 
 @pytest.mark.parametrize("make, options, words", [
-    (matcher("knowledge"), {"gamma": 0}, "gamma .*0"), (matcher("bert"), {"layers": ()}, "layers"),
+    (matcher("knowledge"), {"gamma": 0}, "gamma .*0"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
     (matcher("dabert"), {"heads": "third"}, "heads .*third"),
     (matcher("dafa"), {"heads": "half", "without": {"tree", "gates"}, "printed": {7}}, "7, gates"),
