@@ -72,4 +72,3 @@ def test_two_processes_are_one():
     assert loaded("killed/last.pt")["progress"]["step"] == 4
     assert command("--resume", "killed") == 0
     np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)
-
