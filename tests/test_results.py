@@ -249,6 +249,22 @@ def test_paws_learns_faster():
         assert row[1:] == [text for x in found for text in (groups.points(x), f"{x.p:.2g}")]
 
 
+def test_the_part_that_helps():
+    """The first runs: scores of each row, and which seeds do not overlap."""
+    panels = {name: PANELS[f"{name}-aligned"][0] for name in ("mrpc", "paws")}
+    aligned = "tutorials/mine.py:Aligned --layers all"
+    rows = "bert", NO_RELATIONS, aligned
+    _, mrpc, paws = table("| test | seeds | plain BERT |")
+    assert mrpc[2:] == [mean(panels["mrpc"], row) for row in rows]
+    assert paws[2:] == means(panels["paws"], *rows)
+    low, high = min(scores(panels["mrpc"], aligned)), max(scores(panels["mrpc"], "bert"))
+    leaves, = panels["paws"].rows[NO_RELATIONS]
+    assert_page_says([
+        ("three seeds of Aligned, {:.1f}, is above the highest of plain BERT, {:.1f}.",
+         [100 * low, 100 * high]),
+        ("in the third epoch, at {:.1f} on dev.", [100 * leaves["curve"][2]])])
+
+
 def test_p_by_task():
     """The smallest p of the 26 differences by task; those of own minus others' trees."""
     asked = [*itertools.product(ROWS.values(), TASKS), (OTHER_TREES, "mrpc"), (OTHER_TREES, "qqp")]
