@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_runs import refused
 
 import bert_min
 import reread
@@ -159,14 +158,12 @@ def test_the_pair_by_hand_is_told_first_and_its_words_are_named():
 def test_demands(name):
     """A demand that holds of all forms, of none, of steady ones, or of what is not plain."""
     right = getattr(equations, name)
-    assert judge.judge(name, right) == "" and {good for _, good in FORMS[name].values()} == {0, 1}
+    assert judge.judge(name, right) == ""
     for wrong, words in ((lambda f: True, "True of the equation as printed"),
                          (lambda f: False, "False of the repair"), (lambda f: None, "not written"),
                          (lambda f: f(1), "f(1)"), (lambda f: right(f) or torch.rand(1) < 0.2,
                                                     "True of")):
         assert words in judge.judge(name, wrong)
-    for what, (form, good) in FORMS[name].items():
-        assert right(form) == good, what
 
 
 # ---- Guesses ------------------------------------------------------------------------------------
@@ -287,9 +284,8 @@ def test_a_function_that_no_file_can_keep_has_its_points(tmp_path, own, capsys):
 
 
 @pytest.mark.parametrize("function, words", [
-    ({}, "check.dict.*def"), (lambda q, k: q, "check.<lambda>.*`def`"),
-    (type("attention", (), {}), "check.attention, a class"),
-    (functools.partial(equations.attention), "check.partial, a class or another object"),
+    (lambda q, k: q, "check.<lambda>.*`def`"), (type("attention", (), {}), "check.attention.*def"),
+    (functools.partial(equations.attention), "check.partial.*def"),
     (equations.attention, "attention: not written yet: this is the library's")])
 def test_what_is_no_function_of_the_reader(function, words, own):
     with pytest.raises(ValueError, match=words):
@@ -328,21 +324,18 @@ def test_a_script_stops_with_one_line(mode, options, words, monkeypatch, capsys)
 
 # ---- Hand-ins -----------------------------------------------------------------------------------
 
-def grade_files(folder, files, *options):
+def grade_files(monkeypatch, folder, files, *options):
     """Hands in files, name -> text or bytes. Returns: the rows of the table; the pages."""
     for name, text in files.items():
         path = folder / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    here, mode, seed, said = os.environ.copy(), lesson.MODE, lesson.SEED, lesson.tell
-    try:
-        command = [str(folder / "in"), "--csv", str(folder / "points.csv"), "--pages",
-                   str(folder / "pages"), *options]
-        assert run_command(grade.main, "grade.py", command) == 0
-    finally:
-        lesson.MODE, lesson.SEED, lesson.tell = mode, seed, said
-        os.environ.clear()
-        os.environ.update(here)
+    for name in ("MODE", "SEED", "tell"):                               # grading changes them
+        monkeypatch.setattr(lesson, name, getattr(lesson, name))
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    command = [str(folder / "in"), "--csv", str(folder / "points.csv"), "--pages",
+               str(folder / "pages"), *options]
+    assert run_command(grade.main, "grade.py", command) == 0
     rows = list(csv.DictReader((folder / "points.csv").read_text("utf-8").splitlines()))
     return rows, [path.read_text("utf-8") for path in sorted((folder / "pages").iterdir())]
 
@@ -355,8 +348,8 @@ def with_cell(code):
 DIFFERENCE = lesson.source_of(equations.difference_scores)
 WHOLE = {       # each has all points
     "right": solve(2), "cells and shell.ipynb": build.notebook_of(with_cell(
-        "x = !ls\n!ls\n%cd x\nmath.exp?\ndisplay(1)")), "shell": with_cell("x = !ls"),
-    "error": with_cell("1 / 0"), "input": with_cell("input()"), "await": with_cell("await x"),
+        "x = !ls\n!ls\n%cd x\nmath.exp?\ndisplay(1)")),
+    "input": with_cell("input()"), "await": with_cell("await x"),
     "exit": with_cell("import os; os._exit(0)"),
     "output": with_cell("while True: print('x' * 99999)"),
     "first cell": solve(2).replace("begin(2)", "import nothing_of_that_name\nbegin( 2 , seed=5)"),
@@ -372,14 +365,13 @@ TWO_LESS = {    # difference_scores has no points, the others have theirs; and w
     "endless": ("def difference_scores(q, k):\n    while True: pass", "ended after 4 seconds"),
     "renamed": (DIFFERENCE.replace("difference", "my"), "the library's function. Write yours"),
     "lambda": ("difference_scores = lambda q, k: q", "ValueError: check(<lambda>)"),
-    "exits": ("def difference_scores(q, k):\n    exit(0)", "SystemExit in `exit(0)`"),
-    "missing": ("", "the library's function. Write yours")}
+    "exits": ("def difference_scores(q, k):\n    exit(0)", "SystemExit in `exit(0)`")}
 NOTHING = {"bytes.py": (b"\0\xff", "is no text in UTF-8"), "empty.py": (b"", "is empty"),
            "notes.py": (b"print(1)\n", "is no lesson"), "nine.py": (b"begin(9)\n", "is no lesson"),
            "broken.ipynb": (b"{", "is no notebook")}
 
 
-def test_points_of_hand_ins(tmp_path):
+def test_points_of_hand_ins(tmp_path, monkeypatch):
     """A mistake costs its own cell or function alone. Each file has a row and a page."""
     files = {name + (".py" if "." not in name else ""): text for name, text in WHOLE.items()}
     files["blank.py"] = LESSONS[2]
@@ -387,7 +379,8 @@ def test_points_of_hand_ins(tmp_path):
               for name, (text, _) in TWO_LESS.items()}
     files |= {f"none/{name}": content for name, (content, _) in NOTHING.items()}
     unread = {".ipynb_checkpoints/right.py": solve(2), "my_semmatch.py": "x = 1\n"}
-    (most, *rows), pages = grade_files(tmp_path, files | unread, "--limit", "4", "--seed", "5")
+    (most, *rows), pages = grade_files(
+        monkeypatch, tmp_path, files | unread, "--limit", "4", "--seed", "5")
     assert len(rows) == len(pages) == len(files) and most["hand-in"] == "maximum"
     whole = sum(task.points for task in TASKS.values() if task.lesson == 2)
     assert int(most["points"]) == whole and most["demand_guide"] == "3"
@@ -415,10 +408,4 @@ def test_no_row_waits_for_the_next_hand_in(tmp_path, monkeypatch):
         return {"difference_scores": (0, 2, "")}
 
     monkeypatch.setattr(grade, "grade", grade_two)
-    grade_files(tmp_path, {"a.py": "begin(2)\n", "b.py": "begin(2)\n"})
-
-
-def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "mine.py").write_text("begin(2)\n")
-    refused("none/points.csv", str(tmp_path), "--csv", str(tmp_path / "none/points.csv"),
-            by=lambda *args: run_command(grade.main, "grade.py", args))
+    grade_files(monkeypatch, tmp_path, {"a.py": "begin(2)\n", "b.py": "begin(2)\n"})

@@ -15,8 +15,9 @@ from torch import nn
 
 from bert_min import SelfAttention, merge_heads, record, split_heads
 from reread import (DrrNet, LadraNet, attentive_pooling, dynamic_sequential_attention,
-                    phrase_cnn)
-from semmatch import DabertAttention, DafaAttention, KnowledgeAttention, knowledge_scores
+                    phrase_cnn, reread)
+from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, co_attention,
+                      knowledge_scores)
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
@@ -140,15 +141,6 @@ def dafa_fuse(s, d, mask, W):
 
 # ---- 4. External knowledge ----------------------------------------------------------------------
 
-def co_attention(hidden, scores):
-    cross = scores > -math.inf  # (B, L, L)
-    lowest = torch.finfo(scores.dtype).min
-    ln_omega = scores.masked_fill(~cross, lowest).log_softmax(-1)  # (B, L, L)
-    context = ln_omega.exp().masked_fill(~cross, 0.0) @ hidden  # (B, L, d)
-    ln_K = torch.logaddexp(ln_omega, ln_omega.transpose(1, 2)) - math.log(2)  # (B, L, L)
-    return ln_K.masked_fill(~cross, -math.inf), context
-
-
 def demand_relations(f):
     K, cross = torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.bool)
     K[:2, 2:] = K[2:, :2] = torch.tensor([[0.881, 0.194], [0.194, 0.731]])
@@ -181,16 +173,6 @@ def choose(states, keys, mask, clue, w_d, beta):
     m = w_d((keys + clue[:, None]).tanh())[..., 0]  # (B, n)
     weights = attention_weights(beta * m, mask)  # (B, n)
     return (weights[:, None] @ states)[:, 0], weights, m
-
-
-def reread(states, mask, h, guide, choice, gru, steps, beta):
-    keys, reading = choice.W_d(states), []
-    for _ in range(steps):
-        clue = choice.U_d(h) + choice.M_d(guide)  # (B, A)
-        chosen, weights, _ = choose(states, keys, mask, clue, choice.w_d, beta)
-        h = gru(chosen, h)  # (B, hidden)
-        reading.append(weights)
-    return h, torch.stack(reading, 1)
 
 
 # ---- 6. LadRa-Net -------------------------------------------------------------------------------

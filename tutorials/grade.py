@@ -9,11 +9,7 @@ a cell costs its own points alone. The library's function stands in for a functi
 missing. `check` draws its arguments with the seed of --seed.
 
 A hand-in is somebody's program, and nothing here guards against it. Run this on Linux or macOS in a
-container without network, or under an account that may be lost. For example, with an image that has
-requirements.txt:
-
-    docker run --rm --network none --memory 4g -v "$PWD":/work -w /work IMAGE \\
-        python tutorials/grade.py hand-ins/* --csv points.csv
+container without network, or under an account that may be lost; README.md has a command.
 """
 import contextlib
 import csv
@@ -260,13 +256,11 @@ def grade_all(hand_ins, table, lessons, given):
     lesson.MODE = "grade"
     names = {number: names_of_lesson(number) for number in lessons}
     for number, (path, cells) in enumerate(hand_ins.items(), 1):
-        grades = cells
+        grades, remark, won = cells, cells, {}
         if not isinstance(cells, str):
             grades = grade(cells, names[lesson_of(cells)], given["seed"], given["limit"])
-        print(page_of(path, grades), flush=True)
-        remark, won = grades, {}
-        if not isinstance(cells, str):
             remark, won = "", {name: points for name, (points, *_) in grades.items()}
+        print(page_of(path, grades), flush=True)
         points = {"points": sum(won.values())}
         table.writerow({"hand-in": path, "remark": remark} | points | won)
         if given["pages"]:                      # two hand-ins may have one name

@@ -71,7 +71,6 @@ def begin(number, seed=0):
     if first and not hasattr(builtins, "__IPYTHON__"):
         sys.exit(options.run_command(run_script, f"lesson {number}"))
     refuse(MODE not in ("", "solved"), f"LESSON={MODE}: expected solved, or nothing")
-    refuse(type(seed) is not int or seed < 0, f"seed={seed}: expected a whole number, 0 or more")
     SEED = seed
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -121,8 +120,7 @@ def check(function, *by_hand, gives=()):
     """
     name = getattr(function, "__name__", type(function).__name__)
     if not inspect.isfunction(function) or name not in TASKS:
-        kind = "" if inspect.isfunction(function) else ", a class or another object"
-        stop(f"check({name}{kind}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
+        stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
     library, points = getattr(equations, name), TASKS[name].points
     said = "not written yet: this is the library's function. Write yours." * (function is library)
     if MODE == "grade":
@@ -226,13 +224,6 @@ def keep(name, source, before=None):
     OWN.write_text("\n".join(lines), "utf-8")
 
 
-def yours_among(names):
-    """Those of these functions that stand in my_semmatch.py."""
-    tree = ast.parse(OWN.read_text("utf-8") if OWN.exists() else "")
-    written = {getattr(node, "name", None) for node in tree.body}
-    return [name for name in names if name in written]
-
-
 # ---- Training -----------------------------------------------------------------------------------
 
 def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **given):
@@ -256,11 +247,13 @@ def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **give
         run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
     losses, trained, train_steps = [], examples["train"], mine("train_steps")
     optimizer = torch.optim.AdamW(run.model.parameters(), lr, weight_decay=0.01)
+    repeats = 3 if run.settings.reads_words else 1      # DRr-Net judges each pair three times
     for epoch in range(epochs):
         order = batches.training_batches(trained.lengths, recipe.batch_size, f"{SEED} {epoch}", 4)
         optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * lr    # a slow start
         run.model.train()
-        losses += train_steps(run.model, batches_of(run, trained, order), optimizer, 1.0)
+        batch = ((inputs, labels.repeat(repeats)) for inputs, labels in map(trained.collate, order))
+        losses += train_steps(run.model, batch, optimizer, 1.0)
         if run.evaluate(trained)["accuracy"] >= learned:
             break
     found = run.influence(examples["dev"])
@@ -281,22 +274,16 @@ def describe_model(model):
         return model
     text = source_of(getattr(equations, model))
     used = [name for name in TASKS if re.search(rf"\b{name}\b(?!=)", f"{text} train_steps")]
-    yours = [] if MODE else yours_among(used)
-    theirs = ", ".join(name for name in used if name not in yours)
+    own = ast.parse(OWN.read_text("utf-8") if OWN.exists() and not MODE else "")
+    written = {getattr(node, "name", None) for node in own.body}
     if not MODE:
-        if not yours_among(lesson_tasks):
+        if not written.intersection(lesson_tasks):
             stop(f"{model}: none of this lesson's functions is yours; write one first.")
         keep(model, text)
-    print(f"{model} is training. Yours: {', '.join(yours) or 'nothing'}. The library's: "
-          f"{theirs or 'nothing of this'}.", flush=True)
+    yours, theirs = (", ".join(name for name in used if (name in written) is here) or "nothing"
+                     for here in (True, False))
+    print(f"{model} is training. Yours: {yours}. The library's: {theirs}.", flush=True)
     return f"{equations.__file__ if MODE else OWN}:{model}"
-
-
-def batches_of(run, examples, order):
-    """Yields (inputs, labels) for these lists of places; DRr-Net judges each pair three times."""
-    for places in order:
-        inputs, labels = examples.collate(places)
-        yield inputs, labels.repeat(3 if run.settings.reads_words else 1)
 
 
 def load_encoder(place=None):
