@@ -24,7 +24,7 @@
 import math
 
 import torch
-from lesson import begin, check, failed, fixed, mine, reveal, show_map, table, tokens_of, train_on
+from lesson import begin, check, failed, fixed, mine, show_map, table, tokens_of, train_on
 from torch.testing import assert_close
 
 from demands import guided_as_printed
@@ -103,9 +103,8 @@ difference_attention = check(difference_attention, tokens, tokens, values, mask,
     [0.1220, 0.3315, 0.5465, 0], [0.3315, 0.1220, 0.5465, 0], [0.4498, 0.4498, 0.1004, 0]])
 
 # %% [markdown]
-# **The page** adds M before the division, and in BERT's code M is -10,000. Differences have no upper bound. Let
-# padding be at the distance 20,000: it is still 10,000 above a real token at the distance 0, and it gets all the
-# weight.
+# **The page** adds M before the division, and in BERT's code M is -10,000. Differences have no upper bound. Let padding
+# be at the distance 20,000: it is still 10,000 above a real token at the distance 0, and it gets all the weight.
 
 # %%
 far, real = torch.tensor([[0.0, 0], [1e4, 1e4]])[None, None], torch.tensor([[True, False]])
@@ -198,14 +197,8 @@ gated_fusion = check(gated_fusion, a_star, d_star, one, one, fixed([[1.25 * ln3,
 # $$f_i = \sigma(W_f (a_i \oplus (W_v v_i + b))), \qquad l_i = f_i \tanh(W_l v_i + b) \tag{7}$$
 #
 # "the filtration gate will incorporate the fusion features and the original features. Otherwise, the fusion
-# information will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer.
-#
-# **Guess**: a = 2, v = ln 2, W_l = 1, f = ½. What goes on as the text says, and what goes on as printed, where l_i
-# takes the place of a_i: "2.3 and 2.3", "0.3 and 0.3" or "2.3 and 0.3"?
-
-# %%
-guess = ...
-reveal("closed gate", guess)
+# information will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer. On the
+# page l_i alone goes on. By hand: a = 2, v = ln 2, W_l = 1, f = ½ make a + l = 2 + ½ · 0.6 = 2.3, and 0.3 on the page.
 
 # %%
 def filtration_gate(sem, v, W_v, W_l, W_f):
@@ -218,7 +211,7 @@ a, v = torch.tensor([[[2.0]]]), torch.tensor([[[ln2]]])
 filtration_gate = check(filtration_gate, a, v, one, one, fixed([[0.0, 0.0]]), gives=(2.3, 0.5))
 
 # %% [markdown]
-# ## A trained model, and 12 against 42
+# ## A trained model
 #
 # `MyDabert` in `my_semmatch.py` has Eqs. (1) to (7) of your functions in the first of two layers. The toy world has
 # numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50. There are 800
@@ -231,12 +224,9 @@ run, found = train_on(frames, "MyDabert", batch_size=32, set="ATTENTION_SIZE=16"
 _, plain = train_on(frames, "bert", batch_size=32)
 
 # %%
-first, second = "Anna bought 12 chairs on Monday.", "On Monday, Anna bought {} chairs."
-for number in (12, 13, 43, 42):
-    same = run.predict([(first, second.format(number))])[0].probabilities["same"]
-    print(f"p(same) {same:.2f}   {second.format(number)}")
-pieces = tokens_of(run, first, second.format(43))
-show_map("difference attention", pieces, pieces, run.explain(first, second.format(43))[1]["difference"][0].mean(0))
+pair = "Anna bought 12 chairs on Monday.", "On Monday, Anna bought 43 chairs."
+pieces = tokens_of(run, *pair)
+show_map("difference attention", pieces, pieces, run.explain(*pair)[1]["difference"][0].mean(0))
 
 # %% [markdown]
 # **Does difference attention help?** The line "no method" says how many answers change if the trained model computes plain
@@ -244,7 +234,7 @@ show_map("difference attention", pieces, pieces, run.explain(first, second.forma
 # pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over four test sets; the 95 %
 # interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an
 # equation. They need not show in an accuracy: the layer's input is still added to its result, and the other layers are
-# plain BERT's. Training never had the number 42: the model's answer on it means little.
+# plain BERT's.
 #
 # ## Exercises, without a check
 #

@@ -20,7 +20,6 @@
 # | M, S, M_F | matrices, n words of a by m words of b; M̃ is one over all L tokens, L by L |
 # | ⊙, ⊕ | the product number by number; concatenation, first one vector and then the other |
 # | Q, K, V, d_k | queries, keys, values (lesson 1), and the size of a query |
-# | W, w, b | matrices, vectors and numbers that are learned |
 
 # %%
 import math
@@ -30,8 +29,6 @@ import numpy as np
 import torch
 from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, train_on
 
-from priors import TfIdf
-from priors import dependency_matrix as library_matrix
 from support.parses import Parse, split_words
 
 begin(3)
@@ -127,8 +124,7 @@ assert subgraph_similarity(a, b).tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
 # changes nothing. In our two sentences all words are equally rare. So M_F = M + S, with 5 in the middle.
 
 # %%
-tfidf = TfIdf([a.words, b.words])
-M_F = torch.tensor(library_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words)))[None]
+M_F = torch.tensor(1.0 * tree_similarity(a, b) + subgraph_similarity(a, b))[None]
 assert M_F[0].tolist() == [[2, 0, 2], [0, 5, 0], [2, 0, 2]]
 
 # %% [markdown]
@@ -198,9 +194,8 @@ print(f"the first word's weight: {page:.3f} on the page, {plain:.3f} by plain at
 #
 # $$\mathrm{weight}_{ij} \propto \tilde M_{ij} \exp\left(\frac{q_i \cdot k_j}{\sqrt{d_k}}\right)$$
 #
-# which is a softmax of q·k / √d_k + ln M̃. Use `attention_weights(scores, mask)` of lesson 1, for scores (B, H, L,
-# L). By hand: with scores -1 and 0, and M̃ = 4 and 1, the first weight is σ(-1 + ln 4) = 0.595. (σ(x) is 1 / (1 +
-# e⁻ˣ).)
+# which is a softmax of q·k / √d_k + ln M̃. Use `attention_weights(scores, mask)` of lesson 1, for scores (B, H, L, L).
+# By hand: with scores -1 and 0, and M̃ = 4 and 1, the first weight is σ(-1 + ln 4) = 0.595. (σ(x) is 1 / (1 + e⁻ˣ).)
 
 # %%
 def calibrated_attention(q, k, v, ln_M, mask):
@@ -251,11 +246,10 @@ s, d = torch.tensor([[[0.0], [math.log(2)]]]), torch.tensor([[[0.0], [math.log(9
 dafa_fuse = check(dafa_fuse, s, d, both, W, gives=[0.2416, 0.9347])
 
 # %% [markdown]
-# **The page** fails in (7) as DABERT's Eq. (5) does. With ⊕ before tanh the score is a sum of a number of the value
-# and a number of the guide, and the second one cancels in the softmax: *all tokens get the same vector*. And in (9)
-# l_i takes the place of s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine
-# tenths of what attention hands on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is
-# plain BERT.
+# **The page** fails in (7) as DABERT's Eq. (5) does. With ⊕ before tanh the score is a sum of a number of the value and
+# a number of the guide, and the second one cancels in the softmax: *all tokens get the same vector*. And in (9) l_i
+# takes the place of s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine tenths of
+# what attention hands on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is plain BERT.
 #
 # ## A trained model: a world that trees decide
 #

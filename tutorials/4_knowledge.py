@@ -21,7 +21,6 @@
 # | s_ij, ω | a score; the weights of the scores |
 # | K_prior, K̃ | the mean of the weights in both directions; K_prior divided by its mean, so that 1 is the average |
 # | n, m, R | the words of a; the words of b; the relations |
-# | W, w, b | matrices, vectors and numbers that are learned |
 
 # %%
 import math
@@ -157,21 +156,14 @@ assert_close((page.item(), yours.item()), (0.7070, 0.9251), atol=1e-4, rtol=0)
 # %% [markdown]
 # ## The fusion: Eqs. (6), (7), (8)
 #
-# $$z_i = \tanh(W O_{knw} \oplus (W o^{sem}_i + b)), \qquad
-#   \hat o^{knw}_i = \sum_j \mathrm{softmax}_j(w z_i + b)\, o^{knw}_j \text{, and back} \tag{6}$$
-# $$\tilde o = \tanh(W \hat o + b), \quad g = \sigma(W [\tilde o^{knw}; \tilde o^{sem}] + b), \quad
-#   u = g\, \tilde o^{sem} + (1 - g)\, \tilde o^{knw} \tag{7}$$
-# $$f = \sigma(W [o^{sem}; u] + b), \qquad y = f \tanh(W u + b) \tag{8}$$
-#
-# [x; y] and ⊕ are concatenations, σ(x) is 1 / (1 + e⁻ˣ). These are `guided_attention`, `gated_fusion` and
-# `filtration_gate` of lesson 2, but both gates have a bias, and (8) has no W_v. As printed, (6) has the defect of
-# lesson 2: the guide cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's
+# These are `guided_attention`, `gated_fusion` and `filtration_gate` of lesson 2 in other letters: O_sem and O_knw for A
+# and D, u for v, y for l. But both gates have a bias, and (8) has no W_v. As printed, (6) has the defect of lesson 2: the
+# guide cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's
 # semantic understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no*
 # semantic signal; o^sem + y has all of it.
 #
 # Eq. (9) is a penalty on large weights that grows over 100,000 steps; train.py has it, as `l2_ratio`.
-
-# %% [markdown]
+#
 # ## A trained model: a world that a lexicon decides
 #
 # "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"

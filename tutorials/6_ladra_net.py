@@ -41,8 +41,7 @@ three = torch.ones(1, 3, dtype=torch.bool)
 #
 # The vector of a token is a sum over every layer of BERT, not the last layer alone. The weights α are learned and free:
 # they may be negative, and need not sum to 1. The library computes this sum.
-
-# %% [markdown]
+#
 # ## Phrases: Eq. (10)
 #
 # $$h^r_t = CNN_r([h^0_{t-k}, \ldots, h^0_{t+k}]), \qquad CNN_r \text{: two layers, ReLU between them} \tag{10}$$
@@ -110,20 +109,12 @@ for kernel, seen in ((2, [0, 0, 1, 2, 1, 0, 0]), (3, [0, 1, 2, 3, 2, 1, 0])):   
 #
 # If φ is near 0, one reading spends a token many times over. So the library keeps φ in [1, max(1, T - 1)].
 #
-# **Guess**: "couple" has the score -1, and φ = 2. By the page, what does its c do with each step: "grows", "falls" or
-# "stays"?
-
-# %%
-guess = ...
-reveal("grows", guess)
-
-# %% [markdown]
-# m̄ is c times a *score*, which may be negative, and of any size. If it is negative, c grows, whether the token is read
-# or not. And each step multiplies c by 1 - m/φ: for a score m = 3 φ this is -2, and c is 1, -2, 4, -8. But the text
-# updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between 0 and 1: c_t =
-# c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1 again in the
-# whole row, padding too. By hand: the first of three tokens is read with weight 1, and φ = 2: its c is 1 - 1 / 2 = ½,
-# that of the others 1.
+# **The page.** m̄ is c times a *score* m, which may be negative, and of any size. Each step multiplies c by 1 - m/φ,
+# whether the token is read or not. For m = -1 and φ = 2 this is 1.5: c grows. For m = 3 φ it is -2, and c is 1, -2, 4,
+# -8. But the text updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between
+# 0 and 1: c_t = c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1
+# again in the whole row, padding too. By hand: the first of three tokens is read with weight 1, and φ = 2: its c is
+# 1 - 1 / 2 = ½, that of the others 1.
 
 # %%
 def coverage(left, weights, phi, mask):

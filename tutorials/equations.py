@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from bert_min import SelfAttention, merge_heads, record, split_heads
+from priors import tree_similarity
 from reread import (DrrNet, LadraNet, attentive_pooling, dynamic_sequential_attention,
                     phrase_cnn, reread)
 from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, co_attention,
-                      knowledge_scores)
+                      knowledge_scores, spread_prior)
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
@@ -94,12 +95,6 @@ def filtration_gate(sem, v, W_v, W_l, W_f):
 
 # ---- 3. DAFA ------------------------------------------------------------------------------------
 
-def tree_similarity(a, b):
-    same = 1.0 * (a.symbols[:, None] == b.symbols)  # (n+1, m+1), place 0 is ROOT
-    heads, words = same[a.heads[:, None], b.heads], same[1:, 1:]  # (n, m) each
-    return (heads + words) * np.where(a.types[1:, None] == b.types[1:], 2.0, 1.0)  # (n, m)
-
-
 def subgraph_similarity(a, b):
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = 1.0 * match
@@ -108,17 +103,6 @@ def subgraph_similarity(a, b):
             p, q = a.heads[i - 1], b.heads[j - 1]
             S[p, q] += 0.5 * S[i, j] * match[p, q]
     return S[1:, 1:]  # (n, m)
-
-
-def spread_prior(prior, word_index, segment, elsewhere):
-    batch = torch.arange(len(prior))[:, None, None]
-    real = word_index.clamp(min=0)
-    i, j = (real.clamp(max=size - 1) for size in prior.shape[1:])
-    values = prior[batch, i[:, :, None], j[:, None, :]]  # (B, L, L)
-    in_a, in_b = ((word_index >= 0) & (segment == side) for side in (0, 1))
-    cross = in_a[:, :, None] & in_b[:, None, :]  # (B, L, L), a × b
-    spread = torch.where(cross, values, elsewhere)
-    return torch.where(cross.transpose(1, 2), values.transpose(1, 2), spread)  # (B, L, L)
 
 
 def demand_trees(f):

@@ -2,14 +2,9 @@
 
     python tutorials/grade.py hand-ins/* --csv points.csv --pages pages
 
-A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. Its cells run one
-after another, up to the training. Each cell runs in a process of its own, and the next cell goes on
-from there. If a cell fails, takes too long or ends its process, the next one goes on from before:
-a cell costs its own points alone. The library's function stands in for a function that is wrong or
-missing. `check` draws its arguments with the seed of --seed.
-
-A hand-in is somebody's program, and nothing here guards against it. Run this on Linux or macOS in a
-container without network, or under an account that may be lost; README.md has a command.
+A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. It is somebody's
+program, and nothing here guards against it. README.md beside this file says how to run it safely,
+what a point means, and what an error costs.
 """
 import contextlib
 import csv

@@ -7,10 +7,6 @@ GUESSES = {
     "no key": ("all of it", ["nothing", "half of it"], """
         Without a real key every score gets the same -10,000. A softmax does not change when all
         scores change by the same number, so padding gets weights by its own scores."""),
-    # ---- 2. DABERT
-    "closed gate": ("2.3 and 0.3", ["2.3 and 2.3", "0.3 and 0.3"], """
-        l = ½ · 0.6 = 0.3. The text wants to keep the original features: a + l = 2.3. On the page l
-        alone goes on."""),
     # ---- 3. DAFA
     "no trees": ("50", ["75", "90"], """
         Pairs of both labels have the same words. Only who does it to whom differs, and the model
@@ -28,9 +24,6 @@ GUESSES = {
         It says for each word whether the other sentence has it, and the label depends on this.
         Without re-reading hardly an answer changes: the first reading has the label already."""),
     # ---- 6. LadRa-Net
-    "grows": ("grows", ["falls", "stays"], """
-        The page subtracts a score, and this one is negative: c - c m / φ with m = -1 and φ = 2 is
-        1.5 c. More is left after each step, 7.6 after five."""),
     "by heart": ("few or none", ["about a quarter", "half"], """
         Five of the six parts of v are states of re-reading. But each of them begins with h_ab,
         which holds the answer already."""),

@@ -1,13 +1,5 @@
 """What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training.
 
-    begin(3, seed=0)               comes first: the lesson's number; the seed of weights and trials
-    reveal("sign", guess)          stops until you have guessed; then says what is right, and why
-    guessed("sign", guess)         stops until you have guessed; a training and `reveal` follow
-    f = check(f, a, b, gives=c)    stops until your function is right; then shows the library's
-                                   lines. a, b, c: arguments and result of a pair by hand
-    failed                         after a `check` that stopped: its arguments, yours and expected
-    train_on(frames, "MyDafa")     trains a layer made of your functions on a toy world
-
 LESSON=solved in the environment: the library's functions stand in for yours. grade.py runs lessons
 in a third way: nothing stops, and `check` tells it what is wrong.
 """
@@ -61,7 +53,7 @@ def stop(message):
 
 
 def begin(number, seed=0):
-    """Opens lesson `number`. A script, but no notebook, starts a second time inside `run_command`,
+    """Opens lesson `number`. seed: of weights and of random arguments. A script, but no notebook, starts a second time inside `run_command`,
     so that an error is one line, as in every other program of this project."""
     global SEED
     first = not lesson_tasks
