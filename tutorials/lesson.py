@@ -53,8 +53,9 @@ def stop(message):
 
 
 def begin(number, seed=0):
-    """Opens lesson `number`. seed: of weights and of random arguments. A script, but no notebook, starts a second time inside `run_command`,
-    so that an error is one line, as in every other program of this project."""
+    """Opens lesson `number`. seed: of weights and of random arguments. A script, but no notebook,
+    starts a second time inside `run_command`, so that an error is one line, as in every other
+    program of this project."""
     global SEED
     first = not lesson_tasks
     lesson_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
@@ -339,7 +340,8 @@ def show(title, svg):
 
 def show_map(title, rows, columns, values):
     """Draws a matrix, a row and a column for each of these words."""
-    show(title, draw.picture(title, draw.pair_map(title, rows, columns, 100 * values), []))
+    figure = draw.pair_map(title, rows, columns, 100 * values)
+    show(title, draw.picture(title, figure, [""]))              # no legend below it
 
 
 def show_losses(title, losses):
