@@ -228,11 +228,11 @@ def svg(wide, high, inner, more):
             f'font-family="system-ui, sans-serif" font-size="{FONT}">{inner}</svg>')
 
 
-def picture(title, figure, legend):
+def picture(title, figure, legend=()):
     """A stand-alone SVG of a Figure that has a drawing. title: for screen readers. legend: the
     lines below the drawing."""
     w, h, inner = figure.drawing
-    longest = max(len(title) + 1, *map(len, legend))
+    longest = max([len(title) + 1, *map(len, legend)])
     wide = max(0.55 * FONT * longest + 16, w + 32, 0.7 * FONT * len(figure.title) + 32)
     lines = [draw_text(16, h + 64 + LEVEL * i, line, "soft") for i, line in enumerate(legend)]
     around = plain('<rect class="paper" width="100%" height="100%"/>'
