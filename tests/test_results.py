@@ -257,11 +257,16 @@ def test_the_part_that_helps():
     _, mrpc, paws = table("| test | seeds | plain BERT |")
     assert mrpc[2:] == [mean(panels["mrpc"], row) for row in rows]
     assert paws[2:] == means(panels["paws"], *rows)
+    numbers = means(panels["mrpc"], aligned, NO_RELATIONS, "bert")
+    sentence = "On MRPC it has {} with four seeds, likeness {}, plain BERT {}.".format(*numbers)
+    assert sentence in text_of("README.md")
     low, high = min(scores(panels["mrpc"], aligned)), max(scores(panels["mrpc"], "bert"))
     leaves, = panels["paws"].rows[NO_RELATIONS]
     assert_page_says([
-        ("three seeds of Aligned, {:.1f}, is above the highest of plain BERT, {:.1f}.",
+        ("four seeds of Aligned, {:.1f}, is above the highest of plain BERT, {:.1f}.",
          [100 * low, 100 * high]),
+        ("likeness has {}, Aligned {}.", [points(row, panels=[panels["mrpc"]])
+                                          for row in (NO_RELATIONS, aligned)]),
         ("in the third epoch, at {:.1f} on dev.", [100 * leaves["curve"][2]])])
 
 
