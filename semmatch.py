@@ -633,11 +633,15 @@ class Matcher(nn.Module):
     Args: method: the attention class; SelfAttention is the plain encoder. config: BertConfig.
         classes: outputs; 1 for a regression. layers: indices of the layers that carry the method,
         at least one. options: the attention class's arguments besides config.
+    Raises: ValueError for a layer that the encoder lacks: without its method, it would be plain.
     """
 
     def __init__(self, method: type[SelfAttention], config: BertConfig, classes: int,
                  layers: tuple[int, ...] = (0,), **options):
         super().__init__()
+        if not layers or not set(layers) <= set(range(config.num_layers)):
+            raise ValueError(f"layers needs some of 0 to {config.num_layers - 1}, this encoder's, "
+                             f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
         self.carrier = layers[0] if prior_of(method, options) else None  # all share its `spread`

@@ -101,6 +101,7 @@ def matcher(name):
 @pytest.mark.parametrize("make, options, words", [
     (matcher("knowledge"), {"gamma": 0}, "gamma .*0"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
+    (matcher("bert"), {"layers": ()}, "layers"), (matcher("dafa"), {"layers": (0, 3)}, "0, 3"),
     (matcher("dabert"), {"heads": "third"}, "heads .*third"),
     (matcher("dafa"), {"heads": "half", "without": {"tree", "gates"}, "printed": {7}}, "7, gates"),
     (matcher("knowledge"), {"heads": "all", "scope": "head"}, "scope"),
