@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from support.errors import expecting, join_names, prefix_errors, refuse
-from support.files import download, once, read_json
+from support.files import download, read_json
 
 CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
@@ -35,8 +35,7 @@ PLAIN = {
     "model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT), "is_decoder": (False,),
     "position_embedding_type": ("absolute",), "do_basic_tokenize": (True,),
     "tokenize_chinese_chars": (True,), "never_split": (None, []), "add_prefix_space": (False,),
-    "pruned_heads": ({},), "word_tokenizer_type": (None, "basic"),
-    "subword_tokenizer_type": (None, "wordpiece")}
+    "word_tokenizer_type": (None, "basic"), "subword_tokenizer_type": (None, "wordpiece")}
 
 
 # ---- Folders and downloads ----------------------------------------------------------------------
@@ -78,23 +77,18 @@ def find_bert(name, data_dir):
     if folder.exists():
         return folder
     cached = _cached(source)
-    whole = [place for place in cached if any(next(place.glob(file), None) for file in WEIGHTS)]
-    refuse(len(whole) > 1, f"{name}: the cache has several snapshots, and none is its main; name "
-           f"one: {join_names(f'{source}@{place.name}' for place in whole)}")
-    with prefix_errors(f"{cached[0]}: has no weights; " if cached else ""):
-        return whole[0] if whole else _download(source, folder)
+    whole = any(path for file in WEIGHTS for path in cached.glob(file))
+    return cached if whole else _download(source, folder)
 
 
 def _cached(name):
-    """The folders of a model in the cache of Hugging Face's library: several if refs name none."""
+    """The folder of a model in the cache of Hugging Face's library. It may not be there."""
     model, _, revision = name.partition("@")
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    home = os.environ.get("HF_HOME") or f"{caches}/huggingface"
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
     hub = os.environ.get("HF_HUB_CACHE") or f"{home}/hub"
     place = Path(hub, "models--" + model.replace("/", "--")).expanduser()
     ref = place / "refs" / (revision or "main")  # a file that holds the name of a commit
-    commit = ref.read_text().strip() if ref.is_file() else revision or "*"
-    return sorted(place.glob(f"snapshots/{commit}"))
+    return place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
 
 
 def _download(source, folder):
@@ -110,7 +104,7 @@ def _download(source, folder):
             if file not in OPTIONAL or getattr(error.__cause__, "code", None) != 404:
                 raise
 
-    print(f"{source}: no folder here; fetching {HUGGING_FACE}{source}", file=sys.stderr)
+    print(f"fetching {HUGGING_FACE}{source}", file=sys.stderr)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temp, prefix_errors(f"{source}: "):
         new = Path(temp, folder.name)
@@ -167,11 +161,8 @@ def read_tokenizer(folder):
 
 def _lines(path):
     """The lines of a UTF-8 text. `splitlines` would end a line at U+2028, which can be a piece."""
-    with expecting(path, "UTF-8, without spaces at the ends of lines", "download it again"):
-        lines = Path(path).read_text("utf-8").removesuffix("\n").split("\n")
-        spaced = [line for line in lines if line != line.strip(" \t")]
-        refuse(spaced, join_names(map(repr, spaced)))
-        return lines
+    with expecting(path, "UTF-8"):
+        return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
 
 
 def read_pieces(folder, kind, rows):
@@ -255,7 +246,7 @@ def read_safetensors(path):
     with expecting(path, f"a JSON header and tensors of dtype {', '.join(SAFE_DTYPES)}",
                    "it is truncated, damaged or a Git LFS pointer: download it again"):
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-        header = json.loads(raw[8:start].tobytes(), object_pairs_hook=once)
+        header = json.loads(raw[8:start].tobytes())
         header.pop("__metadata__", None)
         places = sorted(entry["data_offsets"] for entry in header.values())
         ends = [0, *(end for _, end in places)]

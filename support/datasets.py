@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from reprlib import repr as shorten
-from unicodedata import normalize
 
 from support.errors import join_names, refuse
 from support.files import download, write_whole
@@ -184,8 +183,7 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
         for part, (pair, _) in zip(cut, rows):
             splits[part].append(pair)
     lacking = [split for split, pairs in splits.items() if not pairs]
-    refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; a file is cut off or of another "
-           f"edition: get it again")
+    refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; get the files again")
     return Task(name, source.labels, source.metrics, source.selection), splits
 
 
@@ -218,14 +216,13 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     Metrics of classes: accuracy, and F1 of the class `positive`, by default the second of two.
     """
     texts = [pair.label for pair in read_pairs(train_file, columns=columns)]
-    positive = normalize("NFC", positive)
     names = tuple(sorted(set(texts)))
     if scores is None:
         numbers = [float(name) for name in names if is_number(name)]
         scores = len(names) == len(numbers) > 10 or any(number % 1 for number in numbers)
     refuse(not scores and not 2 <= len(names) <= max(10, len(texts) / 2), f"{train_file}: expected "
-           f"two classes or more, and pairs of each, found {len(names)} different labels of "
-           f"{len(texts)} pairs, such as {shorten(names[0])}; name the columns by --columns")
+           f"two classes or more, found {len(names)} different labels of {len(texts)} pairs, such "
+           f"as {shorten(names[0])}; name the columns by --columns")
     labels, metrics = ((), ("pearson", "spearman")) if scores else (names, ("accuracy",))
     refuse(positive and positive not in labels, f"--positive {shorten(positive)}: expected one of "
            f"the classes, {join_names(labels) if labels else 'but labels are scores'}")

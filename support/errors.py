@@ -1,6 +1,5 @@
 """Messages for a user, each in one line."""
 import contextlib
-import errno
 import re
 import traceback
 
@@ -22,8 +21,7 @@ def one_line(error):
         error = error.__context__  # of torch.save
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
-        text = ": ".join(filter(None, (error.filename, reason)))
+        text = ": ".join(filter(None, (error.filename, error.strerror)))
     elif not text or not isinstance(error, (ValueError, OSError, RuntimeError)):  # pages
         text = f"{type(error).__name__}: {text.partition('. ')[0]}"
     text = visible(" ".join(text.split()))

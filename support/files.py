@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from support.errors import expecting, join_names, one_line, refuse
+from support.errors import expecting, one_line, refuse
 
 
 def read_lines(path):
@@ -17,22 +17,14 @@ def read_lines(path):
     stdin = str(path) == "-"
     with (open(sys.stdin.fileno() if stdin else path, encoding="utf-8-sig", newline="\n",
                closefd=not stdin) as file,
-          expecting(path, "plain text, lines that end in LF", "unpack it, or save it as UTF-8")):
-        for number, line in enumerate(file):
-            refuse(number == 0 and "\r" in line and "\n" not in line, "lines that end in CR")
-            yield line
-
-
-def once(pairs):
-    """The dict of these (name, value). JSON with a name twice would lose one of them in silence."""
-    refuse(len(dict(pairs)) < len(pairs), f"a name twice, of {join_names(dict(pairs))}")
-    return dict(pairs)
+          expecting(path, "plain text", "unpack it, or save it as UTF-8")):
+        yield from file
 
 
 def read_json(path):
     """The dict of a file that holds a JSON object. Raises ValueError naming the file."""
     with expecting(path, "a JSON object", "correct or restore it"):
-        content = json.loads(Path(path).read_text("utf-8"), object_pairs_hook=once)
+        content = json.loads(Path(path).read_text("utf-8"))
         refuse(not isinstance(content, dict), f"a {type(content).__name__}")
         return content
 
@@ -41,9 +33,8 @@ def read_json(path):
 def _whole(path):
     """Context manager: a temporary file, renamed to `path` at the end, or removed on an error."""
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
-    part.unlink(missing_ok=True)
     try:
-        with open(part, "xb") as file:  # x: a link that somebody else put there is not followed
+        with open(part, "wb") as file:
             yield file
         os.replace(part, path)
     finally:

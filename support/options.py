@@ -38,13 +38,6 @@ def kind_of(f):
     return next(kind for kind in (bool, int, float, str) if kind in declared)
 
 
-class Joined(argparse.Action):
-    """The action of an option that takes names with commas: given twice, it keeps all of them."""
-
-    def __call__(self, parser, given, text, option=None):
-        setattr(given, self.dest, ",".join(filter(None, [getattr(given, self.dest, ""), text])))
-
-
 class Arguments(argparse.ArgumentParser):
     """argparse whose errors are ValueErrors. needed: arguments in its usage, such as "RUN A B"."""
 
@@ -71,7 +64,6 @@ class Arguments(argparse.ArgumentParser):
         if kind_of(f) is not bool:
             shown = "|".join(f.metadata["choices"] or [f.name.upper()])
             form = {"type": kind_of(f), "metavar": shown}
-            form |= {"action": Joined} if f.default == "" else {}
         group.add_argument(option_name(f), dest=f.name, help=text, **form)
 
 
@@ -215,8 +207,6 @@ def run_command(main, name, argv=None):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
-    for stream in (sys.stdout, sys.stderr):  # ASCII, perhaps, as in a log of a cluster
-        getattr(stream, "reconfigure", dict)(errors="replace")
     try:
         return main(argv) or 0
     except KeyboardInterrupt as stop:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import chain
 from reprlib import repr as shorten
 from typing import NamedTuple
-from unicodedata import normalize
 
 import numpy as np
 import torch.nn.functional as F
@@ -171,18 +170,16 @@ def is_number(text):
 def parse_label(text, labels, where):
     """The value of a label's text: the index of its class, a score, or the text itself.
 
-    labels: names of the classes; () for scores; None to keep the text. The two forms of é in
-    Unicode, one character or two, are one text (NFC).
+    labels: names of the classes; () for scores; None to keep the text.
     """
-    text, names = normalize("NFC", text), [normalize("NFC", name) for name in labels or ()]
     if labels is None:
         refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected "
                f"the name of a class or a score")
         return text
     if labels:
-        refuse(text not in names, f"{where}: unknown label {shorten(text)}; expected one of "
+        refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
                f"{join_names(labels, 12)}")
-        return names.index(text)
+        return labels.index(text)
     refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
            f"task predicts scores")
     return float(text)
@@ -190,12 +187,10 @@ def parse_label(text, labels, where):
 
 def as_pairs(task, given):
     """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
-    score; or one Pair or one tuple, but a tuple that begins with a pair is several.
+    score; or one Pair or one tuple.
     """
-    pairs, first = [], (*given, ())[0] if isinstance(given, tuple) else ()
-    if isinstance(given, Pair) or not isinstance(first, (Pair, tuple, list)):
-        given = [given]
-    for one in given:
+    pairs = []
+    for one in [given] if isinstance(given, (Pair, tuple)) else given:
         parts = (one.a, one.b) if isinstance(one, Pair) else one
         sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
         refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "

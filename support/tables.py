@@ -42,15 +42,13 @@ def read_table(path, columns, need_label=True, mend=list, rows=None):
         names = [name.strip() for name in header]
         counts = [names.count(name) for name in columns]
         refuse(counts != [1] * len(columns) and (need_label or counts != [1, 1, 0]),
-               f"{path}:{start}: expected columns {', '.join(columns)}, each once, separated by "
-               f"{'commas' if is_csv(path) else 'tabs, without quotes'}, found {join_names(names)};"
-               f" rename them, name those of your own file by --columns, or get the file again")
+               f"{path}:{start}: expected columns {', '.join(columns)}, each once, found "
+               f"{join_names(names)}; name your own by --columns (a .csv has commas, others tabs)")
     for line, fields in rows:
         where = f"{path}:{line}"
-        with expecting(where, f"{len(names)} fields, like line {start}", "correct or restore it"):
+        with expecting(where, f"{len(names)} fields, like line {start}", "correct it"):
             fields = [text.strip() for text in mend(fields)]
             refuse(len(fields) != len(names), f"{len(fields)}")
-            refuse(fields[1:] == names[1:], "the header again")  # a byte order mark may come first
         yield where, dict(zip(names, fields))
 
 
@@ -81,7 +79,7 @@ def read_pairs(path, labels=None, need_label=True, columns=(), rows=None):
            f"sentences and the label, found {','.join(columns)}")
     table = read_table(path, columns, need_label, rows=rows)
     pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label, {})]
-    refuse(not pairs, f"{path}: expected a header and a pair in each line below it, found no pair")
+    refuse(not pairs, f"{path}: has no pair below its header")
     return pairs
 
 

@@ -182,10 +182,10 @@ def test_a_first_hour(monkeypatch, capsys):
     shutil.copytree(TINY, "hub/models--a--b/snapshots/333")
     monkeypatch.setenv("HF_HUB_CACHE", "hub")
     Path("dev.tsv").unlink()
-    assert command(*OWN[:2], *OWN[4:], "--bert", "a/b", "--model", "bert", "--held-out", "0.3",
+    assert command(*OWN[:2], *OWN[4:], "--bert", "a/b@333", "--model", "bert", "--held-out", "0.3",
                    "--out", "run") == 0
     out, best = capsys.readouterr().out, result()["threshold"]
-    assert "--bert a/b: hub/models--a--b/snapshots/333" in out and "--test-file" in out
+    assert "--bert a/b@333: hub/models--a--b/snapshots/333" in out and "--test-file" in out
     assert f"best f1 of 1 on dev, {100 * best['f1']:.1f}" in out and "roc auc" in out
     whole = result()
     del whole["threshold"]
