@@ -145,19 +145,17 @@ class Parser(nn.Module):
     @torch.inference_mode()
     @torch.autocast("cpu", enabled=False)   # a caller's autocast would round
     def parse(self, sentences):
-        """Trees of sentences, lists of words: a list of (tags, heads, relations), three lists each.
+        """Trees of sentences, lists of one word or more: [(tags, heads, relations), three lists].
 
         Heads count from 1; 0 = ROOT. Each answer is a tree with one root. If the best heads of all
         words are no tree, Chu-Liu/Edmonds finds the best tree. No word has two subjects, unless one
         is an outer subject.
         """
         self.eval()
-        answers, nonempty = {}, [i for i, words in enumerate(sentences) if words]
-        lengths = [len(sentences[i]) for i in nonempty]
-        for batch in length_batches(lengths, lengths, BATCH_WORDS):
-            places = [nonempty[k] for k in batch]
+        answers, lengths = {}, [len(words) for words in sentences]
+        for places in length_batches(lengths, lengths, BATCH_WORDS):
             answers |= zip(places, self.parse_batch([sentences[i] for i in places]))
-        return [answers.get(i, ([], [], [])) for i in range(len(sentences))]
+        return [answers[i] for i in range(len(sentences))]
 
     def parse_batch(self, sentences):
         """`parse` for sentences that go through the network together."""

@@ -59,8 +59,7 @@ def find_file(folder, *patterns):
     folder = Path(folder)
     matches = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
     files = join_names(sorted(path.name for path in folder.glob("*")))
-    refuse(not matches, f"{folder}: expected a folder with {' or '.join(patterns)}, found {files}; "
-           "correct the name, add the file, or remove the folder to download it again")
+    refuse(not matches, f"{folder}: expected a folder with {' or '.join(patterns)}, found {files}")
     return matches[0]
 
 
@@ -135,14 +134,11 @@ def read_config(path):
     if lower is None:
         pieces = _lines(vocabulary) if vocabulary.exists() else ()
         lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
-    numbers = ", ".join([*COUNTS.values(), "max_position_embeddings"])
-    with expecting(path, f"a BERT's or RoBERTa's settings, such as whole numbers {numbers}",
-                   "give the folder of one"):
+    with expecting(path, f"a BERT's {', '.join(COUNTS.values())}", "name such a folder"):
         for key, values in PLAIN.items():
             for given in (settings, tokenizer):
                 value = given.get(key, values[0])
-                refuse(value not in values,
-                       f"{key} {value!r} instead of {' or '.join(map(str, values))}")
+                refuse(value not in values, f"{key} {value!r}, not {join_names(values)}")
         # RoBERTa counts positions from pad_token_id + 1, BERT from 0
         offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
@@ -179,15 +175,12 @@ def read_pieces(folder, kind, rows):
         merges = [tuple(x.split(" ")) for x in _lines(merges_path) if not x.startswith("#version")]
         longer = [piece for piece in ids if len(piece) > 1
                   and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
-        refuse(sorted(map("".join, merges)) != sorted(longer), f"{merges_path}: expected a line "
-               f"for each of vocab.json's {len(longer)} longer pieces, found {len(merges)} lines; "
-               "download both files again")
+        refuse(sorted(map("".join, merges)) != sorted(longer), f"{merges_path}: expected lines for "
+               f"vocab.json's {len(longer)} longer pieces; download both files again")
     sizes = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # weights may be padded to a multiple
-    lacking = [piece for piece in special.split() if piece not in ids]
-    refuse(lacking, f"{path}: has no {join_names(lacking)}; take all files from one model")
-    refuse(rows not in sizes or max(ids.values()) >= rows,
-           f"{path}: expected {rows} pieces, as config.json's vocab_size, each once, found "
-           f"{len(ids)}; take both files from one model")
+    sound = rows in sizes and max(ids.values()) < rows and not {*special.split()} - ids.keys()
+    refuse(not sound, f"{path}: expected {rows} pieces, as config.json's vocab_size, with "
+           f"{special}, each once, found {len(ids)}; take all files from one model")
     return ids, merges
 
 
@@ -223,8 +216,7 @@ def read_weights(folder):
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, tensor in readers[path.suffix](path).items():
         ours = our_name(name)
-        refuse(ours in weights, f"{path}: has {ours} twice, the second time as {name}; one of both "
-               "is another model's: remove it")
+        refuse(ours in weights, f"{path}: has {ours} twice, the second time as {name}")
         if ours is not None:  # TensorFlow stores a kernel as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
     return weights
@@ -243,8 +235,7 @@ def read_safetensors(path):
     the bytes, each of which belongs to one tensor.
     """
     raw, weights = np.fromfile(path, np.uint8), {}
-    with expecting(path, f"a JSON header and tensors of dtype {', '.join(SAFE_DTYPES)}",
-                   "it is truncated, damaged or a Git LFS pointer: download it again"):
+    with expecting(path, f"safetensors of dtypes {', '.join(SAFE_DTYPES)}"):
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
         header = json.loads(raw[8:start].tobytes())
         header.pop("__metadata__", None)
@@ -322,8 +313,7 @@ def read_tf_checkpoint(path):
     """
     index, entries, weights = path.read_bytes(), {}, {}
     raw = np.fromfile(path.with_suffix(".data-00000-of-00001"), np.uint8)
-    with expecting(path, "a little-endian, uncompressed TensorFlow checkpoint of whole tensors of "
-                   f"dtypes {', '.join(map(str, TF_DTYPES.values()))}, and its data file"):
+    with expecting(path, "an uncompressed TensorFlow checkpoint, and its data file"):
         _, at = _varint(index[-48:], 0)  # the handle of a block that is not used
         _, at = _varint(index[-48:], at)
         for _, handle in _block(index, index[at - 48:]):

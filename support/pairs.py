@@ -126,8 +126,8 @@ class Prediction(NamedTuple):
 def check_logits(logits, pairs, task):
     """Raises ValueError unless logits are (N, C), N = `pairs`: torch would broadcast others."""
     shape, expected = getattr(logits, "shape", None), (pairs, len(task.labels) or 1)
-    refuse(shape != expected, f"a model returns {expected}, a row for each pair and a column for "
-           f"each class; this model returned {tuple(shape or ()) or type(logits).__name__}")
+    refuse(shape != expected, f"a model returns {expected}, (pairs, classes); this model returned "
+           f"{tuple(shape or ()) or type(logits).__name__}")
 
 
 def loss_sum(logits, labels, task, class_weights=None):

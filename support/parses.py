@@ -272,11 +272,6 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
             cache.keep(parses)
             found |= {parse.text: parse for parse in parses}
             bar.update(len(batch))
-    lost = [text for text, parse in found.items() if not ours and len(parse.spans) < MAX_WORDS
-            and sum(map(str.isalnum, text)) > sum(map(str.isalnum, "".join(parse.words)))]
-    if lost:
-        print(f"parser: {len(lost)} texts, such as {lost[0]!r}, have letters that are in no word; "
-              f"the end of a word is the place behind its last letter", file=sys.stderr)
     return found
 
 
@@ -300,13 +295,17 @@ def _ask_own(texts, function):
            f"parser: expected a Parse for each of {len(texts)} texts, got {len(answers)}")
     for text, parse in zip(texts, answers):
         with expecting(f"parser, {text!r}", "support.parses.Parse: its text, spans in order, none "
-                       "empty, as many tags, heads, relations, heads that lead to 0", "correct it"):
+                       "empty, each letter in one, as many tags, heads, relations, heads that lead "
+                       "to 0", "correct it"):
             spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
             tags, relations = list(parse.tags), list(parse.relations)
+            words = "".join(text[start:end] for start, end in spans.tolist())
+            left_out = sum(map(str.isalnum, text)) > sum(map(str.isalnum, words))
             refuse(parse.text != text or not len(spans) == len(tags) == len(heads) == len(relations)
                    or spans.min(initial=0) < 0 or spans.max(initial=0) > len(text)
                    or (spans[:, 0] >= spans[:, 1]).any() or (np.diff(spans, axis=0) < 0).any()
-                   or tree_depths(heads).max(initial=0) > len(heads), f"{parse}")
+                   or tree_depths(heads).max(initial=0) > len(heads)
+                   or left_out and len(spans) < MAX_WORDS, f"{parse}")
         parses.append(_make_parse(text, spans, [(tags, heads, relations)]))
     return parses
 
@@ -385,8 +384,6 @@ def read_conllu(path):
         line = line.rstrip("\r\n")
         if line.startswith("#") and not rows:
             text = line.partition("=")[2] if re.match(r"#\s*text\s*=", line) else text
-            refuse(text is not None and not text.strip(), f"{path}, line {number}: the text is "
-                   "empty; write it, or remove the comment")
         elif line:
             rows.append((f"{path}, line {number}", line.split("\t")))
         elif rows:

@@ -65,8 +65,7 @@ def lock_folder(folder):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise BlockingIOError(f"{folder}: another process trains there; wait for it, or name "
-                              f"another folder") from None
+        raise BlockingIOError(f"{folder}: another process trains there") from None
     except OSError as error:  # some file systems have no locks
         print_once(f"{folder}: cannot be locked ({error.strerror}): start no second training there")
     try:
@@ -170,8 +169,8 @@ def load_states(run, saved, optimizer, scaler):
             torch.set_rng_state(cpu)
             if gpu is not None and run.recipe.device.startswith("cuda"):
                 torch.cuda.set_rng_state(gpu, run.recipe.device)
-    refuse(progress.best_epoch and read_saved(best)["id"] != saved["id"], f"{best}: another "
-           "training wrote it than last.pt; copy both again, or train anew")
+    refuse(progress.best_epoch and read_saved(best)["id"] != saved["id"],
+           f"{best}: another training wrote it than last.pt; copy both again, or train anew")
     return progress
 
 

@@ -10,8 +10,6 @@ from support.errors import refuse
 
 # Axes: n words, c characters of a word
 
-LARGEST = 1e6          # limit of a vector's numbers, so that their squares are finite
-
 
 class Vocabulary:
     """Ids of words and characters for DRr-Net's input (LadRa-Net paper, section IV-A).
@@ -103,7 +101,7 @@ def read_vectors(path, words, progress=True):
                 vector = np.empty(0, np.float32)
                 with contextlib.suppress(ValueError), np.errstate(over="ignore"):
                     vector = np.array(numbers.split(b" "), np.float32)
-                rows.append((word, vector if (np.abs(vector) < LARGEST).all() else vector[:0]))
+                rows.append((word, vector if np.isfinite(vector).all() else vector[:0]))
     widths = Counter(len(vector) for _, vector in rows if len(vector) > 1)
     refuse(not widths, f"{path}: has none of the {len(words)} words; expected GloVe's text form, "
            f"in each line a word and its numbers, separated by spaces")
