@@ -3,7 +3,8 @@
     python -m experiments.robustness RUN
 
 prints accuracy, or Pearson's r of scores, before and after each transformation, on exactly the
-pairs of a labelled split that it changes. It needs WordNet.
+pairs of a labelled split that it changes: of test, or else of dev. A transformation whose new label
+nobody can know for this task has no row, nor one that changes no pair. It needs WordNet.
 
 The tests are those of DABERT's and the knowledge paper's Tables 3, which ran TextFlint (T. Gui et
 al., "TextFlint", 2021). Names and ideas are TextFlint's. Definitions, sentences, word lists and
@@ -27,7 +28,6 @@ from priors import FUNCTION_WORDS, load_wordnet
 from run import whole_splits
 from support import machine
 from support.biaffine import load_parser
-from support.errors import join_names, refuse
 from support.machine import print_once
 from support.options import Arguments, run_command
 from support.pairs import answers, evaluate
@@ -315,8 +315,8 @@ def transform(name, task, pairs, known, seed=0):
 
 
 def measure_robustness(run, pairs, metric):
-    """Rows of cells, one for each of TRANSFORMATIONS: name; what happens to the label, or why the
-    transformation is left out; number of pairs that it changes; a metric on these before, after.
+    """Rows of cells, one for each of TRANSFORMATIONS that changes pairs: its name, what it does to
+    the label, the number of pairs that it changes, a metric on these before and after.
     """
     task, guesses, rows = run.task, answers(run.logits(pairs), run.task), []
     if run.settings.parses or not run.reader.parser:  # own parses have no changed sentences
@@ -324,17 +324,13 @@ def measure_robustness(run, pairs, metric):
     texts = {text for pair in pairs for text in (pair.a, pair.b)}
     known = Known(parse_texts(texts, run.reader.parser), load_wordnet())
     for name, (_, kinds) in TRANSFORMATIONS.items():
-        if task_kind(task) not in kinds:
-            rows.append([name, "its label would not be known", "", "", ""])
-            continue
-        effect = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
-        changed, cells = transform(name, task, pairs, known), ["", ""]
+        changed = transform(name, task, pairs, known) if task_kind(task) in kinds else []
         if changed:
+            effect = f"makes it {task.labels[denial_of(task)]}" if name in DENYING else "keeps"
             labels, before = zip(*((pairs[i].label, guesses[i]) for i, _ in changed))
             scores = (evaluate(task, labels, before)[metric],
                       run.evaluate([pair for _, pair in changed])[metric])
-            cells = [f"{100 * score:.1f}" for score in scores]
-        rows.append([name, effect, str(len(changed)), *cells])
+            rows.append([name, effect, f"{len(changed)}", *(f"{100 * x:.1f}" for x in scores)])
     return rows
 
 
@@ -342,18 +338,11 @@ def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.robustness", __doc__, "RUN")
     add_run_options(arguments)
-    arguments.add_argument("--positive", metavar="CLASS", default="", help="of your two classes, "
-                           "the one that means the same (default: 1, or the one called same)")
     given = arguments.parse(argv)
-    folder, same = given.pop("run"), given.pop("positive")
+    folder = given.pop("run")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
-        splits, labels = whole_splits(run), run.task.labels
-        refuse(same and not (same in labels and len(labels) == 2), f"--positive {same}: expected "
-               f"one of two classes, found {join_names(labels)}")
-        if same:
-            names = tuple("same" if label == same else "different" for label in labels)
-            run.task = replace(run.task, labels=names, positive="same")
+        splits = whole_splits(run)
         labelled = (name for name in splits
                     if name.startswith("test") and splits[name][0].label is not None)
         split = next(labelled, run.task.selection)
@@ -361,7 +350,7 @@ def main(argv=None):
         rows = measure_robustness(run, splits[split], metric)
     table = [["transformation", "label", "pairs", "before", "after"], *rows]
     print_once(f"{run.settings.model} on {run.task.name} {split}, {len(splits[split])} pairs, "
-          f"{metric} on the pairs changed\n{align_columns(table)}")
+               f"{metric} on the pairs changed\n{align_columns(table)}")
 
 
 if __name__ == "__main__":
