@@ -28,7 +28,6 @@ from pathlib import Path
 
 import train
 from experiments.groups import FILE, combinations, name_of, read_group, show_groups
-from run import make_reader, own_sums
 from settings import PROCESS, Settings, add_options, load_pairs, load_test_splits, read_options
 from support import machine, runs
 from support.errors import prefix_errors, refuse
@@ -146,23 +145,18 @@ def run_group(folder, group, here):
 
 def check_planned(folder, group, planned):
     """Raises ValueError for a mistake in a run's options, for a missing data set, or if the pairs
-    of a continued group have changed; warns if own code has. The group notes their checksums.
+    of a continued group have changed, whose checksums the group notes.
     """
-    data, code = {}, {}
+    data = {}
     for name, given in planned.items():
         with prefix_errors(f"{name}: "):
-            x, recipe = read_options(given)
-            code[x.model, x.parser, x.parses] = own_sums(x, make_reader(x, recipe))
+            x, _ = read_options(given)
         data[x.task_name, x.train_file, x.dev_file, x.test_file, x.columns] = x
     for place, settings in data.items():
         (load_test_splits if group["test"] else load_pairs)(settings)
         sums = runs.sha256_of_pairs(load_pairs(settings, limited=False)[1])
         refuse(sums != group.setdefault("pairs", {}).setdefault(str(place), sums), f"{folder}: "
                f"pairs of {', '.join(filter(None, place))} changed; restore them, or begin anew")
-    for place, sums in code.items():
-        if sums != group.setdefault("own", {}).setdefault(str(place), sums):
-            print_once(f"{folder}: the files of {', '.join(filter(None, place))} have changed "
-                       f"since its first runs; do not compare these with later runs")
 
 
 def train_planned(folder, group, planned):
@@ -191,17 +185,16 @@ def gather_results(folder, group):
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / FILE).exists():
         add_values(group, read_group(folder)["vary"])
-    for name, given in members(group).items():
-        if result := read_done(folder / name, given, group["test"]):
+    for name in members(group):
+        if result := read_done(folder / name, group["test"]):
             group["done"][name] = result
     lines = [f"{json.dumps(name)}: {json.dumps(x)}" for name, x in group["done"].items()]
     head = json.dumps({name: x for name, x in group.items() if name != "done"})
     write_text(folder / FILE, head[:-1] + ', "done": {\n' + ",\n".join(lines) + "\n}}\n")
 
 
-def read_done(folder, given, test):
-    """What a group keeps of a run with these options, or None where the run is not finished; with
-    `test`, not scored on test. Raises ValueError where the run has other options.
+def read_done(folder, test):
+    """What a group keeps of a run, or None where it is not finished; with `test`, not scored on it.
     """
     if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
         return None
@@ -209,17 +202,13 @@ def read_done(folder, given, test):
     if test:
         result["metrics"] |= read_json(folder / "test.json")["metrics"]
     with runs.made_here(folder):
-        trained = result["settings"] | result["recipe"]
         changes = (result["influence"] or {"changes": {}})["changes"]
         metric = next(iter(result["metrics"][result["selection_split"]]))
         events = map(json.loads, (folder / "log.jsonl").read_text("utf-8").splitlines())
         kept = "task", "positive", "best_epoch", "selection_split", "metrics"
-        done = {name: result[name] for name in kept} | {
+        return {name: result[name] for name in kept} | {
             "answers": {name: x["answers"] for name, x in changes.items()},
             "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
-    others = [name for name in given.keys() - PROCESS if trained.get(name) != given[name]]
-    refuse(others, f"{folder}: has another {', '.join(others)} than the group; move it away")
-    return done
 
 
 def command_line():

@@ -8,7 +8,6 @@ A group is the dict of comparison.json, which experiments.compare writes. Its ke
     test      are the best epochs scored on test?
     done      name of a finished run -> what a table needs of it, see compare.read_done
     pairs     place of a data set -> its sha256
-    own       place of somebody's own code -> its sha256
 """
 import itertools
 import math
@@ -35,7 +34,6 @@ def read_group(place):
     path = Path(place, FILE) if Path(place).is_dir() else Path(place)
     group = read_json(path)
     with expecting(path, "a group of runs", "it is damaged, or made by other code"):
-        refuse(len({*group["seeds"]}) < len(group["seeds"]), "a seed twice")
         find_panels(group)
     return group
 
@@ -247,11 +245,7 @@ def show_groups(places, against=None, chosen=(), picture=None):
     refuse(unknown := {against, *chosen} - rows.keys(), f"--show: {', '.join(sorted(unknown))}: "
            f"expected some of {', '.join(rows)}")
     for panel in panels:
-        for other in blocks.setdefault(panel.others, []):
-            twice = [row for row in panel.rows if panel.rows[row] == other.rows.get(row)]
-            refuse(len(twice) > 1 and panel.seeds == other.seeds, f"--show: {panel.task} and "
-                   f"{other.task} have the same runs of {', '.join(twice)}; leave out one group")
-        blocks[panel.others].append(panel)
+        blocks.setdefault(panel.others, []).append(panel)
     for panel in panels:
         for split in panel.first["metrics"]:
             print_table(score_table(panel, split, against))
