@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 import priors
 from support.biaffine import load_parser
-from support.errors import prefix_errors, refuse
+from support.errors import refuse
 from support.parses import Parse, parse_texts, split_words, words_at
 from support.toy import LEXICON
 
@@ -51,20 +51,18 @@ class Reader:
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
         parser: the name of a CoNLL-U file, or a function of texts; None: the parser that ships.
-        toy: use the toy world's lexicon. workers: processes that collate. progress: show bars.
+        toy: use the toy world's lexicon. workers: processes that collate.
     """
 
     def __init__(self, method, max_length, options=None, tokenizer=None, parser=None, toy=False,
-                 workers=0, progress=True):
+                 workers=0):
         self.method, self.max_length, self.tokenizer = method, max_length, tokenizer
-        self.toy, self.workers, self.progress = toy, workers, progress
+        self.toy, self.workers = toy, workers
         self.prior = priors.prior_of(method, options or {})
         needs = () if self.prior is None else self.prior.needs
         refuse(self.prior and not needs or {*needs} - {"words", "parses", "facts", "tags"},
                f"{method.__name__}: needs of a prior are some of words, parses, facts, tags, got "
                f"{needs!r}")
-        refuse(method.READS == "words" and not hasattr(self.prior, "features"),
-               f"{method.__name__}: reads words, so that its `prior` returns priors.WordFeatures")
         self.needs_facts = "facts" in needs
         self.needs_parses = "parses" in needs or "tags" in needs and not toy
         self.parser, self.lexicon, self.seen = parser, None, {}
@@ -82,7 +80,7 @@ class Reader:
         new = [text for text in texts if text not in known]
         if new and self.needs_parses:
             self.parser = self.parser or load_parser()
-            parses = parse_texts(new, self.parser, self.progress)
+            parses = parse_texts(new, self.parser)
             known |= {text: Known(x.spans, x.words, x) for text, x in parses.items()}
         else:  # later words find no place in the input, unless earlier words have no piece
             spans = {text: split_words(text)[:self.max_length] for text in new}
@@ -90,8 +88,7 @@ class Reader:
         if new and self.needs_facts:
             if self.lexicon is None:
                 self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
-            for text in tqdm(new, "looking up words", leave=False,
-                             disable=None if self.progress else True):
+            for text in tqdm(new, "looking up words", leave=False, disable=None, delay=1):
                 x = known[text]
                 facts = self.lexicon.facts(x.words, x.parse and x.parse.tags)
                 known[text] = x._replace(facts=facts)
@@ -101,13 +98,11 @@ class Reader:
 
     def matrix(self, a, b):
         """The prior of a pair's words, (n, m) or (n, m, ...), checked. a, b: Known."""
-        matrix = self.prior.matrix(a, b)
-        with prefix_errors(f"the prior of {self.method.__name__}: "):
-            matrix, (n, m) = np.array(matrix, order="C"), (len(a.words), len(b.words))
-            refuse(matrix.dtype.kind not in "biuf" or matrix.shape[:2] != (n, m), f"expected "
-                   f"numbers ({n}, {m}, ...), words by words, got {matrix.shape} {matrix.dtype}")
-            matrix = matrix.astype(np.float32) if matrix.dtype.kind == "f" else matrix
-            refuse(not np.isfinite(matrix).all(), "expected finite numbers, got NaN or infinity")
+        matrix, (n, m) = np.array(self.prior.matrix(a, b), order="C"), (len(a.words), len(b.words))
+        matrix = matrix.astype(np.float32) if matrix.dtype.kind == "f" else matrix
+        refuse(matrix.dtype.kind not in "biuf" or matrix.shape[:2] != (n, m)
+               or not np.isfinite(matrix).all(), f"the prior of {self.method.__name__}: expected "
+               f"finite numbers ({n}, {m}, ...), words by words, got {matrix.shape} {matrix.dtype}")
         return matrix
 
     def examples(self, pairs):

@@ -73,22 +73,18 @@ class Prior:
 
 
 class FunctionPrior(Prior):
-    """The prior of a class that has PRIOR, a function, in the place of `prior`.
+    """The prior of a class that has PRIOR, a function of two parses, in the place of `prior`.
 
-    NEEDS lists the function's arguments, each of a, then of b: ("words", "facts") calls
-    PRIOR(words_a, words_b, facts_a, facts_b). Without NEEDS the call is PRIOR(parse_a, parse_b).
+    With NEEDS = ("words",) the class has a function of two lists of words.
     """
-
-    FIELDS = {"words": "words", "parses": "parse", "facts": "facts"}  # of a and b
 
     def __init__(self, method):
         self.function, self.needs = method.PRIOR, getattr(method, "NEEDS", ("parses",))
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
-        fields = [self.FIELDS[need] for need in self.needs if need in self.FIELDS]
-        arguments = [getattr(x, field) for field in fields for x in (a, b)]
-        return self.function(*copy.deepcopy(arguments))
+        part = "words" if self.needs == ("words",) else "parse"
+        return self.function(*copy.deepcopy([getattr(x, part) for x in (a, b)]))
 
 
 def prior_of(method, options):
@@ -213,24 +209,20 @@ class DependencyPrior(Prior):
     PARTS = frozenset({"tree", "subgraph", "tfidf", "root"})    # which `without` may name
     needs, known = ("parses",), "the trees"
     title, equations = "Dependency prior over words", "DAFA Eqs. (1)-(5)"
+    note = ("How much the trees agree at a word of a (row) and a word of b (column). The same word "
+            "in another role and another word in the same role can have the same number. Two roots "
+            "share a head, ROOT, whatever their words, unless `root` is left out.")
 
     def __init__(self, printed=frozenset(), without=frozenset()):
         self.printed, self.without, self.tfidf = printed, self.PARTS & without, None
-        self.note = ("How much the trees agree at a word of a (row) and a word of b (column). The "
-                     "same word in another role and another word in the same role can have the "
-                     "same number.")
-        if "root" not in without:
-            self.note += " Two roots share a head, ROOT, whatever their words."
 
     def fit(self, sentences):
-        """Counts the words of the training sentences, for tf-idf."""
         self.tfidf = TfIdf(sentences)
 
     def state(self):
         return {"sentences": self.tfidf.N, "df": dict(sorted(self.tfidf.df.items()))}
 
     def load(self, state):
-        """Takes over what `fit` counted in training."""
         self.tfidf = TfIdf([])
         self.tfidf.N, self.tfidf.df = state["sentences"], Counter(state["df"])
 
@@ -244,6 +236,7 @@ class DependencyPrior(Prior):
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
 LONGEST = 4   # words in an expression, at most
+DEPTH, SENSES = 4, 3   # WordNet's hypernyms are so many steps away, a lemma has so many senses
 REMEMBERED = 2 ** 17   # words whose entries are cached: a service may be asked about any word
 MANY = 100    # a hypernym with more direct hyponyms (person) is too general for co-hyponyms
 
@@ -466,21 +459,15 @@ class Table(Lexicon):
         """
         self.table = {}   # word -> Facts
         for relation, rows in pairs.items():
-            if relation not in ("synonym", "antonym", "hypernym", "cohyponym"):
-                raise ValueError(f"Table: no relation {relation}; expected synonym, antonym, "
-                                 f"cohyponym, and hypernym for (specific, general)")
+            field = {"synonym": "senses", "antonym": "opposites", "cohyponym": "parents",
+                     "hypernym": "ancestors"}[relation]
             for x, y in rows:
                 x, y = x.casefold(), y.casefold()
                 for word, other in ((x, y), (y, x)):
                     facts = self.table.setdefault(word, Facts({word}, set(), set(), set()))
-                    if relation == "synonym":
-                        facts.senses.add((x, y))
-                    elif relation == "antonym":
-                        facts.opposites.add(other)
-                    elif relation == "cohyponym":
-                        facts.parents.add((x, y))
-                    elif word == x:
-                        facts.ancestors.add(y)
+                    key = other if relation in ("antonym", "hypernym") else (x, y)
+                    if relation != "hypernym" or word == x:
+                        getattr(facts, field).add(key)
         super().__init__(self.table)
 
     def base_forms(self, word):
@@ -496,7 +483,7 @@ class WordNet(Lexicon):
     Assumes: all of this, which the paper leaves open.
         A word stands for its lemmas with the part of speech of its tag (POS). Without such a tag,
         or without such a lemma, it stands for all its lemmas, as an expression does. FUNCTION_WORDS
-        have no facts. A word has the first three `senses` of a lemma, the most frequent ones: in
+        have no facts. A word has the first SENSES of a lemma, the most frequent ones: in
         later senses carrying is running, and a result is an issue. A spelling without counts has
         its senses in another order: the nouns colour and color share none of their first three.
         Synonyms share a sense; a word is a synonym of itself. Two adjectives are synonyms, too, if
@@ -506,7 +493,7 @@ class WordNet(Lexicon):
         antonym, too. At unhappy it says sad, so happy is opposed to sad. At glad it does not say
         happy, so sad is opposed to glad alone. An adjective that is only similar to one with an
         antonym gets none.
-        Hypernyms, up to `depth` steps away, and co-hyponyms come from a lemma's first sense: with
+        Hypernyms, up to DEPTH steps away, and co-hyponyms come from a lemma's first sense: with
         more senses most such pairs are chance (to right and to prepare are changes). An instance
         counts as a hyponym (Paris of city). Co-hyponyms are nouns, because verbs hardly share more
         than to move or to change. They share a direct hypernym with at most MANY hyponyms, not
@@ -516,9 +503,9 @@ class WordNet(Lexicon):
         up). Expressions with an apostrophe (driver's license) are hardly found: 's is a word here.
     """
 
-    def __init__(self, depth=4, senses=3):
+    def __init__(self):
         """Loads WordNet: a few seconds, 230 MB. Raises ValueError if it is missing."""
-        self.depth, self.senses, self.wordnet = depth, senses, load_wordnet()
+        self.wordnet = load_wordnet()
         self.names = {pos: frozenset(self.wordnet.all_lemma_names(pos)) for pos in EXCEPTIONS}
         self.irregular = {  # part of speech -> dict such as geese -> [goose]
             pos: {form: bases for form, *bases in map(str.split, self.wordnet.open(file))}
@@ -596,14 +583,14 @@ class WordNet(Lexicon):
         for pos in parts:
             for lemma in self.lemmas(name.replace(" ", "_"), pos, proper):
                 synsets = [entry.synset() for entry in self.entries(lemma, pos)]
-                senses.update(synsets[:self.senses])
+                senses.update(synsets[:SENSES])
                 first.add(synsets[0])
         return senses, first
 
     def ancestors_of(self, synsets):
-        """The hypernyms of synsets, up to `depth` steps above."""
+        """The hypernyms of synsets, up to DEPTH steps above."""
         found, level = set(), synsets
-        for _ in range(self.depth):
+        for _ in range(DEPTH):
             level = hypernyms_of(level)
             found |= level
         return found

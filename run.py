@@ -45,9 +45,8 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
             **sizes):
     """A run before its first step: (Run, dict split -> batches.Examples of train and dev).
 
-    task, splits: from load_pairs. sizes: an encoder's from scratch, other than SCRATCH_SIZES. The
-    tokenizer is the encoder's own; without an encoder's files, pieces or words are learned from
-    train.
+    task, splits: from load_pairs. sizes: an encoder's from scratch, other than SCRATCH_SIZES. Of an
+    encoder without files the pieces, and all words, are learned from train.
     """
     reader, encoder, weights = make_reader(settings, recipe), None, None
     if recipe.bert == "scratch":
@@ -59,8 +58,6 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
             place = find_bert(recipe.bert, settings.data_dir)
             encoder, weights = read_checkpoint(place)
             reader.tokenizer = PairTokenizer.from_folder(place, encoder)
-        if str(place) != recipe.bert:  # such as a snapshot in the cache of Hugging Face
-            print_once(f"--bert {recipe.bert}: {place}")
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
     if reader.prior:
         known = examples["train"].known
@@ -101,7 +98,7 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
                          f"takes {', '.join(free)}")
     changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()
                if x is not None}
-    saved, settings, recipe = read_run(path, model, parser, changes.pop("parses", None))
+    saved, settings, recipe = read_run(path, model, parser)
     device = changes.pop("device", machine.best_device())  # of this machine, not of training's
     recipe = replace(recipe, device=device, precision=changes.pop("precision", recipe.precision))
     settings = replace(settings, **changes)
@@ -113,28 +110,27 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
     return run
 
 
-def read_run(path, model=None, parser=None, parses=None):
+def read_run(path, model=None, parser=None):
     """(content of the file best.pt or last.pt, a dict; its Settings; its Recipe).
 
-    A file alone never decides which code runs, or whether its parses are read, which may be any
-    file. If the run has somebody's own class, parser or parses, the caller gives the place again;
-    it may have changed.
+    A file alone never decides which code runs. If the run has somebody's own class or parser, the
+    caller gives the place again; it may have changed.
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
-        given = {"model": "", "parser": None} | saved["settings"]
+        given, recipe = {**saved["settings"]}, Recipe(**saved["recipe"])
+        begun = {"model": given["model"], "parser": given["parser"] or ""}
     if parser:
         given["parses"] = None
-    for name, place in (("model", model), ("parser", parser), ("parses", parses)):
-        place, begun = str(place or ""), given.get(name) or ""
-        own = ":" in begun or name == "parses" and begun
-        refuse(own and not place, f"{path}: the {name} is somebody's own, {begun}; opening a run "
-               f"runs no code and reads no such file: if you know it, say {name} {begun} as well")
-        other = name != "parses" and place.rpartition(":")[2] != begun.rpartition(":")[2]
-        refuse(place and begun and other, f"{path}: its {name} is {begun}, not {place}")
+    for (name, old), place in zip(begun.items(), (model, parser)):
+        place = str(place or "")
+        refuse(":" in old and not place, f"{path}: the {name} is somebody's own, {old}; opening a "
+               f"run runs no code: if you know it, say {name} {old} as well")
+        refuse(place and old and place.rpartition(":")[2] != old.rpartition(":")[2],
+               f"{path}: its {name} is {old}, not {place}")
         given[name] = place or given[name]
     with runs.made_here(path):
-        return saved, Settings(**given), Recipe(**saved["recipe"])
+        return saved, Settings(**given), recipe
 
 
 # ---- What a run is made of ----------------------------------------------------------------------
@@ -143,8 +139,7 @@ def make_reader(settings, recipe):
     """The batches.Reader of these settings, still without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
                           parser=settings.parses or settings.own_parser(),
-                          toy=settings.task_name == "toy", workers=settings.workers,
-                          progress=main_process())
+                          toy=settings.task_name == "toy", workers=settings.workers)
 
 
 def learn_words(settings, splits, examples):
@@ -154,8 +149,7 @@ def learn_words(settings, splits, examples):
     sentences = [words[text] if text in words else words_at(text, split_words(text))
                  for name in names for text in batches.texts_of(splits[name])]
     with prefix_errors("--glove "):
-        vocabulary, message = learn_vocabulary(sentences, settings.glove, settings.seed,
-                                               main_process())
+        vocabulary, message = learn_vocabulary(sentences, settings.glove, settings.seed)
     print_once(message)
     return vocabulary
 
@@ -197,13 +191,13 @@ def build_model(settings, recipe, task, reader, config, weights=None):
 
 def own_sums(settings, reader):
     """dict name -> sha256 of a file. The answers depend on these files: code, parses, a parser."""
-    places = {"model": settings.model, "parser": settings.parser,
-              f"parses {settings.parses}": settings.parses}  # the name tells other parses apart
+    places, sums = {"model": settings.model, "parser": settings.parser,
+                    f"parses {settings.parses}": settings.parses}, {}  # a name for each such file
     if reader.needs_parses and not (settings.parser or settings.parses):
         places["the shipped parser"] = str(PARSER)
-    files, sums = {name: source_of(x) for name, x in places.items() if x and x not in METHODS}, {}
-    for name, file in files.items():
-        if file.is_file():
+    for name, place in places.items():
+        if place and place not in METHODS:
+            file = source_of(place)
             _, content = OWN.get(str(file), ("", file.read_bytes()))  # of code, what was loaded
             sums[name] = hashlib.sha256(content).hexdigest()
     return sums
@@ -248,26 +242,24 @@ class Run:
     @classmethod
     def from_state(cls, saved, settings, recipe, path):
         """The Run, with its weights, of a `state` in the file `path`. settings, recipe: those in
-        `saved`, with changes for this process.
+        `saved`, with changes for this process. The caller's random state stays.
 
-        No random weights are drawn: our own classes are built without memory, on torch's device
-        "meta", and get the tensors of the file. A class of the user's is built as in training,
-        because it may hold tensors that no file has. The caller's random state stays.
+        Our own classes are built without memory, and get the tensors of the file. A class of the
+        user's is built as in training, because it may hold tensors that no file has.
         """
         reader, encoder, ours = make_reader(settings, recipe), None, settings.model in METHODS
         with runs.made_here(path):
-            task, begun = Task(**saved["task"]), {"own": saved.get("own", {})}
-            begun |= {name: saved[name] for name in ("id", "new_parameters", "pairs")}
-            if reader.prior:    # older files have tf-idf's state alone, under its own name
-                reader.prior.load(saved["prior"] if "prior" in saved else saved["tfidf"])
+            task = Task(**saved["task"])
+            begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}
+            if reader.prior:
+                reader.prior.load(saved["prior"])
             if recipe.bert == "none":
                 reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
             else:
                 encoder = BertConfig(**saved["encoder"])
                 reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
-            with torch.random.fork_rng([]), contextlib.ExitStack() as inside:
-                if ours:
-                    inside.enter_context(machine.without_weights())
+            building = machine.without_weights() if ours else contextlib.nullcontext()
+            with torch.random.fork_rng([]), building:
                 model, _ = build_model(settings, recipe, task, reader, encoder)
             model.load_state_dict(saved["weights"], assign=ours)
             model = model.float() if ours else model    # a file may hold float16, to be small
@@ -448,10 +440,9 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
     table = add_predictions(run.task, rows, predictions_of(logits, run.task))
     if piped and main_process():
         stdout.write(table_text(file, table))
-    elif main_process():  # its name is chosen last: another process may write beside this one
-        part = path.with_stem(f"{path.stem}.{os.getpid()}")
-        write_text(part, table_text(part, table))
-        path = part.rename(runs.free_path(path))
+    elif main_process():
+        path = runs.free_path(path)
+        write_text(path, table_text(path, table))
     print_once(f"pairs labelled: {len(pairs)}, in {'stdout' if piped else path}")
     if all(pair.label is not None for pair in pairs):
         labels = [pair.label for pair in pairs]

@@ -304,10 +304,9 @@ def options_to_resume(folder, given):
     """
     ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
     path = folder / ("best.pt" if ended else "last.pt")
-    saved, settings, recipe = read_run(path, *map(given.get, ("model", "parser", "parses")))
+    saved, settings, recipe = read_run(path, given.get("model"), given.get("parser"))
     begun = asdict(settings) | asdict(recipe)
     begun["parser"] = saved["settings"]["parser"] and settings.parser
-    begun["parses"] = saved["settings"].get("parses")
     for name in given.keys() - PROCESS:
         refuse(given[name] != begun[name], f"--{name.replace('_', '-')} {given[name]}: the run has "
                f"{begun[name]}; leave it out, or start another run")

@@ -377,7 +377,7 @@ def add_run_options(arguments):
     """Adds RUN, and the options of train.open_run, to a command."""
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     for name, value, text in (
-            ("parses", "FILE", "your own parses, as in training"),
+            ("parses", "FILE", "where the parses lie, if not as in training"),
             ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
             ("model", "mine.py:M", "your own class that the run was trained with"),
             ("parser", "mine.py:F", "your own parser that the run was trained with"),

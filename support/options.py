@@ -142,9 +142,6 @@ def find_class(name, known):
         lacking = [attribute for attribute in needed if not hasattr(method, attribute)]
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")
-        function = getattr(method, "PRIOR", None)
-        refuse(function is not None and not callable(function), f"{name}: PRIOR is a function of "
-               f"two parses, found {function!r}; for another prior write a class method `prior`")
         for part, arguments in CALLED.items():
             own = getattr(method, part, None)
             refuse(own and not accepts(own, arguments.split(", ")), f"{name}: {part}"

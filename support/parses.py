@@ -248,7 +248,7 @@ def join_trees(trees):
 
 # ---- parses of many texts ------------------------------------------------------------------------
 
-def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
+def parse_texts(texts: Iterable[str], parser) -> dict:
     """The parses of texts, a dict text -> Parse. A Parse has the first MAX_WORDS words of its text.
 
     parser: what load_parser gives. CACHE keeps its parses of more than FEW texts.
@@ -263,8 +263,7 @@ def parse_texts(texts: Iterable[str], parser, progress: bool = True) -> dict:
         return _read_own(texts, parser)
     ours, found = hasattr(parser, "fingerprint"), {}
     cache = _Cache(parser.fingerprint if ours and len(texts) > FEW else None)
-    quiet = None if progress else True            # None: quiet unless on a terminal
-    with tqdm(total=len(texts), desc="parse", leave=False, disable=quiet) as bar:
+    with tqdm(total=len(texts), desc="parse", leave=False, disable=None, delay=1) as bar:
         for batch in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
             found |= cache.find(batch)
             new = [text for text in batch if text not in found]

@@ -37,9 +37,9 @@ def show_result(folder, result):
     if result["task"] == "toy":
         print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
     folder = shlex.quote(str(folder))
-    places = {name: result["settings"].get(name) or "" for name in ("model", "parser", "parses")}
+    places = {name: result["settings"].get(name) or "" for name in ("model", "parser")}
     own = "".join(f" --{name} {shlex.quote(place)}" for name, place in places.items()
-                  if ":" in place or name == "parses" and place)
+                  if ":" in place)
     unlabelled = [name for name, source in SOURCES.items() if source.unlabelled]
     if result["task"] not in unlabelled:
         named = result["task"] != "own" or result["settings"].get("test_file")

@@ -69,20 +69,20 @@ class Vocabulary:
         return cls(words, state["characters"], vectors)
 
 
-def learn_vocabulary(sentences, path=None, seed=0, progress=True):
+def learn_vocabulary(sentences, path=None, seed=0):
     """(Vocabulary of lists of words, with fixed vectors if a file is given; a message)"""
     if not path:
         vocabulary = Vocabulary.learn(sentences)
         return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
     words = {word for words in sentences for word in words}
-    from_file, malformed = read_vectors(path, words | set(map(str.casefold, words)), progress)
+    from_file, malformed = read_vectors(path, words | set(map(str.casefold, words)))
     count = sum(word in from_file or word.casefold() in from_file for word in words)
     vocabulary = Vocabulary.learn(sentences, from_file, seed)
     return vocabulary, (f"{path}: vectors for {count:,} of {len(words):,} words; {malformed} "
                         f"malformed lines; each word has {vocabulary.vectors.shape[1]} numbers")
 
 
-def read_vectors(path, words, progress=True):
+def read_vectors(path, words):
     """Vectors of the given words from a GloVe text file: each line has a word and its numbers.
 
     A line is left out if it has another width than most lines, or something that is no number;
@@ -92,7 +92,7 @@ def read_vectors(path, words, progress=True):
     rows = []  # (word, its vector, which is empty if the line is malformed)
     with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
                                         unit="B", unit_scale=True, leave=False,
-                                        disable=None if progress else True) as bar:
+                                        disable=None, delay=1) as bar:
         for line in file:
             bar.update(len(line))
             name, _, numbers = line.rstrip().partition(b" ")

@@ -97,27 +97,27 @@ def test_printed_and_without_reach_the_prior():
 
 
 def test_an_own_prior():
-    """PRIOR gets what NEEDS lists, and may change it. Numbers that are not finite are refused."""
+    """PRIOR gets parses, or words, and may change them. Wrong numbers are refused."""
     seen = []
 
-    def prior(*arguments):
-        words_a, words_b, facts_a, facts_b, *parses = arguments
-        seen.append(repr((words_a, words_b, facts_a[0], [*facts_b[0]], *parses)))
-        for part in arguments:
+    def prior(a, b):
+        seen.append(repr((a, b)))
+        for part in (a, b):
             getattr(part, "heads", part)[:] = [] if isinstance(part, list) else 0
         return np.zeros((2, 1))[::-1]  # float64, not contiguous
 
-    method = type("Own", (SelfAttention,), {"PRIOR": prior, "NEEDS": ("words", "facts", "parses")})
-    reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-    data = reader.examples([Pair("the dog", "cat")])
-    for _ in range(2):
-        assert data.collate([0])[0]["prior"].dtype == torch.float32
-    a, b = data.known["the dog"], data.known["cat"]
-    assert seen == [repr((["the", "dog"], ["cat"], None, [1], a.parse, b.parse))] * 2
-    for wrong, said in (([[1.0], [math.nan]], "finite"), ([[1.0], [1e300]], "finite"),
-                        ([["dog"], ["cat"]], "numbers"), ([[1.0]], "numbers")):
+    for needs in ({}, {"NEEDS": ("words",)}):
+        method = type("Own", (SelfAttention,), {"PRIOR": prior} | needs)
+        reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+        data = reader.examples([Pair("the dog", "cat")])
+        for _ in range(2):
+            assert data.collate([0])[0]["prior"].dtype == torch.float32
+        a, b = data.known["the dog"], data.known["cat"]
+        assert seen[-2:] == [repr((["the", "dog"], ["cat"]) if needs else (a.parse, b.parse))] * 2
+        assert (a.parse is None) == bool(needs)
+    for wrong in ([[1.0], [math.nan]], [[1.0], [1e300]], [["dog"], ["cat"]], [[1.0]]):
         reader.prior.function = lambda *arguments: wrong
-        with np.errstate(over="ignore"), pytest.raises(ValueError, match=f"prior of Own: .*{said}"):
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match="prior of Own: .*finite"):
             data.collate([0])
 
 

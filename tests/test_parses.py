@@ -89,13 +89,13 @@ def contents(parses):
 def test_parse_texts():
     """MAX_WORDS holds over all sentences of a text."""
     parser = Fake()
-    found = parse_texts(iter(TEXTS), parser, progress=False)
+    found = parse_texts(iter(TEXTS), parser)
     assert set(found) == set(TEXTS) and len(parser.seen) == 5   # not the texts without words
     cat = found["A cat sat."]
     assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("X",) * 4
     assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
     parser = Fake()
-    (parse,) = parse_texts(["Go on. " * 200], parser, progress=False).values()
+    (parse,) = parse_texts(["Go on. " * 200], parser).values()
     assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
     assert parse.heads[3::3].tolist() == [1] * 170
 
@@ -111,10 +111,10 @@ def cache(tmp_path, monkeypatch):
 def asked_for(parser=None, texts=TEXTS):
     """The sentences that the parser is asked for. The parses must be as without the cache."""
     parser = parser or Fake()
-    found = parse_texts(texts, parser, progress=False)
+    found = parse_texts(texts, parser)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parses, "FEW", 99)
-        assert contents(found) == contents(parse_texts(texts, Fake(), progress=False))
+        assert contents(found) == contents(parse_texts(texts, Fake()))
     return parser.seen
 
 
@@ -127,7 +127,7 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
         monkeypatch.setattr(parses, name, value)
         assert asked_for() and not asked_for()
     with pytest.raises(KeyboardInterrupt):  # in the batch of "one" and "Two words"
-        parse_texts(TEXTS, Fake("v3", stop_at="one"), progress=False)
+        parse_texts(TEXTS, Fake("v3", stop_at="one"))
     assert len(asked_for(Fake("v3"))) == 5, "those before are kept, of which one has words"
     monkeypatch.setattr(parses, "FEW", len(TEXTS))
     assert asked_for(), "a few are parsed faster"

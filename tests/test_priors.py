@@ -211,11 +211,13 @@ def test_sizes_of_wordnet(wordnet, monkeypatch):
     words = "A In as it he I No was be can WILL n't 's . `` ( $ % dont cant Wont im hes whos"
     words = words.split() + ["", " ", "_", "\ud800", "\U0001f600"]
     assert wordnet.facts(words) == [None] * len(words)
-    monkeypatch.setattr(priors, "MANY", 1)
-    lexicon = priors.WordNet(1)
-    assert not cells(lexicon, "wheat", "corn") and not cells(lexicon, "dog", "animal")
-    carrying = cells(priors.WordNet(senses=20), "carrying", "running")
-    assert carrying == {"carrying-running synonym"}
+    for sizes in ({"MANY": 1, "DEPTH": 1}, {"SENSES": 20}):
+        for name, value in sizes.items():
+            monkeypatch.setattr(priors, name, value)
+        lexicon = priors.WordNet()
+        carrying = {"carrying-running synonym"} if "SENSES" in sizes else set()
+        assert cells(lexicon, "carrying", "running") == carrying
+        assert not cells(lexicon, "wheat", "corn") and not cells(lexicon, "dog", "animal")
 
 
 @pytest.mark.parametrize("content", [None, b"no zip file"])
@@ -231,5 +233,5 @@ def test_without_wordnet_one_line_says_what_to_do(content, tmp_path, monkeypatch
 
 def test_a_table_has_four_relations():
     """With a relation hyponym, dog would become a hypernym of animal."""
-    with pytest.raises(ValueError, match="hyponym"):
+    with pytest.raises(KeyError, match="hyponym"):
         Table({"hyponym": [("animal", "dog")]})

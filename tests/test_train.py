@@ -398,9 +398,7 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
-    ("SelfAttention", "PRIOR = 'dependencies'; " + ATTEND + "hidden", "PRIOR dependencies `prior`"),
     ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "of Mine: bool"),
-    ("DrrNet", "PRIOR = print", "Mine `prior` WordFeatures"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
     """Without errors wrong shapes are broadcast, and misspelled names ignored."""

@@ -50,6 +50,6 @@ def test_good_lines_count_in_any_neighbourhood(tmp_path, content, more, malforme
     """Malformed lines of needed words are counted: another width than most, or no numbers."""
     path, needed = tmp_path / "glove.txt", {"the", "cat", "dog", "naïve", "2000"}
     path.write_bytes(content)
-    found, count = read_vectors(path, needed, False)
+    found, count = read_vectors(path, needed)
     assert {word: vector.tolist() for word, vector in found.items()} == GOOD | more
     assert count == malformed
