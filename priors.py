@@ -223,6 +223,7 @@ class DependencyPrior(Prior):
         return {"sentences": self.tfidf.N, "df": dict(sorted(self.tfidf.df.items()))}
 
     def load(self, state):
+        """Takes over what `fit` counted in training."""
         self.tfidf = TfIdf([])
         self.tfidf.N, self.tfidf.df = state["sentences"], Counter(state["df"])
 

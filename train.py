@@ -23,18 +23,15 @@ import torch
 from tqdm import tqdm
 
 import batches
-from run import (Run, new_run, open_run, predict_file, print_limit, read_run, resumed_run,
-                 score_test)
-from settings import (METHODS, PROCESS, Recipe, Settings, add_options, decide, load_pairs,
-                      load_test_splits, read_options)
+from run import new_run, open_run, predict_file, print_limit, read_run, resumed_run, score_test
+from settings import (PROCESS, Recipe, Settings, add_options, load_pairs, load_test_splits,
+                      read_options)
 from support import machine, runs, summary
 from support.errors import refuse
 from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
 from support.pairs import describe_labels, loss_sum, metric_title, ranking
-
-__all__ = ["METHODS", "Recipe", "Run", "Settings", "decide", "open_run", "train_model"]
 
 LOG_EVERY = 10        # steps between two writes to the log; each write waits for the GPU
 SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an epoch

@@ -21,7 +21,7 @@ import torch
 import train
 from experiments.compare import read_value
 from run import new_run
-from settings import Settings, load_pairs, read_options
+from settings import METHODS, Settings, load_pairs, read_options
 from support import machine
 from support.options import Arguments, run_command
 from support.pairs import loss_sum
@@ -87,7 +87,7 @@ def compare(what, works, options):
 def main(argv=None):
     """Measures and prints. Raises ValueError or OSError for a user's mistake."""
     parser, device = Arguments("python -m experiments.bench", __doc__), machine.best_device()
-    rows = [name for name in train.METHODS if name != "bert"]
+    rows = [name for name in METHODS if name != "bert"]
     parser.add_argument("--models", nargs="+", default=rows, metavar="ROW",
                         help=f"methods, each with options of its own (default: {' '.join(rows)})")
     defaults = {"encoder": "6-layer", "task": "toy", "data_dir": "data", "device": device,

@@ -9,6 +9,7 @@ import torch
 import train
 from experiments import robustness
 from experiments.robustness import DENYING, TRANSFORMATIONS, Known, transform
+from run import Run
 from small_runs import ChainParser, loaded, of
 from support.pairs import Pair, Task
 from support.parses import Parse, split_words
@@ -124,7 +125,7 @@ def test_the_command_measures_what_was_changed(monkeypatch, trained, capsys):
     monkeypatch.setattr(robustness, "whole_splits", lambda run: splits)
     monkeypatch.setattr(robustness, "load_wordnet", lambda: None)
     monkeypatch.setattr(robustness, "load_parser", ChainParser)
-    monkeypatch.setattr(train.Run, "logits", answer_by_length)
+    monkeypatch.setattr(Run, "logits", answer_by_length)
     monkeypatch.setattr(robustness.Known, "related_words",
                         lambda known, word, tag, antonyms: ["cat"] * (antonyms and word == "dog"))
     capsys.readouterr()

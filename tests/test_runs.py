@@ -16,6 +16,7 @@ import torch
 
 import train
 from experiments import robustness
+from run import Run
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs
@@ -209,7 +210,7 @@ def test_what_is_written_lies_over_nothing(trained, monkeypatch):
     for _ in range(2):
         assert command("--from", "run", "--predict", "test.tsv") == 0
     assert rows_of("run/predictions-test.tsv") == rows_of("run/predictions-test-2.tsv")
-    before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, train.Run, "logits", 0)
+    before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, Run, "logits", 0)
     for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
                               ("run/predictions-test.tsv", "again.tsv", 2),  # has predictions
                               ("test.tsv", "new.csv", 0)):

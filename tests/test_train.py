@@ -12,10 +12,11 @@ import torch.nn.functional as F
 
 import batches
 import train
+from run import Run
 from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_same_run, at_call,
                         beginning, command, equal, events, gentle, loaded, losses, of, result,
                         refused, run, run_cut, write_file, write_pairs)
-from settings import method_options, read_options
+from settings import Settings, decide, method_options, read_options
 from support import machine, runs
 from support.pairs import Task
 from support.tables import read_pairs
@@ -282,7 +283,7 @@ def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
         accuracy, loss = next(scores)
         return {"accuracy": accuracy, "f1": -float(len(seen))}, loss
 
-    monkeypatch.setattr(train.Run, "score", score)
+    monkeypatch.setattr(Run, "score", score)
     assert run("--epochs", "9", "--patience", "6") == 0
     assert (result()["best_epoch"], result()["selection_split"], len(seen)) == (2, "dev", 5)
     assert equal(loaded("run/best.pt")["weights"], seen[1]) and equal(seen[4], seen[1])
@@ -382,11 +383,11 @@ with open("ran", "a") as file:
     file.write("once")
 def parse(texts): return []
 """)
-    settings = train.Settings(model="mine.py:Mine", parser="mine.py:parse", layers="all")
+    settings = Settings(model="mine.py:Mine", parser="mine.py:parse", layers="all")
     assert not Path("ran").exists()
     for _ in range(2):
         with pytest.raises(ValueError, match="--layers"):  # plain attention is in no layers
-            train.decide(settings)
+            decide(settings)
         assert settings.own_parser()([]) == []
     assert Path("ran").read_text() == "once"
 
@@ -414,7 +415,7 @@ PLACES = {  # name -> (function that is interrupted, at which call, seconds betw
     "before the first checkpoint": (*CLIP, 2, 300),
     "between the log and the checkpoint": (torch, "save", 4, -1),
     "back to the first epoch": (*CLIP, 6, 300), "in the second epoch": (*CLIP, 5, -1),
-    "in evaluation": (train.Run, "score", 2, 300),
+    "in evaluation": (Run, "score", 2, 300),
     "after training": (train, "finish_training", 1, 300),
     "in the picture": (train.summary, "draw_run", 1, 300)}
 
