@@ -19,7 +19,6 @@ Names (ours | paper)
 
 Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
 """
-import math
 from collections.abc import Sequence
 
 import torch
@@ -36,14 +35,6 @@ from priors import TAGS, WordFeatures
 # E readers (one of pieces and one of each CNN's phrases), N encoder layers
 
 SPENT = 1e-6      # a word with no more left than this has the weight 0
-
-
-def check_sizes(method, beta, **counts):
-    """ValueError unless β and all counts are above 0; a count may be a tuple of counts."""
-    for name, count in {**counts, "beta": beta}.items():
-        numbers = count if isinstance(count, (tuple, list)) else (count,)
-        if not 0 < min(numbers, default=0) < math.inf:
-            raise ValueError(f"{method.__name__}: {name} needs numbers above 0, got {count!r}")
 
 
 # ---- Equations that both share ------------------------------------------------------------------
@@ -249,9 +240,6 @@ class DrrNet(nn.Module):
                  hidden_size=256, layers=3, attention_size=200, steps=6, beta=200.0):
         super().__init__()
         check_options(type(self), printed, without)
-        check_sizes(type(self), beta, word_size=word_size, character_size=character_size,
-                    kernel=kernel, highways=highways, hidden_size=hidden_size, layers=layers,
-                    attention_size=attention_size, steps=steps)
         judges = {"reading": "global", "re-reading": "reread"}      # and the part that removes it
         judges = [name for name, part in judges.items() if part not in without]
         if not judges:
@@ -537,7 +525,6 @@ class LadraNet(nn.Module):
                  attention_size=200, kernels=(2, 3), steps=5, beta=600.0):
         super().__init__()
         check_options(type(self), printed, without)
-        check_sizes(type(self), beta, attention_size=attention_size, kernels=kernels, steps=steps)
         if {"dsa", "global"} <= set(without):
             raise ValueError("without dsa, global: one of them must stay for LadraNet to judge by")
         if 12 in printed and "phrase-cnn" in without and "dsa" not in without:

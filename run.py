@@ -1,8 +1,7 @@
 """A run: a model, the Reader of its pairs, and its folder.
 
 A run begins (`new_run`), goes on (`resumed_run`) or is used (`open_run`): each is one function.
-`open_run(folder)` returns a Run with the methods predict, evaluate, explain and influence. Training
-scores each epoch with the same code.
+Training scores each epoch with the same code with which a run is used.
 
 Left out: the equations (semmatch, reread, bert_min), the form of the files (support.runs).
 """
@@ -83,25 +82,23 @@ def resumed_run(settings: Settings, recipe: Recipe, folder: Path, task: Task, sp
 
 
 def open_run(folder: str | Path, parser: str | None = None, model: str | None = None,
-             **changes) -> "Run":
+             device: str | None = None, precision: str | None = None, **changes) -> "Run":
     """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
 
     model: your own class, as --model named it in training, because a folder alone runs no code.
-    parser: your own parser, in the same way; it replaces the shipped parser and `parses`. changes:
-    new values of device, precision, workers, data_dir, parses.
+    parser: your own parser, in the same way; it replaces the shipped parser and `parses`. device:
+    the best of this machine, not training's. changes: new values of workers, data_dir, parses.
     """
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
-    free = "device", "precision", "workers", "data_dir", "parses"
-    for name in changes.keys() - {*free}:
-        raise ValueError(f"--{name.replace('_', '-')}: belongs to training, or is no option; a run "
-                         f"takes {', '.join(free)}")
-    changes = {name: str(x) if isinstance(x, Path) else x for name, x in changes.items()
-               if x is not None}
+    other = changes.keys() - {"workers", "data_dir", "parses"}
+    refuse(other, f"--{' --'.join(other)}: belongs to training, or is no option; a run takes "
+           "device, precision, workers, data_dir, parses")
     saved, settings, recipe = read_run(path, model, parser)
-    device = changes.pop("device", machine.best_device())  # of this machine, not of training's
-    recipe = replace(recipe, device=device, precision=changes.pop("precision", recipe.precision))
-    settings = replace(settings, **changes)
+    recipe = replace(recipe, device=device or machine.best_device(),
+                     precision=precision or recipe.precision)
+    settings = replace(settings, **{name: str(x) if isinstance(x, Path) else x
+                                    for name, x in changes.items()})
     run = Run.from_state(saved, settings, recipe, path)
     if path.name == "best.pt" and (path.parent / "last.pt").exists():
         print_once(f"{path.parent}: training stopped before its end, in epoch "
@@ -408,9 +405,9 @@ def whole_splits(run):
 
 
 def predict_file(run, file, columns=(), out=None, stdout=None):
-    """Labels the pairs of a file, or of a split by its name. Writes a new file, `out` or one in the
-    run's folder; prints its place and, for labelled pairs, metrics. The file "-" is stdin, which
-    is labelled into `stdout`, unless there is an `out`.
+    """Labels the pairs of a file, or of a split by its name, in a new file, `out` or one in the
+    run's folder. Prints metrics of labelled pairs. The file "-" is stdin, which is labelled into
+    `stdout`, unless there is an `out`.
     """
     piped = file == "-" and not out
     if file == "-" or Path(file).suffix or Path(file).is_file():

@@ -248,11 +248,9 @@ class FusionAttention(SelfAttention):
                  scope="hidden", attention_size=128):
         super().__init__(config)
         check_options(type(self), printed, without)
-        if (scope not in ("hidden", "head") or heads not in ("both", "half", "all")
-                or attention_size < 1):
+        if scope not in ("hidden", "head") or heads not in ("both", "half", "all"):
             raise ValueError(f"{type(self).__name__}: expected scope hidden or head, heads both, "
-                             f"half or all, and a number above 0, got scope={scope!r}, "
-                             f"heads={heads!r}, attention_size={attention_size}")
+                             f"half or all, got scope={scope!r}, heads={heads!r}")
         unused = sorted(map(str, {*printed, *without}.difference(self.SECOND)))
         if heads != "both" and (unused or scope != "hidden"):
             raise ValueError(f"heads {heads}: fuses nothing, so that {', '.join(unused) or 'scope'}"
@@ -569,8 +567,6 @@ class KnowledgeAttention(FusionAttention):
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, gamma=1.0, **sizes):
         super().__init__(config, printed, without, **sizes)
-        if not 0 < gamma < math.inf:
-            raise ValueError(f"KnowledgeAttention: gamma needs a number above 0, got {gamma!r}")
         self.gamma = 0.0 if "prior" in self.without else gamma
 
     def add_weights(self, d, A):

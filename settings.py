@@ -139,23 +139,10 @@ class Recipe:
         check_values(self)
 
 
-# DAFA: within the ranges of its appendix B.1: one rate for all weights, 8e-6 to 3e-5; batch 16 to
-# 64; 3 to 5 epochs; clip 7.5 to 15. DABERT: DAFA's ranges, 5 epochs, decay 0.01 as in Devlin et al.
-# (2019). A MiniLM of six layers needs --lr 1e-4 (docs/results.md).
-# LadRa-Net, section VI-B: Adam at 1e-3, "Cosine Warm Up Decay", no lower dev loss in 1,000 batches.
-# The paper trains the encoder at 1e-3, too; we keep the rate of fine-tuning there. It prints no
-# batch, epochs or clip; the share of warm-up is its released code's. DRr-Net: 3e-4 for five epochs,
-# which we chose on held-out training pairs.
+# docs/papers.md, "How each method is trained", tells the papers' numbers from ours.
 REREAD = dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
 RECIPES = {"dabert": dict(epochs=5), "dafa": dict(weight_decay=1e-8),
            "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
-# Knowledge, section 4.3. Its L2 ratio, Eq. (9), replaces the decay. The paper prints no epochs and
-# no clip: three epochs of SNLI are 23,500 steps, of MRPC 159, so that the ratio needs more --epochs
-# to pass its first percents. Left out: SGD at 3e-4 after 30,000 steps without a better dev result
-# (three epochs have fewer); cut-offs of 48, 32 and 24, which limit each sentence in the recipe's
-# source (Gong et al., 2018), while --max-length limits a pair; dropout before every linear layer;
-# SNLI's pairs in MNLI's training; a penalty on the difference of two encoders' weights, and a dense
-# block, for which this model has no place.
 PRINTED_RECIPES = {"knowledge": dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat",
                                      weight_decay=0.0)}
 SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # for an encoder from scratch, and words on toy

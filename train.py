@@ -8,8 +8,7 @@ From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.eval
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
 
 Left out: the equations (semmatch, reread, bert_min, priors), how pairs become tensors (batches),
-the options (settings), how a model is made and used (run), data sets and files (support),
-comparisons, pages, speed (experiments).
+how a model is made and used (run), data sets and files (support).
 """
 import contextlib
 import json
@@ -73,8 +72,7 @@ def rate(step, total, warmup, schedule="linear"):
 def set_rates(optimizer, run, step, total):
     """Sets the learning rates of a step. Returns: the highest of them.
 
-    The knowledge paper's recipe also sets the decay, Eq. (9), of "all weights"; we read that as
-    biases and norms too.
+    The knowledge paper's recipe also sets the decay of "all weights", biases and norms too.
     """
     factor = rate(step, total, run.recipe.warmup, run.recipe.schedule)
     for group in optimizer.param_groups:
@@ -297,7 +295,7 @@ def read_own_result(folder, saved):
 def options_to_resume(folder, given):
     """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt if training has ended.
 
-    given: options. An option of PROCESS replaces the run's own. Any other must equal the run's.
+    An option of PROCESS replaces the run's own. Any other in the dict `given` must equal it.
     """
     ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
     path = folder / ("best.pt" if ended else "last.pt")
@@ -322,9 +320,8 @@ def choose_folder(settings):
 
 
 def train_or_resume(given):
-    """Trains a new run or, with --resume, an old one; --test scores test at the end.
+    """Trains a new run or, with --resume, an old one; `given` are options. --test scores test, too.
 
-    given: options.
     Returns: (the run's folder, dict of result.json, with test's metrics where asked for)
     """
     resume, test = given.pop("resume", None), given.pop("test", False)
@@ -342,8 +339,7 @@ def train_or_resume(given):
         else:
             result = train_model(settings, recipe, folder, saved)
         if test:
-            run = open_run(folder, settings.parser, settings.model, device=recipe.device,
-                           parses=settings.parses)
+            run = open_run(folder, settings.parser, settings.model, recipe.device)
             result["metrics"] |= score_test(run)
     return folder, result
 

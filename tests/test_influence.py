@@ -96,14 +96,12 @@ def test_another_pairs_prior(model):
 
 
 @pytest.mark.parametrize("model", ["dafa", "knowledge", f"{CONTROLS}:SharpTrees",
-                                   f"{CONTROLS}:SharpWords", f"{ROOT}/tutorials/mine.py:Aligned"])
+                                   f"{CONTROLS}:SharpWords"])
 @pytest.mark.parametrize("heads", ["half", "all"])
 def test_one_attention(model, heads):
     """There is no new weight. With a neutral prior, or if no relation counts, each is plain BERT
     except knowledge, which multiplies by the likeness of states."""
-    share = {"half": "SHARE=0.5", "all": "SHARE=1"}
-    size = share[heads] if "mine.py" in model else f"HEADS={heads}"
-    network, batch = part_of(model, "--set", size)
+    network, batch = part_of(model, "--set", f"HEADS={heads}")
     assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
     plain = plain_answer(network, batch)
     assert not torch.equal(answer(network, batch), plain)
@@ -147,10 +145,9 @@ def test_less_in_the_prior():
     found = wider.bert.layers[0].attention.spread(
         torch.eye(5, dtype=torch.bool)[:, None, None], index, segment)[:, 0, 1]
     assert [name for name, weight in zip(RELATIONS, found) if weight] == ["hypernym"]
-    for model in (f"{CONTROLS}:SharpWords", f"{ROOT}/tutorials/mine.py:Aligned"):
-        equal = beginning(*gentle("dafa"), "--model", model)[0]
-        prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
-        np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+    equal = beginning(*gentle("dafa"), "--model", f"{CONTROLS}:SharpWords")[0]
+    prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
+    np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])

@@ -99,15 +99,13 @@ def matcher(name):
 
 
 @pytest.mark.parametrize("make, options, words", [
-    (matcher("knowledge"), {"gamma": 0}, "gamma .*0"),
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
     (matcher("bert"), {"layers": ()}, "layers"), (matcher("dafa"), {"layers": (0, 3)}, "0, 3"),
     (matcher("dabert"), {"heads": "third"}, "heads .*third"),
     (matcher("dafa"), {"heads": "half", "without": {"tree", "gates"}, "printed": {7}}, "7, gates"),
     (matcher("knowledge"), {"heads": "all", "scope": "head"}, "scope"),
-    (drr, {"steps": 0}, "steps .*0"), (drr, {"beta": 0}, "beta .*0"),
     (drr, {"without": {"global", "reread"}}, "global, reread"),
-    (ladra, {"without": {"dsa", "global"}}, "dsa, global"), (ladra, {"kernels": ()}, "kernels")])
+    (ladra, {"without": {"dsa", "global"}}, "dsa, global")])
 def test_wrong_options(make, options, words):
     """One line names the argument, what it needs and what it got, in no option's words."""
     with pytest.raises(ValueError, match=words) as error:
