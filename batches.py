@@ -161,14 +161,6 @@ class Examples:
         changed.others = not self.others
         return changed
 
-    def cut_pairs(self):
-        """(how many pairs are cut at max_length, how many tokens the longest had)"""
-        limit = self.reader.max_length
-        rows = [(pair.a, None, pair.b, None) for pair, length in zip(self.pairs, self.lengths)
-                if length == limit]
-        whole = [len(ids) for ids, *_ in self.reader.tokenizer.encode_batch(rows, 2 ** 31)]
-        return sum(length > limit for length in whole), max(whole, default=0)
-
     def labels(self, indices):
         """(B,), or None if one is missing."""
         labels = [self.pairs[i].label for i in indices]
@@ -186,13 +178,8 @@ class WordExamples(Examples):
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known, self.others = pairs, reader, known, False
-        self.longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
-        self.lengths = [min(reader.max_length, words) for words in self.longest]
-
-    def cut_pairs(self):
-        """(how many pairs have a sentence that is cut, how many words the longest sentence has)"""
-        cut = sum(words > self.reader.max_length for words in self.longest)
-        return cut, max(self.longest, default=0)
+        longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
+        self.lengths = [min(reader.max_length, words) for words in longest]
 
     def features(self, text, other):
         """Columns with a row for each word: its number, its characters, its tag, whether `other`

@@ -365,9 +365,8 @@ class Run:
         pairs = as_pairs(self.task, a if b is None else (a, b))
         refuse(len(pairs) != 1, f"explain: expected one pair, got {len(pairs)}")
         prediction = predictions_of(self.logits(pairs, trace), self.task)[0]
-        layers = sum(name.startswith("layer") and isinstance(trace[name], dict) for name in trace)
-        if layers:
-            trace = trace[f"layer{read_places(self.settings.layers, layers)[0]}"]
+        if "layer0" in trace:
+            trace = trace[f"layer{min(self.model.carriers(), default=0)}"]
         return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
 
 
@@ -472,10 +471,9 @@ def unknown_words(run, pair):
 
 
 def print_limit(run, examples):
-    """Prints how many pairs of each split are cut at --max-length."""
-    unit = "words in a sentence" if run.settings.reads_words else "tokens"
+    """Prints how many pairs of each split fill --max-length. What is longer was cut."""
+    limit = run.settings.max_length
     for name, x in examples.items():
-        cut, longest = x.cut_pairs()
-        if cut:
-            print_once(f"{name}: {cut} of {len(x.pairs)} pairs are cut at --max-length "
-                       f"{run.settings.max_length}; the longest has {longest} {unit}")
+        if full := x.lengths.count(limit):
+            print_once(f"{name}: {full} of {len(x.pairs)} pairs fill --max-length {limit}; "
+                       "what is longer is cut")

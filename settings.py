@@ -231,8 +231,7 @@ def load_test_splits(settings):
     task, splits = load_pairs(settings, limited=False)
     splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
     refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
-           f"test: {task.name} has no labelled test split; "
-           f"{'name it by --test-file' if task.name == 'own' else 'predict it instead'}")
+           f"test: {task.name} has no labelled test split; name it by --test-file, or --predict it")
     return splits
 
 

@@ -157,8 +157,8 @@ def warnings_of(run, pair):
     """Sentences that warn: a text has no words, the model did not read or does not know some."""
     warnings = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
                 if not len(split_words(text))]
-    if run.examples([pair]).cut_pairs()[0]:
-        warnings.append(f"The pair is cut at --max-length {run.settings.max_length}.")
+    if run.examples([pair]).lengths == [run.settings.max_length]:
+        warnings.append(f"The pair fills --max-length {run.settings.max_length}.")
     if unknown := unknown_words(run, pair):
         words = join_names([f"“{draw.cut_label(word)}”" for word in unknown], 4)
         warnings.append(f"Rare or new to this model: {words}.")

@@ -74,17 +74,6 @@ def test_relations_go_in_where_the_method_asks_for_them():
     assert data.collate([1])[0]["prior"].shape == (1, 1, 2, len(priors.RELATIONS))
 
 
-@pytest.mark.parametrize("model", ["dafa", "drrnet"])
-def test_a_pair_is_cut_where_it_is_longer_than_the_limit(model):
-    """A pair of just the limit's length is whole."""
-    examples = beginning(*of(model))[0].reader.examples([Pair("the dog", "a good cat")] * 2)
-    length = examples.lengths[0]
-    for limit, cut in ((length, 0), (length - 1, 2)):
-        examples.reader.max_length = limit
-        shorter = examples.reader.examples(examples.pairs)
-        assert shorter.cut_pairs() == (cut, length)
-
-
 def test_printed_and_without_reach_the_prior():
     def first_prior(*args):
         return beginning(*of("dafa"), *args)[1]["train"].collate([0, 3])[0]["prior"]

@@ -191,7 +191,7 @@ def test_the_first_line_warns_of_words_that_are_not_known_or_read(options, train
     trained(*options)
     for a, b, warning in (("the dog", "the cat", ""), ("", "the cat", "Sentence a has no words. "),
                           ("the dog", "the 龘", "Rare or new to this model: “龘”. "),
-                          ("the dog " * 30, "the cat", "The pair is cut at --max-length 48. ")):
+                          ("the dog " * 30, "the cat", "The pair fills --max-length 48. ")):
         first = explained(a, b).find(".//h1").text
         assert first.startswith(f"{warning}The model says") and first in capsys.readouterr().out
     known = "Rare or new" not in explained("the dogcat", "the cat").find(".//h1").text
