@@ -21,15 +21,12 @@
 # | W, w, b | matrices, vectors and numbers that are learned; each place in a formula has its own |
 
 # %%
-import math
-
-import torch
-from lesson import begin, check, failed, fixed, mine, show_map, table, tokens_of, train_on
-from torch.testing import assert_close
+from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 from demands import guided_as_printed
 from semmatch import difference_scores as library_scores
 
+FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(2)
 attention, attention_weights = mine("attention"), mine("attention_weights")
 
@@ -77,11 +74,11 @@ difference_scores = check(difference_scores, two, tokens, gives=[[0, 2, 3], [3, 
 # library computes the printed form when it is asked to.
 
 # %%
-lines = {"with bars": difference_scores(tokens, tokens), "as printed": library_scores(tokens, tokens, printed=True)}
-lines = {name: (scores / 2).softmax(-1)[0, 0, :, 2] for name, scores in lines.items()}
-table(lines, words, lines.values(), "what each query gives the key of digits")
-assert lines["with bars"][0] > 0.5 > 0.2 > lines["with bars"][2]
-assert_close(lines["as printed"], lines["as printed"][:1].expand(3))
+for name, scores in (("with bars", difference_scores(tokens, tokens)),
+                     ("as printed", library_scores(tokens, tokens, printed=True))):
+    weights = (scores / 2).softmax(-1)[0, 0]
+    print(f"{name}, a row for each query:\n{weights}")
+assert_close(weights, weights[:1].expand(3, 3))                         # three equal rows
 
 # %% [markdown]
 # ## Attention to it: Eqs. (2) and (3)
@@ -105,12 +102,6 @@ difference_attention = check(difference_attention, tokens, tokens, values, mask,
 # %% [markdown]
 # **The page** adds M before the division, and in BERT's code M is -10,000. Differences have no upper bound. Let padding
 # be at the distance 20,000: it is still 10,000 above a real token at the distance 0, and it gets all the weight.
-
-# %%
-far, real = torch.tensor([[0.0, 0], [1e4, 1e4]])[None, None], torch.tensor([[True, False]])
-beta = difference_scores(far[:, :, :1], far)
-assert_close(((beta - 1e4 * ~real) / 2 ** 0.5).softmax(-1)[0, 0, 0], torch.tensor([0.0, 1]))
-assert_close(attention_weights(beta / 2 ** 0.5, real)[0, 0, 0], torch.tensor([1.0, 0]))
 
 # %% [markdown]
 # ## Guided attention: Eq. (5)
@@ -215,13 +206,16 @@ filtration_gate = check(filtration_gate, a, v, one, one, fixed([[0.0, 0.0]]), gi
 #
 # `MyDabert` in `my_semmatch.py` has Eqs. (1) to (7) of your functions in the first of two layers. The toy world has
 # numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50. There are 800
-# pairs; your model and plain BERT start from random weights, and train until 97 % of their own pairs are right.
+# pairs; your model and plain BERT start from random weights, and train until 97 % of their own pairs are right. With a
+# FOLDER, your layer then trains on 2,000 pairs of MRPC (lesson 1).
 
 # %%
 frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
                        "{time}, {name} {get.past} {x} {nouns}"),)}
 run, found = train_on(frames, "MyDabert", batch_size=32, set="ATTENTION_SIZE=16")
 _, plain = train_on(frames, "bert", batch_size=32)
+if FOLDER:
+    train_on_mrpc("MyDabert", FOLDER)
 
 # %%
 pair = "Anna bought 12 chairs on Monday.", "On Monday, Anna bought 43 chairs."
@@ -240,5 +234,5 @@ show_map("difference attention", pieces, pieces, run.explain(*pair)[1]["differen
 #
 # 1. Eq. (4) with squares in the place of bars is a norm as well. What would change for queries of 1,024 numbers? Compute
 #    the weights of ten random keys for both, and say which one you would take.
-# 2. Take your layer to real pairs (README.md has the command) with 2,000 pairs of MRPC. Before you look: which difference
-#    between two models would you believe, with how many seeds? docs/results.md has the numbers of five seeds.
+# 2. Name a FOLDER in the first cell. Before you look at MRPC's scores: which difference between two models would you
+#    believe, with how many seeds?

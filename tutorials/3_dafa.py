@@ -22,15 +22,14 @@
 # | Q, K, V, d_k | queries, keys, values (lesson 1), and the size of a query |
 
 # %%
-import math
 from types import SimpleNamespace
 
 import numpy as np
-import torch
-from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, train_on
+from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 from support.parses import Parse, split_words
 
+FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(3)
 attention_weights, guided_attention = mine("attention_weights"), mine("guided_attention")
 gated_fusion, filtration_gate = mine("gated_fusion"), mine("filtration_gate")
@@ -256,7 +255,7 @@ dafa_fuse = check(dafa_fuse, s, d, both, W, gives=[0.2416, 0.9347])
 # "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna." mean the same; "In the
 # park, Anna praised the tired nurse." does not. Each pair has a twin with the same words and the other label, so
 # chance is 50. There are 800 pairs. `MyDafa` with your functions trains until 95 % of its pairs are right; then plain
-# BERT has as many epochs.
+# BERT has as many epochs. With a FOLDER, your layer then trains on 2,000 pairs of MRPC (lesson 1).
 #
 # **Guess**: your trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of trees.
 # How many of 100 pairs of dev are right: about "50", "75" or "90"?
@@ -273,6 +272,8 @@ assert told["changes"]["no prior"]["score"] < told["score"] - 0.1
 
 # %%
 _, plain = train_on(frames, "bert", learned=0.95, batch_size=32, epochs=told["epochs"])
+if FOLDER:
+    train_on_mrpc("MyDafa", FOLDER)
 pair = "The tired nurse praised Anna in the park.", "In the park, the tired nurse praised Anna."
 parses = [run.examples([pair]).known[text].parse for text in pair]
 show_map("tree similarity", parses[0].words, parses[1].words, tree_similarity(*parses) / 100)

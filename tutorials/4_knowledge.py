@@ -23,15 +23,12 @@
 # | n, m, R | the words of a; the words of b; the relations |
 
 # %%
-import math
-
-import torch
-from lesson import begin, check, failed, guessed, mine, reveal, show_map, train_on
-from torch.testing import assert_close
+from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 from priors import RELATIONS, Table, relation_matrix
 from semmatch import knowledge_scores
 
+FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(4)
 spread_prior, calibrated_attention = mine("spread_prior"), mine("calibrated_attention")
 
@@ -168,7 +165,8 @@ assert_close((page.item(), yours.item()), (0.7070, 0.9251), atol=1e-4, rtol=0)
 #
 # "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"
 # they do not. There are 800 pairs. `MyKnowledge`, Eqs. (1) to (8) of your functions, starts from random weights, and
-# trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8.
+# trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8. With
+# a FOLDER, your layer then trains on 2,000 pairs of MRPC, with γ = 1 and WordNet (lesson 1).
 #
 # **Guess**: "woman" and "lady" are synonyms in the lexicon, but no pair of training has these words. How many of 100
 # pairs with such words does your trained model get right: about 50, 75 or 100?
@@ -186,6 +184,8 @@ assert told["score"] > 0.8 and told["unseen"] < 0.7
 
 # %%
 _, plain = train_on(frames, "bert", batch_size=32, epochs=told["epochs"])
+if FOLDER:
+    train_on_mrpc("MyKnowledge", FOLDER)
 pair = "The doctor thanked Anna last week.", "Last week, the physician thanked Anna."
 words = [run.examples([pair]).known[text].words for text in pair]
 show_map("relations", *words, run.reader.prior.matrix(*(run.examples([pair]).known[text] for text in pair)).any(-1) / 100)

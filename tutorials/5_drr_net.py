@@ -24,16 +24,13 @@
 # | W, U, M, w, ω, b | matrices, vectors and numbers that are learned |
 
 # %%
-import math
-
-import torch
-from lesson import begin, check, failed, fixed, guessed, mine, reveal, show_map, table, train_on
+from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 import reread as library
 
 begin(5)
 attention_weights = mine("attention_weights")
-ln2, ln3, both = math.log(2), math.log(3), torch.tensor([[True, True]])
+both = torch.tensor([[True, True]])
 
 # %% [markdown]
 # ## The first reading: Eqs. (1) and (2)
@@ -42,53 +39,16 @@ ln2, ln3, both = math.log(2), math.log(3), torch.tensor([[True, True]])
 # $$x^l_t = [h^{l-1}_t; x^{l-1}_t] \tag{2}$$
 #
 # Layer l reads, word by word, the state h of the layer below and, by Eq. (2), also the input x of the layer below. Eq.
-# (1) passes on h alone; the text presents Eq. (2) as the better one, so take Eq. (2). By hand: a GRU whose state is h_t
-# = ½ tanh(x_t) + ½ h_(t-1) reads (ln 2, ln 3), whose tanh are 0.6 and 0.8. So h_1 = 0.3, and h_2 = 0.4 + 0.15 = 0.55. A
-# second GRU, which looks only at x among its two inputs, has the same states. The result for each word is (h², h¹, x).
+# (1) passes on h alone; the text presents Eq. (2) as the better one. The library computes Eq. (2): h_i is the state and
+# the input of the top layer, [h; x], and 0 at padding.
 #
-# **Yours to write.** `gru(x)` returns two things: the states (B, n, hidden size), and one that you do not need. Padding
-# is on the right, so it cannot change the states of real words. Set it to 0 in the result.
-
-# %%
-def stacked_gru(x, mask, grus):
-    """x: (B, n, d). mask: bool (B, n). grus: nn.GRU with batch_first, the lowest first.
-    Returns: [h; x] of the top layer, (B, n, d + all hidden sizes), 0 at padding."""
-    ...
-
-
-def reads_one(gru, place):
-    """The GRU with all weights 0 but one: 1 from input number `place` to the new state."""
-    for weight in gru.requires_grad_(False).parameters():
-        weight.zero_()
-    next(gru.parameters())[2, place] = 1.0                          # the rows are: reset, update, new state
-    return gru
-
-
-x, grus = torch.tensor([[[ln2], [ln3]]]), [reads_one(torch.nn.GRU(1, 1, batch_first=True), 0),
-                                           reads_one(torch.nn.GRU(2, 1, batch_first=True), 1)]
-stacked_gru = check(stacked_gru, x, both, grus, gives=[[0.3, 0.3, ln2], [0.55, 0.55, ln3]])
-
-# %% [markdown]
 # ## A sentence as one vector: Eq. (3)
 #
 # $$\alpha = \omega^\top \tanh(W A + b), \qquad h = \sum_i \mathrm{softmax}_i(\alpha)\, h_i, \qquad
 #   A = [h_1, \ldots, h_l] \tag{3}$$
 #
-# The sum is a sentence as one vector: the mean of the states by learned weights. By hand: h = (0, ln 2), W = 1, ω = 5:
-# the scores are (0, 3), the weights 0.047 and 0.953. `attention_weights(scores, mask)` of lesson 1 takes scores (B, n),
-# too.
-
-# %%
-def attentive_pooling(states, mask, W, w):
-    """states: (B, n, d). mask: bool (B, n). W: Linear d → A. w: Linear A → 1 without bias.
-    Returns: h (B, d) and the weights (B, n)."""
-    ...
-
-
-attentive_pooling = check(attentive_pooling, torch.tensor([[[0.0], [ln2]]]), both, fixed([[1.0]], [0.0]),
-                          fixed([[5.0]]), gives=(0.6603, [0.0474, 0.9526]))
-
-# %% [markdown]
+# The sum is a sentence as one vector: the mean of the states by learned weights. The library computes it, too.
+#
 # ## Choosing one word: Eqs. (5) and (6)
 #
 # $$\bar m = \omega_d^\top \tanh(W_d A + (U_d \bar h_{t-1} + M_d h^b) \otimes e), \qquad
@@ -104,7 +64,8 @@ attentive_pooling = check(attentive_pooling, torch.tensor([[[0.0], [ln2]]]), bot
 #
 # With the clue (0, 3) it is the other way round, and couple is chosen.
 #
-# **Yours to write**: Eq. (6), not the arg-max of (5). W_d A is in `keys` already, the bracket in `clue`.
+# **Yours to write**: Eq. (6), not the arg-max of (5). W_d A is in `keys` already, the bracket in `clue`. The function
+# `attention_weights(scores, mask)` of lesson 1 takes scores (B, n), too.
 
 # %%
 def choose(states, keys, mask, clue, w_d, beta):
@@ -128,19 +89,12 @@ guess = ...
 reveal("slope", guess)
 
 # %%
-def sure_and_slope(beta):
-    """The larger weight of the two words, and the gradient of the choice."""
+for beta in (1, 10, 50, 200, 1000, 100_000_000):                        # ours is 200
     m = torch.tensor([0.78, 0.80], requires_grad=True)
-    weights = (beta * m).softmax(-1)
-    return weights.max().item(), torch.autograd.grad(weights[1], m)[0][1].item()
-
-
-betas = [1, 10, 50, 200, 1000, 100_000_000]
-largest, slopes = zip(*map(sure_and_slope, betas))
-assert largest[0] < 0.51 and slopes[-1] == 0                     # a mean; an arg-max, from which nothing is learned
-assert largest[3] > 0.95 and slopes[3] > 0.5                     # σ(200 · 0.02) = 0.982
-table(["largest weight", "gradient of the choice"], betas, [largest, slopes],
-      "β must be large enough to choose one word, small enough to learn; ours is 200")
+    weight = (beta * m).softmax(-1)[1]
+    slope = torch.autograd.grad(weight, m)[0][1]
+    print(f"β = {beta:<12,} weight of the larger score {weight:.3f}    gradient {slope:.3g}")
+assert weight == 1 and slope == 0                                   # an arg-max, from which nothing is learned
 
 # %% [markdown]
 # ## Reading again: Eq. (4)
@@ -149,8 +103,8 @@ table(["largest weight", "gradient of the choice"], betas, [largest, slopes],
 #   v = \bar h_T \tag{4}$$
 #
 # F is `choose`. What it chooses changes the state of the GRU, so the clue changes, and perhaps the next choice. By
-# hand, two words, each with a value and two numbers by which it is chosen. A state h makes the clue (-2h, 2h), and the
-# GRU is the one above:
+# hand, two words, each with a value and two numbers by which it is chosen. A state h makes the clue (-2h, 2h). The GRU
+# has all weights 0 but one, so that the new h is ½ tanh(value) + ½ h:
 #
 #     couple  value 5,  (0, -9)     score tanh(-2h) + tanh(-9 + 2h) ≈ tanh(-2h) - 1       the larger one where h < 0
 #     street  value -5, (-9, 0)     score tanh(-9 - 2h) + tanh(2h)  ≈ tanh(2h) - 1        the larger one where h > 0
@@ -165,7 +119,10 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     ...
 
 
-states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), reads_one(torch.nn.GRUCell(3, 1), 0)
+states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
+for weight in cell.parameters():
+    weight.zero_()
+cell.weight_ih[2, 0] = 1.0                                          # the rows are: reset, update, new state
 choice = library.Choice(d=3, hidden=1, attention_size=2, guide=1).requires_grad_(False)
 choice.W_d, choice.U_d, choice.w_d = fixed([[0.0, 1, 0], [0, 0, 1]]), fixed([[-2.0], [2]]), fixed([[1.0, 1]])
 choice.M_d = fixed([[0.0], [0]])

@@ -38,6 +38,11 @@ def by_its_mean(K, cross):
     return torch.where(cross, K / K[cross].mean(), 1.0)
 
 
+NONSENSE = {
+    "plain attention": (lambda s, *_: s.softmax(-1), False),
+    "zeros": (lambda s, *_: torch.zeros_like(s), False),
+    "equal weights": (lambda s, *_: torch.full_like(s, 1 / s.shape[-1]), False),
+    "noise": (lambda s, *_: noise(*s.shape), False)}
 FORMS = {
     "demand_guide": {
         "the repair by a sum inside tanh": (guided, True),
@@ -52,11 +57,7 @@ FORMS = {
     "demand_trees": {
         "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
         "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
-        "plain attention": (lambda s, M: s.softmax(-1), False),
-        "zeros": (lambda s, M: torch.zeros_like(s), False),
-        "equal weights": (lambda s, M: torch.full_like(s, 1 / s.shape[-1]), False),
-        "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
-        "noise": (lambda s, M: noise(*s.shape), False),
+        **NONSENSE, "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
         "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)},
     "demand_relations": {
         "the repair by the mean": (
@@ -65,9 +66,5 @@ FORMS = {
             lambda s, K, cross: (s * torch.where(cross, K, 1.0)).softmax(-1), False),
         "the equation as printed, with the mean": (
             lambda s, K, cross: (s * by_its_mean(K, cross)).softmax(-1), False),
-        "plain attention": (lambda s, K, cross: s.softmax(-1), False),
-        "zeros": (lambda s, K, cross: torch.zeros_like(s), False),
-        "equal weights": (lambda s, K, cross: torch.full_like(s, 1 / s.shape[-1]), False),
-        "noise": (lambda s, K, cross: noise(*s.shape), False),
-        "the repair that adds what is above the mean": (
+        **NONSENSE, "the repair that adds what is above the mean": (
             lambda s, K, cross: (s + 2 * (by_its_mean(K, cross) - 1)).softmax(-1), True)}}

@@ -15,8 +15,7 @@ from torch import nn
 
 from bert_min import SelfAttention, merge_heads, record, split_heads
 from priors import tree_similarity
-from reread import (DrrNet, LadraNet, attentive_pooling, dynamic_sequential_attention,
-                    phrase_cnn, reread)
+from reread import DrrNet, LadraNet, dynamic_sequential_attention, phrase_cnn, reread
 from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, co_attention,
                       knowledge_scores, spread_prior)
 
@@ -36,11 +35,6 @@ def attention(q, k, v, mask):
 def layer(hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):
     hidden = attention_norm(hidden + attention_output(mixed))  # (B, L, d)
     return output_norm(hidden + output(F.gelu(intermediate(hidden))))  # (B, L, d)
-
-
-def embed(input_ids, segment, word, position, segments, norm):
-    places = torch.arange(input_ids.shape[1])  # (L,)
-    return norm(word(input_ids) + position(places) + segments(segment))  # (B, L, d)
 
 
 def train_steps(model, batches, optimizer, clip):
@@ -146,13 +140,6 @@ def mean_one(ln_K):
 
 # ---- 5. DRr-Net ---------------------------------------------------------------------------------
 
-def stacked_gru(x, mask, grus):
-    for gru in grus:
-        h, _ = gru(x)
-        x = torch.cat([h, x], -1)
-    return x.masked_fill(~mask[..., None], 0.0)  # (B, n, d)
-
-
 def choose(states, keys, mask, clue, w_d, beta):
     m = w_d((keys + clue[:, None]).tanh())[..., 0]  # (B, n)
     weights = attention_weights(beta * m, mask)  # (B, n)
@@ -249,17 +236,16 @@ def with_yours(method, **yours):
 
 
 class MyDrrNet(DrrNet):
-    """Lesson 5: the library's DRr-Net with your functions, Eqs. (2)-(6)."""
+    """Lesson 5: the library's DRr-Net with your functions, Eqs. (4)-(6)."""
 
     def forward(self, *batch, **named):
-        judge = with_yours(DrrNet.forward, stacked_gru=stacked_gru, reread=reread,
-                           attentive_pooling=attentive_pooling)
+        judge = with_yours(DrrNet.forward, reread=reread)
         logits = judge(self, *batch, **named)  # (3, B, C): the answer, and the two sides
         return logits.flatten(0, 1) if self.training else logits
 
 
 class MyLadraNet(LadraNet):
-    """Lesson 6: the library's LadRa-Net with your functions, Eqs. (10), (11), (13), (14)."""
+    """Lesson 6: the library's LadRa-Net with your functions, Eqs. (10), (13), (14)."""
 
     def forward(self, *batch, **named):
         readings = with_yours(
@@ -267,6 +253,5 @@ class MyLadraNet(LadraNet):
             choose=lambda *x: (*choose_left(*x[:-1]), None),
             coverage=lambda *x: coverage(*x[:-1]))
         judge = with_yours(LadraNet.forward, phrase_cnn=phrase_cnn,
-                           attentive_pooling=attentive_pooling,
                            dynamic_sequential_attention=readings)
         return judge(self, *batch, **named)

@@ -23,8 +23,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]        # tasks.py and the modules above it
 
-from support.errors import refuse  # noqa: E402
-from support.options import Arguments, run_command  # noqa: E402
+from support.errors import refuse
+from support.options import Arguments, run_command
 
 BEGIN = re.compile(r"^[ \t]*begin\s*\(\s*(?:number\s*=\s*)?([1-6])\b", re.M)
 MAGIC = re.compile(r"^([ \t]*)((?:\w+ *= *)?(?:!|%{1,2}[a-z]).*|\?.*|[\w.]+\?+[ \t]*)$", re.M)

@@ -1,29 +1,25 @@
 """The guesses of the lessons: name -> (the right choice, the other choices, why it is right).
 
-They are in this file, so that a lesson shows no answer before you have guessed.
+They are in this file, in the order of the lessons, so that a lesson shows no answer before you have
+guessed.
 """
 GUESSES = {
-    # ---- 1. Mini-BERT
     "no key": ("all of it", ["nothing", "half of it"], """
         Without a real key every score gets the same -10,000. A softmax does not change when all
         scores change by the same number, so padding gets weights by its own scores."""),
-    # ---- 3. DAFA
     "no trees": ("50", ["75", "90"], """
         Pairs of both labels have the same words. Only who does it to whom differs, and the model
         reads this in the matrix. Without it your model is plain attention that has learned to rely
         on a matrix."""),
-    # ---- 4. External knowledge
     "unseen": (50, [75, 100], """
         The lexicon says where to look, not what to make of it. Attention then reads the values of
         words about which the model has learned nothing."""),
-    # ---- 5. DRr-Net
     "slope": (0, [1, 1e8], """
         With β = 10⁸ the softmax is an arg-max in float32: its weights are exactly 1 and 0, so its
         slope β p (1 - p) is 0. The choice never learns."""),
     "what decides": ("exact match", ["re-reading"], """
         It says for each word whether the other sentence has it, and the label depends on this.
         Without re-reading hardly an answer changes: the first reading has the label already."""),
-    # ---- 6. LadRa-Net
     "by heart": ("few or none", ["about a quarter", "half"], """
         Five of the six parts of v are states of re-reading. But each of them begins with h_ab,
         which holds the answer already."""),

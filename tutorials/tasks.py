@@ -6,6 +6,7 @@ here and in tests/mistakes.py. Cases come from small to large.
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from semmatch import DafaAttention
 from support.parses import Parse, split_words
 
 sys.path.append(str(Path(reread.__file__).parent / "tests"))
-from mistakes import MISTAKES  # noqa: E402
+from mistakes import MISTAKES
 
 B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
 D = H * K
@@ -150,29 +151,12 @@ def batches_draw(d):
     return [model, batches, torch.optim.SGD(model.parameters(), 0.5, momentum=0.5), 0.3]
 
 
-def steps_of(*order):
-    """train_steps as somebody wrote it who does these things after `backward`, in this order."""
-    def written(model, batches, optimizer, clip):
-        losses = []
-        for inputs, labels in batches:
-            loss = F.cross_entropy(model(**inputs), labels)
-            loss.backward()
-            if "clip" in order:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
-            for name in order:
-                {"step": optimizer.step, "zero_grad": optimizer.zero_grad}.get(name, list)()
-            losses.append(loss.item())
-        return losses
-    return written
-
-
 # ---- The functions ------------------------------------------------------------------------------
 
 CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
 TASKS = {
     # ---- 1. Mini-BERT
     "split_heads": Task(1, 1, "bert_min.split_heads", lambda d: [d.states(), H]),
-    "merge_heads": Task(1, 1, "bert_min.merge_heads", lambda d: [d.heads()[2]]),
     "attention_weights": Task(1, 2, "bert_min.attention_weights",
                               lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
         "10,000 subtracted": lambda s, m:
@@ -201,16 +185,13 @@ TASKS = {
         "no first residual": lambda h, *rest: equations.layer(0 * h, *rest),
         "no second residual":
             lambda h, x, W, n, W_1, W_2, n_2: n_2(W_2(F.gelu(W_1(n(h + W(x))))))}),
-    "embed": Task(1, 1, "", lambda d: [
-        d.integer(V, B, d.L), d.integer(2, B, d.L), d.fill(nn.Embedding(V, D)),
-        d.fill(nn.Embedding(N, D)), d.fill(nn.Embedding(2, D)), d.fill(nn.LayerNorm(D))], {
-        "no position": lambda i, s, word, p, t, norm: norm(word(i) + t(s)),
-        "no segment": lambda i, s, word, p, t, norm: norm(word(i) + p.weight[:i.shape[1]]),
-        "no norm": lambda i, s, word, p, t, norm: word(i) + p.weight[:i.shape[1]] + t(s)}),
     "train_steps": Task(1, 2, "", batches_draw, {
-        "gradients that are never set to 0 and add up": steps_of("clip", "step"),
-        "no clip, or only after the step": steps_of("step", "zero_grad"),
-        "no step, or gradients that are 0 before it": steps_of("zero_grad", "step")},
+        "gradients that are never set to 0 and add up": lambda m, b, o, clip:
+            equations.train_steps(m, b, SimpleNamespace(step=o.step, zero_grad=list), clip),
+        "no clip, or only after the step": lambda m, b, o, clip:
+            equations.train_steps(m, b, o, math.inf),
+        "no step, or gradients that are 0 before it": lambda m, b, o, clip:
+            equations.train_steps(m, b, SimpleNamespace(step=list, zero_grad=o.zero_grad), clip)},
         cases=("one batch", "three batches")),
     # ---- 2. DABERT
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2], {
@@ -252,11 +233,6 @@ TASKS = {
         "the mean of all cells": lambda ln_K: torch.where(
             ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
     # ---- 5. DRr-Net
-    "stacked_gru": Task(5, 2, "reread.stacked_gru", lambda d: [
-        d.states(d.n), d.mask(d.n),
-        nn.ModuleList(d.fill(nn.GRU(D + l * K, K, batch_first=True)) for l in range(3))]),
-    "attentive_pooling": Task(5, 2, "reread.attentive_pooling", lambda d: [
-        d.states(d.n), d.mask(d.n), d.linear(D, A), d.linear(A, 1, False)]),
     "choose": Task(5, 2, "reread.choose", choose_draw),
     "reread": Task(5, 3, "reread.reread", lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
