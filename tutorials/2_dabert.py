@@ -135,8 +135,7 @@ demand_guide = check(demand_guide)
 # for all j, and cancels in the softmax: all guides find the same.
 
 # %%
-values_, guides_ = torch.randn(3, 4), torch.randn(3, 4)
-print(guided_as_printed(values_, guides_))                            # three equal rows
+print(guided_as_printed(torch.randn(3, 4), torch.randn(3, 4)))      # three equal rows
 
 # %% [markdown]
 # **The repair.** Guide and value must *meet inside tanh*: the score of value j for guide i is w tanh(W_D d_j + W_a a_i +

@@ -81,12 +81,9 @@ assert choose(keys, keys, both, torch.tensor([[0.0, 3]]), w_d, 200.0)[1].tolist(
 
 # %% [markdown]
 # **"An arbitrarily big value"** is β in the paper. Eq. (5) takes the largest score, by an operation that "has no
-# derivative" (§ IV-C), and Eq. (6) should mend that. Two words have the scores 0.78 and 0.80. **Guess**: with β = 10⁸,
-# how large is the gradient that the choice sends back to the scores: 0, 1 or 1e8?
-
-# %%
-guess = ...
-reveal("slope", guess)
+# derivative" (§ IV-C), and Eq. (6) should mend that. But with β = 10⁸ the softmax *is* an arg-max in float32: its weights
+# p are exactly 1 and 0, so its slope β p (1 - p) is 0, and the choice never learns. Two words with the scores 0.78 and
+# 0.80, and the gradient of the choice for the larger score:
 
 # %%
 for beta in (1, 10, 50, 200, 1000, 100_000_000):                        # ours is 200

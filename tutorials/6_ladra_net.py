@@ -89,8 +89,7 @@ phrase_cnn = check(phrase_cnn, torch.tensor([[[1.0], [2], [3]]]), three, summing
 # the second CNN. F is the choice, Eq. (13); coverage, Eq. (14), remembers it. A **mixture** of the three chosen vectors
 # enters the GRU, whose first state is h_ab. On the page the sum over r starts with 1. This leaves out the token, which
 # the phrases should only "support"; the library's starts with 0.
-
-# %% [markdown]
+#
 # ## A memory: Eq. (14)
 #
 # $$\bar m_t = c_{t-1}\, \omega_d^\top \tanh(W_d A + \mathrm{clue} \otimes e) \tag{14}$$

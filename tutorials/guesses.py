@@ -14,9 +14,6 @@ GUESSES = {
     "unseen": (50, [75, 100], """
         The lexicon says where to look, not what to make of it. Attention then reads the values of
         words about which the model has learned nothing."""),
-    "slope": (0, [1, 1e8], """
-        With β = 10⁸ the softmax is an arg-max in float32: its weights are exactly 1 and 0, so its
-        slope β p (1 - p) is 0. The choice never learns."""),
     "what decides": ("exact match", ["re-reading"], """
         It says for each word whether the other sentence has it, and the label depends on this.
         Without re-reading hardly an answer changes: the first reading has the label already."""),

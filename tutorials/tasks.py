@@ -23,7 +23,7 @@ from support.parses import Parse, split_words
 sys.path.append(str(Path(reread.__file__).parent / "tests"))
 from mistakes import MISTAKES
 
-B, H, K, A, N, M, E, T, R, V = 3, 2, 5, 11, 13, 17, 4, 6, 5, 29
+B, H, K, A, N, M, T, R, V = 3, 2, 5, 11, 13, 17, 6, 5, 29
 D = H * K
 CASES = "one token", "some pairs", "padding", "large scores", "float32"
 TREES = "one word", "some pairs", "one relation"
@@ -54,7 +54,7 @@ class Draw:
         self.case, self.generator = case, torch.Generator().manual_seed(seed)
         self.L, self.n, self.m = (1, 1, 1) if case in ("one token", "one word") else (7, N, M)
         self.dtype = torch.float32 if case == "float32" else torch.float64
-        self.letters = {B: "B", H: "H", K: "k", A: "A", E: "E", T: "T", D: "d", 2 * A: "f",
+        self.letters = {B: "B", H: "H", K: "k", A: "A", T: "T", D: "d", 2 * A: "f",
                         self.L: "L", self.n: "n", self.m: "m"} | {1: "1"}
 
     def normal(self, *shape, large=1.0):
