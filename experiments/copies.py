@@ -11,11 +11,16 @@ in a method with a prior, of the attention with the prior ("calibrated").
 """
 import json
 import sys
+from pathlib import Path
 
 import torch
 
 import train
+from experiments.groups import name_of, read_group
+from support.files import write_text
+from support.machine import to_device
 from support.options import run_command
+from support.summary import draw_line, draw_text, svg_page
 
 PAIRS = 200
 judge_epoch = train.judge_epoch
@@ -34,8 +39,9 @@ def copies(input_ids, segment, mask, special):
 def shares(run, examples):
     """dict "attention", "calibrated" -> for each layer [share of the best head, mean of heads]."""
     places = range(min(PAIRS, len(examples.pairs)))
-    batch, _ = examples.collate(places)
-    special = torch.tensor(run.reader.tokenizer.encode("", None, "", None, 8)[0])
+    batch, _ = to_device(examples.collate(places), run.recipe.device)
+    special = run.reader.tokenizer.encode("", None, "", None, 8)[0]
+    special = torch.tensor(special, device=run.recipe.device)
     chosen = copies(batch["input_ids"], batch["segment"], batch["mask"], special)
     trace, found = {}, {}
     run.model.eval()(**batch, trace=trace)
@@ -54,6 +60,40 @@ def judge_and_measure(run, examples, progress, log):
     line = {"epoch": progress.epoch, **shares(run, examples)}
     with open(run.folder / "copies.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
+
+
+# ---- A picture of many runs ----------------------------------------------------------------------
+
+def draw(group, shares_of_runs, picture):
+    """Draws dev's score and the share of the best head after each epoch, a line for each run.
+
+    group: a file of experiments.compare. shares_of_runs: a file with a line for each run: its
+    "model", its "seed", and for each epoch the "attention" of the best head of all layers, and
+    "calibrated", if the method has a prior. picture: the SVG file to write.
+    """
+    lines = Path(shares_of_runs).read_text("utf-8").splitlines()
+    lines = [json.loads(line) for line in lines]
+    done, models = read_group(group)["done"], list(dict.fromkeys(x["model"] for x in lines))
+    left, parts = 60, []
+    for title, curve_of in (
+            ("dev accuracy in %", lambda x: done[name_of({"model": x["model"]}, x["seed"])]["curve"]),
+            ("best head's attention on copies in %", lambda x: x.get("calibrated", x["attention"]))):
+        parts.append(draw_text(left, 24, title, "title"))
+        for percent in range(0, 101, 20):
+            y = 240 - 2 * percent
+            parts += [draw_line(left, y, left + 270, y, "grid" if percent else "zero"),
+                      draw_text(left - 8, y + 5, f"{percent}", "soft", "end")]
+        for x in lines:
+            curve = curve_of(x)
+            points = " ".join(f"{left + 270 * i / (len(curve) - 1):.1f},{240 - 200 * y:.1f}"
+                              for i, y in enumerate(curve))
+            dashes = 'stroke-dasharray="3 3"' if x["model"] == models[0] else ""
+            parts.append(f'<polyline class="curve" {dashes} points="{points}"/>')
+        parts += [draw_text(left, 260, "epoch 1", "soft"),
+                  draw_text(left + 270, 260, f"{len(curve)}", "soft", "end")]
+        left += 360
+    parts.append(draw_text(60, 286, f"dashed: {models[0]}; solid: {', '.join(models[1:])}", "soft"))
+    write_text(picture, svg_page(left - 60, 300, parts))
 
 
 def main(argv=None):

@@ -37,7 +37,8 @@ def test_shares_by_hand():
     batch = {"input_ids": IDS, "segment": SEGMENT, "mask": IDS > 0}
     examples = SimpleNamespace(pairs=[None], collate=lambda places: (batch, None))
     tokenizer = SimpleNamespace(encode=lambda *args: (SPECIAL.tolist(), [0, 0]))
-    run = SimpleNamespace(model=Model(), reader=SimpleNamespace(tokenizer=tokenizer))
+    run = SimpleNamespace(model=Model(), reader=SimpleNamespace(tokenizer=tokenizer),
+                          recipe=SimpleNamespace(device="cpu"))
     found = copies.shares(run, examples)
     assert found["attention"][0] == pytest.approx([0.5, 0.3])
     assert found["attention"][1] == pytest.approx([0.25, 0.15])

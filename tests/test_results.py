@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from experiments import groups
+from experiments import copies, groups
 from small_runs import ROOT
 from test_house import source
 
@@ -21,6 +21,10 @@ LADRANET = "ladranet --lr 5e-5 --lr-new 1e-3 --set BETA=60"
 DAFA, KNOWLEDGE = f"dafa{AVERAGE}", f"knowledge{AVERAGE}"
 OTHER_TREES, OTHER_RELATIONS = (f"{CONTROLS}Shuffled{x}{AVERAGE}" for x in ("Dafa", "Knowledge"))
 NO_RELATIONS = f"{KNOWLEDGE},prior"
+LIKENESS, ALIGNED = NO_RELATIONS, "tutorials/mine.py:Aligned --layers all"
+HELPS, = PANELS["paws-aligned"]
+SIX = [PANELS[f"{task}-aligned"][0] for task in TASKS]
+TREES, OTHERS = (f"{CONTROLS}{x}SharpTrees --layers all --set HEADS=half" for x in ("", "Others"))
 # What the page calls a row -> its value behind --vary model
 ROWS = {"DABERT": "dabert", "DAFA": "dafa", "knowledge": "knowledge", "LadRa-Net": LADRANET,
         "DAFA averaged": DAFA, "knowledge averaged": KNOWLEDGE}
@@ -223,8 +227,6 @@ def test_paws_other_questions():
          means(third, "bert", DAFA, OTHER_TREES)),
         ("all are near 55.8: {}, {}, {}.", means(fewest, "bert", DAFA, OTHER_TREES)),
         ("better end is not shown either, {}.", [points(DAFA, panels=[MANY])])])
-    numbers = [*means(MORE, none), *means(MANY, "bert")]
-    assert "On PAWS it has {}, plain BERT {}".format(*numbers) in text_of("README.md")
     assert 7 * raw[0] < 0.001
     assert max(map(float, means(high, "bert", DAFA))) < 56.3  # the larger class has 55.8
 
@@ -249,25 +251,95 @@ def test_paws_learns_faster():
         assert row[1:] == [text for x in found for text in (groups.points(x), f"{x.p:.2g}")]
 
 
+def exact_p(a, b):
+    """Two-sided p of Mann and Whitney's test: the share of all ways to choose len(a) of the scores
+    whose sum of ranks is as far from the mean as a's. Equal scores share the mean of their ranks.
+    """
+    scored = np.array([*a, *b])
+    twice = [int((scored < x).sum() * 2 + (scored == x).sum() + 1) for x in scored]
+    ways = [{0: 1}, *({} for _ in a)]  # number of chosen scores -> twice their sum -> ways
+    for rank in twice:
+        for chosen in range(len(a), 0, -1):
+            for total, count in ways[chosen - 1].items():
+                ways[chosen][total + rank] = ways[chosen].get(total + rank, 0) + count
+    middle = sum(twice) * len(a) / len(scored)
+    far = abs(sum(twice[:len(a)]) - middle)
+    return sum(count for total, count in ways[-1].items() if abs(total - middle) >= far) / sum(
+        ways[-1].values())
+
+
+def test_exact_ranks_by_hand():
+    """Of the 20 ways to choose three of six, one puts all three above, one below. With 1 2 | 2 3,
+    twice the ranks are 2 5 5 8; of six ways the sums 7, 7, 13 and 13 are as far as 7 from 10.
+    """
+    assert exact_p([4, 5, 6], [1, 2, 3]) == 2 / 20
+    assert exact_p([1, 2], [2, 3]) == 4 / 6
+
+
+def gap(a, b):
+    """The text of mean a minus mean b with Welch's interval. a, b: scores of seeds, no pairs."""
+    half = groups.change_of(a, [-x for x in b])  # of two: the mean of both means
+    return groups.points(groups.Change(*(2 * x for x in half[:3]), *half[3:]))
+
+
 def test_the_part_that_helps():
-    """The first runs: scores of each row, and which seeds do not overlap."""
-    panels = {name: PANELS[f"{name}-aligned"][0] for name in ("mrpc", "paws")}
-    aligned = "tutorials/mine.py:Aligned --layers all"
-    rows = "bert", NO_RELATIONS, aligned
-    _, mrpc, paws = table("| test | seeds | plain BERT |")
-    assert mrpc[2:] == [mean(panels["mrpc"], row) for row in rows]
-    assert paws[2:] == means(panels["paws"], *rows)
-    numbers = means(panels["mrpc"], aligned, NO_RELATIONS, "bert")
-    sentence = "On MRPC it has {} with four seeds, likeness {}, plain BERT {}.".format(*numbers)
-    assert sentence in text_of("README.md")
-    low, high = min(scores(panels["mrpc"], aligned)), max(scores(panels["mrpc"], "bert"))
-    leaves, = panels["paws"].rows[NO_RELATIONS]
+    """PAWS's rows, the seven questions, the four other sets."""
+    slower, = PANELS["paws-slower"]
+    best = max((np.mean(scores(panel, "bert", "dev")), scores(panel, "bert"))
+               for panel in (HELPS, FEW, slower, MANY))[1]
+    assert best == scores(MANY, "bert")  # of four settings, the best on dev
+    rows = "bert", LIKENESS, ALIGNED, TREES, OTHERS
+    plain, likeness, aligned, trees, others = (scores(HELPS, row) for row in rows)
+    header, *lines = table("| PAWS, ten epochs | test |")
+    curves = {row: np.mean([x["curve"] for x in HELPS.rows[row]], 0) for row in rows}
+    for line, row in zip(lines, rows, strict=True):
+        ends = [f"{100 * end(scores(HELPS, row)):.1f}" for end in (min, max)]
+        assert line[1:] == [mean(HELPS, row), *ends,
+                            *(f"{100 * curves[row][int(epoch) - 1]:.1f}" for epoch in
+                              [cell.split()[-1] for cell in header[4:]])]
+    four = {row: np.mean([scores(panel, row) for panel in SIX], 0).tolist() for row in rows[:3]}
+    asked = [(likeness, best), (aligned, best), (likeness, aligned), (trees, aligned),
+             (trees, others), (four[LIKENESS], four["bert"]), (four[ALIGNED], four["bert"])]
+    corrected = groups.holm([exact_p(*pair) for pair in asked])
+    _, *lines = table("| question | difference |")
+    for line, pair, p in zip(lines, asked, corrected, strict=True):
+        assert line[1:] == [gap(*pair), groups.as_p(p)]
+    _, plain_row, *lines = table("| test, six seeds |")
+    assert plain_row[1:5] == [mean(panel, "bert") for panel in SIX]
+    for line, row in zip(lines, (LIKENESS, ALIGNED), strict=True):
+        assert line[1:] == [*(gap(scores(panel, row), scores(panel, "bert")) for panel in SIX),
+                            gap(four[row], four["bert"])]
+    runs = [json.loads(line) for line in source("tests/results/copies.jsonl").splitlines()]
+    seeds = {row: [x for x in runs if x["model"] == row] for row in ("bert", ALIGNED)}
+    assert [[x["seed"] for x in found] for found in seeds.values()] == 2 * [HELPS.seeds]
+    ends = [x["attention"][-1] for x in seeds["bert"]]
+    curve = [x["curve"][-1] for x in HELPS.rows["bert"]]
+    low, high = (sorted(zip(ends, curve))[i] for i in (2, 3))
+    assert max(curve[i] for i in range(10) if ends[i] <= low[0]) < min(
+        curve[i] for i in range(10) if ends[i] >= high[0])
+    readme, numbers = text_of("README.md"), [*means(HELPS, ALIGNED, "bert"), *means(MANY, "bert")]
+    assert "On PAWS it has {} %, plain BERT {} %, and {} % with twice".format(*numbers) in readme
+    assert "{} % on PAWS, and another pair's trees {} %.".format(*means(HELPS, TREES, OTHERS)) \
+        in readme
+    numbers = [gap(four[row], four["bert"]).split()[0] for row in (LIKENESS, ALIGNED)]
+    assert "On the four other sets it gains {}, `Aligned` {}.".format(*numbers) in readme
     assert_page_says([
-        ("four seeds of Aligned, {:.1f}, is above the highest of plain BERT, {:.1f}.",
-         [100 * low, 100 * high]),
-        ("likeness has {}, Aligned {}.", [points(row, panels=[panels["mrpc"]])
-                                          for row in (NO_RELATIONS, aligned)]),
-        ("in the third epoch, at {:.1f} on dev.", [100 * leaves["curve"][2]])])
+        ("has {} on PAWS's test, in ten seeds; plain BERT {}, and {} after twenty epochs",
+         [mean(HELPS, ALIGNED), mean(HELPS, "bert"), mean(MANY, "bert")]),
+        ("lowest seed, {:.1f}, is above the highest of twenty of plain BERT with ten epochs, "
+         "{:.1f}, and of ten with twenty, {:.1f}.", [100 * x for x in (
+             min(aligned), max(plain + scores(FEW, "bert")), max(best))]),
+        ("its rate of 5e-5 has {} with five seeds and ten epochs", [mean(slower, "bert")]),
+        ("correlation of {:.2f} with its accuracy on dev", [np.corrcoef(ends, curve)[0, 1]]),
+        ("gives its copy {:.2f} of its attention in Aligned's best head",
+         [np.mean([x["calibrated"][-1] for x in seeds[ALIGNED]])]),
+        ("from {:.2f} to {:.2f} in plain BERT's", [min(ends), max(ends)])])
+
+
+def test_the_picture_of_copies(tmp_path):
+    files = [ROOT / "tests/results" / name for name in ("paws-aligned.json", "copies.jsonl")]
+    copies.draw(*files, tmp_path / "found.svg")
+    assert (tmp_path / "found.svg").read_text("utf-8") == source("docs/copies.svg")
 
 
 def test_p_by_task():
