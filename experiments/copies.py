@@ -74,17 +74,17 @@ def draw(group, shares_of_runs, picture):
     lines = Path(shares_of_runs).read_text("utf-8").splitlines()
     lines = [json.loads(line) for line in lines]
     done, models = read_group(group)["done"], list(dict.fromkeys(x["model"] for x in lines))
+    scores = [done[name_of({"model": x["model"]}, x["seed"])]["curve"] for x in lines]
+    shares = [x.get("calibrated", x["attention"]) for x in lines]
     left, parts = 60, []
-    for title, curve_of in (
-            ("dev accuracy in %", lambda x: done[name_of({"model": x["model"]}, x["seed"])]["curve"]),
-            ("best head's attention on copies in %", lambda x: x.get("calibrated", x["attention"]))):
+    for title, curves in (("dev accuracy in %", scores),
+                          ("best head's attention on copies in %", shares)):
         parts.append(draw_text(left, 24, title, "title"))
         for percent in range(0, 101, 20):
             y = 240 - 2 * percent
             parts += [draw_line(left, y, left + 270, y, "grid" if percent else "zero"),
                       draw_text(left - 8, y + 5, f"{percent}", "soft", "end")]
-        for x in lines:
-            curve = curve_of(x)
+        for x, curve in zip(lines, curves, strict=True):
             points = " ".join(f"{left + 270 * i / (len(curve) - 1):.1f},{240 - 200 * y:.1f}"
                               for i, y in enumerate(curve))
             dashes = 'stroke-dasharray="3 3"' if x["model"] == models[0] else ""
