@@ -23,7 +23,7 @@ from reprlib import repr as shorten
 from support.errors import join_names, refuse
 from support.files import download, write_whole
 from support.pairs import Task, is_number
-from support.tables import SENTENCES, pairs_of, read_pairs, read_table, split_rows
+from support.tables import SENTENCES, read_pairs, read_rows, split_rows
 from support.toy import toy_task
 
 
@@ -177,8 +177,8 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     for split, file in source.splits.items():
         labelled = split not in source.unlabelled
         columns = source.columns[:2 + labelled]
-        table = read_table(folder / file, columns, mend=source.mend)
-        rows = [*pairs_of(table, columns, source.labels, labelled, source.spelled)]
+        rows = [*read_rows(folder / file, columns, source.labels, labelled, source.spelled,
+                           source.mend)]
         cut = source.cut(rows, folder) if source.cut and split == "train" else [split] * len(rows)
         for part, (pair, _) in zip(cut, rows):
             splits[part].append(pair)

@@ -173,15 +173,13 @@ def parse_label(text, labels, where):
     labels: names of the classes; () for scores; None to keep the text.
     """
     if labels is None:
-        refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}; expected "
-               f"the name of a class or a score")
+        refuse(not text, f"{where}: the label is empty")
         return text
+    start = f"{where}: label {shorten(text)}: expected"
     if labels:
-        refuse(text not in labels, f"{where}: unknown label {shorten(text)}; expected one of "
-               f"{join_names(labels, 12)}")
+        refuse(text not in labels, f"{start} one of {join_names(labels, 12)}")
         return labels.index(text)
-    refuse(not is_number(text), f"{where}: label {shorten(text)} is not a number such as 0.5; this "
-           f"task predicts scores")
+    refuse(not is_number(text), f"{start} a number such as 0.5")
     return float(text)
 
 
@@ -191,15 +189,14 @@ def as_pairs(task, given):
     """
     pairs = []
     for one in [given] if isinstance(given, (Pair, tuple)) else given:
-        parts = (one.a, one.b) if isinstance(one, Pair) else one
-        sound = isinstance(parts, (tuple, list)) and len(parts) in (2, 3)
-        refuse(not sound or not all(isinstance(text, str) for text in parts[:2]), f"expected pairs "
-               f"of two texts, such as (a, b), each perhaps with a label, found {shorten(one)}")
-        if not isinstance(one, Pair):
+        if isinstance(one, (tuple, list)) and len(one) in (2, 3):
             a, b, label = (*one, None)[:3]
             if label is not None:
                 label = parse_label(str(label), task.labels, "label")
             one = Pair(a, b, label)
+        texts = (one.a, one.b) if isinstance(one, Pair) else (None,)
+        refuse(not all(isinstance(text, str) for text in texts), f"expected pairs of two texts, "
+               f"such as (a, b), each perhaps with a label, found {shorten(one)}")
         refuse(task.labels and one.label not in (None, *range(len(task.labels))),
                f"expected a label below {len(task.labels)}, found {shorten(one)}")
         pairs.append(one)

@@ -29,12 +29,12 @@ def split_rows(path):
         raise ValueError(f"{path}:{line}: {error}; correct or restore it") from None
 
 
-def read_table(path, columns, need_label=True, mend=list, rows=None):
-    """The rows of a table: an iterator of (where = "file:line", dict column -> text).
+def read_rows(path, columns, labels, need_label, spelled, mend=list, rows=None):
+    """Yields (Pair, dict column -> text) for each row of a table. A sentence may be empty.
 
     columns: of a, b and label: names in the header line, or numbers from 0 if there is no header.
-    need_label: if False, the label's column may be missing. mend: function of a row's fields.
-    rows: what `split_rows` gave, if the file was read.
+    labels: as for `parse_label`. need_label: if False, a label or the column may be missing.
+    spelled, mend: as in datasets.Source. rows: what `split_rows` gave, if the file was read.
     """
     rows, start, names = split_rows(path) if rows is None else iter(rows), 1, columns
     if isinstance(columns[0], str):
@@ -49,15 +49,7 @@ def read_table(path, columns, need_label=True, mend=list, rows=None):
         with expecting(where, f"{len(names)} fields, like line {start}", "correct it"):
             fields = [text.strip() for text in mend(fields)]
             refuse(len(fields) != len(names), f"{len(fields)}")
-        yield where, dict(zip(names, fields))
-
-
-def pairs_of(table, columns, labels, need_label, spelled):
-    """(Pair, dict column -> text) for each row of `read_table`. A sentence may be empty.
-
-    labels: as for `parse_label`. spelled: as in Source.
-    """
-    for where, row in table:
+        row = dict(zip(names, fields))
         a, b, *label = (row.get(name, "") for name in columns)
         text = "".join(label)            # "" if the table has no labels
         text = spelled.get(text, text)
@@ -71,14 +63,13 @@ def read_pairs(path, labels=None, need_label=True, columns=(), rows=None):
 
     columns: names of the columns of a, b and label; (): SENTENCES. labels: as for `parse_label`.
     need_label: if False, a label, the column of labels and its name in `columns` may be missing.
-    rows: as in `read_table`.
+    rows: as in `read_rows`.
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
     columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
     refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
            f"sentences and the label, found {','.join(columns)}")
-    table = read_table(path, columns, need_label, rows=rows)
-    pairs = [pair for pair, _ in pairs_of(table, columns, labels, need_label, {})]
+    pairs = [pair for pair, _ in read_rows(path, columns, labels, need_label, {}, rows=rows)]
     refuse(not pairs, f"{path}: has no pair below its header")
     return pairs
 
