@@ -32,7 +32,7 @@ from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, ev
                            predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
 from support.tables import (add_predictions, is_csv, pair_rows, read_pairs, split_rows, table_text)
-from support.words import Vocabulary, learn_vocabulary
+from support.words import Vocabulary, read_vectors
 
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
@@ -145,10 +145,13 @@ def learn_words(settings, splits, examples):
     words = {text: x.words for read in examples.values() for text, x in read.known.items()}
     sentences = [words[text] if text in words else words_at(text, split_words(text))
                  for name in names for text in batches.texts_of(splits[name])]
-    with prefix_errors("--glove "):
-        vocabulary, message = learn_vocabulary(sentences, settings.glove, settings.seed)
-    print_once(message)
-    return vocabulary
+    found = None
+    if settings.glove:
+        needed = {form for x in sentences for word in x for form in (word, word.casefold())}
+        with prefix_errors("--glove "):
+            found = read_vectors(settings.glove, needed)
+        print_once(f"--glove {settings.glove}: vectors of {len(found):,} of {len(needed):,} words")
+    return Vocabulary.learn(sentences, found, settings.seed)
 
 
 def build_model(settings, recipe, task, reader, config, weights=None):

@@ -134,7 +134,7 @@ def frequent_vectors(path):
     with open(path, "rb") as file:
         words = {line.partition(b" ")[0].decode("utf-8", "replace")
                  for line in itertools.islice(file, FREQUENT)}
-    vectors, _ = read_vectors(path, words)
+    vectors = read_vectors(path, words)
     width = len(next(iter(vectors.values())))
     refuse(width != 50, f"--vectors {path}: expected 50 numbers a word, found {width}")
     return vectors

@@ -69,27 +69,14 @@ class Vocabulary:
         return cls(words, state["characters"], vectors)
 
 
-def learn_vocabulary(sentences, path=None, seed=0):
-    """(Vocabulary of lists of words, with fixed vectors if a file is given; a message)"""
-    if not path:
-        vocabulary = Vocabulary.learn(sentences)
-        return vocabulary, f"{len(vocabulary.words):,} words, their vectors learned"
-    words = {word for words in sentences for word in words}
-    from_file, malformed = read_vectors(path, words | set(map(str.casefold, words)))
-    count = sum(word in from_file or word.casefold() in from_file for word in words)
-    vocabulary = Vocabulary.learn(sentences, from_file, seed)
-    return vocabulary, (f"{path}: vectors for {count:,} of {len(words):,} words; {malformed} "
-                        f"malformed lines; each word has {vocabulary.vectors.shape[1]} numbers")
-
-
 def read_vectors(path, words):
     """Vectors of the given words from a GloVe text file: each line has a word and its numbers.
 
     A line is left out if it has another width than most lines, or something that is no number;
     word2vec's header is left out, too. If a word has two lines, the first one counts.
-    Returns: (dict word -> (width,) float32, how many lines of these words were malformed).
+    Returns: dict word -> (width,) float32.
     """
-    rows = []  # (word, its vector, which is empty if the line is malformed)
+    rows = []  # (word, its vector)
     with open(path, "rb") as file, tqdm(total=os.path.getsize(path), desc="reading vectors",
                                         unit="B", unit_scale=True, leave=False,
                                         disable=None, delay=1) as bar:
@@ -98,13 +85,11 @@ def read_vectors(path, words):
             name, _, numbers = line.rstrip().partition(b" ")
             word = name.decode("utf-8", "replace")
             if word in words:
-                vector = np.empty(0, np.float32)
                 with contextlib.suppress(ValueError), np.errstate(over="ignore"):
-                    vector = np.array(numbers.split(b" "), np.float32)
-                rows.append((word, vector if np.isfinite(vector).all() else vector[:0]))
+                    rows.append((word, np.array(numbers.split(b" "), np.float32)))
+    rows = [(word, vector) for word, vector in rows if np.isfinite(vector).all()]
     widths = Counter(len(vector) for _, vector in rows if len(vector) > 1)
     refuse(not widths, f"{path}: has none of the {len(words)} words; expected GloVe's text form, "
            f"in each line a word and its numbers, separated by spaces")
     width = widths.most_common(1)[0][0]
-    vectors = {word: vector for word, vector in reversed(rows) if len(vector) == width}
-    return vectors, len(rows) - widths[width]
+    return {word: vector for word, vector in reversed(rows) if len(vector) == width}
