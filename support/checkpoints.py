@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -215,9 +214,7 @@ def read_weights(folder):
     path, weights = find_file(folder, *WEIGHTS), {}
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, tensor in readers[path.suffix](path).items():
-        ours = our_name(name)
-        refuse(ours in weights, f"{path}: has {ours} twice, the second time as {name}")
-        if ours is not None:  # TensorFlow stores a kernel as (inputs, outputs)
+        if (ours := our_name(name)) is not None:  # TensorFlow has kernels as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
     return weights
 
@@ -232,17 +229,13 @@ def read_safetensors(path):
     """The tensors of a .safetensors file: a dict name -> tensor.
 
     Format: uint64 length of the header, header in JSON {name: {dtype, shape, data_offsets}}, then
-    the bytes, each of which belongs to one tensor.
+    the bytes.
     """
     raw, weights = np.fromfile(path, np.uint8), {}
     with expecting(path, f"safetensors of dtypes {', '.join(SAFE_DTYPES)}"):
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
         header = json.loads(raw[8:start].tobytes())
         header.pop("__metadata__", None)
-        places = sorted(entry["data_offsets"] for entry in header.values())
-        ends = [0, *(end for _, end in places)]
-        refuse([first for first, _ in places] + [len(raw) - start] != ends,
-               "tensors that overlap, or bytes of no tensor")
         for name, entry in header.items():
             first, last = (start + offset for offset in entry["data_offsets"])
             tensor = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]])
@@ -250,19 +243,11 @@ def read_safetensors(path):
     return weights
 
 
-def load_saved(path):
-    """The content of a file that torch.save wrote. No code in it runs; its checksums are right."""
-    if zipfile.is_zipfile(path):  # torch before 1.6 wrote no zip
-        with zipfile.ZipFile(path) as archive:  # torch.load does not compare the checksums
-            damaged = archive.testzip()
-        refuse(damaged, f"a wrong checksum of {damaged}")
-    return torch.load(path, "cpu", weights_only=True)
-
-
 def read_pickle(path):
     """The tensors of pytorch_model.bin: a dict name -> tensor. No code in the file runs."""
     with expecting(path, "a dict of name -> tensor"):
-        return {name: tensor.detach() for name, tensor in load_saved(path).items()}
+        weights = torch.load(path, "cpu", weights_only=True)
+        return {name: tensor.detach() for name, tensor in weights.items()}
 
 
 # ---- TensorFlow ---------------------------------------------------------------------------------

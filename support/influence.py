@@ -11,6 +11,7 @@ import contextlib
 import torch
 
 from support import machine
+from support.errors import refuse
 
 # Axes: N pairs, L tokens, d hidden size, C classes
 
@@ -24,6 +25,8 @@ def changed(model, change):
     if change is None:
         yield dict
         return
+    refuse(not hasattr(change, "outputs"),
+           f"change: expected a value of run.changes(), got {change!r}")
     with contextlib.ExitStack() as undo:
         for name, value in change.attributes.items():
             undo.callback(setattr, model, name, getattr(model, name))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bert_min import PairTokenizer, read_checkpoint
-from small_runs import equal, fails, write_file
+from small_runs import equal, fails
 from support.checkpoints import read_pickle, read_safetensors
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -38,17 +38,6 @@ def test_every_dtype_is_read(tmp_path):
         assert equal(read_pickle(tmp_path / "y"), tensors)
 
 
-@pytest.mark.parametrize("names, places, size", [
-    ("xy", [(0, 8), (4, 8)], 8), ("xy", [(0, 4), (8, 12)], 12), ("x", [(4, 8)], 8),
-    ("x", [(0, 4)], 8)])
-def test_each_byte_of_safetensors_is_in_one_tensor(tmp_path, names, places, size):
-    """No overlap, gap, or rest."""
-    header = ",".join(f'"{name}": {{"dtype": "F32", "shape": [-1], "data_offsets": {[*place]}}}'
-                      for name, place in zip(names, places)).join("{}").encode()
-    content = len(header).to_bytes(8, "little") + header + bytes(size)
-    fails(lambda: read_safetensors(write_file(tmp_path, "x", content)), tmp_path / "x", "found")
-
-
 @pytest.mark.parametrize("file, old, new, words", [
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
     ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
@@ -63,14 +52,6 @@ def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, wo
           *words.split())
 
 
-def test_one_tensor_has_one_name(tmp_path):
-    """Not with and without the prefix that both are read with."""
-    file = copy_fixture("tiny_bert_hf", tmp_path) / "model.safetensors"
-    weights = read_safetensors(file.rename(tmp_path / "moved"))
-    torch.save(weights | {"bert.pooler.dense.bias": torch.ones(32)}, tmp_path / "pytorch_model.bin")
-    fails(lambda: read_checkpoint(tmp_path), "pytorch_model.bin", "pooler.bias")
-
-
 class MakesAFolder:
     """Unpickling it without weights_only makes a folder."""
 
@@ -78,15 +59,12 @@ class MakesAFolder:
         return os.mkdir, ("made",)
 
 
-def test_a_pickle_runs_no_code_and_is_whole(tmp_path, monkeypatch):
+def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for content in ({"x": MakesAFolder()}, {"x": 1}, [1]):
         torch.save(content, "x.bin")
         fails(lambda: read_pickle("x.bin"), "x.bin")
     assert not Path("made").exists()
-    torch.save({"x": torch.tensor(89.0)}, "x.bin")
-    damaged = Path("x.bin").read_bytes().replace(b"\0\0\xb2B", b"\0\0\xb0B")  # to 88.0
-    fails(lambda: read_pickle(write_file(tmp_path, "x.bin", damaged)), "x.bin", "checksum")
 
 
 @pytest.mark.parametrize("source", sorted(FIXTURES.glob("tiny_*/*")), ids=lambda path: path.name)
