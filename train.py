@@ -97,19 +97,16 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 
 # ---- The loop -----------------------------------------------------------------------------------
 
-def train_model(settings: Settings, recipe: Recipe, folder: str | Path, saved=None):
+def train_model(settings: Settings, recipe: Recipe, folder: Path, saved=None):
     """Trains one model in a folder, or resumes its training there. Returns: dict of result.json.
 
     saved: the content of the folder's last.pt, from run.read_run; None starts a new training.
     """
-    folder = Path(folder)
     with machine.main_process_first():  # which parses; the others find the parses
         task, splits = load_pairs(settings)
         if saved:
             run, examples = resumed_run(settings, recipe, folder, task, splits, saved)
         else:
-            if main_process():  # refuses a folder that has files of a run
-                runs.new_folder(folder, None).mkdir(parents=True, exist_ok=True)
             run, examples = new_run(settings, recipe, folder, task, splits)
     describe_training(run, examples)
     return training_loop(run, examples, saved)
