@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 
 from support import machine
+from support.checkpoints import load_saved
 from support.errors import expecting, prefix_errors, refuse
 from support.files import write_json, write_text, write_whole
 from support.machine import main_process, print_once
@@ -97,7 +98,7 @@ def read_saved(path):
     refuse(not path.exists(), f"{path}: no such file; the folder of a run, such as runs/toy-dafa, "
            f"has last.pt until training ends (--resume), and best.pt from its first epoch on")
     with made_here(path):
-        return torch.load(path, "cpu", weights_only=True)
+        return load_saved(path)
 
 
 # ---- Training -----------------------------------------------------------------------------------

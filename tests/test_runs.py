@@ -233,7 +233,9 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
                 saved | {"weights": {"W_gate": torch.ones(1)}}]
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None)]]
-    for content in (*contents, sound[:9999], b"a text"):
+    half = len(sound) // 2  # a byte of the weights
+    flipped = sound[:half] + bytes([sound[half] ^ 1]) + sound[half + 1:]
+    for content in (*contents, sound[:9999], b"a text", flipped):
         if isinstance(content, bytes):
             best.write_bytes(content)
         else:
