@@ -239,14 +239,12 @@ def show_groups(places, against=None, chosen=(), picture=None):
         name = path.parent.name if path.name == FILE else path.resolve().stem
         panels += find_panels(group, name if len(places) > 1 else "")
         if missing := len(combinations(group)) * len(group["seeds"]) - len(group["done"]):
-            print_once(f"{place}: {missing} runs are not finished; --resume trains those that no "
-                       "other process trains")
+            print_once(f"{place}: {missing} runs are not finished; --resume trains them")
     against = against or next(iter(rows))
     refuse(unknown := {against, *chosen} - rows.keys(), f"--show: {', '.join(sorted(unknown))}: "
            f"expected some of {', '.join(rows)}")
     for panel in panels:
         blocks.setdefault(panel.others, []).append(panel)
-    for panel in panels:
         for split in panel.first["metrics"]:
             print_table(score_table(panel, split, against))
         curves = curve_table(panel)
@@ -254,8 +252,6 @@ def show_groups(places, against=None, chosen=(), picture=None):
             print_table(curves)
     for block in blocks.values():
         print_table(difference_table(block, against, chosen))
-    if any(panel.task.startswith("toy") for panel in panels):
-        print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
     if picture:
         write_text(picture, draw_panels(panels, against))
 

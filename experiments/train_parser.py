@@ -210,9 +210,8 @@ def main(argv=None):
         score(load_parser(options["score"]), treebank)
         return
     out = Path(options.get("out", "parser.npz"))
-    existing = [str(file) for file in (out, out.with_suffix(".json")) if file.exists()]
-    refuse(out.suffix != ".npz" or existing, f"--out {out}: expected a new name that ends in .npz; "
-           f"{', '.join(existing) or 'nothing'} is there")
+    existing = out.exists() or out.with_suffix(".json").exists()
+    refuse(out.suffix != ".npz" or existing, f"--out {out}: expected a new name that ends in .npz")
     out.parent.mkdir(parents=True, exist_ok=True)
     check_place(out.parent, "name another by --out")
     vectors = frequent_vectors(options["vectors"]) if "vectors" in options else {}
