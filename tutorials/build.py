@@ -12,8 +12,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LESSONS = sorted(HERE.glob("[1-6]_*.py"))
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-
-
 SETUP = """
 # For Google Colab alone: the address of your course's copy of the repository.
 import os, sys
