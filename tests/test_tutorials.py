@@ -320,10 +320,7 @@ def test_training_on_real_pairs_is_shown_beside_the_librarys(tmp_path, own, monk
 
 
 def test_the_scores_beside_the_readers_are_those_of_the_results():
-    path = ROOT / "tests/results/mrpc-2000.json"
-    if not path.exists():
-        pytest.skip("these 20 trainings are still to be made")
-    group = groups.read_group(path)
+    group = groups.read_group(ROOT / "tests/results/mrpc-2000.json")
     panel, = groups.find_panels(group)
     assert lesson.MRPC_RIGHT == {
         model: tuple(round(408 * x) for x in groups.scores_of(results, "dev", "accuracy"))

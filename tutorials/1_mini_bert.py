@@ -282,6 +282,7 @@ show_map("attention of MyBert", pieces, pieces, run.explain(first, "In April, th
 #
 # ## Exercises, without a check
 #
-# 1. Leave out one thing of your BERT after the other: the positions, the second residual, √k, gelu. Train each on the
-#    pairs above, with seeds 0, 1, 2 (`begin(1, seed=1)`). Which one does this world need, and why that one?
+# 1. Leave out one thing of your BERT after the other: the second residual, √k, gelu, the positions (all weights of
+#    `bert.embeddings.position` 0). How many steps does one batch take then, with seeds 0, 1, 2 (`begin(1, seed=1)`)?
+#    Which one does this batch need, and why that one?
 # 2. Write two sentences that your trained model gets wrong with p above 0.9. Which pairs would training need?

@@ -54,7 +54,8 @@ from equations import *  # the library's functions, where yours do not stand bel
 # Real pairs: how the library's layers were trained, and how many of dev's 408 pairs each had right,
 # seeds 0 to 4 (tests/results/mrpc-2000.json). Their encoder is all-MiniLM-L6-v2.
 MRPC = {"task": "mrpc", "limit": 2000, "epochs": 3, "lr": 1e-4, "precision": "fp32"}
-MRPC_RIGHT = {}
+MRPC_RIGHT = {"bert": (316, 303, 309, 311, 306), "dabert": (307, 307, 310, 313, 305),
+              "dafa": (312, 302, 312, 315, 311)}
 lesson_tasks = []       # the names of this lesson's functions
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
