@@ -297,7 +297,7 @@ def test_a_layer_with_no_function_of_yours_does_not_train(tmp_path, own, monkeyp
                            "{time}, {name} {get.past} {x} {nouns}"),)}
     run, found = lesson.train_on(frames, "MyBert", epochs=1, batch_size=400)
     said = capsys.readouterr().out
-    assert "Yours: attention. The library's:" in said and found["epochs"] == 1
+    assert "Yours: attention. The library's: attention_weights, train_steps." in said and found["epochs"] == 1
     assert {pair.group for pair in lesson.toy.toy_task(frames)[1]["dev"]} == {"numbers"}
     assert len(found["losses"]) == 2 and "my_semmatch.py" in run.settings.model
 
