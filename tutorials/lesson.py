@@ -265,8 +265,9 @@ def train_on_mrpc(model, folder, **given):
     Returns: the run's folder, the dict of its result.json.
     """
     method, place = model.removeprefix("My").lower(), describe_model(model)
-    usual = {"model": place, "bert": str(folder), "seed": SEED, "data_dir": str(HERE.parent / "data")}
-    folder, result = train.train_or_resume(RECIPES.get(method, {}) | MRPC | usual | given)
+    here = {"model": place, "seed": SEED, "bert": str(folder),
+            "data_dir": str(HERE.parent / "data")}
+    folder, result = train.train_or_resume(RECIPES.get(method, {}) | MRPC | here | given)
     rows = [["accuracy on dev", f"seed {SEED}", "seeds 0 to 4"],
             [f"{model}, {result['pairs']['train']} pairs",
              percent([result["metrics"]["dev"]["accuracy"]]), ""]]
