@@ -60,9 +60,6 @@ class Reader:
         self.toy, self.workers = toy, workers
         self.prior = priors.prior_of(method, options or {})
         needs = () if self.prior is None else self.prior.needs
-        refuse(self.prior and not needs or {*needs} - {"words", "parses", "facts", "tags"},
-               f"{method.__name__}: needs of a prior are some of words, parses, facts, tags, got "
-               f"{needs!r}")
         self.needs_facts = "facts" in needs
         self.needs_parses = "parses" in needs or "tags" in needs and not toy
         self.parser, self.lexicon, self.seen = parser, None, {}

@@ -263,8 +263,6 @@ def command_line():
 
 def use_run(folder, test=False, predict=None, columns="", out=None, test_file=None, **changes):
     """Does what --from asks for. changes: see open_run."""
-    refuse(predict is None and (columns or out), "--columns and --out go with --predict here")
-    refuse(test_file and not test, "--test-file goes with --test here")
     stdout = sys.stdout
     with contextlib.redirect_stdout(sys.stderr if predict == "-" else stdout):
         run = open_run(folder, **changes)
@@ -345,7 +343,6 @@ def main(argv=None):
     """The command line. Raises ValueError or OSError for a user's mistake."""
     given = command_line().parse(argv)
     refuse("predict" in given and "run" not in given, "--predict needs --from RUN, a trained run")
-    refuse("resume" in given and "run" in given, "--from or --resume, not both")
     with machine.torch_session(given):
         if "run" in given:
             use_run(given.pop("run"), **given)
