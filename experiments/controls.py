@@ -39,7 +39,6 @@ class WiderKnowledge(KnowledgeAttention):
     """
 
     def spread(self, prior, word_index, segment):
-        """As KnowledgeAttention.spread, with this relation alone."""
         return super().spread(prior[..., [RELATIONS.index("hypernym")]], word_index, segment)
 
 
@@ -49,7 +48,6 @@ class OthersLikeness(KnowledgeAttention):
     """The likeness of the states of another pair of the batch: as sharp, at the wrong places."""
 
     def second(self, hidden, *rest):
-        """As KnowledgeAttention.second, for the next pair's states."""
         return super().second(hidden.roll(1, 0), *rest)
 
 
@@ -57,7 +55,6 @@ class FixedLikeness(KnowledgeAttention):
     """No gradient goes through the likeness."""
 
     def second(self, hidden, *rest):
-        """As KnowledgeAttention.second, for states without a gradient."""
         return super().second(hidden.detach(), *rest)
 
 

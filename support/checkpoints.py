@@ -261,8 +261,7 @@ def read_pickle(path):
 
 # ---- TensorFlow ---------------------------------------------------------------------------------
 
-TF_DTYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64,
-             14: torch.bfloat16, 19: torch.float16}
+TF_DTYPES = {1: torch.float32, 3: torch.int32, 9: torch.int64}  # a count of steps: int64
 
 
 def _varint(data, at):

@@ -14,7 +14,7 @@ def test_the_table(monkeypatch, capsys):
     monkeypatch.setitem(bench.ENCODERS, "6-layer", dict(hidden_size=8, num_heads=2))
     half = "dafa --layers all --set HEADS=half"
     bench.main(["--models", half, "drrnet", *"--repeats 2 --batch-size 3 --device cpu".split()])
-    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[4:]]
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[3:]]
     assert [(row[0], row[1]) for row in rows] == [
         (work, model) for work in ("step of 3 pairs", "one new pair")
         for model in ("bert", half, "drrnet")]
