@@ -41,7 +41,6 @@ def test_every_dtype_is_read(tmp_path):
 @pytest.mark.parametrize("file, old, new, words", [
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
     ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
-    ("tokenizer_config.json", "{", '{"never_split": ["york"]', "never_split york"),
     ("vocab.txt", "[PAD]", "[pad]", "[PAD]"), ("vocab.txt", "\nz\n", "\n\xe9\n", "UTF-8"),
     ("vocab.txt", "\nz\n", "\nz\nz\n", "each once")])
 def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, words):
