@@ -48,14 +48,6 @@ def read_value(option, text):
     return settings
 
 
-def check_vary(vary, shared):
-    """Raises ValueError unless each option has values, stands once, and is not in `shared` too."""
-    options = {option for option, *values in vary if values}
-    refuse(len(options) < len(vary), "--vary: expected each option once, with its values behind it")
-    twice = {option for option in options if option.replace("-", "_") in shared}
-    refuse(twice, f"--vary {', '.join(twice)}: is also given for all runs; leave one of them out")
-
-
 def rows_first(vary, shared):
     """The options of --vary, the one whose values are the rows first. A task is no row. If no
     option makes rows, the rows are models: plain BERT, if nothing varies, and the model, which is
@@ -84,7 +76,8 @@ def new_group(given):
     """(folder, group) of a new group that these options ask for. The folder is not made yet."""
     out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
     test, vary = given.pop("test", False), given.pop("vary", [])
-    check_vary(vary, given)
+    varied = {option for option, *values in vary if values}
+    refuse(len(varied) < len(vary), "--vary: expected each option once, with its values behind it")
     refuse(count < 1, f"--seeds {count}: expected 1 or more")
     refuse(out and Path(out, FILE).exists(), f"--out {out}: holds a group of runs; continue it by "
            f"--resume {out}, or name another folder")
