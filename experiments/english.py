@@ -1,0 +1,270 @@
+"""The data of assets/english, the run that answers everyday English.
+
+    python -m experiments.english --data-dir data --out FOLDER
+
+writes train.tsv, and dev.tsv with its parts dev-paws.tsv and dev-stsb.tsv. It reads data sets whose
+terms let weights be passed on: PAWS; STS-B, whose scores from 4 on are "same", up to 3 "different".
+STS-B's training pairs with a sentence of MRPC stay out. Half of train are pairs that the functions
+below make from train's sentences; they need WordNet and the shipped parser.
+
+Assumes: a function's label is right. Sometimes it is not: who meets whom is met by whom.
+"""
+import functools
+import random
+import re
+import sys
+from collections import Counter, namedtuple
+from dataclasses import replace
+from pathlib import Path
+
+from experiments import robustness
+from experiments.robustness import Known, is_plain, replace_word
+from priors import load_wordnet
+from support.biaffine import load_parser
+from support.datasets import load_task
+from support.files import write_text
+from support.options import Arguments, run_command
+from support.pairs import Pair, Task
+from support.parses import parse_texts
+from support.tables import pair_rows, table_text
+
+TASK = Task("own", ("different", "same"), ("accuracy",))
+# Past participles that do not end in -ed.
+IRREGULAR = frozenset("""
+    eaten written ridden driven taken given thrown drawn shown worn broken chosen beaten stolen made
+    held cut fed built sold caught bought brought found kept lost hit shot sung taught told won led
+    sent read""".split())
+AUXILIARIES = frozenset("is are was were can could will would has have had should must".split())
+
+# A noun and the words below it, without the prepositions and marks around it. head: the index of
+# the word above. whole: where the prepositions begin.
+Phrase = namedtuple("Phrase", "start end whole head relation noun")
+
+
+class Words(Known):
+    """Known, and what is known of all words of the texts."""
+
+    def __init__(self, parses, wordnet):
+        super().__init__(parses, wordnet)
+        words = [word for text in parses for word in self.words(text)]
+        self.counts = Counter((word.text, word.tag) for word in words)
+        self.participles = {self.wordnet.morphy(word, "v"): word for word, tag in self.counts
+                            if tag == "VERB" and (word.endswith("ed") or word in IRREGULAR)}
+
+    @functools.cache
+    def kind(self, word, tag):
+        """(part of speech, WordNet's field of its first sense, ending), or None for rare words."""
+        pos = {"NOUN": "n", "ADJ": "n", "VERB": "v"}.get(tag)
+        lemma = pos and is_plain(word) and self.wordnet.morphy(word, pos)
+        if not lemma or self.counts[word, tag] < 5 or lemma != word and word[-1] not in "sgd":
+            return None
+        sense = self.wordnet.synsets(lemma, pos)[0]
+        field = sense.lexname()
+        if tag == "ADJ":  # a colour, or nothing
+            field = [x for x in sense.hypernyms() if "chromatic" in x.name()] and "colour"
+        return field and (tag, field, word[-1] * (lemma != word), word[0] in "aeiou")
+
+    @functools.cache
+    def senses(self, word, pos):
+        """(senses of a word; these and all senses above them)"""
+        own = {*self.wordnet.synsets(word, pos)}
+        return own, own.union(*(sense.closure(lambda x: x.hypernyms()) for sense in own))
+
+    @functools.cache
+    def cousins(self, word, tag):
+        """Words of the same kind, none of which may mean the same, or more, or less."""
+        kind, pos, found = self.kind(word, tag), "v" if tag == "VERB" else "n", []
+        for other, other_tag in sorted(self.counts) if kind else ():
+            if other != word and self.kind(other, other_tag) == kind:
+                (own, above), (own_2, above_2) = self.senses(word, pos), self.senses(other, pos)
+                if own.isdisjoint(above_2) and own_2.isdisjoint(above):
+                    found.append(other)
+        return found
+
+    def phrases(self, text):
+        """The Phrases of a text that are subjects, objects or stand behind a preposition."""
+        words, heads, found = self.words(text), self.parses[text].heads.tolist(), []
+        for i, word in enumerate(words):
+            relation = word.relation.partition(":")[0]
+            if relation not in ("nsubj", "obj", "obl") or word.tag not in ("NOUN", "PROPN"):
+                continue
+            inside, size = {i}, 0
+            while len(inside) > size:
+                size = len(inside)
+                inside |= {j for j, head in enumerate(heads) if head - 1 in inside}
+            first, last = min(inside), max(inside)
+            whole = words[first].start
+            while words[first].relation == "case" and first < i:
+                first += 1
+            while words[last].tag == "PUNCT" and last > i:
+                last -= 1
+            if len(inside) == max(inside) - min(inside) + 1:
+                found.append(Phrase(words[first].start, words[last].end, whole, heads[i] - 1,
+                                    relation, word))
+        return found
+
+    def inner(self, text, start, end):
+        """A part of a text as it is spelled inside a sentence."""
+        first = self.words(text)[0]
+        if start == first.start and first.tag != "PROPN" and first.text != "I":
+            return text[start].lower() + text[start + 1:end]
+        return text[start:end]
+
+
+def capital(old, new):
+    """The new text with the old one's kind of first letter."""
+    return new[0].upper() + new[1:] if old[0].isupper() else new
+
+
+# ---- Functions: text, random.Random, Words -> another text, or None ------------------------------
+
+def replace_cousin(text, rng, known):
+    """Another word of the same field: a dog for a cat, blue for red."""
+    return replace_word(text, known.words(text), lambda x: known.cousins(x.text, x.tag), rng)
+
+
+def exchange(text, rng, known):
+    """Two phrases below one verb change places: subject and object, or two with prepositions."""
+    phrases = known.phrases(text)
+    options = [(x, y) for x in phrases for y in phrases if x.head == y.head and x.end <= y.whole
+               and ({x.relation, y.relation} == {"nsubj", "obj"} or x.relation == y.relation
+                    or x.relation == "nsubj" and text[y.whole:y.start] == "by ")]
+    if not options:
+        return None
+    x, y = rng.choice(options)
+    return capital(text, text[:x.start] + known.inner(text, y.start, y.end) + text[x.end:y.start]
+                   + known.inner(text, x.start, x.end) + text[y.end:])
+
+
+def turn(text, rng, known, exchanged):
+    """Active becomes passive: what damaged the roof, damaged by what. exchanged: the roof did."""
+    phrases = known.phrases(text)
+    for x, y in ((x, y) for x in phrases for y in phrases if x.head == y.head):
+        between = re.fullmatch(r" (?:(is|are) )?(\w+) ", text[x.end:y.start])
+        if (x.relation, y.relation) != ("nsubj", "obj") or not between:
+            continue
+        auxiliary, verb = between.groups()
+        participle = known.participles.get(known.wordnet.morphy(verb, "v"))
+        plain = known.wordnet.morphy(y.noun.text.lower(), "n") or y.noun.text.lower()
+        many = y.noun.tag == "NOUN" and plain != y.noun.text.lower() or exchanged is None
+        ending = "ing" if auxiliary else verb[-1:]
+        forms = {"ing": "are being" if many else "is being", "s": "are" if many else "is"}
+        be = forms.get(ending, ("were" if many else "was") if verb == participle else None)
+        if participle and be and (not auxiliary or verb.endswith("ing")):
+            agent, patient = (x, y) if not exchanged else (y, x)
+            return capital(text, text[:x.start] + known.inner(text, patient.start, patient.end)
+                           + f" {be} {participle} by "
+                           + known.inner(text, agent.start, agent.end) + text[y.end:])
+    return None
+
+
+def negate(text, rng, known):
+    """The main verb with "not"."""
+    words, heads = known.words(text), known.parses[text].heads.tolist()
+    root = heads.index(0)
+    verb = words[root]
+    for word, head in zip(words, heads):
+        if head == root + 1 and word.relation in ("aux", "cop", "aux:pass"):
+            return f"{text[:word.end]} not{text[word.end:]}" if word.text in AUXILIARIES else None
+    lemma = known.wordnet.morphy(verb.text, "v") if verb.tag == "VERB" else None
+    if lemma and (verb.text.endswith("ed") or verb.text == lemma + "s"):
+        do = "did" if verb.text.endswith("ed") else "does"
+        return f"{text[:verb.start]}{do} not {lemma}{text[verb.end:]}"
+    return None
+
+
+def front(text, rng, known):
+    """The last phrase with a preposition goes to the front."""
+    words, last = known.words(text), known.phrases(text)[-1:]
+    if not last or last[0].relation != "obl" or last[0].whole in (0, last[0].start) \
+            or any(word.tag != "PUNCT" for word in words if word.start >= last[0].end):
+        return None
+    x = last[0]
+    return capital(text, f"{text[x.whole:x.end]}, {known.inner(text, 0, x.whole).rstrip(' ,')}"
+                         f"{text[x.end:]}")
+
+
+def second(swap):
+    """A function of robustness as one of these. It leaves a text with a negation alone."""
+    def edit(text, rng, known):
+        new = swap(text, text, rng, known)
+        return new and new[1]
+    return edit
+
+
+# name -> (function, label)
+KINDS = {
+    "antonym": (second(robustness.swap_antonym), 0), "number": (second(robustness.change_number), 0),
+    "name": (second(robustness.swap_name), 0), "cousin": (replace_cousin, 0),
+    "exchange": (exchange, 0), "negation": (negate, 0),
+    "passive, exchanged": (functools.partial(turn, exchanged=True), 0),
+    "passive": (functools.partial(turn, exchanged=False), 1), "front": (front, 1),
+    "synonym": (second(robustness.swap_synonym), 1), "adverb": (
+        lambda text, rng, known: robustness.insert_adverb(text, text, rng, known)[1], 1)}
+
+
+def own_pairs(pairs, known, most):
+    """Pairs made from the sentences of pairs: up to `most` of each of KINDS, of identical sentences
+    and of sentences drawn at random."""
+    made = []
+    for kind, (edit, label) in KINDS.items():
+        rng, count = random.Random(kind), 0
+        for pair in rng.sample(pairs, len(pairs)):
+            if count == most:
+                break
+            text, other = rng.sample([pair.a, pair.b], 2)
+            denied = any(x.text.lower() in robustness.NEGATIONS for x in known.words(text))
+            new = None if denied else edit(text, rng, known)
+            if new and new != text:
+                partner = other if pair.label and rng.random() < 0.5 else text
+                made.append(Pair(*rng.sample([partner, new], 2), label, kind))
+                if count % 3 == 0:  # or else an odd sentence is one that differs
+                    made.append(Pair(new, new, 1, "identical"))
+                count += 1
+    rng = random.Random("drawn")
+    for one, other in zip(rng.sample(pairs, most), rng.sample(pairs, most)):
+        made += [Pair(one.a, other.b, 0, "drawn"), Pair(one.a, one.a, 1, "identical")]
+    return made
+
+
+def load_sources(data_dir):
+    """dict split -> name -> list of Pair, of labels 0 different, 1 same."""
+    tasks = {name: load_task(name, data_dir)[1] for name in ("paws", "stsb", "mrpc")}
+    news = {bare(text) for split in tasks["mrpc"].values() for pair in split
+            for text in (pair.a, pair.b)}
+    kept = [pair for pair in tasks["stsb"]["train"]
+            if bare(pair.a) not in news and bare(pair.b) not in news]
+    stsb = {"train": kept, "dev": tasks["stsb"]["dev"]}
+    return {split: {"paws": tasks["paws"][split], "stsb": [
+        replace(pair, label=int(pair.label >= 4)) for pair in stsb[split]
+        if not 3 < pair.label < 4]} for split in stsb}
+
+
+def bare(text):
+    """A text's letters and digits alone."""
+    return re.sub(r"\W", "", text).lower()
+
+
+def main(argv=None):
+    """The command. Raises ValueError or OSError for a user's mistake."""
+    arguments = Arguments("python -m experiments.english", __doc__)
+    arguments.add_argument("--data-dir", default="data", help="folder of data sets")
+    arguments.add_argument("--out", metavar="FOLDER", help="where the tables go")
+    arguments.add_argument("--most", type=int, default=800, help="pairs that each function makes")
+    given = arguments.parse(argv)
+    sources, folder = load_sources(given["data_dir"]), Path(given["out"])
+    pairs = sources["train"]["paws"] + sources["train"]["stsb"]
+    texts = {text for pair in pairs for text in (pair.a, pair.b)}
+    known = Words(parse_texts(texts, load_parser()), load_wordnet())
+    made = own_pairs(pairs, known, given["most"])
+    print(Counter((pair.group, pair.label) for pair in made))
+    tables = {"train": pairs + made, "dev": [*sources["dev"]["paws"], *sources["dev"]["stsb"]]}
+    tables |= {f"dev-{name}": found for name, found in sources["dev"].items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
+        write_text(folder / f"{name}.tsv", table_text("x.tsv", pair_rows(TASK, rows)))
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, "experiments.english"))
