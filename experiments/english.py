@@ -17,6 +17,7 @@ from collections import Counter, namedtuple
 from dataclasses import replace
 from pathlib import Path
 
+from batches import texts_of
 from experiments import robustness
 from experiments.robustness import Known, is_plain, replace_word
 from priors import load_wordnet
@@ -203,6 +204,21 @@ KINDS = {
         lambda text, rng, known: robustness.insert_adverb(text, text, rng, known)[1], 1)}
 
 
+def clauses(known):
+    """Short sentences from the known texts, as identical pairs: subject, verb, and what follows."""
+    found = set()
+    for text in known.parses:
+        phrases = sorted(known.phrases(text))
+        for i, x in enumerate(phrases):
+            end, gap = x.end, r" (\w+ ){1,2}"  # of at most one auxiliary and the verb
+            for y in phrases[i + 1:] if x.relation == "nsubj" else ():
+                if y.head == x.head and re.fullmatch(gap, text[end:y.whole]):
+                    end, gap = y.end, " "
+            if end > x.end and end - x.start < 80:
+                found.add(f"{text[x.start].upper()}{text[x.start + 1:end]}.")
+    return [Pair(text, text, 1) for text in sorted(found)]
+
+
 def own_pairs(pairs, known, most):
     """Pairs made from the sentences of pairs: up to `most` of each of KINDS, of identical sentences
     and of sentences drawn at random."""
@@ -222,7 +238,7 @@ def own_pairs(pairs, known, most):
                     made.append(Pair(new, new, 1, "identical"))
                 count += 1
     rng = random.Random("drawn")
-    for one, other in zip(rng.sample(pairs, most), rng.sample(pairs, most)):
+    for one, other in [*zip(rng.sample(pairs, len(pairs)), pairs)][:most]:
         made += [Pair(one.a, other.b, 0, "drawn"), Pair(one.a, one.a, 1, "identical")]
     return made
 
@@ -250,16 +266,23 @@ def main(argv=None):
     arguments = Arguments("python -m experiments.english", __doc__)
     arguments.add_argument("--data-dir", default="data", help="folder of data sets")
     arguments.add_argument("--out", metavar="FOLDER", help="where the tables go")
-    arguments.add_argument("--most", type=int, default=800, help="pairs that each function makes")
+    arguments.add_argument("--most", type=int, default=500, help="pairs that each function makes from "
+                           "each source: PAWS, STS-B, clauses of both")
     given = arguments.parse(argv)
     sources, folder = load_sources(given["data_dir"]), Path(given["out"])
     pairs = sources["train"]["paws"] + sources["train"]["stsb"]
-    texts = {text for pair in pairs for text in (pair.a, pair.b)}
-    known = Words(parse_texts(texts, load_parser()), load_wordnet())
-    made = own_pairs(pairs, known, given["most"])
+    parser, wordnet = load_parser(), load_wordnet()
+    known = Words(parse_texts(texts_of(pairs), parser), wordnet)
+    short = clauses(known)
+    known = Words(known.parses | parse_texts(texts_of(short), parser), wordnet)
+    made = [pair for source in (*sources["train"].values(), short)
+            for pair in own_pairs(source, known, given["most"])]
+    dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
+    held = {frozenset((pair.a, pair.b)) for pair in dev}
+    train = [pair for pair in pairs + made if frozenset((pair.a, pair.b)) not in held]
     print(Counter((pair.group, pair.label) for pair in made))
-    tables = {"train": pairs + made, "dev": [*sources["dev"]["paws"], *sources["dev"]["stsb"]]}
-    tables |= {f"dev-{name}": found for name, found in sources["dev"].items()}
+    tables = {f"dev-{name}": found for name, found in sources["dev"].items()}
+    tables |= {"dev": dev, "train": train}
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
