@@ -2,8 +2,11 @@
 
     python -m experiments.english --data-dir data --out FOLDER
 
-writes train.tsv, and dev.tsv with its parts dev-paws.tsv and dev-stsb.tsv. It reads data sets whose
-terms let weights be passed on: PAWS; STS-B, whose scores from 4 on are "same", up to 3 "different".
+writes train.tsv, and dev.tsv with its parts dev-paws.tsv and dev-stsb.tsv. After training,
+
+    python -m experiments.english --export RUN --out assets/english
+
+copies a run with int8 weights, and scores them on dev. The tables are made of data sets whose terms let weights be passed on: PAWS; STS-B, whose scores from 4 on are "same", up to 3 "different".
 STS-B's training pairs with a sentence of MRPC stay out. Half of train are pairs that the functions
 below make from train's sentences; they need WordNet and the shipped parser.
 
@@ -17,17 +20,21 @@ from collections import Counter, namedtuple
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
+import train
 from batches import texts_of
 from experiments import robustness
 from experiments.robustness import Known, is_plain, replace_word
 from priors import load_wordnet
+from support import machine, runs
 from support.biaffine import load_parser
 from support.datasets import load_task
-from support.files import write_text
+from support.files import read_json, write_json, write_text, write_whole
 from support.options import Arguments, run_command
 from support.pairs import Pair, Task
 from support.parses import parse_texts
-from support.tables import pair_rows, table_text
+from support.tables import pair_rows, read_pairs, table_text
 
 TASK = Task("own", ("different", "same"), ("accuracy",))
 # Past participles that do not end in -ed.
@@ -261,6 +268,33 @@ def bare(text):
     return re.sub(r"\W", "", text).lower()
 
 
+def export(folder, out, tables):
+    """Copies a run: int8 weights, scores of these. tables: the folder of dev.tsv and its parts."""
+    run, saved = train.open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
+    config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
+    dev = {name: run.examples(read_pairs(tables / f"{name}.tsv", run.task.labels))
+           for name in ("dev", "dev-paws", "dev-stsb")}
+    for content in (saved, config, result):  # no places of this machine
+        content["settings"] |= {"train_file": "train.tsv", "dev_file": "dev.tsv", "out": None}
+        content["recipe"]["bert"] = result["bert"] = "sentence-transformers/all-MiniLM-L6-v2"
+    saved |= runs.as_int8(saved["weights"])
+    saved["recipe"]["precision"] = "fp32"  # for use; config.json has training's
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / "best.pt", lambda file: torch.save(saved, file))
+    small = train.open_run(out)
+    before, after = (x.logits(dev["dev"]).argmax(1) for x in (run, small))
+    result |= {"metrics": {name: small.evaluate(x) for name, x in dev.items()},
+               "influence": small.influence(dev["dev"]),
+               "influence_paws": small.influence(dev["dev-paws"]),
+               "int8_differs": int((before != after).sum())}
+    write_json(out / "config.json", config)
+    write_json(out / "result.json", result)
+    hang = result["influence_paws"]["changes"]["no prior"]["answers"]
+    print(f"{out}: {(out / 'best.pt').stat().st_size:,} bytes; other answers than float32's: "
+          f"{result['int8_differs']} of {len(before)}; without trees {100 * hang:.1f} % of PAWS's "
+          f"dev get another answer; accuracy {({k: x['accuracy'] for k, x in result['metrics'].items()})}")
+
+
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.english", __doc__)
@@ -268,8 +302,17 @@ def main(argv=None):
     arguments.add_argument("--out", metavar="FOLDER", help="where the tables go")
     arguments.add_argument("--most", type=int, default=500, help="pairs that each function makes from "
                            "each source: PAWS, STS-B, clauses of both")
+    arguments.add_argument("--export", metavar="RUN", help="the run to copy with int8 weights")
+    arguments.add_argument("--tables", metavar="FOLDER", help="of RUN (default: as in training)")
     given = arguments.parse(argv)
-    sources, folder = load_sources(given["data_dir"]), Path(given["out"])
+    folder = Path(given["out"])
+    if "export" in given:
+        with machine.torch_session({}):
+            run = Path(given["export"])
+            trained = read_json(run / "result.json")["settings"]["dev_file"]
+            export(run, folder, Path(given.get("tables") or Path(trained).parent))
+        return
+    sources = load_sources(given["data_dir"])
     pairs = sources["train"]["paws"] + sources["train"]["stsb"]
     parser, wordnet = load_parser(), load_wordnet()
     known = Words(parse_texts(texts_of(pairs), parser), wordnet)

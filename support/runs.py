@@ -98,7 +98,20 @@ def read_saved(path):
     refuse(not path.exists(), f"{path}: no such file; the folder of a run, such as runs/toy-dafa, "
            f"has last.pt until training ends (--resume), and best.pt from its first epoch on")
     with made_here(path):
-        return load_saved(path)
+        saved = load_saved(path)
+        for name, scale in saved.get("scales", {}).items():
+            saved["weights"][name] = saved["weights"][name] * scale
+        return saved
+
+
+def as_int8(weights):
+    """What a best.pt of a quarter of the size holds: dict "weights", each matrix W as int8; dict
+    "scales", name -> (rows, 1) float32: W = int8 · scale, to half a step, max |row| / 127 / 2.
+    """
+    scales = {name: (W.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
+              for name, W in weights.items() if W.dim() == 2}
+    return {"scales": scales, "weights": weights | {
+        name: (weights[name] / scale).round().to(torch.int8) for name, scale in scales.items()}}
 
 
 # ---- Training -----------------------------------------------------------------------------------
