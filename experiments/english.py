@@ -27,7 +27,7 @@ from batches import texts_of
 from experiments import robustness
 from experiments.robustness import Known, is_plain, replace_word
 from priors import load_wordnet
-from support import machine, runs
+from support import machine, runs, summary
 from support.biaffine import load_parser
 from support.datasets import load_task
 from support.files import read_json, write_json, write_text, write_whole
@@ -154,7 +154,7 @@ def turn(text, rng, known, exchanged):
         auxiliary, verb = between.groups()
         participle = known.participles.get(known.wordnet.morphy(verb, "v"))
         plain = known.wordnet.morphy(y.noun.text.lower(), "n") or y.noun.text.lower()
-        many = y.noun.tag == "NOUN" and plain != y.noun.text.lower() or exchanged is None
+        many = y.noun.tag == "NOUN" and plain != y.noun.text.lower()
         ending = "ing" if auxiliary else verb[-1:]
         forms = {"ing": "are being" if many else "is being", "s": "are" if many else "is"}
         be = forms.get(ending, ("were" if many else "was") if verb == participle else None)
@@ -193,7 +193,7 @@ def front(text, rng, known):
 
 
 def second(swap):
-    """A function of robustness as one of these. It leaves a text with a negation alone."""
+    """A function of robustness as one of these."""
     def edit(text, rng, known):
         new = swap(text, text, rng, known)
         return new and new[1]
@@ -290,9 +290,9 @@ def export(folder, out, tables):
     write_json(out / "config.json", config)
     write_json(out / "result.json", result)
     hang = result["influence_paws"]["changes"]["no prior"]["answers"]
-    print(f"{out}: {(out / 'best.pt').stat().st_size:,} bytes; other answers than float32's: "
-          f"{result['int8_differs']} of {len(before)}; without trees {100 * hang:.1f} % of PAWS's "
-          f"dev get another answer; accuracy {({k: x['accuracy'] for k, x in result['metrics'].items()})}")
+    print(f"{out}: {(out / 'best.pt').stat().st_size:,} bytes; int8 changes "
+          f"{result['int8_differs']} of {len(before)} answers; of PAWS's, {100 * hang:.1f} % hang "
+          f"on the trees\n{summary.metrics_table(result['metrics'])}")
 
 
 def main(argv=None):
@@ -300,8 +300,8 @@ def main(argv=None):
     arguments = Arguments("python -m experiments.english", __doc__)
     arguments.add_argument("--data-dir", default="data", help="folder of data sets")
     arguments.add_argument("--out", metavar="FOLDER", help="where the tables go")
-    arguments.add_argument("--most", type=int, default=500, help="pairs that each function makes from "
-                           "each source: PAWS, STS-B, clauses of both")
+    arguments.add_argument("--most", type=int, default=600, help="pairs that a function makes of "
+                           "PAWS, of STS-B, and of clauses")
     arguments.add_argument("--export", metavar="RUN", help="the run to copy with int8 weights")
     arguments.add_argument("--tables", metavar="FOLDER", help="of RUN (default: as in training)")
     given = arguments.parse(argv)

@@ -180,8 +180,9 @@ def word_figures(examples, both):
     return [draw.maps(prior.title, *words, matrix, prior.note, equations=prior.equations)]
 
 
-def moved_figure(run, examples, both, trace):
-    """[draw.Figure of calibrated minus plain attention from words of a to words of b], or []."""
+def moved_figure(run, examples, both, trace, rows):
+    """[draw.Figure of calibrated minus plain attention from words of a to words of b], or []. Its
+    note says what the answer is without. rows: see headline."""
     reader = run.reader
     if not {"calibrated", "attention"} <= trace.keys() or reader.prior is None:
         return []
@@ -196,6 +197,9 @@ def moved_figure(run, examples, both, trace):
         i, j = np.unravel_index(points.argmax(), points.shape)
         note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
                 f"attention go to “{words[1][j]}” in b.")
+    for how, (answer, probabilities) in rows[1:2]:
+        at = f"“{answer}”, at {100 * probabilities[answer]:.1f} %" if probabilities else ""
+        note += f" {how[0].upper()}{how[1:]} the answer is {at or format(answer, '.3f')}."
     if "parses" in reader.prior.needs:
         trees = [(known.parse.heads, known.parse.relations) for known in both]
     title = f"Attention moved by {reader.prior.known}"
@@ -220,7 +224,12 @@ def headline(rows):
     for how, other in others:
         if other.answer != answer:
             return f"The model says “{answer}”; {how} it would say “{other.answer}”."
-    return f"The model says “{answer}”{', whichever part is left out' if others else ''}."
+    if not others:
+        return f"The model says “{answer}”."
+    shares = [other.probabilities[answer] for _, other in others]
+    furthest = max(shares, key=lambda share: abs(share - probabilities[answer]))
+    return (f"The model says “{answer}”, whichever part is left out: at {100 * furthest:.1f} % in "
+            f"the place of {100 * probabilities[answer]:.1f} %.")
 
 
 def describe_influence(run):
@@ -287,11 +296,12 @@ def explain_pair(run, a, b, equations, top=""):
     examples = run.examples([pair])
     both = examples.known[a], examples.known[b]
     recorded, reading = trace_figures(run, examples, both, trace)
-    figures = moved_figure(run, examples, both, trace) + word_figures(examples, both) + recorded
     rows, influence = [("as it is", prediction)], describe_influence(run)
     for name, change in run.changes().items():
         if not change.others:  # which needs another pair
             rows.append((describe_change(run, name), run.predict([pair], change)[0]))
+    figures = moved_figure(run, examples, both, trace, rows)
+    figures += word_figures(examples, both) + recorded
     first = " ".join([*warnings_of(run, pair), headline(rows)])
     answers = answers_table(run.task.labels, rows)
     lines = [first, summary.align_columns(answers), *influence, *reading]
