@@ -1,16 +1,17 @@
-"""The data of assets/english, the run that answers everyday English.
+"""The data of assets/english, the run that answers everyday English, and how a run is shipped.
 
     python -m experiments.english --data-dir data --out FOLDER
-
-writes train.tsv, and dev.tsv with its parts dev-paws.tsv and dev-stsb.tsv. After training,
-
     python -m experiments.english --export RUN --out assets/english
 
-copies a run with int8 weights, and scores them on dev. The tables are made of data sets whose terms let weights be passed on: PAWS; STS-B, whose scores from 4 on are "same", up to 3 "different".
-STS-B's training pairs with a sentence of MRPC stay out. Half of train are pairs that the functions
-below make from train's sentences; they need WordNet and the shipped parser.
+The first command writes train.tsv, and dev.tsv with its parts dev-paws.tsv and dev-stsb.tsv. The
+second copies a run with int8 weights, and scores these on dev.
 
-Assumes: a function's label is right. Sometimes it is not: who meets whom is met by whom.
+The tables are made of data sets whose terms let weights be passed on: PAWS; STS-B, whose scores
+from 4 on are "same", up to 3 "different". STS-B's training pairs with a sentence of MRPC stay out.
+Half of train are pairs that the functions below make of these sentences. They need WordNet and the
+shipped parser.
+
+Assumes: a function's label is right. It is not always: who meets whom is met by whom.
 """
 import functools
 import random
@@ -22,18 +23,19 @@ from pathlib import Path
 
 import torch
 
-import train
 from batches import texts_of
 from experiments import robustness
 from experiments.robustness import Known, is_plain, replace_word
 from priors import load_wordnet
-from support import machine, runs, summary
+from run import open_run
+from support import machine, runs
 from support.biaffine import load_parser
 from support.datasets import load_task
 from support.files import read_json, write_json, write_text, write_whole
 from support.options import Arguments, run_command
-from support.pairs import Pair, Task
+from support.pairs import Pair, Task, evaluate
 from support.parses import parse_texts
+from support.summary import metrics_table
 from support.tables import pair_rows, read_pairs, table_text
 
 TASK = Task("own", ("different", "same"), ("accuracy",))
@@ -202,13 +204,13 @@ def second(swap):
 
 # name -> (function, label)
 KINDS = {
-    "antonym": (second(robustness.swap_antonym), 0), "number": (second(robustness.change_number), 0),
-    "name": (second(robustness.swap_name), 0), "cousin": (replace_cousin, 0),
-    "exchange": (exchange, 0), "negation": (negate, 0),
+    "antonym": (second(robustness.swap_antonym), 0),
+    "number": (second(robustness.change_number), 0), "name": (second(robustness.swap_name), 0),
+    "cousin": (replace_cousin, 0), "exchange": (exchange, 0), "negation": (negate, 0),
     "passive, exchanged": (functools.partial(turn, exchanged=True), 0),
     "passive": (functools.partial(turn, exchanged=False), 1), "front": (front, 1),
-    "synonym": (second(robustness.swap_synonym), 1), "adverb": (
-        lambda text, rng, known: robustness.insert_adverb(text, text, rng, known)[1], 1)}
+    "synonym": (second(robustness.swap_synonym), 1),
+    "adverb": (second(robustness.insert_adverb), 1)}
 
 
 def clauses(known):
@@ -268,68 +270,68 @@ def bare(text):
     return re.sub(r"\W", "", text).lower()
 
 
-def export(folder, out, tables):
-    """Copies a run: int8 weights, scores of these. tables: the folder of dev.tsv and its parts."""
-    run, saved = train.open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
+def write_tables(data_dir, folder, most):
+    """Writes dev.tsv, its parts, and train.tsv."""
+    sources, parser, wordnet = load_sources(data_dir), load_parser(), load_wordnet()
+    pairs = sources["train"]["paws"] + sources["train"]["stsb"]
+    known = Words(parse_texts(texts_of(pairs), parser), wordnet)
+    short = clauses(known)
+    known = Words(known.parses | parse_texts(texts_of(short), parser), wordnet)
+    made = [pair for source in (*sources["train"].values(), short)
+            for pair in own_pairs(source, known, most)]
+    dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
+    held = {frozenset((pair.a, pair.b)) for pair in dev}
+    made = [pair for pair in made if frozenset((pair.a, pair.b)) not in held]
+    train = [pair for pair in pairs if frozenset((pair.a, pair.b)) not in held] + made
+    tables = {f"dev-{name}": found for name, found in sources["dev"].items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in (tables | {"dev": dev, "train": train}).items():
+        print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
+        write_text(folder / f"{name}.tsv", table_text("x.tsv", pair_rows(TASK, rows)))
+
+
+def export(folder, out):
+    """Copies a run: int8 weights, scores of these. dev.tsv and its parts lie as in training."""
+    run, saved = open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
     config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
-    dev = {name: run.examples(read_pairs(tables / f"{name}.tsv", run.task.labels))
-           for name in ("dev", "dev-paws", "dev-stsb")}
+    place, parts = Path(run.settings.dev_file), ("dev-paws", "dev-stsb")
+    dev = run.examples([replace(pair, group=part) for part in parts for pair in
+                        read_pairs(place.with_name(f"{part}.tsv"), run.task.labels)])
     for content in (saved, config, result):  # no places of this machine
-        content["settings"] |= {"train_file": "train.tsv", "dev_file": "dev.tsv", "out": None}
-        content["recipe"]["bert"] = result["bert"] = "sentence-transformers/all-MiniLM-L6-v2"
+        for values in (content["settings"], content["recipe"], content):
+            values |= {name: Path(values[name]).name for name in ("train_file", "dev_file", "bert")
+                       if name in values}
+        content["settings"] |= {"out": None, "data_dir": "data"}
     saved |= runs.as_int8(saved["weights"])
-    saved["recipe"]["precision"] = "fp32"  # for use; config.json has training's
+    saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; config.json has training's
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "best.pt", lambda file: torch.save(saved, file))
-    small = train.open_run(out)
-    before, after = (x.logits(dev["dev"]).argmax(1) for x in (run, small))
-    result |= {"metrics": {name: small.evaluate(x) for name, x in dev.items()},
-               "influence": small.influence(dev["dev"]),
-               "influence_paws": small.influence(dev["dev-paws"]),
-               "int8_differs": int((before != after).sum())}
+    before, after = (x.logits(dev).argmax(1) for x in (run, open_run(out)))
+    result["int8_changes"] = f"{int((before != after).sum())} of {len(before)} answers"
+    for name in (run.task.selection, *parts):
+        rows = [i for i, pair in enumerate(dev.pairs) if pair.group == name or name not in parts]
+        labels = [dev.pairs[i].label for i in rows]
+        result["metrics"][name] = evaluate(run.task, labels, after[rows])
     write_json(out / "config.json", config)
     write_json(out / "result.json", result)
-    hang = result["influence_paws"]["changes"]["no prior"]["answers"]
     print(f"{out}: {(out / 'best.pt').stat().st_size:,} bytes; int8 changes "
-          f"{result['int8_differs']} of {len(before)} answers; of PAWS's, {100 * hang:.1f} % hang "
-          f"on the trees\n{summary.metrics_table(result['metrics'])}")
+          f"{result['int8_changes']}\n{metrics_table(result['metrics'])}")
 
 
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
     arguments = Arguments("python -m experiments.english", __doc__)
     arguments.add_argument("--data-dir", default="data", help="folder of data sets")
-    arguments.add_argument("--out", metavar="FOLDER", help="where the tables go")
-    arguments.add_argument("--most", type=int, default=600, help="pairs that a function makes of "
+    arguments.add_argument("--out", metavar="FOLDER", required=True, help="what is written")
+    arguments.add_argument("--most", type=int, default=250, help="pairs that a function makes of "
                            "PAWS, of STS-B, and of clauses")
     arguments.add_argument("--export", metavar="RUN", help="the run to copy with int8 weights")
-    arguments.add_argument("--tables", metavar="FOLDER", help="of RUN (default: as in training)")
     given = arguments.parse(argv)
-    folder = Path(given["out"])
-    if "export" in given:
-        with machine.torch_session({}):
-            run = Path(given["export"])
-            trained = read_json(run / "result.json")["settings"]["dev_file"]
-            export(run, folder, Path(given.get("tables") or Path(trained).parent))
-        return
-    sources = load_sources(given["data_dir"])
-    pairs = sources["train"]["paws"] + sources["train"]["stsb"]
-    parser, wordnet = load_parser(), load_wordnet()
-    known = Words(parse_texts(texts_of(pairs), parser), wordnet)
-    short = clauses(known)
-    known = Words(known.parses | parse_texts(texts_of(short), parser), wordnet)
-    made = [pair for source in (*sources["train"].values(), short)
-            for pair in own_pairs(source, known, given["most"])]
-    dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
-    held = {frozenset((pair.a, pair.b)) for pair in dev}
-    train = [pair for pair in pairs + made if frozenset((pair.a, pair.b)) not in held]
-    print(Counter((pair.group, pair.label) for pair in made))
-    tables = {f"dev-{name}": found for name, found in sources["dev"].items()}
-    tables |= {"dev": dev, "train": train}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
-        write_text(folder / f"{name}.tsv", table_text("x.tsv", pair_rows(TASK, rows)))
+    with machine.torch_session({}):
+        if "export" in given:
+            export(Path(given["export"]), Path(given["out"]))
+        else:
+            write_tables(given["data_dir"], Path(given["out"]), given["most"])
 
 
 if __name__ == "__main__":

@@ -226,10 +226,10 @@ def headline(rows):
             return f"The model says “{answer}”; {how} it would say “{other.answer}”."
     if not others:
         return f"The model says “{answer}”."
-    shares = [other.probabilities[answer] for _, other in others]
-    furthest = max(shares, key=lambda share: abs(share - probabilities[answer]))
-    return (f"The model says “{answer}”, whichever part is left out: at {100 * furthest:.1f} % in "
-            f"the place of {100 * probabilities[answer]:.1f} %.")
+    share = probabilities[answer]
+    most = max(abs(other.probabilities[answer] - share) for _, other in others)
+    return (f"The model says “{answer}”, whichever part is left out; its probability, "
+            f"{100 * share:.1f} %, moves by {100 * most:.1f} points at most.")
 
 
 def describe_influence(run):

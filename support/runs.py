@@ -100,18 +100,21 @@ def read_saved(path):
     with made_here(path):
         saved = load_saved(path)
         for name, scale in saved.get("scales", {}).items():
-            saved["weights"][name] = saved["weights"][name] * scale
+            saved["weights"][name] = (saved["weights"][name] * scale).flatten(1)
         return saved
 
 
 def as_int8(weights):
-    """What a best.pt of a quarter of the size holds: dict "weights", each matrix W as int8; dict
-    "scales", name -> (rows, 1) float32: W = int8 · scale, to half a step, max |row| / 127 / 2.
+    """What a best.pt of a quarter of the size holds: dict "weights", each matrix in parts of 64
+    columns, int8; dict "scales", name -> a number for each part of each row. Their product is the
+    matrix, to half a scale. A matrix of other widths stays as it is.
     """
-    scales = {name: (W.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
-              for name, W in weights.items() if W.dim() == 2}
+    parts = {name: W.unflatten(1, (-1, 64)) for name, W in weights.items()
+             if W.dim() == 2 and W.shape[1] % 64 == 0}
+    scales = {name: (W.abs().amax(2, keepdim=True) / 127).clamp(min=1e-30)
+              for name, W in parts.items()}
     return {"scales": scales, "weights": weights | {
-        name: (weights[name] / scale).round().to(torch.int8) for name, scale in scales.items()}}
+        name: (W / scales[name]).round().to(torch.int8) for name, W in parts.items()}}
 
 
 # ---- Training -----------------------------------------------------------------------------------

@@ -1,16 +1,18 @@
 """experiments/english.py: sentences that become others, and a run with int8 weights."""
+import json
 import random
 
 import pytest
 import torch
 
-import train
 from experiments import english
 from priors import load_wordnet
-from small_runs import loaded, of
+from run import open_run
+from small_runs import ROOT, loaded, of
 from support import runs
 from support.biaffine import load_parser
 from support.parses import parse_texts
+from support.tables import read_pairs
 
 TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "They moved to Lisbon.",
          "The letter was written by Anna.", "It snowed in Oslo.", "The shop is open.",
@@ -39,16 +41,29 @@ def test_what_each_sentence_becomes(kind, expected, known):
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
-    """Each number of a matrix is off by half a step at most, and the run answers from the file."""
+    """Each number is off by half a step of its part at most; the run is opened from the file."""
     folder = trained(*of("bert"), "--epochs", "1", "--limit", "4")
     saved = loaded(folder / "best.pt")
     weights = saved["weights"]
-    for name in weights:
-        weights[name] = weights[name] * torch.arange(1, len(weights[name]) + 1.).view(
-            -1, *[1] * (weights[name].dim() - 1))  # rows of different sizes
+    for W in weights.values():
+        W *= 1 + torch.arange(W.numel()).view(W.shape) % 97  # parts of different sizes
     small = runs.as_int8(weights)
-    assert {x.dtype for x in small["weights"].values() if x.dim() == 2} == {torch.int8}
     torch.save(saved | small, folder / "best.pt")
-    for name, read in train.open_run(folder).model.state_dict().items():
-        step = weights[name].abs().amax(-1, keepdim=True) / 127 * (weights[name].dim() == 2)
+    for name, read in open_run(folder).model.state_dict().items():
+        step = 0.0
+        if small["weights"][name].dtype == torch.int8:
+            step = weights[name].unflatten(1, (-1, 64)).abs().amax(2) / 127
+            step = step.repeat_interleave(64, 1)
         assert ((read - weights[name]).abs() <= step * 0.5001).all() and read.dtype == torch.float
+    assert "bert.layers.0.output.weight" in small["scales"]
+
+
+def test_the_run_that_ships():
+    """Its size; the everyday pairs that assets/README.md says it has right."""
+    assert (folder := ROOT / "assets/english").joinpath("best.pt").stat().st_size < 25e6
+    run = open_run(folder, device="cpu")
+    pairs = read_pairs(folder / "everyday.tsv", run.task.labels)
+    right = run.evaluate(pairs)["accuracy"] * len(pairs)
+    said = (ROOT / "assets/README.md").read_text("utf-8")
+    assert f"The run that ships has {right:.0f} right" in said
+    assert json.loads((folder / "result.json").read_text("utf-8"))["id"] == run.begun["id"]
