@@ -238,10 +238,11 @@ class FusionAttention(SelfAttention):
     Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. heads: "both":
         each head has both attentions; ours: "half": the first half of the heads has the second
         attention alone, the others plain attention; "all": each head has the second alone. With
-        these two nothing is fused, no weight is made, and what printed, without and scope say of
-        the fusion has no effect. scope: "hidden" or "head".
+        these two nothing is fused and no weight is made. scope: "hidden" or "head".
         attention_size: A, the width of guided attention.
     """
+
+    SECOND = frozenset()    # the equations and parts of the second attention, before the fusion
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, heads="both",
                  scope="hidden", attention_size=128):
@@ -250,6 +251,10 @@ class FusionAttention(SelfAttention):
         if scope not in ("hidden", "head") or heads not in ("both", "half", "all"):
             raise ValueError(f"{type(self).__name__}: expected scope hidden or head, heads both, "
                              f"half or all, got scope={scope!r}, heads={heads!r}")
+        unused = sorted(map(str, {*printed, *without}.difference(self.SECOND)))
+        if heads != "both" and (unused or scope != "hidden"):
+            raise ValueError(f"heads {heads}: fuses nothing, so that {', '.join(unused) or 'scope'}"
+                             " has no meaning; leave that out")
         self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
         self.carrying = {"half": (self.heads + 1) // 2, "all": self.heads}.get(heads)
         if self.carrying is not None:
@@ -347,7 +352,7 @@ class DabertAttention(FusionAttention):
     plain BERT's. The second guide of Eq. (5) is d̄, as in its formula; its text says d*.
     """
 
-    PRINTED = frozenset({3, 4, 5, 7})
+    PRINTED, SECOND = frozenset({3, 4, 5, 7}), frozenset({3, 4})
     ABLATIONS = frozenset({"affinity", "difference", "guide", "gate-fusion", "gate-filter",
                            "regulation"})
     TRACE = SelfAttention.TRACE | {
@@ -420,6 +425,7 @@ class DafaAttention(FusionAttention):
     """
 
     PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
+    SECOND = frozenset({4, 6}) | DependencyPrior.PARTS
     ABLATIONS = DependencyPrior.PARTS | {"cross-attention", "gates", "gate-fusion", "gate-filter",
                                          "fusion"}
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
@@ -547,7 +553,7 @@ class KnowledgeAttention(FusionAttention):
     and c^B, is in no figure.
     """
 
-    PRINTED = frozenset({1, 2, 5, 6, 8})
+    PRINTED, SECOND = frozenset({1, 2, 5, 6, 8}), frozenset({1, 2, 5, "prior", "tags"})
     ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in priors
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",

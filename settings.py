@@ -152,12 +152,14 @@ TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size
 def check_method(settings):
     """Raises ValueError if the class that --model names, or --parser, does not fit the settings."""
     method, model = settings.method, settings.model
-    refuse(issubclass(method, SelfAttention) and method is not SelfAttention
-           and all(getattr(method, x) is getattr(SelfAttention, x)
-                   for x in ("attend", "forward", "project")),
+    in_layers = issubclass(method, SelfAttention) and method is not SelfAttention
+    refuse(in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
+                             for x in ("attend", "forward", "project")),
            f"--model {model}: has no method attend, so that it would be plain attention")
     refuse(settings.glove and not settings.reads_words,
            f"--glove: {model} reads pieces of words, by an encoder")
+    refuse(settings.layers != "first" and not in_layers,
+           f"--layers: {model} is in no layers; leave it out")
     settings.parts()  # these three raise ValueError for their own options
     settings.sizes()
     settings.own_parser()

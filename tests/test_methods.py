@@ -102,6 +102,8 @@ def matcher(name):
     (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
     (matcher("bert"), {"layers": ()}, "layers"), (matcher("dafa"), {"layers": (0, 3)}, "0, 3"),
     (matcher("dabert"), {"heads": "third"}, "heads .*third"),
+    (matcher("dafa"), {"heads": "half", "without": {"tree", "gates"}, "printed": {7}}, "7, gates"),
+    (matcher("knowledge"), {"heads": "all", "scope": "head"}, "scope"),
     (drr, {"without": {"global", "reread"}}, "global, reread"),
     (ladra, {"without": {"dsa", "global"}}, "dsa, global")])
 def test_wrong_options(make, options, words):

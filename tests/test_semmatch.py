@@ -28,7 +28,7 @@ def variants():
         yield name, "head", set(), set()
         for heads in ("half", "all"):
             yield name, heads, set(), set()
-            yield name, heads, paper.PRINTED, paper.ABLATIONS & {"prior"}
+            yield name, heads, paper.PRINTED & paper.SECOND, paper.ABLATIONS & paper.SECOND
         for part in sorted(paper.ABLATIONS):
             yield name, "hidden", set(), {part}
             yield name, "head", paper.PRINTED, {part}

@@ -69,7 +69,7 @@ def test_precision_is_what_the_processor_computes_in(monkeypatch, tmp_path):
 WRONG = [
     ("--model dafra", "--model dafra dafa, mine.py:"),
     ("--printed 5", "--printed 4, 6, 7, 9"), ("--model drrnet --bert base", "--bert drrnet"),
-    ("--model dafa --glove x", "--glove dafa"),
+    ("--model dafa --glove x", "--glove dafa"), ("--model bert --layers 0", "--layers bert"),
     ("--model dafa --recipe printed", "--recipe knowledge dafa"),
     ("--recipe printed --model knowledge --weight-decay 0.1", "--recipe printed --weight-decay"),
     ("--train-file train.tsv", "--train-file --dev-file --held-out"),
@@ -378,10 +378,11 @@ with open("ran", "a") as file:
     file.write("once")
 def parse(texts): return []
 """)
-    settings = Settings(model="mine.py:Mine", parser="mine.py:parse")
+    settings = Settings(model="mine.py:Mine", parser="mine.py:parse", layers="all")
     assert not Path("ran").exists()
     for _ in range(2):
-        decide(settings)
+        with pytest.raises(ValueError, match="--layers"):  # plain attention is in no layers
+            decide(settings)
         assert settings.own_parser()([]) == []
     assert Path("ran").read_text() == "once"
 
