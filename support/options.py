@@ -3,6 +3,7 @@ import argparse
 import functools
 import importlib.util
 import inspect
+import math
 import os
 import signal
 import sys
@@ -111,7 +112,8 @@ def keywords_of(cls):
 def read_values(text, known):
     """NAME=VALUE with commas, as a dict. known: dict name -> default, which has the value's type.
 
-    Case does not matter in a name; the numbers of a tuple are joined by +.
+    Case does not matter in a name; the numbers of a tuple are joined by +. Whole numbers are 1 or
+    more, other numbers 0 or more.
     """
     values = {}
     for part in filter(None, map(str.strip, text.split(","))):
@@ -125,6 +127,9 @@ def read_values(text, known):
                 values[name] = {"true": True, "false": False}[value.lower()]
             else:
                 values[name] = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
+                least = min(values[name]) if kind is tuple else values[name]
+                refuse(kind in (int, tuple) and least < 1
+                       or kind is float and not 0 <= least < math.inf, "no size")
         except (ValueError, TypeError, KeyError):  # TypeError: the default is None
             raise ValueError(f"{part}: expected one such as {known[name]!r}") from None
     return values

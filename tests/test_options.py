@@ -49,7 +49,8 @@ def test_options_are_the_fields(capsys):
     ({"wide_steps": 0}, "--wide-steps 0"), ({"share": 1.0}, "--share 1.0"),
     ({"colour": "green"}, "--colour green"), ({"wide_steps": True}, "--wide-steps True"),
     ({"share": "1"}, "--share float"), ({"colour": ""}, "--colour value"),
-    ("WIDTH=3", "WIDTH=3"), ("RATE=much", "RATE=much"), ("RATE=1,rate=2", "rate=2")])
+    ("WIDTH=3", "WIDTH=3"), ("RATE=much", "RATE=much"), ("RATE=1,rate=2", "rate=2"),
+    ("WIDE=3+0", "WIDE=3+0"), ("RATE=-1", "RATE=-1"), ("RATE=inf", "RATE=inf")])
 def test_a_wrong_value_is_named_with_its_option(args, words):
     """On the command line, in a dataclass, in --set."""
     def give():

@@ -342,6 +342,14 @@ def test_the_picture_of_copies(tmp_path):
     assert (tmp_path / "found.svg").read_text("utf-8") == source("docs/copies.svg")
 
 
+def test_the_pairs_of_the_lessons():
+    panel, = PANELS["mrpc-2000"]
+    _, *rows = table("| MRPC, 2,000 pairs |")
+    for cells, row in zip(rows, panel.rows, strict=True):
+        assert cells[1:] == [*(f"{100 * x:.1f}" for x in scores(panel, row, "dev")),
+                             mean(panel, row, "dev")]
+
+
 def test_p_by_task():
     """The smallest p of the 26 differences by task; those of own minus others' trees."""
     asked = [*itertools.product(ROWS.values(), TASKS), (OTHER_TREES, "mrpc"), (OTHER_TREES, "qqp")]

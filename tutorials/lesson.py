@@ -55,7 +55,7 @@ from equations import *  # the library's functions, where yours do not stand bel
 # seeds 0 to 4 (tests/results/mrpc-2000.json). Their encoder is all-MiniLM-L6-v2.
 MRPC = {"task": "mrpc", "limit": 2000, "epochs": 3, "lr": 1e-4, "precision": "fp32"}
 MRPC_RIGHT = {"bert": (316, 303, 309, 311, 306), "dabert": (307, 307, 310, 313, 305),
-              "dafa": (312, 302, 312, 315, 311)}
+              "dafa": (312, 302, 312, 315, 311), "knowledge": (314, 309, 310, 306, 315)}
 lesson_tasks = []       # the names of this lesson's functions
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
