@@ -158,12 +158,12 @@ def turn(text, rng, known, exchanged):
         plain = known.wordnet.morphy(y.noun.text.lower(), "n") or y.noun.text.lower()
         many = y.noun.tag == "NOUN" and plain != y.noun.text.lower()
         ending = "ing" if auxiliary else verb[-1:]
-        forms = {"ing": "are being" if many else "is being", "s": "are" if many else "is"}
-        be = forms.get(ending, ("were" if many else "was") if verb == participle else None)
+        past = ("was", "were") if verb == participle else None
+        be = {"ing": ("is being", "are being"), "s": ("is", "are")}.get(ending, past)
         if participle and be and (not auxiliary or verb.endswith("ing")):
             agent, patient = (x, y) if not exchanged else (y, x)
             return capital(text, text[:x.start] + known.inner(text, patient.start, patient.end)
-                           + f" {be} {participle} by "
+                           + f" {be[many]} {participle} by "
                            + known.inner(text, agent.start, agent.end) + text[y.end:])
     return None
 
