@@ -114,8 +114,8 @@ def test_verdicts():
     assert f"{knowledge:.1f}" == f"{none:.1f}"  # "gains as much"
     quora = means(FOUR["qqp"], NO_RELATIONS, "bert")
     assert "it has {} % on 10,000 others, plain BERT {} %".format(*quora) in text_of("README.md")
-    shipped = json.loads(source("assets/toy-dafa/result.json"))["metrics"]["dev"]["accuracy"]
-    assert f"It gets {100 * shipped:.0f} % of its dev pairs right" in text_of("README.md")
+    shipped = json.loads(source("assets/english/result.json"))["metrics"]["dev-paws"]["accuracy"]
+    assert f"of PAWS's pairs it has {100 * shipped:.1f} % right" in text_of("README.md")
 
 
 def test_what_the_papers_report():
