@@ -257,4 +257,4 @@ def test_one_test_over_several_tasks(capsys):
     write_group("z.json", start=5, bert=(0.25, 0.25), dafa=(0.251, 0.253))  # x's scores by chance
     assert shown(capsys, "x.json", "z.json", "--rows", "dafa")[-1][3] == "+0.2 (-0.1 to +0.5)"
     text = Path("both.svg").read_text("utf-8")
-    assert text.count("difference from bert, 25.0 (0.0)") == 2 and text.count("<circle") == 3
+    assert text.count("minus bert, 25.0 (0.0)") == 2 and text.count("<circle") == 3
