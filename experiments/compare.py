@@ -79,8 +79,8 @@ def new_group(given):
     varied = {option for option, *values in vary if values}
     refuse(len(varied) < len(vary), "--vary: expected each option once, with its values behind it")
     refuse(count < 1, f"--seeds {count}: expected 1 or more")
-    refuse(out and Path(out, FILE).exists(), f"--out {out}: holds a group of runs; continue it by "
-           f"--resume {out}, or name another folder")
+    refuse(out and Path(out).exists() and [*Path(out).iterdir()], f"--out {out}: holds files, "
+           f"perhaps of other runs; continue a group by --resume {out}, or name a new folder")
     vary = rows_first(vary, given)
     folder = runs.new_folder(out, "-".join(["compare", *(option for option, *_ in vary)]))
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,

@@ -39,6 +39,13 @@ def kind_of(f):
     return next(kind for kind in (bool, int, float, str) if kind in declared)
 
 
+class Joined(argparse.Action):
+    """The action of an option that takes names with commas: given twice, it keeps all of them."""
+
+    def __call__(self, parser, given, text, option=None):
+        setattr(given, self.dest, ",".join(filter(None, [getattr(given, self.dest, ""), text])))
+
+
 class Arguments(argparse.ArgumentParser):
     """argparse whose errors are ValueErrors. needed: arguments in its usage, such as "RUN A B"."""
 
@@ -65,6 +72,7 @@ class Arguments(argparse.ArgumentParser):
         if kind_of(f) is not bool:
             shown = "|".join(f.metadata["choices"] or [f.name.upper()])
             form = {"type": kind_of(f), "metavar": shown}
+            form |= {"action": Joined} if f.default == "" else {}
         group.add_argument(option_name(f), dest=f.name, help=text, **form)
 
 

@@ -173,7 +173,7 @@ def parse_label(text, labels, where):
     labels: names of the classes; () for scores; None to keep the text.
     """
     if labels is None:
-        refuse(not text, f"{where}: the label is empty")
+        refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}")
         return text
     start = f"{where}: label {shorten(text)}: expected"
     if labels:

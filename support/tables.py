@@ -49,6 +49,7 @@ def read_rows(path, columns, labels, need_label, spelled, mend=list, rows=None):
         with expecting(where, f"{len(names)} fields, like line {start}", "correct it"):
             fields = [text.strip() for text in mend(fields)]
             refuse(len(fields) != len(names), f"{len(fields)}")
+            refuse(fields[1:] == names[1:], "the header again")  # a byte order mark may come first
         row = dict(zip(names, fields))
         a, b, *label = (row.get(name, "") for name in columns)
         text = "".join(label)            # "" if the table has no labels

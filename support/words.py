@@ -72,8 +72,8 @@ class Vocabulary:
 def read_vectors(path, words):
     """Vectors of the given words from a GloVe text file: each line has a word and its numbers.
 
-    A line is left out if it has another width than most lines, or something that is no number;
-    word2vec's header is left out, too. If a word has two lines, the first one counts.
+    A line is left out if it has another width than most lines, or something that is no number
+    below a million; word2vec's header is left out, too. Of two lines of a word the first counts.
     Returns: dict word -> (width,) float32.
     """
     rows = []  # (word, its vector)
@@ -87,7 +87,7 @@ def read_vectors(path, words):
             if word in words:
                 with contextlib.suppress(ValueError), np.errstate(over="ignore"):
                     rows.append((word, np.array(numbers.split(b" "), np.float32)))
-    rows = [(word, vector) for word, vector in rows if np.isfinite(vector).all()]
+    rows = [(word, vector) for word, vector in rows if (abs(vector) < 1e6).all()]
     widths = Counter(len(vector) for _, vector in rows if len(vector) > 1)
     refuse(not widths, f"{path}: has none of the {len(words)} words; expected GloVe's text form, "
            f"in each line a word and its numbers, separated by spaces")

@@ -167,12 +167,13 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     ("--vary model bert --seeds 0", "--seeds 0"), ("--vary seed 1 2", "--seed group"),
     ("--vary printed 4 5 --model dafa", "--printed 5"),
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
-    ("--out done", "--resume done"), ("--resume done --lr 1", "lr"),
+    ("--out done", "--resume done"), ("--out mine", "--out mine"), ("--resume done --lr 1", "lr"),
     ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
     ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     group = {"vary": [["model", "bert", "dafa"]], "shared": {}, "test": False, "done": {}}
     write_json("damaged.json", {"vary": 3})
+    Path("mine/dafa-seed0").mkdir(parents=True)  # whose options nobody knows
     Path("done").mkdir()
     write_json("done/comparison.json", group | {"seeds": [0]})
     refused(words, *args.split(), by=command)

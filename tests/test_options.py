@@ -35,8 +35,8 @@ def test_options_are_the_fields(capsys):
     found = parser().parse("--colour=blue --wide-steps 3 --share 0.25 --quick".split())
     assert found == {"colour": "blue", "wide_steps": 3, "share": 0.25, "quick": True}
     assert parser().parse([]) == {}  # what is not given is not there
-    found = parser().parse("--no-quick --names=".split())
-    assert found == {"quick": False, "names": ""}
+    found = parser().parse("--no-quick --names= --names=a --names b,c".split())
+    assert found == {"quick": False, "names": "a,b,c"}
     with pytest.raises(SystemExit):
         parser().parse(["--help"])
     out = capsys.readouterr().out

@@ -242,6 +242,7 @@ def test_round_trips(tmp_path_factory, rows, end):
      ":2: .*found A dog., A cat., 1; .*--columns"),
     ("a.tsv", GOOD + 'he said "hi\tb\t1\nthere" she\t1\n', ":3: expected 3 .*found 2"),
     ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", GOOD, ": .*no pair"),
+    ("a.tsv", f"{GOOD}\ufeff{GOOD}", ":2: .*header"),
     ("a.csv", 'sentence1,sentence2,label\n"x\ny",b,1\n\na,b\n', ":5: expected 3 .*found 2"),
     ("a.csv", 'sentence1,sentence2,label\n"a" b,b,1\n', ":2: "),
     ("a.tsv", (GOOD + "naïve\tb\t1\n").encode("latin-1"), ": ")])
@@ -276,8 +277,9 @@ def test_own_labels(tmp_path, labels, names, more):
 
 
 @pytest.mark.parametrize("labels, message, more", [
-    (["0", ""], "train.tsv:3: ", {}), (["1", "1"], "train.tsv: .* 1 dif", {}),
-    (["0.5", "NA"], "train.tsv:3: ", {}), (["0", "1"], "dev.tsv:3: ", {"dev": ["0", "2.5"]}),
+    (["0", ""], "train.tsv:3: ", {}), (["0", "NaN"], "train.tsv:3: ", {}),
+    (["1", "1"], "train.tsv: .* 1 dif", {}), (["0.5", "NA"], "train.tsv:3: ", {}),
+    (["0", "1"], "dev.tsv:3: ", {"dev": ["0", "2.5"]}),
     ([f"This is text {i}." for i in range(20)], "20 different labels of 20 pairs", {}),
     (["0.5", "1.5"], "dev.tsv:2: ", {"dev": ["1e999"]}),
     (["0.5", "1.5"], "--positive '0.5'", {"positive": "0.5"})])

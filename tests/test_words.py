@@ -43,7 +43,8 @@ LINES = b"the 0.5 -1.25 2e0\ncat 1 0 -3\n"
 @pytest.mark.parametrize("content, more", [
     (LINES.replace(b"\n", b" \r\n"), {}), (b"\n  \n2 3\n" + LINES, {}),
     (b"cat 1 0\n" + LINES, {}), (LINES + b"the 7 7 7\n", {}), (LINES + b"dog 1 x 3\n", {}),
-    (LINES + b"dog 1 nan 3\n", {}), (LINES + b"caf\xe9 1 2 3\nunread 1 2\n", {}),
+    (LINES + b"dog 1 nan 3\n", {}), (LINES + b"dog 1 1e30 3\n", {}),
+    (LINES + b"caf\xe9 1 2 3\nunread 1 2\n", {}),
     (b"2000 3\n" + LINES + "naïve 1 2 3\nThe 9 9 9\n2000 3 2 1".encode(),  # word2vec's header
      {"naïve": [1, 2, 3], "2000": [3, 2, 1]})])
 def test_good_lines_count_in_any_neighbourhood(tmp_path, content, more):
