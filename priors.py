@@ -83,7 +83,7 @@ class FunctionPrior(Prior):
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
-        part = "words" if self.needs == ("words",) else "parse"
+        part = "words" if "words" in self.needs else "parse"
         return self.function(*copy.deepcopy([getattr(x, part) for x in (a, b)]))
 
 

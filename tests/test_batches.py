@@ -95,7 +95,7 @@ def test_an_own_prior():
             getattr(part, "heads", part)[:] = [] if isinstance(part, list) else 0
         return np.zeros((2, 1))[::-1]  # float64, not contiguous
 
-    for needs in ({}, {"NEEDS": ("words",)}):
+    for needs in ({}, {"NEEDS": ("words",)}, {"NEEDS": ("words")}):  # a comma forgotten
         method = type("Own", (SelfAttention,), {"PRIOR": prior} | needs)
         reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
         data = reader.examples([Pair("the dog", "cat")])
