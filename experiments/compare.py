@@ -76,6 +76,7 @@ def new_group(given):
     """(folder, group) of a new group that these options ask for. The folder is not made yet."""
     out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
     test, vary = given.pop("test", False), given.pop("vary", [])
+    given.pop("own", None)  # the options name this code already
     varied = {option for option, *values in vary if values}
     refuse(len(varied) < len(vary), "--vary: expected each option once, with its values behind it")
     refuse(count < 1, f"--seeds {count}: expected 1 or more")

@@ -85,7 +85,8 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
 
 def test_what_is_run(faked, capsys):
     """Without --vary: plain BERT and the model. Each combination is run. Tasks are no rows."""
-    assert command() == 0 and command("--model", "knowledge", "--seeds", "2", "--seed", "5") == 0
+    assert command() == 0 and command(
+        *"--model knowledge --seeds 2 --seed 5 --own mine.py:Mine".split()) == 0
     assert of(faked, "model", "seed") == [("bert", 0), ("dafa", 0), ("bert", 5), ("bert", 6),
                                           ("knowledge", 5), ("knowledge", 6)]
     assert "| minus bert " in capsys.readouterr().out
