@@ -336,6 +336,15 @@ def test_the_part_that_helps():
         ("from {:.2f} to {:.2f} in plain BERT's", [min(ends), max(ends)])])
 
 
+def test_controls_of_likeness():
+    """On MRPC, on a CPU."""
+    panel, = PANELS["mrpc-cpu"]
+    _, *rows = table("| MRPC, CPU |")
+    for cells, row in zip(rows, panel.rows, strict=True):
+        difference = gap(scores(panel, row), scores(panel, "bert")) if row != "bert" else ""
+        assert cells[1:] == [mean(panel, row), difference]
+
+
 def test_the_picture_of_copies(tmp_path):
     files = [ROOT / "tests/results" / name for name in ("paws-aligned.json", "copies.jsonl")]
     copies.draw(*files, tmp_path / "found.svg")
