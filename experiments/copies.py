@@ -99,7 +99,10 @@ def draw(group, shares_of_runs, picture):
 def main(argv=None):
     """Trains and measures."""
     train.judge_epoch = judge_and_measure
-    train.main(argv)
+    try:
+        train.main(argv)
+    finally:
+        train.judge_epoch = judge_epoch
 
 
 if __name__ == "__main__":

@@ -45,9 +45,8 @@ def test_shares_by_hand():
     assert found["calibrated"] == [pytest.approx([0.5, 0.3])]
 
 
-def test_a_line_for_each_epoch(monkeypatch):
-    """Training is the same with the measurement."""
-    monkeypatch.setattr(train, "judge_epoch", train.judge_epoch)  # is put back at the end
+def test_a_line_for_each_epoch():
+    """Training is the same with the measurement, and later training is without it."""
     model = f"{ROOT}/tutorials/mine.py:Aligned"
     args = [*map(str, [*OWN, *of("bert")]), "--model", model, "--epochs", "2"]
     train.main([*args, "--out", "plain"])
@@ -55,4 +54,4 @@ def test_a_line_for_each_epoch(monkeypatch):
     lines = [json.loads(line) for line in Path("measured/copies.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [1, 2]
     assert lines[0]["calibrated"] != lines[1]["calibrated"] and lines[0]["attention"][0][0] > 0
-    assert losses("plain") == losses("measured")
+    assert losses("plain") == losses("measured") and train.judge_epoch is copies.judge_epoch
