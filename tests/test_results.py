@@ -203,14 +203,15 @@ def test_paws_other_questions():
     low, _, high = PANELS["paws-rates"]
     fewest, third = PANELS["paws-less"]
     averages = {knowledge: MORE.rows[knowledge], DAFA: FEW.rows[DAFA][:5], one: MORE.rows[one]}
-    raw = [unpaired(FEW, row).p for row in (knowledge, none)]
+    raw = [unpaired(scores(MORE, row), scores(FEW, "bert")).p for row in (knowledge, none)]
     assert all(min(scores(MORE, row)) > max(scores(FEW, "bert")) for row in (knowledge, none))
     ranks = 7 * 2 / math.comb(15, 5)  # five seeds above ten: one order of 3,003, on each side
     assert_page_says([
         ("Welch's p is below 0.001 with relations and {:.3f} without, and exact ranks have {:.3f}.",
          [7 * raw[1], ranks]),
         ("gain is {:+.1f} over ten epochs of plain BERT, {:+.1f} over twenty.",
-         [100 * 2 * unpaired(panel, knowledge).mean for panel in (FEW, MANY)]),
+         [100 * unpaired(scores(MORE, knowledge), scores(panel, "bert")).mean
+          for panel in (FEW, MANY)]),
         ("own trees are worth {} over others', in the runs of ten epochs {}.",
          [groups.points(of_curves(lambda x: x[2], panel, OTHER_TREES)) for panel in (MANY, FEW)]),
         ("its answers on dev change (ten epochs: {}).", [without_trees(FEW, DAFA)]),
@@ -237,10 +238,11 @@ def of_curves(number, panel, against):
     return groups.change_of([x - y for x, y in zip(*both)])
 
 
-def unpaired(panel, row):
-    """groups.Change of half the difference between a row of MORE and all of plain BERT's seeds in
-    a panel: Welch's test, because the seeds of different models are no pairs."""
-    return groups.change_of(scores(MORE, row), [-x for x in scores(panel, "bert")])
+def unpaired(a, b):
+    """groups.Change of mean a minus mean b by Welch's test, because the scores of different models'
+    seeds are no pairs."""
+    half = groups.change_of(a, [-x for x in b])  # of two: the mean of both means
+    return groups.Change(*(2 * x for x in half[:3]), half.p)
 
 
 def test_paws_learns_faster():
@@ -277,9 +279,8 @@ def test_exact_ranks_by_hand():
 
 
 def gap(a, b):
-    """The text of mean a minus mean b with Welch's interval. a, b: scores of seeds, no pairs."""
-    half = groups.change_of(a, [-x for x in b])  # of two: the mean of both means
-    return groups.points(groups.Change(*(2 * x for x in half[:3]), *half[3:]))
+    """The text of `unpaired`."""
+    return groups.points(unpaired(a, b))
 
 
 def test_the_part_that_helps():
