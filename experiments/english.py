@@ -25,7 +25,7 @@ import torch
 
 from batches import texts_of
 from experiments import robustness
-from experiments.robustness import Known, is_plain, replace_word
+from experiments.robustness import CALENDAR, Known, is_plain, other_numbers, replace_word
 from priors import load_wordnet
 from run import open_run
 from support import machine, runs
@@ -60,6 +60,8 @@ class Words(Known):
         self.counts = Counter((word.text, word.tag) for word in words)
         self.participles = {self.wordnet.morphy(word, "v"): word for word, tag in self.counts
                             if tag == "VERB" and (word.endswith("ed") or word in IRREGULAR)}
+        self.capitals = sorted(word for word, tag in self.counts if tag == "PROPN"
+                               and re.fullmatch("[A-Z][a-z]+", word) and word not in CALENDAR)
 
     @functools.cache
     def kind(self, word, tag):
@@ -90,6 +92,14 @@ class Words(Known):
                 if own.isdisjoint(above_2) and own_2.isdisjoint(above):
                     found.append(other)
         return found
+
+    def others(self, word):
+        """Words that may stand in the place of a Word, if they do so in both sentences."""
+        if word.tag == "PROPN":
+            return self.capitals if word.text in self.capitals else []
+        if word.tag == "NUM":
+            return other_numbers(word.text)
+        return self.cousins(word.text, word.tag)
 
     def phrases(self, text):
         """The Phrases of a text that are subjects, objects or stand behind a preposition."""
@@ -213,6 +223,32 @@ KINDS = {
     "adverb": (second(robustness.insert_adverb), 1)}
 
 
+def rename(pair, rng, known):
+    """The pair with other names, numbers, nouns and verbs. Of the words that both sentences have,
+    about half become others, the same ones in both. So the label stays.
+    """
+    words = {text: known.words(text) for text in (pair.a, pair.b)}
+    texts = [{word.text for word in found} for found in words.values()]
+    used, new = {text.lower() for text in texts[0] | texts[-1]}, {}
+    for word in (word for found in words.values() for word in found):
+        if word.text not in texts[0] & texts[-1] or word.text in new:
+            continue
+        new[word.text] = word.text
+        options = known.others(word) if rng.random() < 0.5 else ()
+        other = rng.choice(options) if options else word.text
+        if other.lower() not in used:
+            new[word.text] = other
+            used.add(other.lower())
+
+    def spell(text):
+        parts, end = [], 0
+        for word in words[text]:
+            parts += text[end:word.start], new.get(word.text, text[word.start:word.end])
+            end = word.end
+        return "".join([*parts, text[end:]])
+    return replace(pair, a=spell(pair.a), b=spell(pair.b))
+
+
 def clauses(known):
     """Short sentences from the known texts, as identical pairs: subject, verb, and what follows."""
     found = set()
@@ -270,7 +306,7 @@ def bare(text):
     return re.sub(r"\W", "", text).lower()
 
 
-def write_tables(data_dir, folder, most):
+def write_tables(data_dir, folder, most, copies):
     """Writes dev.tsv, its parts, and train.tsv."""
     sources, parser, wordnet = load_sources(data_dir), load_parser(), load_wordnet()
     pairs = sources["train"]["paws"] + sources["train"]["stsb"]
@@ -279,6 +315,8 @@ def write_tables(data_dir, folder, most):
     known = Words(known.parses | parse_texts(texts_of(short), parser), wordnet)
     made = [pair for source in (*sources["train"].values(), short)
             for pair in own_pairs(source, known, most)]
+    rng = random.Random("renamed")
+    made += [rename(pair, rng, known) for _ in range(copies) for pair in sources["train"]["paws"]]
     dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
     held = {frozenset((pair.a, pair.b)) for pair in dev}
     made = [pair for pair in made if frozenset((pair.a, pair.b)) not in held]
@@ -325,13 +363,16 @@ def main(argv=None):
     arguments.add_argument("--out", metavar="FOLDER", required=True, help="what is written")
     arguments.add_argument("--most", type=int, default=250, help="pairs that a function makes of "
                            "PAWS, of STS-B, and of clauses")
+    arguments.add_argument("--copies", type=int, default=3, help="pairs with other names, numbers "
+                           "and words that are made of each of PAWS")
     arguments.add_argument("--export", metavar="RUN", help="the run to copy with int8 weights")
     given = arguments.parse(argv)
     with machine.torch_session({}):
         if "export" in given:
             export(Path(given["export"]), Path(given["out"]))
         else:
-            write_tables(given["data_dir"], Path(given["out"]), given["most"])
+            write_tables(given["data_dir"], Path(given["out"]), given["most"],
+                         given["copies"])
 
 
 if __name__ == "__main__":
