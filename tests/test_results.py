@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from experiments import copies, groups
+from experiments import groups
 from small_runs import ROOT
 from test_house import source
 
@@ -344,12 +344,6 @@ def test_controls_of_likeness():
     for cells, row in zip(rows, panel.rows, strict=True):
         difference = gap(scores(panel, row), scores(panel, "bert")) if row != "bert" else ""
         assert cells[1:] == [mean(panel, row), difference]
-
-
-def test_the_picture_of_copies(tmp_path):
-    files = [ROOT / "tests/results" / name for name in ("paws-aligned.json", "copies.jsonl")]
-    copies.draw(*files, tmp_path / "found.svg")
-    assert (tmp_path / "found.svg").read_text("utf-8") == source("docs/copies.svg")
 
 
 def test_the_pairs_of_the_lessons():
