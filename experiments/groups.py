@@ -233,7 +233,7 @@ def print_table(lines):
 def show_groups(places, against=None, chosen=(), picture=None):
     """Prints the tables of groups, with one test over all of them, and draws the differences."""
     panels, rows, blocks = [], {}, {}
-    for place in places:
+    for place in dict.fromkeys(places):
         group, path = read_group(place), Path(place)
         rows |= dict.fromkeys(group["vary"][0][1:])
         name = path.parent.name if path.name == FILE else path.resolve().stem

@@ -155,6 +155,9 @@ def find_class(name, known):
         lacking = [attribute for attribute in needed if not hasattr(method, attribute)]
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")
+        prior = getattr(method, "PRIOR", None)
+        refuse(prior is not None and not (callable(prior) and hasattr(method, "spread")),
+               f"{name}: expected PRIOR, a function of two texts, and spread, a method")
         for part, arguments in CALLED.items():
             own = getattr(method, part, None)
             refuse(own and not accepts(own, arguments.split(", ")), f"{name}: {part}"

@@ -289,7 +289,7 @@ def _parse(texts, parser):
 
 def _ask_own(texts, function):
     """The Parse of each text, by the user's own function, whose answers are checked here."""
-    answers, parses = list(function(texts)), []
+    answers, parses = list(function(texts) or ()), []
     refuse(len(answers) != len(texts),
            f"parser: expected a Parse for each of {len(texts)} texts, got {len(answers)}")
     for text, parse in zip(texts, answers):
