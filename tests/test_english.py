@@ -11,6 +11,7 @@ from run import open_run
 from small_runs import ROOT, loaded, of
 from support import runs
 from support.biaffine import load_parser
+from support.pairs import Pair
 from support.parses import parse_texts
 from support.tables import read_pairs
 
@@ -38,6 +39,21 @@ def known(wordnet):  # which skips this file where there is none
 def test_what_each_sentence_becomes(kind, expected, known):
     made = [english.KINDS[kind][0](text, random.Random(0), known) for text in TEXTS]
     assert {i: new for i, new in enumerate(made) if new} == expected
+
+
+def test_a_pair_with_other_names(wordnet):
+    """Words of both sentences alone change, alike in both, and no two become one."""
+    a, b = "Anna sent Peter 12 books in May.", "Peter sent Anna 12 papers in May."
+    of_pair = parse_texts([a, b, "Maria saw Oslo."], load_parser())
+    known, changed = english.Words(of_pair, load_wordnet()), set()
+    for seed in range(40):
+        pair, new = english.rename(Pair(a, b, 1), random.Random(seed), known), {}
+        for old, text in ((a, pair.a), (b, pair.b)):
+            for word, other in zip(old[:-1].split(), text[:-1].split(), strict=True):
+                assert new.setdefault(word, other) == other
+        assert pair.label == 1 and len({*new.values()}) == len(new)
+        changed |= {word for word in new if new[word] != word}
+    assert changed == {"Anna", "Peter", "12"}
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
