@@ -42,18 +42,18 @@ def test_what_each_sentence_becomes(kind, expected, known):
 
 
 def test_a_pair_with_other_names(wordnet):
-    """Words of both sentences alone change, alike in both, and no two become one."""
-    a, b = "Anna sent Peter 12 books in May.", "Peter sent Anna 12 papers in May."
-    of_pair = parse_texts([a, b, "Maria saw Oslo."], load_parser())
-    known, changed = english.Words(of_pair, load_wordnet()), set()
+    """About half of the words of both sentences change, alike in both, and no two become one."""
+    a, b = "Anna and Ben sent Peter 12 books in May.", "Peter sent Anna 12 papers in May."
+    of_pair = parse_texts([a, b, "Maria, Paul, Laura and Tom saw Oslo."], load_parser())
+    known, changed = english.Words(of_pair, load_wordnet()), []
     for seed in range(40):
         pair, new = english.rename(Pair(a, b, 1), random.Random(seed), known), {}
         for old, text in ((a, pair.a), (b, pair.b)):
             for word, other in zip(old[:-1].split(), text[:-1].split(), strict=True):
                 assert new.setdefault(word, other) == other
         assert pair.label == 1 and len({*new.values()}) == len(new)
-        changed |= {word for word in new if new[word] != word}
-    assert changed == {"Anna", "Peter", "12"}
+        changed += [word for word in new if new[word] != word]
+    assert {*changed} == {"Anna", "Peter", "12"} and 30 < len(changed) < 60
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
