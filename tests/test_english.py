@@ -57,7 +57,8 @@ def test_a_pair_with_other_names(wordnet):
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
-    """Each number is off by half a step of its part at most; the run is opened from the file."""
+    """Each number is off by half a step of its part at most, and by 127 times the float16 error of
+    the step; the run is opened from the file."""
     folder = trained(*of("bert"), "--epochs", "1", "--limit", "4")
     saved = loaded(folder / "best.pt")
     weights = saved["weights"]
@@ -66,11 +67,11 @@ def test_int8_weights_are_read_as_they_were_written(trained):
     small = runs.as_int8(weights)
     torch.save(saved | small, folder / "best.pt")
     for name, read in open_run(folder).model.state_dict().items():
-        step = 0.0
+        bound = 0.0
         if small["weights"][name].dtype == torch.int8:
             step = weights[name].unflatten(1, (-1, 64)).abs().amax(2) / 127
-            step = step.repeat_interleave(64, 1)
-        assert ((read - weights[name]).abs() <= step * 0.5001).all() and read.dtype == torch.float
+            bound = step.repeat_interleave(64, 1) * (0.5 + 127 / 2048)
+        assert ((read - weights[name]).abs() <= bound).all() and read.dtype == torch.float
     assert "bert.layers.0.output.weight" in small["scales"]
 
 
@@ -81,5 +82,5 @@ def test_the_run_that_ships():
     pairs = read_pairs(folder / "everyday.tsv", run.task.labels)
     right = run.evaluate(pairs)["accuracy"] * len(pairs)
     said = (ROOT / "assets/README.md").read_text("utf-8")
-    assert f"The run that ships has {right:.0f} right" in said
+    assert f"that ships has {right:.0f} right" in " ".join(said.split())
     assert json.loads((folder / "result.json").read_text("utf-8"))["id"] == run.begun["id"]
