@@ -15,6 +15,7 @@ make of the sentences. All this needs WordNet and the shipped parser.
 Assumes: a function's label is right. It is not always: who meets whom is met by whom.
 """
 import functools
+import itertools
 import random
 import re
 import sys
@@ -229,17 +230,15 @@ def rename(pair, rng, known):
     about half become others, the same ones in both. So the label stays.
     """
     words = {text: known.words(text) for text in (pair.a, pair.b)}
-    texts = [{word.text for word in found} for found in words.values()]
-    used, new = {text.lower() for text in texts[0] | texts[-1]}, {}
-    for word in (word for found in words.values() for word in found):
-        if word.text not in texts[0] & texts[-1] or word.text in new:
-            continue
-        new[word.text] = word.text
-        options = known.others(word) if rng.random() < 0.5 else ()
-        other = rng.choice(options) if options else word.text
-        if other.lower() not in used:
-            new[word.text] = other
-            used.add(other.lower())
+    both = set.intersection(*({word.text for word in found} for found in words.values()))
+    used = {word.text.lower() for found in words.values() for word in found}
+    new = {}
+    for word in itertools.chain(*words.values()):
+        if word.text in both and word.text not in new:
+            options = known.others(word) if rng.random() < 0.5 else ()
+            other = rng.choice(options) if options else word.text
+            new[word.text] = word.text if other.lower() in used else other
+            used.add(new[word.text].lower())
 
     def spell(text):
         parts, end = [], 0
