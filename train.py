@@ -102,14 +102,15 @@ def train_model(settings: Settings, recipe: Recipe, folder: Path, saved=None):
 
     saved: the content of the folder's last.pt, from run.read_run; None starts a new training.
     """
-    with machine.main_process_first():  # which parses; the others find the parses
-        task, splits = load_pairs(settings)
-        if saved:
-            run, examples = resumed_run(settings, recipe, folder, task, splits, saved)
-        else:
-            run, examples = new_run(settings, recipe, folder, task, splits)
-    describe_training(run, examples)
-    return training_loop(run, examples, saved)
+    with machine.few_threads(recipe.bert == "scratch"):
+        with machine.main_process_first():  # which parses; the others find the parses
+            task, splits = load_pairs(settings)
+            if saved:
+                run, examples = resumed_run(settings, recipe, folder, task, splits, saved)
+            else:
+                run, examples = new_run(settings, recipe, folder, task, splits)
+        describe_training(run, examples)
+        return training_loop(run, examples, saved)
 
 
 def training_loop(run, examples, saved=None):

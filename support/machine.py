@@ -128,6 +128,19 @@ def prepare_device(name):
         torch.backends.cuda.enable_cudnn_sdp(False)
 
 
+@contextlib.contextmanager
+def few_threads(small):
+    """Context manager: for a small model torch computes in one thread. Several would wait for each
+    other all the time: for minutes, where a core is busy with something else.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if small else threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def to_device(batch_and_labels, device):
     """(batch, labels) on the device: a dict of tensors, and a tensor or None."""
     batch, labels = batch_and_labels

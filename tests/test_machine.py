@@ -1,4 +1,4 @@
-"""support/machine.py: one run in two processes."""
+"""support/machine.py: one run in two processes; the threads of a small model."""
 import os
 import subprocess
 import sys
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from small_runs import (OWN, ROOT, assert_like_weights, assert_same_run, command, gentle, loaded,
-                        losses, of, result, write_pairs)
+from small_runs import (OWN, ROOT, TINY, assert_like_weights, assert_same_run, command, gentle,
+                        loaded, losses, of, result, run, write_pairs)
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -72,3 +73,15 @@ def test_two_processes_are_one():
     assert loaded("killed/last.pt")["progress"]["step"] == 4
     assert command("--resume", "killed") == 0
     np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)
+
+
+def test_an_encoder_from_scratch_is_trained_in_one_thread():
+    """A pre-trained one has as many as there were, and so has all that comes later."""
+    torch.set_num_threads(2)
+    try:
+        for bert, threads in (("scratch", 1), (TINY, 2)):
+            assert run("--bert", bert, "--epochs", "1", "--limit", "4", out=f"{threads}") == 0
+            assert result(f"{threads}")["versions"]["threads"] == threads
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
