@@ -41,6 +41,8 @@ from support.summary import metrics_table
 from support.tables import pair_rows, read_pairs, table_text
 
 TASK = Task("own", ("different", "same"), ("accuracy",))
+MOST = 200  # pairs that a function makes of PAWS, of STS-B, and of clauses
+COPIES = 3  # of each pair of PAWS, with other names, numbers and words
 # Past participles that do not end in -ed.
 IRREGULAR = frozenset("""
     eaten written ridden driven taken given thrown drawn shown worn broken chosen beaten stolen made
@@ -226,8 +228,8 @@ KINDS = {
 
 
 def rename(pair, rng, known):
-    """The pair with other names, numbers, nouns and verbs. Of the words that both sentences have,
-    about half become others, the same ones in both. So the label stays.
+    """The pair with other names, numbers and words. Of those that both sentences have, about half
+    become others, the same ones in both. So the label stays.
     """
     words = {text: known.words(text) for text in (pair.a, pair.b)}
     both = set.intersection(*({word.text for word in found} for found in words.values()))
@@ -264,14 +266,14 @@ def clauses(known):
     return [Pair(text, text, 1) for text in sorted(found)]
 
 
-def own_pairs(pairs, known, most):
-    """Pairs made from the sentences of pairs: up to `most` of each of KINDS, of identical sentences
+def own_pairs(pairs, known):
+    """Pairs made from the sentences of pairs: up to MOST of each of KINDS, of identical sentences
     and of sentences drawn at random."""
     made = []
     for kind, (edit, label) in KINDS.items():
         rng, count = random.Random(kind), 0
         for pair in rng.sample(pairs, len(pairs)):
-            if count == most:
+            if count == MOST:
                 break
             text, other = rng.sample([pair.a, pair.b], 2)
             denied = any(x.text.lower() in robustness.NEGATIONS for x in known.words(text))
@@ -283,7 +285,7 @@ def own_pairs(pairs, known, most):
                     made.append(Pair(new, new, 1, "identical"))
                 count += 1
     rng = random.Random("drawn")
-    for one, other in [*zip(rng.sample(pairs, len(pairs)), pairs)][:most]:
+    for one, other in [*zip(rng.sample(pairs, len(pairs)), pairs)][:MOST]:
         made += [Pair(one.a, other.b, 0, "drawn"), Pair(one.a, one.a, 1, "identical")]
     return made
 
@@ -306,7 +308,7 @@ def bare(text):
     return re.sub(r"\W", "", text).lower()
 
 
-def write_tables(data_dir, folder, most, copies):
+def write_tables(data_dir, folder):
     """Writes dev.tsv, its parts, and train.tsv."""
     sources, parser, wordnet = load_sources(data_dir), load_parser(), load_wordnet()
     pairs = sources["train"]["paws"] + sources["train"]["stsb"]
@@ -314,9 +316,9 @@ def write_tables(data_dir, folder, most, copies):
     short = clauses(known)
     known = Words(known.parses | parse_texts(texts_of(short), parser), wordnet)
     made = [pair for source in (*sources["train"].values(), short)
-            for pair in own_pairs(source, known, most)]
+            for pair in own_pairs(source, known)]
     rng = random.Random("renamed")
-    made += [rename(pair, rng, known) for _ in range(copies) for pair in sources["train"]["paws"]]
+    made += [rename(pair, rng, known) for _ in range(COPIES) for pair in sources["train"]["paws"]]
     dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
     held = {frozenset((pair.a, pair.b)) for pair in dev}
     made = [pair for pair in made if frozenset((pair.a, pair.b)) not in held]
@@ -361,18 +363,13 @@ def main(argv=None):
     arguments = Arguments("python -m experiments.english", __doc__)
     arguments.add_argument("--data-dir", default="data", help="folder of data sets")
     arguments.add_argument("--out", metavar="FOLDER", required=True, help="what is written")
-    arguments.add_argument("--most", type=int, default=200, help="pairs that a function makes of "
-                           "PAWS, of STS-B, and of clauses")
-    arguments.add_argument("--copies", type=int, default=3, help="pairs with other names, numbers "
-                           "and words that are made of each of PAWS")
     arguments.add_argument("--export", metavar="RUN", help="the run to copy with int8 weights")
     given = arguments.parse(argv)
     with machine.torch_session({}):
         if "export" in given:
             export(Path(given["export"]), Path(given["out"]))
         else:
-            write_tables(given["data_dir"], Path(given["out"]), given["most"],
-                         given["copies"])
+            write_tables(given["data_dir"], Path(given["out"]))
 
 
 if __name__ == "__main__":
