@@ -130,8 +130,8 @@ def prepare_device(name):
 
 @contextlib.contextmanager
 def few_threads(small):
-    """Context manager: for a small model torch computes in one thread. Several would wait for each
-    other all the time: for minutes, where a core is busy with something else.
+    """Context manager: torch computes in one thread if the model is `small`. More threads would
+    wait for each other after each small product. Another program on a core makes this wait long.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if small else threads)

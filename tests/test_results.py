@@ -115,7 +115,7 @@ def test_verdicts():
     quora = means(FOUR["qqp"], NO_RELATIONS, "bert")
     assert "it has {} % on 10,000 others, plain BERT {} %".format(*quora) in text_of("README.md")
     shipped = json.loads(source("assets/english/result.json"))["metrics"]["dev-paws"]["accuracy"]
-    assert f"Of PAWS's pairs it has {100 * shipped:.1f} % right" in text_of("README.md")
+    assert f"Of PAWS's dev pairs it has {100 * shipped:.1f} % right" in text_of("README.md")
 
 
 def test_what_the_papers_report():
