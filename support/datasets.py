@@ -9,6 +9,7 @@ al., 2019 (PAWS); H. Yanaka et al., 2019 (MED).
 Left out: data sets of single sentences; GLUE's server, whose `index` is a pair's place in a test
 split without labels.
 """
+import functools
 import json
 import math
 import random
@@ -22,6 +23,7 @@ from reprlib import repr as shorten
 
 from support.errors import join_names, refuse
 from support.files import download, write_whole
+from support.machine import print_once
 from support.pairs import Task, is_number
 from support.tables import SENTENCES, read_pairs, read_rows, split_rows
 from support.toy import toy_task
@@ -46,8 +48,12 @@ def mend_qqp(fields):
 
 def cut_by_ids(rows, folder):
     """GLUE's dev split of MRPC has the rows whose two ids stand in a file."""
-    ids = {tuple(fields) for _, fields in split_rows(folder / "mrpc_dev_ids.tsv")}
-    return ["dev" if (row["#1 ID"], row["#2 ID"]) in ids else "train" for _, row in rows]
+    of_dev = {tuple(fields) for _, fields in split_rows(folder / "mrpc_dev_ids.tsv")}
+    ids = [(row["#1 ID"], row["#2 ID"]) for _, row in rows]
+    lacking = of_dev.difference(ids)
+    refuse(lacking, f"{folder}: expected all {len(of_dev)} pairs of mrpc_dev_ids.tsv in "
+           f"msr_paraphrase_train.txt, {len(lacking)} are not there; get both files again")
+    return ["dev" if pair in of_dev else "train" for pair in ids]
 
 
 def cut_by_word(rows, _):
@@ -98,6 +104,8 @@ class Source:
     spelled: dict[str, str | None] = field(default_factory=dict)    # text -> label; None: no pair
     mend: Callable = list                # function: fields of a row as published -> fields to read
     cut: Callable | None = None          # function, see above
+    sizes: tuple = ()                    # published pairs of each split, after the cut
+    our_sizes: tuple = ()                # the same, where docs/data.md says what we cut ourselves
 
 
 # ---- The sources --------------------------------------------------------------------------------
@@ -116,49 +124,60 @@ SOURCES = {
                f"{GLUE}/mrpc_dev_ids.tsv": "971d7767d81b997f"},
         splits={"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
         columns=("#1 String", "#2 String", "Quality"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), cut=cut_by_ids),
+        metrics=("accuracy", "f1"), cut=cut_by_ids,
+        sizes=(3668, 408, 1725)),
     "rte": Source(
         files={f"{GLUE}/RTE.zip": "6bf86de103ecd335"}, splits=TABLES, unlabelled=("test",),
-        labels=("not_entailment", "entailment")),
+        labels=("not_entailment", "entailment"),
+        sizes=(2490, 277, 3000)),
     "qqp": Source(
         files={f"{GLUE}/QQP-clean.zip": "40e7c862c04eb26e"}, splits=TABLES, unlabelled=("test",),
         columns=("question1", "question2", "is_duplicate"), labels=("0", "1"),
-        metrics=("accuracy", "f1"), mend=mend_qqp),
+        metrics=("accuracy", "f1"), mend=mend_qqp,
+        sizes=(363_846, 40_430, 390_965)),
     "stsb": Source(
         files={f"{STSB}/stsb-en-train.csv": "e1e84fec60bbb598",
                f"{STSB}/stsb-en-dev.csv": "d29586e96558c4eb",
                f"{STSB}/stsb-en-test.csv": "11523b625219e94e"},
         splits={split: f"stsb-en-{split}.csv" for split in TABLES},
-        columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman")),
+        columns=(0, 1, 2), labels=(), metrics=("pearson", "spearman"),
+        sizes=(5749, 1500, 1379)),
     "mnli": Source(
         files={f"{GLUE}/MNLI.zip": "e7c1d896d26ed6ca"},
         splits={split: f"{split}.tsv" for split in (
             "train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")},
         columns=("sentence1", "sentence2", "gold_label"), labels=INFERENCE, spelled={"-": None},
-        selection="dev_matched", unlabelled=("test_matched", "test_mismatched")),
+        selection="dev_matched", unlabelled=("test_matched", "test_mismatched"),
+        sizes=(392_702, 9815, 9832, 9796, 9847)),
     "qnli": Source(
         files={f"{GLUE}/QNLIv2.zip": "e634e78627a29ada"}, splits=TABLES, unlabelled=("test",),
-        columns=("question", "sentence", "label"), labels=("entailment", "not_entailment")),
+        columns=("question", "sentence", "label"), labels=("entailment", "not_entailment"),
+        sizes=(104_743, 5463, 5463)),
     "snli": Source(
         files={"https://nlp.stanford.edu/projects/snli/snli_1.0.zip": "afb3d70a5af5d8de"},
         splits={split: f"snli_1.0_{split}.jsonl" for split in TABLES},
-        columns=(0, 1, 2), labels=INFERENCE, spelled={"-": None}, mend=mend_snli),
+        columns=(0, 1, 2), labels=INFERENCE, spelled={"-": None}, mend=mend_snli,
+        sizes=(549_367, 9842, 9824)),
     "sick": Source(
         files={"https://zenodo.org/record/2787612/files/SICK.zip?download=1": "da272af924399fc2"},
         splits={"train": "SICK.txt"}, columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), cut=cut_by_word),
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), cut=cut_by_word,
+        sizes=(4439, 495, 4906)),
     "scitail": Source(
         files={f"{ALLEN}/downloads/SciTailV1.1.zip": "3fccd37350a94ca2"},
         splits={split: f"scitail_1.0_{split}.tsv" for split in TABLES},
-        columns=(0, 1, 2), labels=("neutral", "entails")),
+        columns=(0, 1, 2), labels=("neutral", "entails"),
+        sizes=(23_596, 1304, 2126)),
     "twitterurl": Source(
         splits={split: f"Twitter_URL_Corpus_{split}.txt" for split in ("train", "test")},
         columns=(0, 1, 2), labels=("0", "1"), metrics=("f1", "accuracy"),
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
-        mend=lambda fields: fields[:3], cut=cut_by_draw),
-    "paws": Source(splits=TABLES, labels=("0", "1")),
+        mend=lambda fields: fields[:3], cut=cut_by_draw,
+        sizes=(40_090, 2110, 9334)),
+    "paws": Source(splits=TABLES, labels=("0", "1"), sizes=(49_401, 8000, 8000),
+                   our_sizes=(7000, 1000, 8000)),
     "med": Source(splits={"train": "MED.tsv"}, columns=("sentence1", "sentence2", "gold_label"),
-                  labels=("entailment", "neutral"), cut=cut_by_sentence),
+                  labels=("entailment", "neutral"), cut=cut_by_sentence, sizes=(4299, 541, 542)),
 }
 
 
@@ -184,7 +203,15 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
             splits[part].append(pair)
     lacking = [split for split, pairs in splits.items() if not pairs]
     refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; get the files again")
+    sizes = [*map(len, splits.values())]
+    less = [f"{split} has {size:,} pairs, published {published:,}"
+            for split, size, published in zip(splits, sizes, source.sizes) if size < published]
+    if less and tuple(sizes) != source.our_sizes:
+        tell(f"{folder}: {'; '.join(less)}: if these are not cuts of your own, get the files again")
     return Task(name, source.labels, source.metrics, source.selection), splits
+
+
+tell = functools.cache(print_once)  # a data set is loaded several times in a process
 
 
 def fetch_tables(source, folder):

@@ -187,6 +187,28 @@ def test_no_sentence_is_in_two_splits(edges):
     assert Counter(apart) == {"train": 16, "dev": 2, "test": 2}
 
 
+def test_a_data_set_that_is_cut_off(tmp_path, monkeypatch, capsys):
+    """A table with fewer pairs than published is told, once; lost pairs of dev are refused."""
+    sizes = {name: dict(zip(["train", "dev", "test"], source.sizes))
+             for name, source in datasets.SOURCES.items()}
+    assert sizes["mrpc"] == {"train": 3668, "dev": 408, "test": 1725}  # Dolan and Brockett; GLUE
+    assert sizes["stsb"] == {"train": 5749, "dev": 1500, "test": 1379} and all(sizes.values())
+    publish(tmp_path, "stsb")
+    for _ in range(2):
+        load_task("stsb", tmp_path)
+    told, = capsys.readouterr().out.splitlines()
+    assert told.startswith(f"{tmp_path}/stsb: train has 2 pairs, published 5,749; dev has 2 pairs")
+    paws, line = datasets.SOURCES["paws"], GOOD + "a\tb\t1\n"
+    monkeypatch.setitem(datasets.SOURCES, "paws", replace(paws, our_sizes=(2, 1, 1)))
+    for rows in (2, 3, 1):  # the cut of ours, which is told nothing of; other cuts
+        publish(tmp_path / f"{rows}", "paws", **{name: line for name in ("dev.tsv", "test.tsv")},
+                **{"train.tsv": line + "a\tb\t1\n" * (rows - 1)})
+        load_task("paws", tmp_path / f"{rows}")
+        assert ("published 49,401" in capsys.readouterr().out) == (rows != 2)
+    publish(tmp_path, "mrpc", **{"mrpc_dev_ids.tsv": "21\t22\n22\t21\n"})
+    fails(lambda: load_task("mrpc", tmp_path), tmp_path / "mrpc", "all 2 pairs", "1 are not there")
+
+
 @pytest.mark.parametrize("task, name, text, message", [
     ("sick", "SICK.txt", SICK + "1\tA\tB\tNEUTRAL\t3\tTRAIN\n", "no pairs for dev, test"),
     ("snli", "snli_1.0_dev.jsonl", '\n{"sentence1": "a", "sentence2": 3}', "dev.jsonl:2: ")])
