@@ -70,7 +70,9 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
             torch.nn.init.constant_(layer.bias, mean)
     begun = {"id": secrets.token_hex(8), "new_parameters": new, "own": own_sums(settings, reader),
              "pairs": runs.sha256_of_pairs({name: x.pairs for name, x in examples.items()})}
-    return Run(settings, recipe, folder, task, reader, encoder, model, begun), examples
+    made = Run(settings, recipe, folder, task, reader, encoder, model, begun)
+    runs.check_saved(made)
+    return made, examples
 
 
 def resumed_run(settings: Settings, recipe: Recipe, folder: Path, task: Task, splits: dict,

@@ -9,8 +9,10 @@ best.pt, last.pt and result.json hold the `id` of the training that wrote them, 
 shown for the weights of another training. Opening a file runs no code.
 """
 import contextlib
+import copy
 import fcntl
 import hashlib
+import io
 import json
 import math
 import os
@@ -165,6 +167,22 @@ def save_last(run, log, optimizer, scaler, progress):
             write_json(run.folder / "config.json", {name: state[name] for name in (
                 "id", "settings", "recipe", "task", "new_parameters")})
     log.saved = time.monotonic()
+
+
+def check_saved(run):
+    """Raises ValueError if a file of the run could not be opened again, before there is one: all
+    but tensors is written into memory, and read. What can fail is a method of somebody's own.
+    """
+    weights, file = run.model.state_dict(), io.BytesIO()
+    others = {name: x for name, x in weights.items() if not isinstance(x, torch.Tensor)}
+    with expecting(run.settings.model, "plain values from `state()` of its prior, which `load` "
+                   "takes: dict, list, str, int, float, tensors", "write float(x) where numpy has "
+                   "made x"):
+        torch.save(run.state() | {"weights": others}, file)
+        file.seek(0)
+        saved = torch.load(file, weights_only=True)
+        if run.reader.prior:
+            copy.copy(run.reader.prior).load(saved["prior"])
 
 
 def save_best(run, progress):

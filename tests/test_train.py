@@ -404,6 +404,29 @@ def test_mistakes_of_an_own_class(base, body, words):
     refused(words, *of("drrnet" if base == "DrrNet" else "bert"), "--model", "mine.py:Mine", by=run)
 
 
+@pytest.mark.parametrize("body", [
+    "def state(self): return numpy.float64(3)", "def state(self): return lambda: 3",
+    "def load(self, state): self.count, = state"])
+def test_what_could_not_be_read_again_is_found_before_the_first_step(body):
+    """Not after the last one, when best.pt is opened."""
+    Path("mine.py").write_text(f"""
+import numpy
+from priors import DependencyPrior
+from semmatch import DafaAttention
+class Counts(DependencyPrior):
+    {body}
+class Mine(DafaAttention):
+    @classmethod
+    def prior(cls, *given): return Counts(*given)
+    def extra(self): return numpy.float64(3)
+class Other(Mine):
+    prior, get_extra_state = DafaAttention.prior, Mine.extra
+""")
+    for name in ("Mine", "Other"):
+        refused(f"mine.py:{name} state()", "--bert", "scratch", "--model", f"mine.py:{name}", by=run)
+    assert not Path("run").exists()
+
+
 # ---- Cut off and resumed ------------------------------------------------------------------------
 
 PLACES = {  # name -> (function that is interrupted, at which call, seconds between checkpoints)
