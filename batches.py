@@ -77,7 +77,7 @@ class Reader:
         new = [text for text in texts if text not in known]
         if new and self.needs_parses:
             self.parser = self.parser or load_parser()
-            parses = parse_texts(new, self.parser)
+            parses = parse_texts(new, self.parser, self.max_length)
             known |= {text: Known(x.spans, x.words, x) for text, x in parses.items()}
         else:  # later words find no place in the input, unless earlier words have no piece
             spans = {text: split_words(text)[:self.max_length] for text in new}

@@ -46,8 +46,6 @@ class Parser(nn.Module):
         words, characters = vocabulary["words"], vocabulary["characters"]
         self.word_ids = {word: i for i, word in enumerate(words, 2)}        # 0 unknown, 1 ROOT
         self.vector_ids = {word: i for i, word in enumerate(vocabulary["vectors"], 1)}   # 0 none
-        self.subjects = torch.tensor([name.startswith(("nsubj", "csubj")) and "outer" not in name
-                                      for name in vocabulary["relations"]])
         self.character_ids = {c: i for i, c in enumerate(characters, 2)}    # 0 padding, 1 unknown
         self.word = nn.Embedding(len(words) + 2, word_size)
         self.register_buffer("vectors", torch.zeros(len(self.vector_ids) + 1, vector_size))
@@ -148,8 +146,7 @@ class Parser(nn.Module):
         """Trees of sentences, lists of one word or more: [(tags, heads, relations), three lists].
 
         Heads count from 1; 0 = ROOT. Each answer is a tree with one root. If the best heads of all
-        words are no tree, Chu-Liu/Edmonds finds the best tree. No word has two subjects, unless one
-        is an outer subject.
+        words are no tree, Chu-Liu/Edmonds finds the best tree. A word may have two subjects.
         """
         self.eval()
         answers, lengths = {}, [len(words) for words in sentences]
@@ -165,52 +162,12 @@ class Parser(nn.Module):
         k = torch.arange(len(sentences)).repeat_interleave(torch.tensor(lengths))
         i = torch.cat([torch.arange(1, n + 1) for n in lengths])         # all words, no padding
         relations = self.relation_scores(rel_dep[k, i], rel_head[k, heads]).argmax(1)
-        columns = (column.split(lengths) for column in (tags[k, i].argmax(1), heads, relations))
+        tags = tags[k, i].argmax(1)
         answers = []
-        for k, (tag, head, relation) in enumerate(zip(*columns)):
-            if self.rivals(head, relation):
-                size = len(head) + 1
-                head, relation = self.one_subject(arc[k, :size, :size], rel_dep[k], rel_head[k])
+        for tag, head, relation in zip(*(x.split(lengths) for x in (tags, heads, relations))):
             answers.append(([self.vocabulary["tags"][t] for t in tag.tolist()], head.tolist(),
                             [self.vocabulary["relations"][r] for r in relation.tolist()]))
         return answers
-
-    def rivals(self, heads, relations):
-        """Two words, counted from 1, that are subjects of one head, or (). Both arguments: (n,)."""
-        subjects = {}
-        for i in self.subjects[relations].nonzero().flatten().tolist():
-            if (first := subjects.setdefault(heads[i].item(), i)) != i:
-                return first + 1, i + 1
-        return ()
-
-    def one_subject(self, arc, rel_dep, rel_head):
-        """(heads, relations), (n,) each, of a sentence whose best answer gives a head two subjects.
-
-        While two words are subjects of one head, one of them gets another head, or another relation
-        to this head: the change that costs the least log-probability of all heads and relations.
-        arc: (n+1, n+1). rel_dep, rel_head: this sentence's vectors, as `forward` returns them.
-        """
-        def answer(arc, barred):
-            """(log-probability, heads, relations), if the words `barred` may be no subjects."""
-            heads = best_tree(arc)
-            i = torch.arange(1, len(arc))
-            scores = self.relation_scores(rel_dep[i], rel_head[heads]).log_softmax(1)
-            scores[np.ix_([word - 1 for word in barred], self.subjects)] = FAR
-            highest, relations = scores.max(1)
-            return (logs[i, heads].sum() + highest.sum()).item(), heads, relations
-
-        logs = arc.log_softmax(1)
-        best, barred, moved = answer(arc, []), [], []   # moved: words that got another head
-        while rivals := self.rivals(*best[1:]):
-            options = []
-            for word in rivals:
-                options.append((answer(arc, [*barred, word]), arc, [*barred, word], moved))
-                if word not in moved:
-                    without = arc.clone()
-                    without[word, best[1][word - 1]] = FAR
-                    options.append((answer(without, barred), without, barred, [*moved, word]))
-            best, arc, barred, moved = max(options, key=lambda option: option[0][0])
-        return best[1:]
 
 
 def best_tree(scores):

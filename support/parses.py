@@ -1,7 +1,8 @@
 """Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
 
 A text is cut into sentences. Each sentence is parsed, and the trees are joined: one text, one tree.
-Left out: sentences that end without . ! ? or an empty line; emoji and words without spaces (cut as
+Left out: sentences that end without . ! ? or an empty line, or, up to LONG words, with a full stop
+behind a short word before a small letter; emoji and words without spaces (cut as
 nltk does); characters of no width, which stay where they stand; CoNLL-U's lemmas, morphology and
 enhanced dependencies.
 """
@@ -9,7 +10,6 @@ enhanced dependencies.
 import contextlib
 import functools
 import hashlib
-import itertools
 import json
 import re
 import sqlite3
@@ -30,10 +30,11 @@ from support.files import read_lines
 # Axes: n words of a text
 
 MAX_WORDS = 512      # a parse has no more words, because no encoder here can see them
+LONG = 60            # a sentence of more words is cut wherever its marks allow
 BATCH = 256          # texts that are parsed and kept at a time; kill -9 loses no more than these
 FEW = 256            # texts up to this number are parsed quickly, and are not kept
 CACHE = Path("runs/cache/parses.sqlite")   # a data set's folder may be read-only
-FORMAT = 7           # raise it when packed parses, the words, sentences or joined trees change
+FORMAT = 8           # raise it when packed parses, the words, sentences or joined trees change
 NLTK = version("nltk")   # reads a file: once, not for each pair
 
 # Typographic characters and their plain forms. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
@@ -132,31 +133,42 @@ def words_at(text, spans):
 def _sentences(text):
     """Splits a text of plain characters: STOP may end a sentence, and an empty line does.
 
-    Each sentence has a letter: 1. and ... belong to the next sentence.
+    Each sentence has a letter: 1. and ... belong to the next sentence. A sentence of more than LONG
+    words is split again, as in a text that has no capital letters.
     """
+    sentences = []
+    for part in _split(text):
+        sentences += _split(part, small=True) if len(part.split()) > LONG else [part]
+    return sentences
+
+
+def _split(text, small=False):
+    """The sentences of a text. small: they may begin with a small letter, see _ends_sentence."""
     ends, letter = [0], LETTER.search(text)
     for stop in STOP.finditer(text):
         before = text[max(ends[-1], stop.start() - 10):stop.start()]
         if letter and letter.start() < stop.start() and (
-                not stop[1] or _ends_sentence(before, *stop.groups())):
+                not stop[1] or _ends_sentence(before, *stop.groups(), small)):
             ends.append(stop.end())
             letter = LETTER.search(text, stop.end())
     return [text[i:j] for i, j in zip(ends, [*ends[1:], len(text)])]
 
 
-def _ends_sentence(before, marks, closing, following):
+def _ends_sentence(before, marks, closing, following, small=False):
     """Do these marks end a sentence? closing: quotes or brackets behind them. following: a word.
 
     Before a capital letter or a digit they do. But a full stop behind one letter (J., U.S., p.m.)
     or one of ABBREVIATIONS ends a sentence only before one of STARTERS. Before a small letter,
-    ! and ? and a full stop behind a longer word do, unless a quote closes: "Why?" he said.
+    ! and ? and a full stop behind a longer word do, unless a quote closes: "Why?" he said. With
+    `small` all marks do there, but for the full stop of an abbreviation.
     """
     before = re.split(r"[\s./(\[\"-]", before)[-1]
     initial = marks == "." and len(before) == 1 and before.isalpha()
     short = initial or (before + marks).removesuffix(".") in ABBREVIATIONS
     if following[0].islower():
         longer = marks == "." and len(before) > 3 and before.islower()
-        return not (short or closing) and (longer or "!" in marks or "?" in marks)
+        clear = not closing and (longer or "!" in marks or "?" in marks)
+        return not short and (small or clear)
     starts = following[0].isupper() or following[0].isdigit()
     return starts and (not short or following in STARTERS)
 
@@ -188,6 +200,19 @@ class Parse:
     def words(self):
         """A list of n words, spelled as plain_characters spells them: ’s is 's."""
         return words_at(self.text, self.spans)
+
+    def first(self, limit):
+        """The Parse of the first `limit` words. A word whose head is left out hangs from ROOT."""
+        if len(self.heads) <= limit:
+            return self
+        heads = np.where(self.heads[:limit] > limit, 0, self.heads[:limit])
+        return Parse(self.text, self.spans[:limit], self.tags[:limit], heads,
+                     self.relations[:limit])
+
+    def reaches(self, limit):
+        """Has it `limit` words, or all of its text?"""
+        end = self.spans[-1, 1] if len(self.spans) else 0
+        return len(self.heads) >= limit or not self.text[end:].strip()
 
     # In the next three, place i belongs to word i and place 0 to ROOT, whose None equals no word.
 
@@ -248,10 +273,11 @@ def join_trees(trees):
 
 # ---- parses of many texts ------------------------------------------------------------------------
 
-def parse_texts(texts: Iterable[str], parser) -> dict:
-    """The parses of texts, a dict text -> Parse. A Parse has the first MAX_WORDS words of its text.
+def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS) -> dict:
+    """The parses of texts, a dict text -> Parse. A Parse has the first `limit` words of its text.
 
-    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts.
+    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts. It parses
+        sentences as a whole, up to the one that has the last of these words.
         Or a function of your own that takes a list of texts, and gives a Parse of each in this
         order, with words of its own. Several roots are joined, see join_trees.
         Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
@@ -265,26 +291,31 @@ def parse_texts(texts: Iterable[str], parser) -> dict:
     cache = _Cache(parser.fingerprint if ours and len(texts) > FEW else None)
     with tqdm(total=len(texts), desc="parse", leave=False, disable=None, delay=1) as bar:
         for batch in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
-            found |= cache.find(batch)
-            new = [text for text in batch if text not in found]
-            parses = _parse(new, parser) if ours else _ask_own(new, parser)
-            cache.keep(parses)
-            found |= {parse.text: parse for parse in parses}
+            parses = [parse for parse in cache.find(batch) if parse.reaches(limit)]
+            known = {parse.text for parse in parses}
+            new = [text for text in batch if text not in known]
+            made = _parse(new, parser, limit) if ours else _ask_own(new, parser)
+            cache.keep(made)
+            found |= {parse.text: parse.first(limit) for parse in parses + made}
             bar.update(len(batch))
     return found
 
 
-def _parse(texts, parser):
-    """The Parse of each text, by a loaded parser."""
+def _parse(texts, parser, limit):
+    """The Parse of each text, by a loaded parser: of the sentences with its first `limit` words."""
     rows, sentences = [], []   # of all texts, so that the parser makes full batches
     for text in texts:
         spans, lengths = split_sentences(text)
-        words = words_at(text, spans[:MAX_WORDS])
-        parts = [words[end - n:end] for n, end in zip(lengths, itertools.accumulate(lengths))]
-        rows.append((text, spans, [part for part in parts if part]))
-        sentences += rows[-1][2]
+        words, parts, start = words_at(text, spans[:MAX_WORDS]), [], 0
+        for length in lengths:
+            if length and start < min(limit, MAX_WORDS):
+                parts.append(words[start:start + length])
+            start += length
+        rows.append((text, spans[:sum(map(len, parts))], len(parts)))
+        sentences += parts
     trees = iter(parser.parse(sentences))
-    return [_make_parse(text, spans, [next(trees) for _ in parts]) for text, spans, parts in rows]
+    return [_make_parse(text, spans, [next(trees) for _ in range(count)])
+            for text, spans, count in rows]
 
 
 def _ask_own(texts, function):
@@ -311,9 +342,9 @@ def _ask_own(texts, function):
 
 def _make_parse(text, spans, trees):
     """The Parse of a text's first MAX_WORDS words. trees: of its sentences, see join_trees."""
-    tags, heads, relations = (column[:MAX_WORDS] for column in join_trees(trees))
-    heads = [head if head <= MAX_WORDS else 0 for head in heads]   # its head is left out
-    return Parse(text, spans[:MAX_WORDS], tuple(tags), np.array(heads, np.int64), tuple(relations))
+    tags, heads, relations = join_trees(trees)
+    whole = Parse(text, spans, tuple(tags), np.array(heads, np.int64), tuple(relations))
+    return whole.first(MAX_WORDS)
 
 
 class _Cache:
@@ -348,14 +379,14 @@ class _Cache:
         return hashlib.blake2b(text, digest_size=16, key=self.made_by).digest()
 
     def find(self, texts):
-        """dict text -> Parse, for the texts that are kept."""
-        keys, found = {self.key(text): text for text in texts}, {}
+        """A list of Parses, of those of the texts that are kept."""
+        keys, found = {self.key(text): text for text in texts}, []
         query = "SELECT key, unpack(parse) FROM parses WHERE key = ?"
         for key, tree in self.execute(query, ([key] for key in keys)):
             spans, tags, heads, relations = json.loads(tree)
             tags, relations = (tuple(map(sys.intern, names)) for names in (tags, relations))
             spans = np.array(spans, np.int32).reshape(-1, 2)
-            found[keys[key]] = Parse(keys[key], spans, tags, np.array(heads, np.int64), relations)
+            found.append(Parse(keys[key], spans, tags, np.array(heads, np.int64), relations))
         return found
 
     def keep(self, parses):

@@ -165,7 +165,7 @@ def test_words_are_collated(monkeypatch):
     expected = {"word_ids": map(vocabulary.ids, sentences), "tags": tags,
                 "character_ids": map(vocabulary.spell, sentences),
                 "mask": [[1] * len(words) for words in sentences],
-                "match": [[1, 0, 1, 1, 0, 0], [0], [0, 1, 0, 1, 0, 1], [0]],
+                "match": [[1, 0, 0, 1, 0, 0], [0], [0, 1, 0, 1, 0, 1], [0]],
                 "antonym": [[0, 1, 0, 0, 0, 0], [0], [1, 0, 0, 0, 0, 0], [0]]}
     assert batch.keys() == expected.keys()
     for name, rows in expected.items():

@@ -76,28 +76,6 @@ def test_padding_and_neighbours_change_no_score(parser):
             torch.testing.assert_close(beside[k, :len(words) + 1, :one.shape[2]], one[0])
 
 
-def test_no_word_has_two_subjects(parser):
-    """Each answer is a tree. An answer without rivals stays; an outer subject is no rival."""
-    sentences = [list("pqr" * 3), list("qqp"), ["Q"] * 11, list("rpqpr")]
-    for names, clash in ((["root", "x", "nsubj:outer"], False), (["x", "nsubj", "csubj"], True)):
-        parser.vocabulary["relations"] = names
-        again = Parser(parser.vocabulary, **SIZES)
-        again.load_state_dict(parser.state_dict())
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(again, "rivals", lambda *tree: ())
-            best = again.parse(sentences)
-        answers = again.parse(sentences)
-        assert any(map(subjects_meet, best)) == clash and not any(map(subjects_meet, answers))
-        for answer, old in zip(answers, best, strict=True):
-            assert leads_to_root(answer[1]) and (answer == old) != subjects_meet(old)
-
-
-def subjects_meet(answer):
-    """Do two subjects of one head stand in this tree?"""
-    heads = [head for head, name in zip(*answer[1:]) if name in ("nsubj", "csubj")]
-    return len(set(heads)) < len(heads)
-
-
 # ---- its file ------------------------------------------------------------------------------------
 
 def test_a_file_is_what_was_saved(tmp_path):

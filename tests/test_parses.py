@@ -61,6 +61,14 @@ def test_words_of_print_and_web_and_sentences(text, words):
     assert "‖".join("|".join(next(found) for _ in range(length)) for length in lengths) == words
 
 
+def test_a_long_sentence_is_cut_before_small_letters():
+    """A quote may close there. An abbreviation or an initial still ends no sentence."""
+    start = "well " * 46
+    text = f'{start}at 5 p.m. on Mon. he had "it." so I ran. it ... was'
+    for more, expected in (("", [46 + 16]), (" on", [46 + 11, 4, 2, 2])):
+        assert split_sentences(text + more)[1] == expected
+
+
 # ---- parses of many texts ------------------------------------------------------------------------
 
 class Fake(ChainParser):
@@ -98,6 +106,21 @@ def test_parse_texts():
     (parse,) = parse_texts(["Go on. " * 200], parser).values()
     assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
     assert parse.heads[3::3].tolist() == [1] * 170
+
+
+def test_no_more_is_parsed_than_can_be_seen(cache):
+    """The last sentence is parsed as a whole. What is kept serves as many words or fewer."""
+    text, parser = "Go on. Run to me. Stop.", Fake()
+    (parse,) = parse_texts([text], parser, 5).values()
+    assert parser.seen == [["Go", "on", "."], ["Run", "to", "me", "."]]
+    assert parse.words == ["Go", "on", ".", "Run", "to"] and len(parse.relations) == 5
+    for limit, again in ((7, []), (4, []), (8, [2]), (99, [])):
+        parser.seen = []
+        (parse,) = parse_texts([text], parser, limit).values()
+        assert [len(words) for words in parser.seen[-1:]] == again
+        assert len(parse.words) == min(limit, 9) and parse.heads[3] == 1
+    backward = Parse("a b", [(0, 1), (2, 3)], "XX", np.array([2, 0]), ("dep", "root"))
+    assert backward.first(1).heads.tolist() == [0]
 
 
 @pytest.fixture
