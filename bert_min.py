@@ -359,6 +359,7 @@ class PairTokenizer:
         ids = tokenizer.get_vocab()
         special = "[CLS] [SEP] [PAD]" if kind == "bert" else "<s> </s> <pad>"
         first, last, pad = (ids[token] for token in special.split())
+        self.mask_id = ids.get("[MASK]" if kind == "bert" else "<mask>")
         self.tokenizer, self.pad_id, self.vocab_size = tokenizer, pad, max(ids.values()) + 1
         self.kind, self.first, self.last = kind, [first], [last]
         self.middle = self.last * (2 if kind == "roberta" else 1)
@@ -424,6 +425,11 @@ class PairTokenizer:
             pieces = [decode([piece]).strip() or piece for piece in pieces]
         return pieces
 
+    def encode_texts(self, texts: list[str]) -> list:
+        """tokenizers.Encoding of each text, without special tokens."""
+        mended = [HALVES.sub("\ufffd", text) for text in texts]
+        return self.tokenizer.encode_batch(mended, add_special_tokens=False)
+
     def encode(self, text_a, spans_a, text_b, spans_b, max_length):
         """(input_ids, segment, word_index) of a pair, lists of one length: see encode_batch."""
         return self.encode_batch([(text_a, spans_a, text_b, spans_b)], max_length)[0]
@@ -442,8 +448,7 @@ class PairTokenizer:
             raise ValueError(f"PairTokenizer.encode: max_length needs at least "
                              f"{max_length - budget}, got {max_length}; raise it")
         texts = list(dict.fromkeys(text for a, _, b, _ in pairs for text in (a, b)))
-        mended = [HALVES.sub("\ufffd", text) for text in texts]
-        encoded = dict(zip(texts, self.tokenizer.encode_batch(mended, add_special_tokens=False)))
+        encoded = dict(zip(texts, self.encode_texts(texts)))
         return [self._pack(encoded[a], spans_a, encoded[b], spans_b, budget)
                 for a, spans_a, b, spans_b in pairs]
 

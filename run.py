@@ -48,15 +48,10 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
     encoder without files the pieces, and all words, are learned from train.
     """
     reader, encoder, weights = make_reader(settings, recipe), None, None
-    if recipe.bert == "scratch":
-        reader.tokenizer = PairTokenizer.train(batches.texts_of(splits["train"]))
-        encoder = BertConfig(reader.tokenizer.vocab_size, max_length=settings.max_length,
-                             **SCRATCH_SIZES | sizes)
-    elif recipe.bert != "none":
-        with prefix_errors("--bert "):
-            place = find_bert(recipe.bert, settings.data_dir)
-            encoder, weights = read_checkpoint(place)
-            reader.tokenizer = PairTokenizer.from_folder(place, encoder)
+    if recipe.bert != "none":
+        reader.tokenizer, encoder, weights = find_encoder(
+            recipe.bert, settings.data_dir, batches.texts_of(splits["train"]),
+            SCRATCH_SIZES | {"max_length": settings.max_length} | sizes)
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
     if reader.prior:
         known = examples["train"].known
@@ -134,6 +129,18 @@ def read_run(path, model=None, parser=None):
 
 # ---- What a run is made of ----------------------------------------------------------------------
 
+def find_encoder(name, data_dir, texts, sizes):
+    """(PairTokenizer, BertConfig, weights or None) of the encoder that --bert names. From scratch
+    it has these sizes, no weights yet, and its pieces are learned from the texts."""
+    if name == "scratch":
+        tokenizer = PairTokenizer.train(texts)
+        return tokenizer, BertConfig(tokenizer.vocab_size, **sizes), None
+    with prefix_errors("--bert "):
+        place = find_bert(name, data_dir)
+        config, weights = read_checkpoint(place)
+        return PairTokenizer.from_folder(place, config), config, weights
+
+
 def make_reader(settings, recipe):
     """The batches.Reader of these settings, still without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
@@ -178,17 +185,22 @@ def build_model(settings, recipe, task, reader, config, weights=None):
         with prefix_errors("--layers "):
             layers = read_places(settings.layers, config.num_layers)
         model = Matcher(method, config, classes, layers, **options)
-    if recipe.bert == "scratch":  # BERT's N(0, 0.02²) is made for 768 columns, not for 64
-        for name, p in model.named_parameters():
-            if p.dim() == 2 and "embeddings" not in name:
-                for gate in p.chunk(3 if "gru" in name else 1):
-                    torch.nn.init.xavier_uniform_(gate)
+    if recipe.bert == "scratch":
+        draw_small_weights(model)
     new = []
     if weights is not None:
         new = ["bert." + name for name in load_bert(model.bert, weights, recipe.bert)]
     if whole or weights is not None:
         new += [name for name, _ in model.named_parameters() if not name.startswith("bert.")]
     return model, new
+
+
+def draw_small_weights(model):
+    """Draws a small model's matrices again: BERT's N(0, 0.02²) is made for 768 columns, not 64."""
+    for name, p in model.named_parameters():
+        if p.dim() == 2 and "embeddings" not in name:
+            for gate in p.chunk(3 if "gru" in name else 1):
+                torch.nn.init.xavier_uniform_(gate)
 
 
 def own_sums(settings, reader):

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from support.errors import expecting, join_names, prefix_errors, refuse
-from support.files import download, read_json
+from support.files import download, read_json, write_json, write_whole
 
 CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
@@ -218,6 +218,43 @@ def read_weights(folder):
         if (ours := our_name(name)) is not None:  # TensorFlow has kernels as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
     return weights
+
+
+PUBLISHED_NAMES = (  # our name -> Hugging Face's, in this order
+    (r"^(embeddings\.(word|position))\.", r"\1_embeddings."),
+    (r"^embeddings\.segment\.", "embeddings.token_type_embeddings."),
+    (r"^layers\.", "encoder.layer."), (r"attention\.(query|key|value)", r"attention.self.\1"),
+    (r"attention_(output|norm)\.", r"attention.\1."), (r"output_norm\.", "output.norm."),
+    (r"(intermediate|\d\.output|attention\.output|pooler)\.(weight|bias)$", r"\1.dense.\2"),
+    (r"attention\.norm", "attention.output.norm"), (r"\bnorm\b", "LayerNorm"))
+
+
+def published_name(name):
+    """Hugging Face's name of a tensor of bert_min.Bert.
+
+    >>> published_name("layers.0.attention_norm.weight")
+    'encoder.layer.0.attention.output.LayerNorm.weight'
+    """
+    for pattern, replacement in PUBLISHED_NAMES:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def write_published(folder, config, weights):
+    """Writes config.json, tokenizer_config.json and pytorch_model.bin, as Hugging Face names them.
+
+    config: dict, the fields of a BertConfig. weights: dict, our name -> tensor.
+    """
+    offset = config["position_offset"]
+    activation = {ours: theirs for theirs, ours in reversed(HIDDEN_ACT.items())}
+    settings = {key: config[name] for name, key in (COUNTS | RATES).items()} | {
+        "model_type": config["kind"], "hidden_act": activation[config["activation"]],
+        "max_position_embeddings": config["max_length"] + offset,
+        "pad_token_id": max(0, offset - 1)}
+    write_json(Path(folder, "config.json"), settings)
+    write_json(Path(folder, "tokenizer_config.json"), {"do_lower_case": config["lower_case"]})
+    state = {published_name(name): x.cpu() for name, x in weights.items()}
+    write_whole(Path(folder, "pytorch_model.bin"), lambda file: torch.save(state, file))
 
 
 # ---- Hugging Face -------------------------------------------------------------------------------

@@ -190,6 +190,7 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     """
     if name == "toy":
         return toy_task()
+    refuse(name not in SOURCES, f"task {name}: expected toy, {', '.join(SOURCES)}")
     folder, source = Path(data_dir) / name, SOURCES[name]
     fetch_tables(source, folder)
     splits = {split: [] for split in (TABLES if source.cut else source.splits)}

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+import pretrain
 from methods import ATTENTIONS, WHOLE, batch, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
@@ -31,7 +32,8 @@ TOP = {"bert_min": {"support.checkpoints", "support.errors"},
        "batches": {"priors", "support"},
        "settings": {"bert_min", "support"},
        "run": {"batches", "bert_min", "semmatch", "settings", "support"},
-       "train": {"batches", "run", "settings", "support"}}
+       "train": {"batches", "run", "settings", "support"},
+       "pretrain": {"batches", "bert_min", "run", "support", "train"}}
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
         for path in sorted(ROOT.glob(pattern))}
@@ -162,6 +164,7 @@ def test_shape_comments_are_right(workplace, monkeypatch):
     with Tracer(ROOT / file for file in CODE) as tracer:
         run_methods()
         run_words()
+        pretrain.main("--bert scratch --task toy --steps 2 --device cpu".split())
         for classes in (1, 3):
             influence.measure(torch.rand(5, classes), torch.rand(5, classes), classes == 1)
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
