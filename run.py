@@ -8,6 +8,7 @@ Left out: the equations (semmatch, reread, bert_min), the form of the files (sup
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import secrets
 import threading
@@ -16,6 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
 import batches
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
@@ -25,15 +27,17 @@ from support import influence, machine, runs, summary
 from support.biaffine import PARSER
 from support.checkpoints import find_bert
 from support.errors import join_names, prefix_errors, refuse
-from support.files import write_json, write_text
+from support.files import check_free, whole, write_json, writing
 from support.machine import main_process, print_once
 from support.options import OWN, read_places, source_of
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
                            predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
-from support.tables import (add_predictions, is_csv, pair_rows, read_pairs, split_rows, table_text)
+from support.tables import (is_csv, pair_rows, prediction_cells, prediction_columns, read_table,
+                            table_text)
 from support.words import Vocabulary, read_vectors
 
+PART = 4096  # pairs of a table that are labelled at a time
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
@@ -401,12 +405,12 @@ def score_test(run):
     """Scores the test splits, writes test.json. Returns: dict split -> metric -> float."""
     splits = load_test_splits(run.settings)
     check_pairs(run, *load_pairs(run.settings))
-    check_place(run.folder, "copy the run")
+    refuse(not os.access(run.folder, os.W_OK), f"{run.folder}: not to be written; copy the run")
     if (run.folder / "test.json").exists():
         print_once(f"{run.folder}: test was read before, see its test.json; any choice since then "
                    f"was made on test")
     examples = {name: run.examples(pairs) for name, pairs in splits.items()}
-    print_limit(run, examples)
+    print_limit(run, {name: x.lengths for name, x in examples.items()})
     metrics = {name: run.evaluate(x) for name, x in examples.items()}
     if main_process():
         write_json(run.folder / "test.json", {"selection_split": run.task.selection,
@@ -422,51 +426,67 @@ def whole_splits(run):
 
 def predict_file(run, file, columns=(), out=None, stdout=None):
     """Labels the pairs of a file, or of a split by its name, in a new file, `out` or one in the
-    run's folder. Prints metrics of labelled pairs. The file "-" is stdin, which is labelled into
-    `stdout`, unless there is an `out`.
+    run's folder. Prints metrics of labelled pairs. A file "-" is stdin, an `out` "-" is `stdout`,
+    and without an `out` stdin is labelled into `stdout`.
+
+    Pairs are read, labelled and written PART at a time, so that a large table needs no more memory.
     """
-    piped = file == "-" and not out
-    if file == "-" or Path(file).suffix or Path(file).is_file():
-        lines = [*split_rows(file)]
-        pairs = read_pairs(file, run.task.labels, False, columns or run.task.columns, lines)
-        rows = [fields for _, fields in lines]
-    else:
-        splits = whole_splits(run)
-        refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
-               f"{', '.join(splits)}")
-        pairs, rows = splits[file], pair_rows(run.task, splits[file])
-    taken = {*rows[0]}.intersection(add_predictions(run.task, [[]], [])[0])
+    header, rows, count = pairs_to_label(run, file, columns)
+    taken = {*header}.intersection(prediction_columns(run.task))
     refuse(taken, f"{file}: has a column {join_names(sorted(taken))} already; rename it")
-    refuse(out and Path(out).exists(), f"--out {out}: exists already; name another file")
+    piped, ending = "-" in (out, out or file), ".csv" if is_csv(file) else ".tsv"
+    path = Path(out or runs.free_path(run.folder / f"predictions-{Path(file).stem}{ending}"))
     if not piped:
-        check_place(Path(out).parent if out else run.folder, "name a file elsewhere by --out")
-    examples = run.examples(pairs)
-    print_limit(run, {Path(file).name: examples})
-    scratch = run.recipe.bert in ("scratch", "none")  # then it knows words of its training alone
-    unknown = sum(bool(unknown_words(run, pair)) for pair in pairs if scratch)
+        check_free(path)
+    name, scratch = Path(file).name, run.recipe.bert in ("scratch", "none")
+    labels, logits, lengths, unknown = [], [], [], 0
+    table = whole(path) if main_process() and not piped else contextlib.nullcontext()
+    with table as opened, tqdm(desc="label", total=count, leave=False, delay=1, disable=None) as bar:
+        cells = [[*header, *prediction_columns(run.task)]]
+        while part := [*itertools.islice(rows, PART)]:
+            examples = run.examples([pair for _, pair in part])
+            logits.append(run.logits(examples))
+            for (fields, _), found in zip(part, predictions_of(logits[-1], run.task)):
+                cells.append([*fields, *prediction_cells(run.task, found)])
+            text = table_text(file if piped else path, cells)
+            if opened:
+                with writing(path):
+                    opened.write(text.encode("utf-8"))
+                    opened.flush()
+            elif main_process():
+                stdout.write(text)
+            labels += [pair.label for pair in examples.pairs]
+            lengths += examples.lengths
+            if scratch:     # it knows the words of its training alone
+                unknown += sum(bool(unknown_words(run, pair)) for pair in examples.pairs)
+            cells = []
+            bar.update(len(part))
+    print_limit(run, {name: lengths})
     if unknown:
-        print_once(f"{Path(file).name}: {unknown} of {len(pairs)} pairs have words that are rare "
-                   "or new to this model")
-    logits = run.logits(examples)
-    ending = ".csv" if is_csv(file) else ".tsv"
-    path = Path(out or run.folder / f"predictions-{Path(file).stem}{ending}")
-    table = add_predictions(run.task, rows, predictions_of(logits, run.task))
-    if piped and main_process():
-        stdout.write(table_text(file, table))
-    elif main_process():
-        path = runs.free_path(path)
-        write_text(path, table_text(path, table))
-    print_once(f"pairs labelled: {len(pairs)}, in {'stdout' if piped else path}")
-    if all(pair.label is not None for pair in pairs):
-        labels = [pair.label for pair in pairs]
+        print_once(f"{name}: {unknown} of {len(labels)} pairs have words that are rare or new to "
+                   "this model")
+    print_once(f"pairs labelled: {len(labels)}, in {'stdout' if piped else path}")
+    if None not in labels:
+        logits = torch.cat(logits)
         scores = evaluate(run.task, labels, answers(logits, run.task))
         scores |= ranking(run.task, labels, logits)[0]
-        print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
+        print_once(summary.metrics_table({name: scores}, run.task.positive))
 
 
-def check_place(folder, remedy):
-    """Raises ValueError if no file can be written into a folder, before hours of work are lost."""
-    refuse(not os.access(folder, os.W_OK), f"{folder}: missing, or not to be written; {remedy}")
+def pairs_to_label(run, file, columns):
+    """(header, iterator over (fields of a row, Pair), number of rows or None) of a file or a split.
+    A file that can be read twice is read once to its end, so that a wrong row is found before the
+    work.
+    """
+    if file == "-" or Path(file).suffix or Path(file).is_file():
+        given = file, run.task.labels, False, columns or run.task.columns
+        count = sum(1 for _ in read_table(*given)[1]) if Path(file).is_file() else None
+        return *read_table(*given), count
+    splits = whole_splits(run)
+    refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
+           f"{', '.join(splits)}")
+    header, *rows = pair_rows(run.task, splits[file])
+    return header, iter(zip(rows, splits[file])), len(rows)
 
 
 def unknown_words(run, pair):
@@ -487,10 +507,12 @@ def unknown_words(run, pair):
     return unknown
 
 
-def print_limit(run, examples):
-    """Prints how many pairs of each split fill --max-length. What is longer was cut."""
+def print_limit(run, lengths):
+    """Prints how many pairs fill --max-length. What is longer was cut. lengths: dict name of pairs
+    -> the tokens of each pair.
+    """
     limit = run.settings.max_length
-    for name, x in examples.items():
-        if full := x.lengths.count(limit):
-            print_once(f"{name}: {full} of {len(x.pairs)} pairs fill --max-length {limit}; "
+    for name, tokens in lengths.items():
+        if full := tokens.count(limit):
+            print_once(f"{name}: {full} of {len(tokens)} pairs fill --max-length {limit}; "
                        "what is longer is cut")

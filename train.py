@@ -189,7 +189,7 @@ def describe_training(run, examples):
     print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {parameters:,} parameters, "
                f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
                f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
-    print_limit(run, examples)
+    print_limit(run, {name: x.lengths for name, x in examples.items()})
     if new or recipe.lr_new != recipe.lr:
         print_once(f"{len(new)} tensors are new and have the rate --lr-new, {recipe.lr_new:g}; "
                    f"config.json lists them")
@@ -265,7 +265,7 @@ def command_line():
 def use_run(folder, test=False, predict=None, columns="", out=None, test_file=None, **changes):
     """Does what --from asks for. changes: see open_run."""
     stdout = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr if predict == "-" else stdout):
+    with contextlib.redirect_stdout(sys.stderr if "-" in (predict, out) else stdout):
         run = open_run(folder, **changes)
         if test_file:  # the run of own pairs was trained without one
             run.settings = replace(run.settings, test_file=test_file)

@@ -31,7 +31,7 @@ from experiments.groups import FILE, combinations, name_of, read_group, show_gro
 from settings import PROCESS, Settings, add_options, load_pairs, load_test_splits, read_options
 from support import machine, runs
 from support.errors import prefix_errors, refuse
-from support.files import read_json, write_text
+from support.files import check_free, read_json, write_text
 from support.machine import print_once
 from support.options import Arguments, run_command
 
@@ -231,6 +231,8 @@ def main(argv=None):
     if given.keys() & of_show:
         refuse("show" not in given or given.keys() - of_show,
                "--show goes with --against, --rows and --picture alone, and these need --show")
+        if "picture" in given:
+            check_free(given["picture"], option="--picture")
         return show_groups(given.pop("show"), chosen=given.pop("rows", ()), **given)
     refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun, "
            "and --resume it in other processes, each with its own --device")

@@ -33,7 +33,7 @@ from run import open_run
 from support import machine, runs
 from support.biaffine import load_parser
 from support.datasets import load_task
-from support.files import read_json, write_json, write_text, write_whole
+from support.files import check_free, read_json, write_json, write_text, write_whole
 from support.options import Arguments, run_command
 from support.pairs import Pair, Task, evaluate
 from support.parses import parse_texts
@@ -310,6 +310,9 @@ def bare(text):
 
 def write_tables(data_dir, folder):
     """Writes dev.tsv, its parts, and train.tsv."""
+    names = "train", "dev", "dev-paws", "dev-stsb"
+    folder.mkdir(parents=True, exist_ok=True)
+    check_free(*(folder / f"{name}.tsv" for name in names))
     sources, parser, wordnet = load_sources(data_dir), load_parser(), load_wordnet()
     pairs = sources["train"]["paws"] + sources["train"]["stsb"]
     known = Words(parse_texts(texts_of(pairs), parser), wordnet)
@@ -323,15 +326,15 @@ def write_tables(data_dir, folder):
     held = {frozenset((pair.a, pair.b)) for pair in dev}
     made = [pair for pair in made if frozenset((pair.a, pair.b)) not in held]
     train = [pair for pair in pairs if frozenset((pair.a, pair.b)) not in held] + made
-    tables = {f"dev-{name}": found for name, found in sources["dev"].items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (tables | {"dev": dev, "train": train}).items():
+    for name, rows in zip(names, (train, dev, *sources["dev"].values())):
         print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
         write_text(folder / f"{name}.tsv", table_text("x.tsv", pair_rows(TASK, rows)))
 
 
 def export(folder, out):
     """Copies a run: int8 weights, scores of these. dev.tsv and its parts lie as in training."""
+    out.mkdir(parents=True, exist_ok=True)
+    check_free(*(out / name for name in runs.RUN_FILES))
     run, saved = open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
     config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
     place, parts = Path(run.settings.dev_file), ("dev-paws", "dev-stsb")
@@ -344,7 +347,6 @@ def export(folder, out):
         content["settings"] |= {"out": None, "data_dir": "data"}
     saved |= runs.as_int8(saved["weights"])
     saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; config.json has training's
-    out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "best.pt", lambda file: torch.save(saved, file))
     before, after = (x.logits(dev).argmax(1) for x in (run, open_run(out)))
     result["int8_changes"] = f"{int((before != after).sum())} of {len(before)} answers"

@@ -28,10 +28,10 @@ import train
 from bert_min import SelfAttention
 from experiments import draw
 from experiments.draw import escape
-from run import check_place, unknown_words
+from run import unknown_words
 from support import machine, runs, summary
 from support.errors import join_names, one_line, prefix_errors, refuse
-from support.files import read_json, write_text
+from support.files import check_free, read_json, write_text
 from support.options import Arguments, run_command
 from support.pairs import Pair
 from support.parses import split_words
@@ -420,7 +420,10 @@ def main(argv=None):
                 print(f"http://127.0.0.1:{server.server_port}/ until Ctrl-C", flush=True)
                 server.serve_forever()
         path = Path(out or run.folder / page_name(a, b))
-        check_place(path.parent, "name the page by --out")
+        if out or not path.exists():  # a page in the run's folder is an older one of this pair
+            check_free(path)
+        if file:
+            check_free(file, option="--picture")
         equations = quote(os.path.relpath(EQUATIONS, path.parent))
         lines, text, figures = explain_pair(run, a, b, equations)
     machine.print_once("\n".join(lines))

@@ -22,11 +22,10 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
 
-from run import check_place
 from support import machine
 from support.biaffine import PARSER, Parser, length_batches, load_parser
 from support.errors import refuse
-from support.files import write_json, write_whole
+from support.files import check_free, write_json, write_whole
 from support.options import Arguments, run_command
 from support.parses import read_conllu
 from support.words import read_vectors
@@ -210,10 +209,9 @@ def main(argv=None):
         score(load_parser(options["score"]), treebank)
         return
     out = Path(options.get("out", "parser.npz"))
-    existing = out.exists() or out.with_suffix(".json").exists()
-    refuse(out.suffix != ".npz" or existing, f"--out {out}: expected a new name that ends in .npz")
+    refuse(out.suffix != ".npz", f"--out {out}: expected a new name that ends in .npz")
     out.parent.mkdir(parents=True, exist_ok=True)
-    check_place(out.parent, "name another by --out")
+    check_free(out, out.with_suffix(".json"))
     vectors = frequent_vectors(options["vectors"]) if "vectors" in options else {}
     train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])

@@ -29,9 +29,27 @@ def read_json(path):
         return content
 
 
+def check_free(*paths, option="--out", remedy="name another file, or move this one away"):
+    """Raises ValueError unless a new file can be written at each of these paths: no command writes
+    over a file that it did not make, and no mistake is found after hours of work.
+
+    Its folder is there, and only an empty file may lie at the path. option: it names the paths.
+    remedy: what to do if something else does.
+    """
+    for path in map(Path, paths):
+        empty = path.is_file() and not path.stat().st_size
+        refuse(path.name == "-", f"{option} -: expected a file, which stdout is not; name one")
+        refuse(os.path.lexists(path) and not empty, f"{option} {path}: exists already; "
+               f"{remedy}")
+    for path in map(Path, paths):
+        refuse(not os.access(path.parent, os.W_OK), f"{option} {path}: its folder is missing, or "
+               "not to be written; name a file elsewhere")
+
+
 @contextlib.contextmanager
-def _whole(path):
+def whole(path):
     """Context manager: a temporary file, renamed to `path` at the end, or removed on an error."""
+    path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
     try:
         with open(part, "wb") as file:
@@ -43,9 +61,15 @@ def _whole(path):
 
 def write_whole(path, save):
     """Calls save(open temporary file) and renames: the file is whole, or as it was before."""
+    with writing(path), whole(path) as file:
+        save(file)
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Context manager: an error inside says that this file cannot be written."""
     try:
-        with _whole(Path(path)) as file:
-            save(file)
+        yield
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
         raise OSError(f"cannot write {path}: {one_line(error)}; what was written before is whole; "
                       "make room, or name a folder that can be written, and go on") from error
@@ -71,7 +95,7 @@ def download(url, path, sha256="", remedy=""):
         with urllib.request.urlopen(url, timeout=60) as answer:
             total = int(answer.headers.get("Content-Length", 0))
             path.parent.mkdir(parents=True, exist_ok=True)  # only if there is an answer
-            with (_whole(path) as file, tqdm(desc=path.name, total=total or None, unit="B",
+            with (whole(path) as file, tqdm(desc=path.name, total=total or None, unit="B",
                                              unit_scale=True, disable=None) as bar):
                 while chunk := answer.read(1 << 20):
                     digest.update(chunk)

@@ -1,6 +1,7 @@
 """Tables of pairs: .csv, .tsv and .txt files are read, and written."""
 import csv
 import io
+import itertools
 import re
 from pathlib import Path
 
@@ -59,20 +60,30 @@ def read_rows(path, columns, labels, need_label, spelled, mend=list, rows=None):
             yield Pair(a, b, value), row
 
 
-def read_pairs(path, labels=None, need_label=True, columns=(), rows=None):
+def read_pairs(path, labels=None, need_label=True, columns=()):
     """The pairs of a user's .csv or .tsv file with a header.
 
     columns: names of the columns of a, b and label; (): SENTENCES. labels: as for `parse_label`.
     need_label: if False, a label, the column of labels and its name in `columns` may be missing.
-    rows: as in `read_rows`.
+    """
+    _, rows = read_table(path, labels, need_label, columns)
+    return [pair for _, pair in rows]
+
+
+def read_table(path, labels=None, need_label=True, columns=()):
+    """(the header, an iterator over (the fields of a row, its Pair)), read as it is asked for.
+    Arguments: see read_pairs.
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
     columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
     refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
            f"sentences and the label, found {','.join(columns)}")
-    pairs = [pair for pair, _ in read_rows(path, columns, labels, need_label, {}, rows=rows)]
-    refuse(not pairs, f"{path}: has no pair below its header")
-    return pairs
+    lines, again = itertools.tee(split_rows(path))
+    _, header = next(again, (1, []))
+    pairs = (pair for pair, _ in read_rows(path, columns, labels, need_label, {}, rows=lines))
+    first = next(pairs, None)
+    refuse(first is None, f"{path}: has no pair below its header")
+    return header, zip((fields for _, fields in again), itertools.chain([first], pairs))
 
 
 def pair_rows(task, pairs):
@@ -83,13 +94,15 @@ def pair_rows(task, pairs):
     return [[*SENTENCES], *([pair.a, pair.b, label] for pair, label in zip(pairs, labels))]
 
 
-def add_predictions(task, rows, predictions):
-    """Adds columns to rows with a header: the prediction, and the probability of each class."""
-    more = [["prediction", *(f"p({label})" for label in task.labels)]]
-    for answer, probabilities in predictions:
-        cell = f"{answer:.6f}" if task.regression else answer
-        more.append([cell, *(f"{p:.6f}" for p in (probabilities or {}).values())])
-    return [row + cells for row, cells in zip(rows, more, strict=True)]
+def prediction_columns(task):
+    """The names of the columns that predictions add: the answer, the probability of each class."""
+    return ["prediction", *(f"p({label})" for label in task.labels)]
+
+
+def prediction_cells(task, prediction):
+    """The cells of these columns, of one Prediction."""
+    answer = f"{prediction.answer:.6f}" if task.regression else prediction.answer
+    return [answer, *(f"{p:.6f}" for p in (prediction.probabilities or {}).values())]
 
 
 def table_text(path, rows):

@@ -140,7 +140,7 @@ def test_training_writes_parser_and_scores(treebank, capsys):
     rows = zip(["", *written.vocabulary["vectors"]], written.vectors[:, 0].tolist())
     assert dict(rows) == {"": 0, "the": 0.5, "cat": -1}
     out.unlink()
-    refused("mine.npz", "--treebank", treebank, "--out", out, by=run)
+    refused("mine.json exists", "--treebank", treebank, "--out", out, by=run)
     assert not out.exists()
 
 

@@ -21,7 +21,8 @@ from support.datasets import cut_by_sentence, load_task, own_task
 from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
                            limit_pairs, loss_sum, metric_title, ranking)
 from support.files import write_text
-from support.tables import add_predictions, pair_rows, read_pairs, table_text
+from support.tables import (pair_rows, prediction_cells, prediction_columns, read_pairs,
+                            table_text)
 
 quick = settings(max_examples=30)
 GOOD = "sentence1\tsentence2\tlabel\n"
@@ -379,8 +380,9 @@ def test_test_splits_have_labels(monkeypatch):
 def test_files_of_predictions(tmp_path):
     """The label is a column if all pairs have one. In a .tsv tabs and line ends become spaces."""
     path, answer = tmp_path / "x.tsv", Prediction("same", {"different": 0.25, "same": 0.75})
-    rows = pair_rows(TWO, [Pair('"a"', "two\nlines", 1)])
-    write_text(path, table_text(path, add_predictions(TWO, rows, [answer])))
+    header, row = pair_rows(TWO, [Pair('"a"', "two\nlines", 1)])
+    write_text(path, table_text(path, [header + prediction_columns(TWO),
+                                       row + prediction_cells(TWO, answer)]))
     assert rows_of(path) == [{
         "sentence1": '"a"', "sentence2": "two lines", "label": "same", "prediction": "same",
         "p(different)": "0.250000", "p(same)": "0.750000"}]
@@ -389,6 +391,5 @@ def test_files_of_predictions(tmp_path):
     assert pair_rows(TWO, pairs)[1:] == [["a", "b"], ["c", "d"]]
     write_file(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\tsame\tsame\n")
     fails(lambda: read_pairs(path, TWO.labels, need_label=False), "each once")
-    rows = pair_rows(SCORES, [Pair("a", "b", 1.5)])
-    rows = add_predictions(SCORES, rows, [Prediction(0.12345678, None)])
-    assert rows[1:] == [["a", "b", "1.5000", "0.123457"]]
+    assert pair_rows(SCORES, [Pair("a", "b", 1.5)])[1:] == [["a", "b", "1.5000"]]
+    assert prediction_cells(SCORES, Prediction(0.12345678, None)) == ["0.123457"]

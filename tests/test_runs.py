@@ -1,6 +1,7 @@
 """run.py, support/runs.py: a trained model in use, from Python and by --from; a run's folder."""
 import contextlib
 import fcntl
+import io
 import json
 import math
 import os
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 import train
-from experiments import robustness
+from experiments import compare, english, explain, robustness
 from run import Run
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
@@ -217,10 +218,63 @@ def test_what_is_written_lies_over_nothing(trained, monkeypatch):
         assert command("--from", "run", "--predict", file, "--out", out) == status
     assert len(asked) == 1  # mistakes are found before the work
     monkeypatch.setattr("os.access", lambda *args: False)  # somebody else's folder
-    refused("run:", "--from", "run", "--test")
+    refused("run", "--from", "run", "--test")
     assert Path("train.tsv").read_text() == before and len(rows_of("new.csv")) == 9
     shutil.copytree(TINY, "encoder")
     refused("encoder config.json", "--bert", "encoder", out="encoder", by=run)
+
+
+def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch):
+    """But where a start was cut off before the first step there is nothing to lose."""
+    trained("--test-file", "test.tsv")
+    for command_of, *args, place in (
+            (explain, "run", "a", "b", "--out", "run/best.pt"),
+            (explain, "run", "a", "b", "--picture", "train.tsv"),
+            (compare, "--show", "x.json", "--picture", "train.tsv"),
+            (english, "--data-dir", "data", "--out", "."),
+            (english, "--export", "run", "--out", "run")):
+        held = {".": "train.tsv", "run": "run/best.pt"}.get(place, place)
+        fails(lambda main=command_of.main, args=(*args, place): main(args), held, "exists")
+    write_file(Path("theirs"), "test.json", "[]")
+    refused("theirs/test.json exists", out="theirs", by=run)
+    with monkeypatch.context() as patch:
+        at_call(patch, runs, "save_last", 1)
+        assert run(out="early") == 130
+    assert run("--epochs", "1", out="early") == 0
+
+
+def test_a_table_is_labelled_in_parts(trained, monkeypatch):
+    """Its rows are written as they come, into a temporary file, and are the same. A wrong row is
+    found before the work; of stdin, which is read once, what was labelled before is written."""
+    trained()
+    text, use = Path("test.tsv").read_text(), ["--from", "run", "--predict"]
+    assert command(*use, "test.tsv", "--out", "whole.tsv") == 0
+    whole = Path("whole.tsv").read_text()
+    monkeypatch.setattr("run.PART", 4)
+
+    def look():
+        half, = Path().glob("parts.tsv.*.tmp")
+        assert whole.startswith(half.read_text()) and len(rows_of(half)) == 8
+
+    with monkeypatch.context() as patch:
+        asked = at_call(patch, Run, "logits", 3, look)
+        assert command(*use, "test.tsv", "--out", "parts.tsv") == 0
+    assert Path("parts.tsv").read_text() == whole and len(asked) == 3
+    with contextlib.redirect_stdout(io.StringIO()) as stdout:
+        assert command(*use, "test.tsv", "--out", "-") == 0
+    assert stdout.getvalue() == whole and not Path("-").exists()
+    with monkeypatch.context() as patch:
+        at_call(patch, Run, "logits", 3)
+        assert command(*use, "test.tsv", "--out", "cut.tsv") == 130
+    assert not [*Path().glob("cut.tsv*")]
+    Path("wrong.tsv").write_text(text + "a\tb\n")
+    asked = at_call(monkeypatch, Run, "logits", 0)
+    refused("wrong.tsv:11:", *use, "wrong.tsv")
+    assert not asked
+    with open("wrong.tsv") as stdin, contextlib.redirect_stdout(io.StringIO()) as stdout:
+        monkeypatch.setattr("sys.stdin", stdin)
+        refused("-:11:", *use, "-")
+    assert whole.startswith(stdout.getvalue()) and len(stdout.getvalue().splitlines()) == 9
 
 
 # ---- The folder ---------------------------------------------------------------------------------
