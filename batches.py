@@ -20,8 +20,9 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 import priors
+from support import lexicon
 from support.biaffine import load_parser
-from support.errors import refuse
+from support.errors import prefix_errors, refuse
 from support.parses import Parse, parse_texts, split_words, words_at
 from support.toy import LEXICON
 
@@ -84,7 +85,7 @@ class Reader:
             known |= {text: Known(x, words_at(text, x)) for text, x in spans.items()}
         if new and self.needs_facts:
             if self.lexicon is None:
-                self.lexicon = priors.Table(LEXICON) if self.toy else priors.WordNet()
+                self.lexicon = lexicon.Table(LEXICON) if self.toy else lexicon.WordNet()
             for text in tqdm(new, "looking up words", leave=False, disable=None, delay=1):
                 x = known[text]
                 facts = self.lexicon.facts(x.words, x.parse and x.parse.tags)
@@ -95,11 +96,14 @@ class Reader:
 
     def matrix(self, a, b):
         """The prior of a pair's words, (n, m) or (n, m, ...), checked. a, b: Known."""
-        matrix, (n, m) = np.array(self.prior.matrix(a, b), order="C"), (len(a.words), len(b.words))
-        matrix = matrix.astype(np.float32) if matrix.dtype.kind == "f" else matrix
-        refuse(matrix.dtype.kind not in "biuf" or matrix.shape[:2] != (n, m)
-               or not np.isfinite(matrix).all(), f"the prior of {self.method.__name__}: expected "
-               f"finite numbers ({n}, {m}, ...), words by words, got {matrix.shape} {matrix.dtype}")
+        n, m = len(a.words), len(b.words)
+        with prefix_errors(f"the prior of {self.method.__name__}: "):
+            matrix = np.array(self.prior.matrix(a, b), order="C")
+            if matrix.dtype.kind == "f":
+                matrix = matrix.astype(np.float32)
+            numbers = matrix.dtype.kind in "biuf" and np.isfinite(matrix).all()
+            refuse(not numbers or matrix.shape[:2] != (n, m), f"expected finite numbers ({n}, {m}, "
+                   f"...), words by words, got {matrix.shape} {matrix.dtype}")
         return matrix
 
     def examples(self, pairs):
@@ -178,15 +182,20 @@ class WordExamples(Examples):
         longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 
-    def features(self, text, other):
-        """Columns with a row for each word: its number, its characters, its tag, whether `other`
-        has the word, whether `other` has an antonym of it, True.
+    def features(self, i):
+        """Of pair i two lists, for a and b, of columns with a row for each word: its number, its
+        characters, its tag, does the other text have it, has it an antonym there, True.
         """
-        here, there, reader = self.known[text], self.known[other], self.reader
-        words = here.words[:reader.max_length] or [""]  # no words: one unknown word
-        columns = (reader.tokenizer.ids(words), reader.tokenizer.spell(words),
-                   *reader.prior.features(here, there, reader.max_length), [True] * len(words))
-        return [torch.as_tensor(np.asarray(column)) for column in columns]
+        pair, both = self.pairs[i], []
+        known = [self.known[text] for text in (pair.a, pair.b)]
+        matrix = cut_or_pad(self.prior(i), *(max(1, len(x.words)) for x in known))  # (n, m, 2)
+        for x, (shared, opposed) in zip(known, (matrix.any(1).T, matrix.any(0).T)):
+            words, tags = x.words or [""], x.parse.tags or ["X"]    # no words: one unknown word
+            columns = (self.reader.tokenizer.ids(words), self.reader.tokenizer.spell(words),
+                       [priors.TAGS.index(tag if tag in priors.TAGS else "X") for tag in tags],
+                       shared, opposed, [True] * len(words))
+            both.append([torch.as_tensor(np.asarray(column)) for column in columns])
+        return both
 
     def collate(self, indices):
         """The batch of these pairs, and their labels.
@@ -194,11 +203,10 @@ class WordExamples(Examples):
         Returns: word_ids, tags int64 (2, B, n); character_ids int64 (2, B, n, c); match, antonym,
         mask bool (2, B, n). Labels (B,), or None if one is missing.
         """
-        pairs = [self.pairs[i] for i in indices]
-        rows = [self.features(p.a, p.b) for p in pairs] + [self.features(p.b, p.a) for p in pairs]
+        rows_a, rows_b = zip(*map(self.features, indices))
         names, batch = ("word_ids", "character_ids", "tags", "match", "antonym", "mask"), {}
-        for name, column in zip(names, zip(*rows)):
-            batch[name] = pad_sequence(column, batch_first=True).unflatten(0, (2, len(pairs)))
+        for name, column in zip(names, zip(*rows_a, *rows_b)):
+            batch[name] = pad_sequence(column, batch_first=True).unflatten(0, (2, len(indices)))
         return batch, self.labels(indices)
 
 

@@ -8,6 +8,7 @@ Neither value changes later: `replace(settings, model="bert")` needs a new recip
 option of the command line; `--set` gives the sizes of a method.
 """
 from dataclasses import dataclass, fields
+from inspect import getattr_static
 
 from bert_min import SelfAttention, check_options
 from support import machine
@@ -156,6 +157,9 @@ def check_method(settings):
     refuse(in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
                              for x in ("attend", "forward", "project")),
            f"--model {model}: has no method attend, so that it would be plain attention")
+    own_prior = getattr_static(method, "prior", None) is not getattr_static(SelfAttention, "prior")
+    refuse(in_layers and own_prior and not hasattr(method, "spread"),
+           f"--model {model}: has a prior, and no method spread(self, prior, word_index, segment)")
     refuse(settings.glove and not settings.reads_words,
            f"--glove: {model} reads pieces of words, by an encoder")
     refuse(settings.layers != "first" and not in_layers,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from bert_min import SelfAttention, split_heads
-from priors import RELATIONS
+from priors import RELATIONS, words_prior
 from semmatch import DafaAttention, FusionAttention, KnowledgeAttention, spread_prior
 
 # Chosen on the training pairs of PAWS: with this factor on M_F, equal words have a median factor of
@@ -117,4 +117,4 @@ class SharpWords(SharpTrees):
     Aligned, which has a sharpness of 8, too.
     """
 
-    PRIOR, NEEDS, SCALE = staticmethod(equal_words), ("words",), 8.0
+    prior, SCALE = words_prior(equal_words), 8.0

@@ -28,12 +28,12 @@ import torch
 from batches import texts_of
 from experiments import robustness
 from experiments.robustness import CALENDAR, Known, is_plain, other_numbers, replace_word
-from priors import load_wordnet
 from run import open_run
 from support import machine, runs
 from support.biaffine import load_parser
 from support.datasets import load_task
 from support.files import check_free, read_json, write_json, write_text, write_whole
+from support.lexicon import load_wordnet
 from support.options import Arguments, run_command
 from support.pairs import Pair, Task, evaluate
 from support.parses import parse_texts

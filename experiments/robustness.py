@@ -24,10 +24,10 @@ from dataclasses import replace
 
 import train
 from experiments.explain import add_run_options
-from priors import FUNCTION_WORDS, load_wordnet
 from run import whole_splits
 from support import machine
 from support.biaffine import load_parser
+from support.lexicon import FUNCTION_WORDS, load_wordnet
 from support.machine import print_once
 from support.options import Arguments, run_command
 from support.pairs import answers, evaluate

@@ -15,7 +15,7 @@ from support.errors import join_names, last_own_line, one_line, prefix_errors, r
 
 OWN = {}  # path of each file of the user's own code that was loaded -> (name given, its content)
 CALLED = {"attend": "self, hidden, q, k, v, mask, bias, trace",  # methods of a user's class
-          "spread": "self, prior, word_index, segment"}
+          "spread": "self, prior, word_index, segment", "prior": "printed, without"}
 # A limit that leaves 0 out. `machine.torch_session` lets the processor round smaller numbers to 0.
 ABOVE_0 = sys.float_info.min
 
@@ -155,13 +155,10 @@ def find_class(name, known):
         lacking = [attribute for attribute in needed if not hasattr(method, attribute)]
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")
-        prior = getattr(method, "PRIOR", None)
-        refuse(prior is not None and not (callable(prior) and hasattr(method, "spread")),
-               f"{name}: expected PRIOR, a function of two texts, and spread, a method")
         for part, arguments in CALLED.items():
             own = getattr(method, part, None)
-            refuse(own and not accepts(own, arguments.split(", ")), f"{name}: {part}"
-                   f"{own and inspect.signature(own)} is called with {arguments}")
+            refuse(own is not None and not accepts(own, arguments.split(", ")),
+                   f"{name}: expected {part}({arguments}), found {describe(own, part)}")
     return method
 
 
@@ -171,6 +168,12 @@ def accepts(function, arguments):
         return bool(inspect.signature(function).bind(*arguments))
     except TypeError:
         return False
+
+
+def describe(own, name):
+    """What a class has under a name: a function as "attend(self, mask)", other things as they are.
+    """
+    return f"{name}{inspect.signature(own)}" if callable(own) else f"{name} = {own!r}"
 
 
 def source_of(place):

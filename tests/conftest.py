@@ -21,30 +21,30 @@ def workplace(tmp_path, monkeypatch):
     22 training pairs in batches of 8 are three steps an epoch.
     """
     import batches
-    import priors
     from small_runs import RELATED, ChainParser, write_pairs
+    from support import lexicon
     from support.options import load_own
 
     load_own.cache_clear()  # forgets another test's mine.py
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batches, "load_parser", ChainParser)
-    monkeypatch.setattr(priors, "WordNet", lambda: priors.Table(RELATED))
+    monkeypatch.setattr(lexicon, "WordNet", lambda: lexicon.Table(RELATED))
     write_pairs(lambda rng, same: same, train=22, dev=10, test=9)
     return tmp_path
 
 
 @pytest.fixture(scope="session")
 def wordnet():
-    """priors.WordNet, from NLTK_DATA or from shared/ beside the project."""
+    """support.lexicon.WordNet, from NLTK_DATA or from shared/ beside the project."""
     import nltk
 
-    import priors
+    from support.lexicon import WordNet
 
     beside = Path(__file__).resolve().parents[2] / "shared" / "nltk_data"
     if beside.exists() and str(beside) not in nltk.data.path:
         nltk.data.path.append(str(beside))
     try:
-        return priors.WordNet()
+        return WordNet()
     except ValueError as problem:
         pytest.skip(str(problem))
 

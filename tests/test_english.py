@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from experiments import english
-from priors import load_wordnet
 from run import open_run
 from small_runs import ROOT, loaded, of
 from support import runs
 from support.biaffine import load_parser
+from support.lexicon import load_wordnet
 from support.pairs import Pair
 from support.parses import parse_texts
 from support.tables import read_pairs

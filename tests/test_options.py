@@ -107,10 +107,11 @@ def test_files_of_ones_own_and_their_neighbours(workplace):
     Path("own.py").write_text("from bert_min import SelfAttention\nclass A(SelfAttention):\n"
                               "    def attend(self, x, mask):\n        return x\n"
                               "class B(SelfAttention):\n    def project(self, *given): pass\n"
-                              "class C(B):\n    PRIOR = 3\nclass D(B):\n    PRIOR = print\n"
+                              "class C(B):\n    prior = 3\n"
+                              "class D(B):\n    def prior(cls, printed, without): pass\n"
                               "def parse(): pass\n")
     fails(lambda: find_class("own.py:A", {}), "own.py:A", "attend(self, x, mask)", "hidden, q, k")
-    for place in ("own.py:C", "own.py:D"):
-        fails(lambda: find_class(place, {}), f"{place}: expected PRIOR", "spread")
+    for place, found in (("own.py:C", "prior = 3"), ("own.py:D", "prior(cls, printed, wi")):
+        fails(lambda: find_class(place, {}), f"{place}: expected prior(printed, without)", found)
     fails(lambda: load_own("own.py:parse", "function"), "own.py:parse", "texts")
     assert find_class("own.py:B", {}).__name__ == "B"

@@ -11,9 +11,11 @@ from nltk.corpus.util import LazyCorpusLoader
 
 import priors
 from oracles import priors as oracle
-from priors import (Table, TfIdf, dependency_matrix, relation_matrix, subgraph_similarity,
+from priors import (TfIdf, dependency_matrix, relation_matrix, subgraph_similarity,
                     tree_similarity)
 from small_runs import write_file
+from support import lexicon
+from support.lexicon import Table
 from support.parses import Parse
 
 many = settings(max_examples=60)
@@ -160,8 +162,8 @@ def test_a_word_keeps_its_relations_within_an_expression():
 
 def test_a_word_with_all_senses_of_another_is_its_synonym_alone():
     """Eats may have fewer senses than eat, and one sense of eat may be a hypernym of another."""
-    eat = priors.Facts({"dine", "corrode"}, set(), {"corrode"}, {"act"})
-    eats = priors.Facts({"dine"}, set(), {"corrode"}, {"act"})
+    eat = lexicon.Facts({"dine", "corrode"}, set(), {"corrode"}, {"act"})
+    eats = lexicon.Facts({"dine"}, set(), {"corrode"}, {"act"})
     assert priors.related(eats, eat) == priors.related(eat, eats) == (True, *[False] * 4)
 
 
@@ -217,5 +219,5 @@ def test_without_wordnet_one_line_says_what_to_do(content, tmp_path, monkeypatch
     loader = LazyCorpusLoader("wordnet", WordNetCorpusReader, None)
     monkeypatch.setattr(nltk.corpus, "wordnet", loader)
     with pytest.raises(ValueError, match="nltk.downloader wordnet`.*NLTK_DATA"):
-        priors.WordNet()
+        lexicon.WordNet()
 

@@ -394,7 +394,10 @@ ATTEND = "def attend(self, hidden, *others): return "
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
-    ("DafaAttention", "PRIOR = lambda a, b: a.symbols[:, None] == b.symbols", "of Mine: bool"),
+    ("SelfAttention", ATTEND + "hidden; prior = lambda *given: 3", "spread"),
+    ("DafaAttention", "prior = staticmethod(lambda a, b: len(a) == len(b))", "words_prior bool"),
+    ("DafaAttention", "from priors import words_prior; prior = words_prior(lambda a, b: [a, b])",
+     "of Mine: array"),
     ("DrrNet", "def forward(self, mask, **others): return mask[:, :1] * 1.0", "model 2)")])
 def test_mistakes_of_an_own_class(base, body, words):
     """Without errors wrong shapes are broadcast, and misspelled names ignored."""

@@ -25,8 +25,9 @@
 # %%
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
-from priors import RELATIONS, Table, relation_matrix
+from priors import RELATIONS, relation_matrix
 from semmatch import knowledge_scores
+from support.lexicon import Table
 
 FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(4)

@@ -3,6 +3,7 @@ import numpy as np
 import torch
 
 from bert_min import SelfAttention, merge_heads
+from priors import words_prior
 from semmatch import CALIBRATED, calibrated_attention, spread_prior
 
 
@@ -19,7 +20,7 @@ class Aligned(SelfAttention):
     and their softmax over columns;  factor of each weight = K / its mean, between the sentences.
     """
 
-    PRIOR, NEEDS = staticmethod(equal_words), ("words",)
+    prior = words_prior(equal_words)
     TRACE = SelfAttention.TRACE | CALIBRATED
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, sharpness=8.0,
