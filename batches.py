@@ -51,7 +51,7 @@ class Reader:
         max_length: tokens of a pair; for words, words of a sentence.
         options: what the method was made with, such as printed and without.
         tokenizer: PairTokenizer; for words a Vocabulary.
-        parser: the name of a CoNLL-U file, or a function of texts; None: the parser that ships.
+        parser: a function of texts; None: the parser that ships.
         toy: use the toy world's lexicon. workers: processes that collate.
     """
 

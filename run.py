@@ -87,14 +87,14 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
     """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
 
     model: your own class, as --model named it in training, because a folder alone runs no code.
-    parser: your own parser, in the same way; it replaces the shipped parser and `parses`. device:
-    the best of this machine, not training's. changes: new values of workers, data_dir, parses.
+    parser: your own parser, in the same way; it replaces the shipped parser. device: the best of
+    this machine, not training's. changes: new values of workers, data_dir.
     """
     folder = Path(folder)
     path = folder if folder.is_file() else folder / "best.pt"
-    other = changes.keys() - {"workers", "data_dir", "parses"}
+    other = changes.keys() - {"workers", "data_dir"}
     refuse(other, f"--{' --'.join(other)}: belongs to training, or is no option; a run takes "
-           "device, precision, workers, data_dir, parses")
+           "device, precision, workers, data_dir")
     saved, settings, recipe = read_run(path, model, parser)
     recipe = replace(recipe, device=device or machine.best_device(),
                      precision=precision or recipe.precision)
@@ -111,24 +111,33 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
 def read_run(path, model=None, parser=None):
     """(content of the file best.pt or last.pt, a dict; its Settings; its Recipe).
 
-    A file alone never decides which code runs. If the run has somebody's own class or parser, the
-    caller gives the place again; it may have changed.
+    A file alone decides neither which code runs nor how many processes start. If the run has
+    somebody's own class or parser, the caller gives the place again; it may have changed.
     """
     saved = runs.read_saved(path)
     with runs.made_here(path):
-        given, recipe = {**saved["settings"]}, Recipe(**saved["recipe"])
-        begun = {"model": given["model"], "parser": given["parser"] or ""}
-    if parser:
-        given["parses"] = None
-    for (name, old), place in zip(begun.items(), (model, parser)):
-        place = str(place or "")
-        refuse(":" in old and not place, f"{path}: the {name} is somebody's own, {old}; opening a "
-               f"run runs no code: if you know it, say {name} {old} as well")
-        refuse(place and old and place.rpartition(":")[2] != old.rpartition(":")[2],
-               f"{path}: its {name} is {old}, not {place}")
-        given[name] = place or given[name]
+        given, recipe = dict(saved["settings"]), Recipe(**saved["recipe"])
+        gone = given.pop("parses", None)  # a setting of older runs
+        begun = given["model"], given["parser"]
+    refuse(gone and not parser, f"{path}: --parses {gone} is no option any more; name a function "
+           "by --parser, see docs/use.md")
+    given["workers"] = Settings.workers
+    given["model"] = own_place(path, "model", begun[0], model)
+    given["parser"] = own_place(path, "parser", begun[1], parser)
     with runs.made_here(path):
         return saved, Settings(**given), recipe
+
+
+def own_place(path, kind, begun, place):
+    """Where the class or the function of a run is: where it was, or `place`, which must be given
+    for somebody's own. kind: "model" or "parser". begun: the place in the file `path`, or None.
+    """
+    old, new = str(begun or ""), str(place or "")
+    refuse(":" in old and not new, f"{path}: the {kind} is somebody's own, {old}; opening a run "
+           f"runs no code: if you know it, say {kind} {old} as well")
+    name, new_name = (x.rpartition(":")[2] for x in (old, new))
+    refuse(old and new and name != new_name, f"{path}: its {kind} is {old}, not {new}")
+    return new or begun
 
 
 # ---- What a run is made of ----------------------------------------------------------------------
@@ -148,7 +157,7 @@ def find_encoder(name, data_dir, texts, sizes):
 def make_reader(settings, recipe):
     """The batches.Reader of these settings, still without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
-                          parser=settings.parses or settings.own_parser(),
+                          parser=settings.own_parser(),
                           toy=settings.task_name == "toy", workers=settings.workers)
 
 
@@ -208,10 +217,9 @@ def draw_small_weights(model):
 
 
 def own_sums(settings, reader):
-    """dict name -> sha256 of a file. The answers depend on these files: code, parses, a parser."""
-    places, sums = {"model": settings.model, "parser": settings.parser,
-                    f"parses {settings.parses}": settings.parses}, {}  # a name for each such file
-    if reader.needs_parses and not (settings.parser or settings.parses):
+    """dict name -> sha256 of a file. The answers depend on these files: code, a parser."""
+    places, sums = {"model": settings.model, "parser": settings.parser}, {}
+    if reader.needs_parses and not settings.parser:
         places["the shipped parser"] = str(PARSER)
     for name, place in places.items():
         if place and place not in METHODS:

@@ -47,7 +47,6 @@ class Settings:
     layers: str = option("first", "layers that carry the method: first, all, or such as 0,3")
     set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
-    parses: str | None = option(None, "your own parses, CoNLL-U, not the shipped parser's")
     parser: str | None = option(None, "your own function that parses texts: mine.py:parse")
     columns: str = option("", "columns of own files (default: sentence1,sentence2,label)")
     positive: str | None = option(None, "the class of own files whose F1 is measured")
@@ -73,7 +72,6 @@ class Settings:
         refuse(not own and (self.test_file or self.columns or self.positive
                             or self.scores is not None),
                "--test-file, --columns, --positive and --scores need --train-file and --dev-file")
-        refuse(self.parser and self.parses, "--parser or --parses, not both")
         refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
                f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
 

@@ -14,7 +14,6 @@ Nothing here knows a method or a paper: a method describes what it records by th
 import contextlib
 import hashlib
 import inspect
-import json
 import os
 import re
 import sys
@@ -320,9 +319,7 @@ def explain_pair(run, a, b, equations, top=""):
 
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone. Who
-    accepts application/json gets the answer and the probabilities alone.
-    """
+    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone."""
 
     def handle(self):
         """Answers a client, which may hang up."""
@@ -339,9 +336,6 @@ class PageHandler(BaseHTTPRequestHandler):
             self.answer(200, EQUATIONS.read_text("utf-8"), "text/plain")
         else:
             given = parse_qs(query, keep_blank_values=True)
-            if "application/json" in self.headers.get("Accept", ""):
-                self.answer_program(given)
-                return
             a = given.get("a", ["The cat chased the dog."])[0]
             b = given.get("b", ["The dog was chased by the cat."])[0]
             run, top = self.server.run, form(a, b)
@@ -349,15 +343,6 @@ class PageHandler(BaseHTTPRequestHandler):
                 self.answer(200, explain_pair(run, a, b, "/equations.md", top)[1])
             except Exception as error:  # a class of one's own may raise anything
                 self.answer(400, top + escape(one_line(error)))
-
-    def answer_program(self, given):
-        """Sends a pair's Prediction as JSON, or an error. given: dict name -> list of texts."""
-        try:
-            (a,), (b,) = (given.get(name, ()) for name in "ab")
-            status, content = 200, self.server.run.predict((a, b))[0]._asdict()
-        except Exception as error:  # a class of one's own may raise anything
-            status, content = 400, {"error": f"expected /?a=TEXT&b=TEXT, found {one_line(error)}"}
-        self.answer(status, json.dumps(content), "application/json")
 
     def answer(self, status, text, kind="text/html"):
         """Sends a page that may load nothing and run nothing."""
@@ -387,7 +372,6 @@ def add_run_options(arguments):
     """Adds RUN, and the options of train.open_run, to a command."""
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
     for name, value, text in (
-            ("parses", "FILE", "where the parses lie, if not as in training"),
             ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
             ("model", "mine.py:M", "your own class that the run was trained with"),
             ("parser", "mine.py:F", "your own parser that the run was trained with"),

@@ -319,8 +319,7 @@ def measure_robustness(run, pairs, metric):
     the label, the number of pairs that it changes, a metric on these before and after.
     """
     task, guesses, rows = run.task, answers(run.logits(pairs), run.task), []
-    if run.settings.parses or not run.reader.parser:  # own parses have no changed sentences
-        run.reader.parser = load_parser()
+    run.reader.parser = run.reader.parser or load_parser()
     texts = {text for pair in pairs for text in (pair.a, pair.b)}
     known = Known(parse_texts(texts, run.reader.parser), load_wordnet())
     for name, (_, kinds) in TRANSFORMATIONS.items():

@@ -24,10 +24,10 @@ from tqdm import tqdm
 
 from support import machine
 from support.biaffine import PARSER, Parser, length_batches, load_parser
-from support.errors import refuse
-from support.files import check_free, write_json, write_whole
+from support.errors import expecting, refuse
+from support.files import check_free, read_lines, write_json, write_whole
 from support.options import Arguments, run_command
-from support.parses import read_conllu
+from support.parses import tree_depths
 from support.words import read_vectors
 
 RECIPE = {"epochs": 26, "lr": 2.5e-3, "batch_words": 1500, "unknown": 0.2, "seed": 0}
@@ -36,6 +36,47 @@ QUESTIONS = 3                                        # an epoch has each questio
 LOWER, TITLED, OPEN, LINKED = 0.1, 0.03, 0.1, 0.05   # shares of sentences, see `vary`
 LINKS = "@{}", "#{}", "http://t.co/{}", "www.{}.com"
 
+
+# ---- The treebank -------------------------------------------------------------------------------
+
+FORM, TAG, HEAD, RELATION = 1, 3, 6, 7   # columns of CoNLL-U; column 0 is the number
+
+
+def read_conllu(path):
+    """The sentences of a CoNLL-U file, each four lists: forms, tags, heads, relations.
+
+    Raises ValueError that names file and line.
+    """
+    sentences, rows = [], []
+    for number, line in enumerate([*read_lines(path), ""], 1):
+        line = line.rstrip("\r\n")
+        if line and not line.startswith("#"):
+            rows.append((f"{path}, line {number}", line.split("\t")))
+        elif rows and not line:
+            sentences.append(read_sentence(rows))
+            rows = []
+    return sentences
+
+
+def read_sentence(rows):
+    """The columns of a sentence's rows, each (where, columns). Tokens of several words (8-9) and
+    empty nodes (8.1) are left out."""
+    words = []
+    for where, row in rows:
+        if "-" not in row[0] and "." not in row[0]:
+            words.append(row)
+            refuse(len(row) != 10 or row[0] != f"{len(words)}" or not row[FORM].strip(),
+                   f"{where}: expected 10 tab-separated columns, first {len(words)}, this word's "
+                   f"number, then its form, found {' '.join(row)[:60]!r}")
+    where, heads = rows[0][0], [row[HEAD] for row in words]
+    with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):
+        heads = [*map(int, heads)]
+        refuse(heads.count(0) != 1 or tree_depths(heads).max() > len(heads), f"{heads}")
+    forms, tags, relations = ([row[column] for row in words] for column in (FORM, TAG, RELATION))
+    return forms, tags, heads, relations
+
+
+# ---- Training -----------------------------------------------------------------------------------
 
 def make_parser(train, vectors):
     """An untrained Parser for all tags and relations of the sentences, for lower-case words that
@@ -161,8 +202,8 @@ def score_parser(parser, sentences):
     of read_conllu. LAS_universal ignores the relations' subtypes (as CoNLL 2018 does).
     """
     rows = []
-    for sentence, answer in zip(sentences, parser.parse([x.forms for x in sentences])):
-        for word, gold in zip(zip(*answer), zip(*sentence.tree)):
+    for (_, *tree), answer in zip(sentences, parser.parse([forms for forms, *_ in sentences])):
+        for word, gold in zip(zip(*answer), zip(*tree)):
             universal = word[2].split(":")[0] == gold[2].split(":")[0]
             rows.append([*(x == y for x, y in zip(word, gold)), universal])
     tag, head, relation, universal = np.array(rows).T
@@ -213,10 +254,9 @@ def main(argv=None):
     out.parent.mkdir(parents=True, exist_ok=True)
     check_free(out, out.with_suffix(".json"))
     vectors = frequent_vectors(options["vectors"]) if "vectors" in options else {}
-    train = [(sentence.forms, *sentence.tree) for sentence in treebank["train"]]
     torch.manual_seed(RECIPE["seed"])
-    parser = make_parser(train, vectors)
-    train_parser(parser, train, **RECIPE)
+    parser = make_parser(treebank["train"], vectors)
+    train_parser(parser, treebank["train"], **RECIPE)
     save_parser(parser, out)
     parser = load_parser(out)
     write_json(out.with_suffix(".json"), {

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from support.errors import expecting
-from support.parses import BRACKETS, PLAIN, tree_depths
+from support.parses import PLAIN, tree_depths
 
 # Axes: S sentences, T words of the longest sentence and ROOT
 
@@ -23,6 +23,8 @@ BATCH_WORDS = 4096   # words that go through the network at once, about
 WORD_LETTERS = 24    # the network reads the first and the last twelve letters of a longer word
 FAR = -1e4           # a score so low that it is never chosen
 DROPOUT = 0.33       # in training
+# How treebanks write brackets.
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 class Parser(nn.Module):

@@ -1,10 +1,9 @@
-"""Words and dependency trees of many texts, by the parser that ships or from your own CoNLL-U.
+"""Words and dependency trees of many texts, by the parser that ships or by a function of your own.
 
 A text is cut into sentences. Each sentence is parsed, and the trees are joined: one text, one tree.
 Left out: sentences that end without . ! ? or an empty line, or, up to LONG words, with a full stop
 behind a short word before a small letter; emoji and words without spaces (cut as
-nltk does); characters of no width, which stay where they stand; CoNLL-U's lemmas, morphology and
-enhanced dependencies.
+nltk does); characters of no width, which stay where they stand.
 """
 
 import contextlib
@@ -15,7 +14,6 @@ import re
 import sqlite3
 import sys
 import zlib
-from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,7 +23,6 @@ import numpy as np
 from tqdm import tqdm
 
 from support.errors import expecting, refuse
-from support.files import read_lines
 
 # Axes: n words of a text
 
@@ -41,8 +38,6 @@ NLTK = version("nltk")   # reads a file: once, not for each pair
 PLAIN = str.maketrans({character: plain for characters, plain in (
     ("’‘‛′´", "'"), ("“”„‟″«»", '"'), ("‐‑−", "-"), ("‒–—―", "--"), ("…", "..."))
     for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
-# How treebanks write brackets.
-BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -280,13 +275,8 @@ def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS) -> dict:
         sentences as a whole, up to the one that has the last of these words.
         Or a function of your own that takes a list of texts, and gives a Parse of each in this
         order, with words of its own. Several roots are joined, see join_trees.
-        Or the path of your own parses, as CoNLL-U. A sentence is found by its `# text =`, or by its
-        words if that is absent; spaces may differ. A text may also be several sentences of the file
-        in a row. The words of a token, as ca and n't of can't, must spell it.
     """
     texts = sorted(set(texts), key=lambda text: (len(text), text))    # batches of similar length
-    if isinstance(parser, (str, Path)):
-        return _read_own(texts, parser)
     ours, found = hasattr(parser, "fingerprint"), {}
     cache = _Cache(parser.fingerprint if ours and len(texts) > FEW else None)
     with tqdm(total=len(texts), desc="parse", leave=False, disable=None, delay=1) as bar:
@@ -396,91 +386,3 @@ class _Cache:
             return self.key(x.text), zlib.compress(json.dumps(tree).encode())
 
         self.execute("INSERT OR REPLACE INTO parses VALUES (?, ?)", map(pack, parses))
-
-
-# ---- CoNLL-U -------------------------------------------------------------------------------------
-
-FORM, TAG, HEAD, RELATION = 1, 3, 6, 7   # columns; column 0 is the number
-
-# A sentence of a CoNLL-U file. where: file and line of the first row. text: the comment `# text =
-# ...`, or else the forms without spaces. tree: three lists, tags, heads, relations.
-Sentence = namedtuple("Sentence", "where text forms tree")
-
-
-def read_conllu(path):
-    """Sentences of a CoNLL-U file, a list. Raises ValueError that names file and line."""
-    sentences, text, rows = [], None, []
-    for number, line in enumerate([*read_lines(path), ""], 1):
-        line = line.rstrip("\r\n")
-        if line.startswith("#") and not rows:
-            text = line.partition("=")[2] if re.match(r"#\s*text\s*=", line) else text
-        elif line:
-            rows.append((f"{path}, line {number}", line.split("\t")))
-        elif rows:
-            sentences.append(_make_sentence(text, rows))
-            text, rows = None, []
-    return sentences
-
-
-def _make_sentence(text, rows):
-    """The Sentence of rows, each (where, columns). Tokens of several words (8-9) and empty nodes
-    (8.1) are left out."""
-    words = []
-    for where, row in rows:
-        if "-" not in row[0] and "." not in row[0]:
-            words.append(row)
-            refuse(len(row) != 10 or row[0] != f"{len(words)}" or not row[FORM].strip(),
-                   f"{where}: expected 10 tab-separated columns, first {len(words)}, this word's "
-                   f"number, then its form, found {' '.join(row)[:60]!r}")
-    where, heads = rows[0][0], [row[HEAD] for row in words]
-    with expecting(where, "heads, column 7, that all lead to one word with head 0", "correct them"):
-        heads = [*map(int, heads)]
-        refuse(heads.count(0) != 1 or tree_depths(heads).max() > len(heads), f"{heads}")
-    forms = [row[FORM] for row in words]
-    tree = [row[TAG] for row in words], heads, [row[RELATION] for row in words]
-    text = "".join("".join(forms).split()) if text is None else text.strip()
-    return Sentence(where, text, forms, tree)
-
-
-def _read_own(texts, path):
-    """dict text -> Parse, from a CoNLL-U file."""
-    by_text = {}
-    for sentence in read_conllu(path):
-        by_text.setdefault(" ".join(sentence.text.split()), sentence)
-    found = {text: _find_sentences(text.split(), by_text) for text in texts}
-    missing = [text for text in texts if found[text] is None]
-    refuse(missing, f"{path}: no parse of {missing[:1]} (of {len(texts)} texts, {len(missing)} "
-           f"have none); add one with the comment '# text = ...'")
-    return {text: _align(sentences, text) for text, sentences in found.items()}
-
-
-def _find_sentences(parts, by_text):
-    """The Sentences that spell a text, which is given in its parts between spaces, or None.
-
-    If there are several ways, the first sentence is as long as possible, then the second.
-    """
-    def look_up(some):
-        return by_text.get(" ".join(some)) or by_text.get("".join(some))
-
-    if whole := look_up(parts):
-        return [whole]
-    ways = {len(parts): []}   # place of a part -> Sentences from there to the end of the text
-    for start in reversed(range(len(parts))):
-        for end in range(len(parts), start, -1):
-            if end in ways and (sentence := look_up(parts[start:end])):
-                ways[start] = [sentence, *ways[end]]
-                break
-    return ways.get(0)
-
-
-def _align(sentences, text):
-    """The Parse of a text that Sentences spell."""
-    forms = ["".join(form.split()) for sentence in sentences for form in sentence.forms]
-    letters = "".join(text.split())
-    if "".join(forms) != letters:   # the text has brackets in the place of -LRB-
-        forms = [BRACKETS.get(form, form) for form in forms]
-    refuse("".join(forms) != letters, f"{sentences[0].where if sentences else ''}: the words "
-           f"{' '.join(forms)!r} do not spell the text {text!r}; correct them, or use --parser")
-    places = [i for i, character in enumerate(text) if not character.isspace()]
-    spans = _spans(places, list(map(len, forms)))
-    return _make_parse(text, spans, [sentence.tree for sentence in sentences])

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import train_parser
+from experiments.train_parser import read_conllu
 from priors import TAGS
-from small_runs import fails, refused
+from small_runs import fails, refused, write_file
 from support.biaffine import Parser, load_parser, maximum_spanning_tree
 from support.options import run_command
-from support.parses import read_conllu
-from test_parses import row
 
 VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
               "relations": ["root", "obj", "x"], "vectors": ["q", "r"]}
@@ -104,6 +103,40 @@ def test_the_shipped_parser_knows_english():
                        "det amod nsubj root det obj punct".split())]
     pair = ["It 's here -LRB- Bob -RRB- .".split(), "It ’s here ( Bob ) .".split()]
     assert len({str(answer) for answer in parser.parse(pair)}) == 1
+
+
+# ---- the treebank --------------------------------------------------------------------------------
+
+def row(number, form, head="_", relation="_", tag="X"):
+    return "\t".join(map(str, [number, form, "_", tag, "_", "_", head, relation, "_", "_"]))
+
+
+EXAMPLE = "\n".join([
+    "# newdoc id = d", "# text = I don't see", row(1, "I", 4, "nsubj", "PRON"),
+    row("2-3", "don't"), row(2, "do", 4, "aux"), row(3, "n't", 4, "advmod"),
+    row(4, "see", 0, "root"), row("4.1", "e"), "", row("0.1", "E"), row(1, "10 000", 0, "root"),
+    "", ""])
+TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
+
+
+@pytest.mark.parametrize("content", [
+    EXAMPLE, "\ufeff" + EXAMPLE.replace("\n", "\r\n"), "\n" + EXAMPLE.rstrip("\n")])
+def test_conllu_is_read(content, tmp_path):
+    """The file may have Windows' line ends, empty lines before, and none behind."""
+    assert read_conllu(write_file(tmp_path, "x.conllu", content)) == [
+        (["I", "do", "n't", "see"], ["PRON", "X", "X", "X"], [4, 4, 4, 0],
+         ["nsubj", "aux", "advmod", "root"]), (["10 000"], ["X"], [0], ["root"])]
+
+
+@pytest.mark.parametrize("lines, where", [
+    ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
+    ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
+    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
+def test_conllu_errors_name_file_and_line(lines, where, tmp_path):
+    """Too few columns, no form, a number that does not follow; two roots, a cycle, no such head."""
+    path = write_file(tmp_path, "x.conllu", "\n".join(lines) + "\n\n")
+    fails(lambda: read_conllu(path), f"{path}, line {where}: ")
 
 
 # ---- training ------------------------------------------------------------------------------------

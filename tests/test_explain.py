@@ -210,10 +210,10 @@ def test_the_first_line_warns_of_words_that_are_not_known_or_read(options, train
     assert ("1 of 2 pairs" in capsys.readouterr().out) != known
 
 
-def asked(port, path, host="127.0.0.1", accept="text/html"):
+def asked(port, path, host="127.0.0.1"):
     """(status, page) that the server on this port answers."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    client.request("GET", path, headers={"Host": f"{host}:{port}", "Accept": accept})
+    client.request("GET", path, headers={"Host": f"{host}:{port}"})
     answer = client.getresponse()
     return answer.status, answer.read().decode("utf-8")
 
@@ -231,12 +231,6 @@ def test_what_is_served(trained, capfd):
         assert status == 200 and fields == [A, B] and MOVED in titles(root)
         assert asked(port, root.find(".//h2/a").get("href")) == (
             200, (ROOT / "docs/equations.md").read_text("utf-8"))
-        query, program = urllib.parse.urlencode({"a": A, "b": B}), {"accept": "application/json"}
-        (answer, p), = server.run.predict((A, B))
-        assert json.loads(asked(port, f"/?{query}", **program)[1]) == {
-            "answer": answer, "probabilities": p}
-        status, text = asked(port, "/?a=dog", **program)
-        assert status == 400 and "b=TEXT" in json.loads(text)["error"]
         for path, host in (("/etc/passwd", "127.0.0.1"), ("/", "evil.example"),
                            ("http://[::1/?a=1", "127.0.0.1")):
             assert asked(port, path, host)[0] == 404

@@ -1,12 +1,12 @@
-"""support/parses.py: words, parses of many texts, their cache, a user's own parses."""
+"""support/parses.py: words, parses of many texts, their cache, a function of the user's."""
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from small_runs import ChainParser, fails, one_line, write_file
+from small_runs import ChainParser, fails, one_line
 from support import parses
-from support.parses import Parse, parse_texts, read_conllu, split_sentences, words_at
+from support.parses import Parse, parse_texts, split_sentences, words_at
 
 # ---- words ---------------------------------------------------------------------------------------
 
@@ -189,71 +189,3 @@ def test_a_function_is_a_parser(cache):
     spans = [(2 * i, 2 * i + 1) for i in range(parses.MAX_WORDS)]   # no more are asked for
     first = Parse("a " * 999, spans, *(parses.MAX_WORDS * [x] for x in ("X", 0, "root")))
     assert len(parse_texts([first.text], lambda texts: [first])[first.text].words) == len(spans)
-
-
-# ---- CoNLL-U -------------------------------------------------------------------------------------
-
-def row(number, form, head="_", relation="_", tag="X"):
-    return "\t".join(map(str, [number, form, "_", tag, "_", "_", head, relation, "_", "_"]))
-
-
-EXAMPLE = "\n".join([
-    "# newdoc id = d", "# sent_id = 1", "# text = I don't see (it)",
-    row(1, "I", 4, "nsubj"), row("2-3", "don't"), row(2, "do", 4, "aux"),
-    row(3, "n't", 4, "advmod"), row(4, "see", 0, "root"), row("4.1", "e"), row(5, "(", 6, "punct"),
-    row(6, "it", 4, "obj"), row(7, ")", 6, "punct"), "",
-    "# text_en = not the text", row("0.1", "E"), row(1, "Hi", 0, "root"), row(2, "!", 1, "punct"),
-    "", row(1, "all", 2, "det"), row(2, "10 000", 0, "root"), "", ""])
-TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Writes a file and returns its path."""
-    return lambda text: write_file(tmp_path, "own.conllu", text)
-
-
-@pytest.mark.parametrize("lines, where", [
-    ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
-    ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
-def test_conllu_errors_name_file_and_line(write, lines, where):
-    """Too few columns, no form, a number that does not follow; two roots, a cycle, no such head."""
-    path = write("\n".join(lines) + "\n\n")
-    fails(lambda: read_conllu(path), f"{path}, line {where}: ")
-
-
-@pytest.mark.parametrize("content", [
-    EXAMPLE, "\ufeff" + EXAMPLE.replace("\n", "\r\n"), "\n" + EXAMPLE.rstrip("\n")])
-def test_own_parses_are_aligned_by_characters(write, content):
-    """The file may have Windows' line ends, empty lines before, and none behind."""
-    text, two = "  I don't\nsee (it)", "Hi!  I don't\nsee (it) Hi!"
-    found = parse_texts([text, two, "all 10 000", ""], write(content))
-    assert found[text].words == ["I", "do", "n't", "see", "(", "it", ")"]
-    assert found[text].heads.tolist() == [4, 4, 4, 0, 6, 4, 6] and found[text].tags == ("X",) * 7
-    assert found[text].relations == ("nsubj", "aux", "advmod", "root", "punct", "obj", "punct")
-    assert found["all 10 000"].words == ["all", "10 000"] and found[""].spans.shape == (0, 2)
-    assert found[two].words == ["Hi", "!", "I", "do", "n't", "see", "(", "it", ")", "Hi", "!"]
-    assert found[two].heads.tolist() == [0, 1, 6, 6, 6, 1, 8, 6, 8, 1, 10]
-
-
-def test_a_text_is_found_in_every_way(write):
-    """The first sentence is as long as the others allow; brackets are spelled in either way."""
-    sentences = ["Mr. B.", "Mr.", "B. Smith", "Smith left"]
-    lines = [row(1, word, 0, "root") + "\n\n" for word in sentences]     # each of them one word
-    path = write("".join(f"# text = {text}\n{line}" for text, line in zip(sentences, lines))
-                 + "\n".join(["# text = ( ok )", row(1, "-LRB-", 2, "x"), row(2, "ok", 0, "root"),
-                              row(3, "-RRB-", 2, "x"), "", row(1, "-LRB-", 0, "root"), ""]))
-    for text, words in (("Mr. B. Smith", ["Mr.", "B. Smith"]), ("(  ok )", ["(", "ok", ")"]),
-                        ("Mr. B. Smith left", ["Mr. B.", "Smith left"]), ("-LRB-", ["-LRB-"])):
-        assert parse_texts([text], path)[text].words == words
-
-
-def test_own_parses_that_do_not_fit(write):
-    fails(lambda: parse_texts(["Hi!", "Hi there"], write(EXAMPLE)), "own.conllu", "Hi there")
-    wrong = write("# text = a c\n" + "\n".join(TWO) + "\n")
-    fails(lambda: parse_texts(["a c"], wrong), "own.conllu, line 2: ")
-    rows = [row(k, "w", k + 1, "dep") for k in range(1, 600)] + [row(600, "w", 0, "root")]
-    (parse,) = parse_texts(["w " * 600], write("\n".join(rows) + "\n")).values()
-    assert parse.heads.tolist() == [*range(2, 513), 0] and parse.depths[1] == 512   # others are cut

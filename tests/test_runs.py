@@ -309,8 +309,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
 @pytest.fixture
 def cut(monkeypatch):
     """The folder of a training that was interrupted in its second epoch."""
-    Path("own.conllu").write_text("")
-    run_cut(monkeypatch, ["--test-file", "test.tsv", "--parses", "own.conllu"])
+    run_cut(monkeypatch, ["--test-file", "test.tsv"])
     return Path("cut")
 
 
@@ -351,13 +350,18 @@ def test_a_run_goes_on_without_config_and_log(cut, trained_once):
     assert_same_run(trained_once(), "cut")
 
 
-def test_changed_parses_are_told(cut, capsys):
-    """A run that is opened with other parses has not changed."""
-    Path("own.conllu").write_text("\n")
-    Path("other.conllu").touch()
-    for name in ("own.conllu", "other.conllu"):
-        train.open_run("cut", device="cpu", parses=name)
-        assert capsys.readouterr().out.count(f"{name}: the file has changed") == (name[:3] == "own")
+def test_an_older_run_had_its_parses_in_a_file(trained):
+    """The setting is dropped if it was not used; else a parser must be named. The file says
+    nothing of the processes that prepare batches."""
+    saved = loaded(path := trained() / "best.pt")
+    Path("mine.py").write_text("def parse(texts): return []\n")
+    for parses in (None, "own.conllu"):
+        saved["settings"] |= {"parses": parses, "workers": 100}
+        torch.save(saved, path)
+        if parses:
+            fails(lambda: train.open_run("run"), "run/best.pt", "--parses own.conllu", "--parser")
+        opened = train.open_run("run", parser="mine.py:parse" if parses else None)
+        assert opened.reader.workers == 0
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):

@@ -81,7 +81,6 @@ WRONG = [
     ("--train-file train.tsv --dev-file dev.tsv --held-out 2", "--held-out"),
     ("--out train.tsv", "train.tsv:"),
     ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
-    ("--parser x.py:f --parses x", "--parser --parses"),
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv")]
 WRONG_DATA = [
     ("--model dafa --layers 7", "--layers 7 1"), ("--max-length 64", "--max-length 64 48"),
