@@ -516,8 +516,8 @@ def unknown_words(run, pair):
 
 
 def print_limit(run, lengths):
-    """Prints how many pairs fill --max-length. What is longer was cut. lengths: dict name of pairs
-    -> the tokens of each pair.
+    """Prints how many pairs fill --max-length. What is longer was cut. lengths: dict
+    name of pairs -> the tokens of each pair.
     """
     limit = run.settings.max_length
     for name, tokens in lengths.items():

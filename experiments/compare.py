@@ -2,8 +2,7 @@
 
     --vary model bert "dafa --layers all" --vary task mrpc rte --seeds 5 [--test]
                       trains every combination with five seeds; a value may have options behind it
-    --resume GROUP    continues a group of runs that was cut off; started again beside a process
-                      that trains the group, it shares the work; --vary model dabert adds a row
+    --resume GROUP    continues a group of runs that was cut off; --vary model dabert adds a row
     --show GROUP ...  prints the tables of groups: their folders, or files such as comparison.json
 
 Without --vary, plain BERT is compared with --model. The other options hold for all runs. Epochs,
@@ -16,8 +15,8 @@ difference is the mean of the tasks' means, with Welch's interval: seed 0 of one
 common with seed 0 of another, so their variances add up. p is two-sided, then corrected for the
 number of rows of its table (Holm 1979), because of twenty p one is below 0.05 by chance.
 
-A group's folder holds a folder for each run, comparison.svg, and comparison.json, which is enough
-to continue the group in another folder. A finished run is not trained again.
+A group's folder holds a folder for each run, and comparison.json, which is enough to continue the
+group in another folder. A finished run is not trained again.
 """
 import itertools
 import json
@@ -31,7 +30,7 @@ from experiments.groups import FILE, combinations, name_of, read_group, show_gro
 from settings import PROCESS, Settings, add_options, load_pairs, load_test_splits, read_options
 from support import machine, runs
 from support.errors import prefix_errors, refuse
-from support.files import check_free, read_json, write_text
+from support.files import read_json, write_text
 from support.machine import print_once
 from support.options import Arguments, run_command
 
@@ -124,17 +123,17 @@ def members(group):
 # ---- Running ------------------------------------------------------------------------------------
 
 def run_group(folder, group, here):
-    """Trains the runs that are neither finished nor trained by another process; shows the tables.
-    here: settings of this process alone, which the group's file does not get.
+    """Trains the runs that are not finished; shows the tables. here: settings of this process
+    alone, which the group's file does not get.
     """
     planned = {name: given | here for name, given in members(group).items()
                if name not in group["done"]}
     check_planned(folder, group, planned)
     gather_results(folder, group)
     failed = train_planned(folder, group, planned)
-    show_groups([folder], picture=folder / "comparison.svg")
+    show_groups([folder])
     refuse(failed, "; ".join(failed))
-    print_once(f"\n{folder} has the runs, {FILE} and comparison.svg")
+    print_once(f"\n{folder} has the runs and {FILE}")
 
 
 def check_planned(folder, group, planned):
@@ -157,15 +156,11 @@ def train_planned(folder, group, planned):
     """Trains the planned runs in turn. Returns: [a message for each run that failed]."""
     failed = []
     for number, (name, given) in enumerate(planned.items(), 1):
-        if name in group["done"]:  # by another process
-            continue
         print_once(f"\nrun {number} of {len(planned)}: {name}")
         begun = (folder / name / "last.pt").exists() or (folder / name / "best.pt").exists()
         place = {"resume" if begun else "out": str(folder / name)}
         try:
             train.train_or_resume(given | place | {"test": group["test"]})
-        except BlockingIOError:
-            print_once("another process trains it")
         except ValueError as error:  # such as a loss that is no number; the others are trained
             failed.append(f"{name}: {error}")
         except KeyboardInterrupt:
@@ -175,10 +170,7 @@ def train_planned(folder, group, planned):
 
 
 def gather_results(folder, group):
-    """Adds new results, and values that another process added, to a group; writes its file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / FILE).exists():
-        add_values(group, read_group(folder)["vary"])
+    """Adds new results to a group, and writes its file."""
     for name in members(group):
         if result := read_done(folder / name, group["test"]):
             group["done"][name] = result
@@ -214,35 +206,31 @@ def command_line():
                        help="an option of training and its values; twice: every combination")
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
-    group.add_argument("--resume", metavar="GROUP", help="continue a group, or join a running one")
+    group.add_argument("--resume", metavar="GROUP", help="continue a group")
     group.add_argument("--own", nargs="+", metavar="mine.py:M", help="your code, with --resume")
     shown = parser.add_argument_group("tables of groups")
     shown.add_argument("--show", nargs="+", metavar="GROUP", help="print their tables")
     shown.add_argument("--against", metavar="ROW", help="compare with this row, not the first")
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="test these rows alone")
-    shown.add_argument("--picture", metavar="FILE.svg", help="draw the differences")
     add_options(parser)
     return parser
 
 
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
-    given, of_show = command_line().parse(argv), {"show", "against", "rows", "picture"}
+    given, of_show = command_line().parse(argv), {"show", "against", "rows"}
     if given.keys() & of_show:
         refuse("show" not in given or given.keys() - of_show,
-               "--show goes with --against, --rows and --picture alone, and these need --show")
-        if "picture" in given:
-            check_free(given["picture"], option="--picture")
+               "--show goes with --against and --rows alone, and these need --show")
         return show_groups(given.pop("show"), chosen=given.pop("rows", ()), **given)
-    refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun, "
-           "and --resume it in other processes, each with its own --device")
+    refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun")
     with machine.torch_session(given):
         if "resume" in given:
-            run_group(*saved_group(given.pop("resume"), given), here=given)
+            folder, group = saved_group(given.pop("resume"), given)
         else:
-            folder, group = new_group(given)
-            with runs.lock_folder(folder):  # against another group that starts at this moment
-                run_group(folder, group, here={})
+            (folder, group), given = new_group(given), {}
+        with runs.lock_folder(folder):  # against another process
+            run_group(folder, group, here=given)
 
 
 if __name__ == "__main__":

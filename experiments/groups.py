@@ -1,4 +1,4 @@
-"""What a group of runs found: the differences between its rows, as tables and as a picture.
+"""What a group of runs found: the differences between its rows, as tables.
 
 A group is the dict of comparison.json, which experiments.compare writes. Its keys:
 
@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from support.errors import expecting, refuse
-from support.files import read_json, write_text
+from support.files import read_json
 from support.machine import print_once
 from support.pairs import metric_title
-from support.summary import draw_line, draw_text, svg_page
 
 FILE = "comparison.json"
 
@@ -230,8 +229,8 @@ def print_table(lines):
             print_once(f"| {' | '.join([first.ljust(widths[0]), *right])} |")
 
 
-def show_groups(places, against=None, chosen=(), picture=None):
-    """Prints the tables of groups, with one test over all of them, and draws the differences."""
+def show_groups(places, against=None, chosen=()):
+    """Prints the tables of groups, with one test over all of them."""
     panels, rows, blocks = [], {}, {}
     for place in dict.fromkeys(places):
         group, path = read_group(place), Path(place)
@@ -252,59 +251,3 @@ def show_groups(places, against=None, chosen=(), picture=None):
             print_table(curves)
     for block in blocks.values():
         print_table(difference_table(block, against, chosen))
-    if picture:
-        write_text(picture, draw_panels(panels, against))
-
-
-# ---- A picture ----------------------------------------------------------------------------------
-
-PLOT, TEXT, ROW = 300, 170, 22  # pixels: width of the drawing, of the numbers; height of a line
-NOTES = ("Dot: mean over the seeds; bar: its 95 % interval;",
-         "the dot is filled where 0 lies outside.")
-
-
-def draw_panels(panels, against):
-    """SVG text: the differences of each panel, one panel below the other."""
-    parts, top, bars = [], 0, 0
-    for panel in panels:
-        changes = {value: change_of(x)
-                   for value, x in differences(panel, panel.split, against).items()}
-        if changes:
-            score = percent(scores_of(panel.rows[against], panel.split, panel.metric))
-            title = (f"{panel.task}{panel.others}, {panel.split} {panel.metric} minus {against}, "
-                     f"{score}")
-            parts += [draw_text(12, top + 18, title, "title"), *draw_changes(changes, top)]
-            bars += sum(change.low is not None for change in changes.values())
-            top += ROW * (2 * len(changes) + 3)
-    lines = [*NOTES, f"Of {bars} such bars {bars / 20:.1f} would leave out 0 by chance alone."]
-    notes = [draw_text(12, top + 6 + ROW * i, line, "soft") for i, line in enumerate(lines)]
-    return svg_page(12 + PLOT + TEXT, top + 3 * ROW, [*parts, *notes])
-
-
-def draw_changes(changes, top):
-    """The SVG elements of one panel: each row has its name above its bar, so that the picture is
-    narrow enough for a phone. The scale shows all intervals, up to 100 points.
-    """
-    ends = [0.0, *(100 * x for change in changes.values() for x in change[:3] if x is not None)]
-    low, high = max(-100.0, min(ends)), min(100.0, max(ends))
-    low, high = low - 0.05 * (high - low) - 0.1, high + 0.05 * (high - low) + 0.1
-    step = next(step for step in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if high - low < 6 * step)
-
-    def place(x):
-        return 12 + PLOT * (min(max(x, low), high) - low) / (high - low)
-
-    parts, bottom = [], top + ROW * (2 * len(changes) + 1.6)
-    for number in range(math.ceil(low / step), math.floor(high / step) + 1):
-        x = place(number * step)
-        parts.append(draw_line(x, top + 28, x, bottom, "grid" if number else "zero"))
-        text = f"{number * step:+g}" if number else "0"
-        parts.append(draw_text(x, bottom + 16, text, "soft", "middle"))
-    for i, (name, change) in enumerate(changes.items()):
-        y, mark, x = top + ROW * (2 * i + 3), "mark open", place(100 * change.mean)
-        if change.low is not None:
-            parts.append(draw_line(place(100 * change.low), y, place(100 * change.high), y, "mark"))
-            mark = "mark open" if change.low <= 0 <= change.high else "mark"
-        parts.append(f'<circle class="{mark}" cx="{x:.1f}" cy="{y}" r="4"/>')
-        parts.append(draw_text(12, y - ROW // 2 - 1, name))
-        parts.append(draw_text(PLOT + 24, y + 5, points(change)))
-    return parts

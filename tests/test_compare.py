@@ -1,6 +1,5 @@
-"""experiments.compare: which runs are trained; experiments.groups: differences, tables, picture."""
+"""experiments.compare: which runs are trained; experiments.groups: differences, tables."""
 import math
-import re
 import statistics
 from pathlib import Path
 
@@ -121,27 +120,14 @@ def test_a_group_gets_more_rows(faked):
     refused("dafa-seed0", *known, by=command)
 
 
-def test_processes_share_the_runs_of_a_group(faked, monkeypatch, capsys):
-    """A second process takes the runs that the first does not train. A row that it adds stays."""
-    train_one = train.train_or_resume
-
-    def train_or_resume(given):
-        if len(faked) == 1:  # the first process is at its second run
-            monkeypatch.setattr(train, "train_or_resume", train_one)
-            with runs.lock_folder(Path(given["out"])):
-                assert command("--resume", "group", "--vary", "model", "dabert",
-                               "--workers", "1") == 0
-            printed = re.findall("(.*)\nanother process", capsys.readouterr().out)
-            assert printed == ["run 1 of 3: dafa-seed0"]
-        train_one(given)
-
-    monkeypatch.setattr(train, "train_or_resume", train_or_resume)
-    with runs.lock_folder(Path("group")):  # another new group has this folder already
-        refused("group another process", "--out", "group", by=command)
-    assert command("--out", "group", "--vary", "model", "bert", "dafa", "knowledge") == 0
-    assert of(faked, "model", "workers") == [("bert", None), ("knowledge", 1), ("dabert", 1),
-                                             ("dafa", None)]
-    assert group_of("group")["vary"] == [["model", "bert", "dafa", "knowledge", "dabert"]]
+def test_one_process_trains_a_group(faked):
+    """A second one is refused, whether the group is new or goes on."""
+    assert command("--out", "group") == 0
+    with runs.lock_folder(Path("group")), runs.lock_folder(Path("new")):
+        refused("group another process", "--resume", "group", by=command)
+        refused("new another process", "--out", "new", by=command)
+    assert command("--resume", "group", "--vary", "model", "dabert", "--workers", "1") == 0
+    assert of(faked, "model", "workers") == [("bert", None), ("dafa", None), ("dabert", 1)]
     assert "workers" not in group_of("group")["shared"]  # of that process alone
 
 
@@ -201,7 +187,7 @@ def test_a_difference_its_interval_p_and_holm():
     assert groups.holm([0.5, 0.9]) == [1.0, 1.0] and groups.holm([]) == []
 
 
-# ---- Tables and the picture ---------------------------------------------------------------------
+# ---- Tables -------------------------------------------------------------------------------------
 
 def write_group(file, task="own", start=0, **rows):
     """Writes a group's file. rows: model -> the scores of the seeds start, start + 1, ..."""
@@ -248,15 +234,13 @@ def test_tables_by_hand(capsys):
 
 
 def test_one_test_over_several_tasks(capsys):
-    """A row has a mean if all tasks have the row. The picture has a panel for each task."""
+    """A row has a mean if all tasks have the row."""
     write_group("x.json", bert=(0.25, 0.25), dafa=(0.251, 0.253), dabert=(0.253, 0.255))
     write_group("y.json", "mrpc", bert=(0.25, 0.25), dafa=(0.252, 0.254))
-    *_, title, dafa, dabert = shown(capsys, "x.json", "y.json", "--picture", "both.svg")
+    *_, title, dafa, dabert = shown(capsys, "x.json", "y.json")
     assert title[1:4] == ["x dev", "mrpc (y) dev", "mean"]
     assert dafa[:4] == ["dafa", "+0.2 (-1.1 to +1.5)", "+0.3 (-1.0 to +1.6)",
                         "+0.3 (-0.1 to +0.6)"]  # ± 4.3027 · 0.1 / √2, two degrees of freedom
     assert dabert == ["dabert", "+0.4 (-0.9 to +1.7)", "", "", "", ""]
     write_group("z.json", start=5, bert=(0.25, 0.25), dafa=(0.251, 0.253))  # x's scores by chance
     assert shown(capsys, "x.json", "z.json", "--rows", "dafa")[-1][3] == "+0.2 (-0.1 to +0.5)"
-    text = Path("both.svg").read_text("utf-8")
-    assert text.count("minus bert, 25.0 (0.0)") == 2 and text.count("<circle") == 3

@@ -1,6 +1,5 @@
 """experiments/draw.py, explain.py: the page of each method, its drawing, the server."""
 import http.client
-import json
 import re
 import shlex
 import socket

@@ -1,4 +1,4 @@
-"""Each number of docs/results.md, of README's answer and of the picture, from tests/results."""
+"""Each number of docs/results.md, and of README's answer, from tests/results."""
 import itertools
 import json
 import math
@@ -394,9 +394,3 @@ def test_numbers_in_sentences():
          [*(points(six, panels=[panel]) for panel in SETS), points(six)]),
         ("on MRPC's test DABERT has {}, DAFA {}, knowledge {}; on SICK's {}, {} and {}.",
          [points(row, panels=[FOUR[task]]) for task in ("mrpc", "sick") for row in printed])])
-
-
-def test_the_picture(tmp_path):
-    files = [str(ROOT / f"tests/results/{task}-planned.json") for task in TASKS]
-    groups.show_groups(files, picture=tmp_path / "found.svg")
-    assert (tmp_path / "found.svg").read_text("utf-8") == source("docs/differences.svg")

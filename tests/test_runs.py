@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import train
-from experiments import compare, english, explain, robustness
+from experiments import english, explain, robustness
 from run import Run
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
@@ -230,7 +230,6 @@ def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch
     for command_of, *args, place in (
             (explain, "run", "a", "b", "--out", "run/best.pt"),
             (explain, "run", "a", "b", "--picture", "train.tsv"),
-            (compare, "--show", "x.json", "--picture", "train.tsv"),
             (english, "--data-dir", "data", "--out", "."),
             (english, "--export", "run", "--out", "run")):
         held = {".": "train.tsv", "run": "run/best.pt"}.get(place, place)
