@@ -123,6 +123,12 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).half(), "float16"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),
+    ("difference_scores", lambda q, k: 1.001 * equations.difference_scores(q, k), "times 1.001"),
+    ("train_steps", lambda *x: list(map(torch.tensor, equations.train_steps(*x))), "graph"),
+    ("coverage", lambda left, read, phi, mask: torch.where(
+        ((left - read / phi <= 0) | ~mask).all(1, True), 1.0, left - read / phi), "5e-07"),
+    ("choose_left", lambda *x: equations.choose_left(
+        *x[:-1], x[-1].where(x[-1] <= 0, x[-1].clamp(min=2e-6))), "wrong"),
     ("difference_scores", lambda q, k: equations.difference_scores(q, k) - 2, "plus -2"),
     ("layer", lambda *x: equations.layer(*x) + torch.where(x[0] < 99, 0, x[0] / 0),
      "gradients are nan"),
@@ -357,16 +363,21 @@ def grade_files(monkeypatch, folder, files, *options):
     command = [str(folder / "in"), "--csv", str(folder / "points.csv"), "--pages",
                str(folder / "pages"), *options]
     assert run_command(grade.main, "grade.py", command) == 0
-    rows = list(csv.DictReader((folder / "points.csv").read_text("utf-8").splitlines()))
-    return rows, [path.read_text("utf-8") for path in sorted((folder / "pages").iterdir())]
+    most, *rows = csv.DictReader((folder / "points.csv").read_text("utf-8").splitlines())
+    pages = {path.relative_to(folder / "pages").as_posix(): path.read_text("utf-8")
+             for path in (folder / "pages").rglob("*.txt")}
+    names = [Path(row["hand-in"]).relative_to(folder / "in").as_posix() for row in rows]
+    assert {f"{name}.txt" for name in names} == pages.keys()            # named as they are
+    return most, rows, [pages[f"{name}.txt"] for name in names]
 
 
-def with_cell(code):
+def with_cell(code, before="def diff"):
     """A right hand-in of lesson 2 with a scratch cell."""
-    return solve(2).replace("# %%\ndef diff", f"# %%\n{code}\n\n# %%\ndef diff", 1)
+    return solve(2).replace(f"# %%\n{before}", f"# %%\n{code}\n\n# %%\n{before}", 1)
 
 
 DIFFERENCE = lesson.source_of(equations.difference_scores)
+WRONG_CHECK = "def difference_scores(q, k):\n    return q\n\n\ncheck(difference_scores)"
 WHOLE = {       # each has all points
     "right": solve(2), "cells and shell.ipynb": build.notebook_of(with_cell(
         "x = !ls\n!ls\n%cd x\nmath.exp?\ndisplay(1)")),
@@ -376,8 +387,28 @@ WHOLE = {       # each has all points
     "first cell": solve(2).replace("begin(2)", "import nothing_of_that_name\nbegin( 2 , seed=5)"),
     "helper": solve(2, difference_scores="from math import sqrt\n\n\ndef of(x):\n    return "
                     f"sqrt(x)\n\n\n{DIFFERENCE.replace(':', ':' + chr(10) + '    of(4)', 1)}"),
-    "again": solve(2).replace("# %%\ndef diff", "# %%\ndef difference_scores(q, k):\n    return q\n"
-                              "\n\ncheck(difference_scores)\n\n# %%\ndef diff", 1)}
+    "wrong, then right": with_cell(WRONG_CHECK),
+    "right, then wrong": with_cell(WRONG_CHECK, "frames"),
+    "not seed 0": solve(2, difference_scores=DIFFERENCE.replace(":", f""":
+    if abs(q.sum().item() - {Draw("one token").heads()[0].sum().item()}) < 1e-9:
+        return q""", 1)),
+    "wipes files": with_cell("""import os
+for number in range(3, 100):
+    try:
+        os.ftruncate(number, 0)
+    except OSError:
+        pass"""),
+    "wipes the table": with_cell("""import os
+from pathlib import Path
+Path(os.environ["TABLE"]).write_text("")"""),
+    "kills its parent": with_cell("import os; os.kill(os.getppid(), 9)"),
+    "kills its group": with_cell("import os; os.kill(0, 9)"),
+    "leaves processes": with_cell("""import subprocess
+for _ in range(3):
+    subprocess.Popen(["sleep", "987654"], start_new_session=True)"""),
+    "asks lesson": with_cell("import lesson"), "asks the library": solve(
+        2, difference_scores="def difference_scores(q, k):\n    return library_scores(q, k)")}
+LOOK = {"asks lesson": "look: it names lesson", "asks the library": "look: it names library_scores"}
 TWO_LESS = {    # difference_scores has no points, the others have theirs; and what is said of it
     "squares": ("def difference_scores(q, k):\n    return (q[..., :, None, :] - k[..., None, :, :])"
                 ".square().sum(-1)", "mistake: squares."),
@@ -399,14 +430,17 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
               for name, (text, _) in TWO_LESS.items()}
     files |= {f"none/{name}": content for name, (content, _) in NOTHING.items()}
     unread = {".ipynb_checkpoints/right.py": solve(2), "my_semmatch.py": "x = 1\n"}
-    (most, *rows), pages = grade_files(
+    monkeypatch.setenv("TABLE", str(tmp_path / "points.csv"))
+    most, rows, pages = grade_files(
         monkeypatch, tmp_path, files | unread, "--limit", "4", "--seed", "5")
-    assert len(rows) == len(pages) == len(files) and most["hand-in"] == "maximum"
+    assert len(rows) == len(files) and most["hand-in"] == "maximum"
+    assert not any("987654" in path.read_text("utf-8", "replace")
+                   for path in Path("/proc").glob("[0-9]*/cmdline"))
     whole = sum(task.points for task in TASKS.values() if task.lesson == 2)
     assert int(most["points"]) == whole and most["demand_guide"] == "3"
     for row, page in zip(rows, pages):
         path = Path(row["hand-in"])
-        assert page.startswith(f"{path}: {row['points'] if row['remark'] == '' else ''}")
+        assert page.startswith(f"{path}: {row['points'] if path.parent.name != 'none' else ''}")
         if path.parent.name == "less":
             assert int(row["points"]) == whole - 2 and row["difference_scores"] == "0", page
             assert TWO_LESS[path.stem][1] in page
@@ -414,6 +448,7 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
             assert row["points"] == "0" and NOTHING[path.name][1] in row["remark"] and page
         else:
             assert int(row["points"]) == (0 if path.stem == "blank" else whole), page
+            assert row["remark"] == LOOK.get(path.stem, "")
 
 
 def test_no_row_waits_for_the_next_hand_in(tmp_path, monkeypatch):

@@ -25,9 +25,20 @@ failed = SimpleNamespace(arguments=None, yours=None, expected=None)
 
 
 def judge(name, function, by_hand=(), seed=0):
-    """What is wrong with a function, or "". by_hand: arguments that are tried before the others."""
+    """What is wrong with a function, or "". by_hand: arguments small enough to compute by hand.
+    Random arguments decide; these make the message of a function that is wrong."""
     if name in FORMS:
         return judge_demand(name, function, seed)
+    message = compare(name, function, (), seed)
+    if message and by_hand:
+        with contextlib.suppress(Exception):            # a reader may have changed them
+            results(getattr(equations, name), [copy_of(x) for x in by_hand])
+            message = compare(name, function, by_hand, seed) or message
+    return message
+
+
+def compare(name, function, by_hand, seed):
+    """What is wrong with a function in the cases of its task, or "", the pair by hand first."""
     task, library, rights, found = TASKS[name], getattr(equations, name), {}, {}
 
     def arguments(case):
@@ -37,7 +48,8 @@ def judge(name, function, by_hand=(), seed=0):
     cases = [BY_HAND, *task.cases] if by_hand else task.cases
     for case in sorted(cases, key=lambda case: case.startswith("one")):     # L = 1 says no shape
         rights[case] = results(library, arguments(case))
-        if message := what_failed(function, arguments, case, rights[case], found):
+        axes = None if case in task.cases else axes_of(task, library, seed)
+        if message := what_failed(function, arguments, case, rights[case], found, axes):
             remember(arguments(case), found.get(case), rights[case])
             return f"tried with {case}: {message}" if case in found else message
     good = [case for case in cases if alike(rights[case], found[case])]
@@ -77,20 +89,33 @@ def judge_demand(name, function, seed):
     return ""
 
 
-def what_failed(function, arguments, case, right, found):
-    """Why a function has no results of the right form for a case, or "". Puts them into `found`."""
+def axes_of(task, library, seed):
+    """The letters of the axes of each result, such as (B, L, d)."""
+    draw = Draw(task.cases[1], seed)
+    return [[draw.letters.get(size, str(size)) for size in x.shape]
+            for x in results(library, task.draw(draw))]
+
+
+def what_failed(function, arguments, case, right, found, axes):
+    """Why a function has no results of the right form for a case, or "". Puts them into `found`.
+    axes: letters of the axes of each result; None: those of the case."""
     if place := changed_in_place(function, arguments(case)):
         found[case] = None
         return f"it changes its argument {place} in place, which others still need."
     try:
         found[case] = results(function, arguments(case))
+    except Tensors as error:
+        return str(error)
     except (Exception, SystemExit) as error:
         found[case] = None
         return where_it_failed(error, function)
     if found[case] is None:
         del found[case]
         return "not written yet: it returns nothing. Write it, with `return`."
-    return misshaped(right, found[case], {} if case == BY_HAND else Draw(case).letters)
+    if axes is None:
+        letters = Draw(case).letters
+        axes = [[letters.get(size, str(size)) for size in x.shape] for x in right]
+    return misshaped(right, found[case], axes)
 
 
 def remember(arguments, yours, expected):
@@ -98,6 +123,10 @@ def remember(arguments, yours, expected):
     failed.arguments = arguments
     failed.yours, failed.expected = (
         x[0] if isinstance(x, list) and len(x) == 1 else x for x in (yours, expected))
+
+
+class Tensors(Exception):
+    """A function that should return numbers returns tensors."""
 
 
 def copy_of(x):
@@ -127,6 +156,9 @@ def results(function, arguments):
         return None
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
+        if any(map(torch.is_tensor, values)):
+            raise Tensors("it returns tensors, each with the whole graph of its batch; expected "
+                          "numbers, `loss.item()`.")
         values = [torch.tensor(values), *arguments[0].parameters()]
     return [torch.as_tensor(x) for x in values]
 
@@ -167,16 +199,15 @@ def where_it_failed(error, function):
     return f"{type(error).__name__}{line}: {str(error) or 'it has no message'}"
 
 
-def misshaped(rights, found, letters):
-    """What is wrong with number, shape or dtype of the results, or ""."""
+def misshaped(rights, found, axes):
+    """What is wrong with number, shape or dtype of the results, or "". axes: of each result."""
     if len(rights) != len(found):
         return f"number of results: {len(found)}, expected {len(rights)}."
     for i, (x, y) in enumerate(zip(rights, found)):
         which = f"result {i + 1} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
-            axes = ", ".join(letters.get(size, str(size)) for size in x.shape)
-            return (f"{which}has the shape {tuple(y.shape)}, expected {tuple(x.shape)}, that is "
-                    f"({axes}).")
+            return (f"{which}has the shape {tuple(y.shape)}, expected ({', '.join(axes[i])}), "
+                    f"here {tuple(x.shape)}.")
         if (x.dtype == torch.bool) != (y.dtype == torch.bool):
             return f"{which}is {y.dtype}, expected {x.dtype}."
         if x.requires_grad and x.dtype != y.dtype:

@@ -55,7 +55,8 @@ class Draw:
         self.L, self.n, self.m = (1, 1, 1) if case in ("one token", "one word") else (7, N, M)
         self.dtype = torch.float32 if case == "float32" else torch.float64
         self.letters = {B: "B", H: "H", K: "k", A: "A", T: "T", D: "d", 2 * A: "f",
-                        self.L: "L", self.n: "n", self.m: "m"} | {1: "1"}
+                        self.L: "L", self.n: "n", self.m: "m"} | {
+                            1: "1", 4: "batches"}
 
     def normal(self, *shape, large=1.0):
         """Normal numbers; in the case "large scores" they are `large` times as large."""
@@ -128,6 +129,13 @@ def choose_draw(d):
             200.0 if d.case == "large scores" else 3.0]
 
 
+def left_draw(d):
+    """c: some words are spent, and some have 5e-7 left, which is spent, too."""
+    left = d.normal(B, d.n).detach() + 0.5
+    left[:, ::3] = left[:, ::3].clamp(max=5e-7)
+    return left.requires_grad_()
+
+
 def phrase_draw(d):
     size = 3 if d.case == "kernel 3" else 2
     first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
@@ -137,7 +145,7 @@ def phrase_draw(d):
 def coverage_draw(d):
     """c, weights, φ, mask: row 1 will be spent; in the case "padding" the real words of row 2."""
     left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
-    left[0], mask = 0.5, d.mask(d.n)
+    left[0], mask = 0.5 + 5e-7, d.mask(d.n)                 # 5e-7 will be left: that is spent
     left[1] = left[1].masked_fill(mask[1] & (d.case == "padding"), 0.5)
     phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
@@ -145,7 +153,7 @@ def coverage_draw(d):
 
 def batches_draw(d):
     """A model, batches of (inputs, labels), an optimizer and a limit that cuts each gradient."""
-    count = 1 if d.case == "one batch" else 3
+    count = 1 if d.case == "one batch" else 4
     batches = [({"input": d.normal(B, D).detach()}, d.integer(T, B)) for _ in range(count)]
     model = d.linear(D, T)
     return [model, batches, torch.optim.SGD(model.parameters(), 0.5, momentum=0.5), 0.3]
@@ -175,6 +183,8 @@ TASKS = {
             lambda h, x, *rest: equations.layer(x, x, *rest),
         "the norms exchanged": lambda h, x, W, n, W_1, W_2, n_2:
             equations.layer(h, x, W, n_2, W_1, W_2, n),
+        "gelu by its tanh form, where F.gelu is exact": lambda h, x, W, n, W_1, W_2, n_2:
+            n_2((y := n(h + W(x))) + W_2(F.gelu(W_1(y), approximate="tanh"))),
         "gelu after W_2": lambda h, x, W, n, W_1, W_2, n_2:
             n_2((y := n(h + W(x))) + F.gelu(W_2(W_1(y)))),
         "W without its bias": lambda h, x, W, n, W_1, W_2, n_2: equations.layer(
@@ -192,7 +202,7 @@ TASKS = {
             equations.train_steps(m, b, o, math.inf),
         "no step, or gradients that are 0 before it": lambda m, b, o, clip:
             equations.train_steps(m, b, SimpleNamespace(step=list, zero_grad=o.zero_grad), clip)},
-        cases=("one batch", "three batches")),
+        cases=("one batch", "four batches")),
     # ---- 2. DABERT
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2], {
         "divided by the root": lambda q, k: equations.difference_scores(q, k) / K ** 0.5,
@@ -241,7 +251,7 @@ TASKS = {
     "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw, cases=(*CASES, "kernel 3")),
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
     "choose_left": Task(6, 2, "", lambda d: [
-        *choose_draw(d), (d.normal(B, d.n).detach() + 0.5).requires_grad_()], {
+        *choose_draw(d), left_draw(d)], {
         "no coverage": lambda *x: equations.choose(*x[:-1])[:2],
         "spent words that are chosen":
             lambda *x: equations.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
