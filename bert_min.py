@@ -27,10 +27,9 @@ files and knows the names of published weights.
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,7 +39,7 @@ from torch import Tensor, nn
 
 from support.checkpoints import (CONFIGS, find_file, read_config, read_pieces, read_tokenizer,
                                  read_weights)
-from support.errors import join_names
+from support.shown import Shown, looked_at, note, scope
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -72,43 +71,6 @@ class BertConfig:
     lower_case: bool = True
 
 
-# ---- How a method describes itself --------------------------------------------------------------
-
-class Shown(NamedTuple):
-    """How experiments.explain shows a tensor of a trace, the dict of what a model recorded."""
-
-    title: str
-    axes: str  # names of the tensor's axes, such as "pair head piece piece"
-    note: str = ""
-    top: float | None = None  # the value that gets the full colour; None: the largest value
-    chosen: bool = False  # name the largest entry of each row, in order
-    by: str = ""  # the equation's function, whose docstring has the formula
-
-
-class Change(NamedTuple):
-    """Replaces a part of a model while it predicts, to measure what the part does."""
-
-    batch: Callable | None = None  # function: collated batch, a dict -> the batch for the model
-    outputs: dict = {}  # module -> forward hook, a function of (module, inputs, output)
-    attributes: dict = {}  # name -> value, set in the model while it predicts
-    others: bool = False  # each pair gets another pair's prior, see batches.Examples.of_others
-
-
-def record(trace, **tensors):
-    """Put detached tensors into a trace; do nothing if the trace is None."""
-    if trace is not None:
-        trace.update((name, x.detach()) for name, x in tensors.items())
-
-
-def check_options(method, printed, without):
-    """Raise ValueError for options that the class `method` lacks in its PRINTED, ABLATIONS."""
-    for argument, values, allowed in (("printed", printed, method.PRINTED),
-                                      ("without", without, method.ABLATIONS)):
-        if unknown := set(values).difference(allowed):
-            raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: {method.__name__}"
-                             f" knows {join_names(sorted(allowed))}; leave that out")
-
-
 # ---- The encoder --------------------------------------------------------------------------------
 
 def linear(n_in, n_out, bias=True):
@@ -119,6 +81,18 @@ def linear(n_in, n_out, bias=True):
     if bias:
         nn.init.zeros_(layer.bias)
     return layer
+
+
+class Constant(nn.Module):
+    """In the place of a linear map d → 1 that a method leaves out: always this number."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, x):
+        """x (..., d) -> (..., 1)."""
+        return x.new_full((*x.shape[:-1], 1), self.value)
 
 
 def full_precision(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -155,17 +129,40 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)  # (B, L, d)
 
 
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None = None,
+              dropout=0.0, name="attention") -> Tensor:
+    """softmax(Q Kᵀ / √k + bias) V, Vaswani et al. Eq. (1), in every head.
+
+    Args: q, k, v: (B, H, L, k). mask: bool (B, L), True = real token. bias: None, (B, L, L), or
+        (B, H, L, L) if heads differ. dropout: probability on the weights. name: under which the
+        weights (B, H, L, L) are noted.
+    Returns: (B, H, L, k); 0 where there is no key.
+    """
+    if bias is not None and bias.dim() == 3:
+        bias = bias[:, None]  # (B, 1, L, L)
+    if not looked_at():  # one fused kernel
+        keys = mask[:, None, None]  # (B, 1, 1, L)
+        if bias is not None:
+            keys = bias.to(q.dtype).masked_fill(~keys, -math.inf)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=keys, dropout_p=dropout)
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])  # (B, H, L, L)
+    weights = attention_weights(scores if bias is None else scores + bias, mask)
+    note(**{name: weights})
+    return F.dropout(weights, dropout).to(v.dtype) @ v  # (B, H, L, k)
+
+
 class SelfAttention(nn.Module):
     """softmax(Q Kᵀ / √k) V, Vaswani et al. Eq. 1, in every head.
 
     A paper's attention overrides `attend` and describes itself: `prior`, what is known of the words
     of a pair, and `spread`, which makes of that matrix over words one over tokens; `neutral`, a
-    prior without information; READS, pieces or words; PRINTED, equations that it can compute as
-    printed; ABLATIONS, parts that it can leave out; TRACE, name -> Shown.
+    prior without information; READS, pieces or words; PRINTED, number of an equation that it can
+    compute as printed -> dict of an attribute's name -> the function that takes its place;
+    ABLATIONS, parts that it can leave out; TRACE, name of what it notes -> Shown.
     """
 
     READS = "pieces"
-    PRINTED = frozenset()
+    PRINTED = {}
     ABLATIONS = frozenset()
     TRACE = {"attention": Shown("Attention", "pair head piece piece",
                                 "How much a piece (row) takes from each piece (column).", 1.0)}
@@ -181,9 +178,9 @@ class SelfAttention(nn.Module):
         self.heads, self.dropout = config.num_heads, config.attention_dropout
         self.query, self.key, self.value = linear(d, d), linear(d, d), linear(d, d)
 
-    def forward(self, hidden, mask, bias=None, trace=None):
+    def forward(self, hidden, mask, bias=None):
         """hidden (B, L, d), mask bool (B, L), bias or None -> (B, L, d), not projected."""
-        mixed = self.attend(hidden, *self.project(hidden), mask, bias, trace)
+        mixed = self.attend(hidden, *self.project(hidden), mask, bias)
         shape = tuple(getattr(mixed, "shape", ()))
         if shape != hidden.shape:  # broadcasting would hide another shape
             raise ValueError(f"{type(self).__name__}.attend: expected a tensor (B, L, d) of shape "
@@ -197,30 +194,26 @@ class SelfAttention(nn.Module):
         v = split_heads(self.value(hidden), self.heads)  # (B, H, L, k)
         return q, k, v
 
-    def plain(self, hidden, mask, bias=None, trace=None):
+    def plain(self, hidden, mask, bias=None):
         """What `forward` returns without the paper's method: plain attention, (B, L, d)."""
-        return SelfAttention.attend(self, hidden, *self.project(hidden), mask, None, None)
+        return SelfAttention.attend(self, hidden, *self.project(hidden), mask, None)
 
     def neutral(self, prior):
         """A prior over words without information, in the form that `spread` takes."""
         return torch.zeros_like(prior)
 
-    def attend(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor,
-               bias: Tensor | None, trace: dict | None) -> Tensor:
-        """q, k, v (B, H, L, k) -> (B, L, d). A trace gets `attention` (B, H, L, L).
+    @property
+    def dropping(self):
+        """The probability with which an attention's weight is dropped: 0 but in training."""
+        return self.dropout if self.training else 0.0
 
-        bias: what the method's `spread` returns. Plain attention needs neither hidden nor bias.
+    def attend(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor,
+               bias: Tensor | None) -> Tensor:
+        """q, k, v (B, H, L, k) -> (B, L, d). bias: what the method's `spread` returned.
+
+        Plain attention needs neither hidden nor bias.
         """
-        dropout = self.dropout if self.training else 0.0
-        if trace is None:  # one fused kernel; the mask is a view, rows without a key become 0
-            keys = mask[:, None, None, :]
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=keys, dropout_p=dropout)
-        else:
-            scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, L, L)
-            weights = attention_weights(scores, mask)
-            record(trace, attention=weights)
-            mixed = F.dropout(weights, dropout).to(v.dtype) @ v  # (B, H, L, k)
-        return merge_heads(mixed)  # (B, L, d)
+        return merge_heads(attention(q, k, v, mask, dropout=self.dropping))  # (B, L, d)
 
 
 class Layer(nn.Module):
@@ -235,9 +228,9 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(d, eps)
         self.activation, self.dropout = ACTIVATIONS[config.activation], nn.Dropout(config.dropout)
 
-    def forward(self, hidden, mask, bias=None, trace=None):
+    def forward(self, hidden, mask, bias=None):
         """hidden (B, L, d) -> (B, L, d)."""
-        mixed = self.attention_output(self.attention(hidden, mask, bias, trace))  # (B, L, d)
+        mixed = self.attention_output(self.attention(hidden, mask, bias))  # (B, L, d)
         hidden = self.attention_norm(hidden + self.dropout(mixed))  # (B, L, d)
         inner = self.activation(self.intermediate(hidden))  # (B, L, f)
         return self.output_norm(hidden + self.dropout(self.output(inner)))  # (B, L, d)
@@ -279,13 +272,12 @@ class Bert(nn.Module):
         self.pooler = linear(config.hidden_size, config.hidden_size)
 
     def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
-                bias: Tensor | None = None,
-                trace: dict | None = None) -> tuple[list[Tensor], Tensor]:
+                biases: Sequence[Tensor | None] | None = None) -> tuple[list[Tensor], Tensor]:
         """N+1 hidden states (B, L, d) of packed pairs, the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
-        real token. bias: (B, L, L), or whatever the method's `spread` returns, or None; every
-        layer's attention gets it. trace: dict or None; layer i writes into trace["layer{i}"].
+        real token. biases: for each layer (B, L, L), or whatever the `spread` of its attention
+        returned, or None. What layer i notes stands under "layer{i}".
         """
         size, most = tuple(input_ids.shape), self.config.max_length
         if size[1] > most or mask.shape != size or mask.dtype != torch.bool:
@@ -294,8 +286,8 @@ class Bert(nn.Module):
         hidden = self.embeddings(input_ids, segment)  # (B, L, d)
         states = [hidden]
         for i, layer in enumerate(self.layers):
-            inner = None if trace is None else trace.setdefault(f"layer{i}", {})
-            hidden = layer(hidden, mask, bias, inner)  # (B, L, d)
+            with scope(f"layer{i}"):
+                hidden = layer(hidden, mask, biases and biases[i])  # (B, L, d)
             states.append(hidden)
         pooled = torch.tanh(full_precision(self.pooler, hidden[:, 0]))  # (B, d)
         return states, pooled

@@ -160,7 +160,7 @@ def tree_similarity(a, b, theta=2.0, root=True) -> np.ndarray:
     return agreeing * np.where(same_types, theta, 1.0)  # (n, m)
 
 
-def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False) -> np.ndarray:
+def subgraph_similarity(a, b, alpha=1.0, nu=0.5) -> np.ndarray:
     """S of DAFA Eq. (4), (n, m) float64, for parses a and b of n and m words.
 
         S(i, j) = Σ (α · s(t_i, t_j) + ν · S(x, y)) over children x of i, y of j,
@@ -176,30 +176,31 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5, printed=False) -> np.ndarray:
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
     S = float(alpha) * match  # (n+1, m+1)
-    if printed:
-        children_a = np.bincount(a.heads, minlength=len(a.symbols))  # (n+1,)
-        children_b = np.bincount(b.heads, minlength=len(b.symbols))  # (m+1,)
-        S = S * np.outer(children_a, children_b)  # (n+1, m+1)
-    # From the leaves of a up, each matching pair adds to the pair of its heads, if the heads match.
+    for i, j, p, q in matching_children(match, a, b):
+        S[p, q] += nu * S[i, j]
+    return S[1:, 1:]  # (n, m)
+
+
+def matching_children(match, a, b):
+    """Places (i, j, p, q) of two words that match and whose heads p, q match, the deepest i first,
+    so that S(i, j) is complete when it is added to S(p, q). match: bool (n+1, m+1)."""
     i, j = match[1:, 1:].nonzero()
     p, q = a.heads[i], b.heads[j]
     i, j = i + 1, j + 1
     order = np.argsort(-a.depths[i])
     order = order[match[p, q][order]]
-    for i, j, p, q in zip(*(places[order].tolist() for places in (i, j, p, q))):
-        S[p, q] += nu * S[i, j]
-    return S[1:, 1:]  # (n, m)
+    return zip(*(places[order].tolist() for places in (i, j, p, q)))
 
 
-def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozenset(),
-                      without=frozenset()) -> np.ndarray:
+def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, without=frozenset(),
+                      subgraph_similarity=subgraph_similarity) -> np.ndarray:
     """M_F of DAFA Eq. (5), (n, m) float32, for parses a and b of n and m words.
 
         M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]
 
-    tf_a (n,), tf_b (m,): TfIdf.weights of the words. printed: set of equation numbers; 4 counts
-    here. without: set of parts to leave out, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1),
-    "root" (ROOT is no head that two words share). M and S are never negative: abs does nothing.
+    tf_a (n,), tf_b (m,): TfIdf.weights of the words. without: set of parts to leave out, "tree" (M
+    = 0), "subgraph" (S = 0), "tfidf" (tf = 1), "root" (ROOT is no head that two words share).
+    subgraph_similarity: Eq. (4). M and S are never negative: abs does nothing.
 
     Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
         all three, 0.
@@ -207,7 +208,7 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
     only_tfidf = set(without) - {"root"} == {"tree", "subgraph"}
     root = "root" not in without
     M = float(only_tfidf) if "tree" in without else tree_similarity(a, b, root=root)
-    S = 0 if "subgraph" in without else subgraph_similarity(a, b, printed=4 in printed)
+    S = 0 if "subgraph" in without else subgraph_similarity(a, b)
     size = len(a.heads), len(b.heads)
     tf = np.ones(size) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
     return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)
@@ -216,7 +217,7 @@ def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, printed=frozense
 class DependencyPrior(Prior):
     """M_F of DAFA Eqs. (1)-(5), with the tf-idf of the training sentences.
 
-    printed, without: as in dependency_matrix, which ignores other names.
+    without, subgraph_similarity: as in dependency_matrix, which ignores other names.
     """
 
     PARTS = frozenset({"tree", "subgraph", "tfidf", "root"})    # which `without` may name
@@ -226,8 +227,9 @@ class DependencyPrior(Prior):
             "in another role and another word in the same role can have the same number. Two roots "
             "share a head, ROOT, whatever their words, unless `root` is left out.")
 
-    def __init__(self, printed=frozenset(), without=frozenset()):
-        self.printed, self.without, self.tfidf = printed, self.PARTS & without, None
+    def __init__(self, without=frozenset(), subgraph_similarity=subgraph_similarity):
+        self.without, self.tfidf = self.PARTS & without, None
+        self.subgraph_similarity = subgraph_similarity
 
     def fit(self, sentences):
         self.tfidf = TfIdf(sentences)
@@ -243,7 +245,8 @@ class DependencyPrior(Prior):
     def matrix(self, a, b):
         """M_F, (n, m) float32."""
         return dependency_matrix(a.parse, b.parse, self.tfidf.weights(a.words),
-                                 self.tfidf.weights(b.words), self.printed, self.without)  # (n, m)
+                                 self.tfidf.weights(b.words), self.without,
+                                 self.subgraph_similarity)  # (n, m)
 
 
 # ---- lexical relations ---------------------------------------------------------------------------

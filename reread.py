@@ -10,7 +10,7 @@ Papers
 Both read a pair, and then read single words of it again, one at each of T steps. What has been read
 before decides which word is next. DRr-Net reads words and has no pre-trained weights; LadRa-Net
 reads the pieces of a packed pair, and phrases of them, with BERT or RoBERTa. `printed`, `without`,
-`Departs:` and `Assumes:` are as in semmatch.py.
+`Departs:`, `Assumes:` and a function of your own are as in semmatch.py.
 
 Names (ours | paper)
     states | h_1, ..., h_l; h^r    choose, choice | F, weights of F    guide | h^b of the other text
@@ -24,11 +24,12 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bert_min import (Bert, Change, Shown, attention_weights, check_options, full_precision, linear,
-                      record)
+import printed
+from bert_min import Bert, Constant, attention_weights, full_precision, linear
 from priors import TAGS, WordFeatures
+from support.kernels import run_gru, tanh_scores
+from support.shown import Change, Shown, check_options, note, printed_forms
 
 # Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
@@ -50,14 +51,8 @@ def stacked_gru(x: Tensor, mask: Tensor, grus: nn.ModuleList) -> Tensor:
     Args: x: (B, n, d). mask: bool (B, n), True = real, padding right. grus: the lowest first.
     Returns: [h^l; x^l] of the top layer (B, n, d + Σ hidden sizes), 0 at padding.
     """
-    # A row without words reads one piece of padding; masked_fill makes it 0 in the end.
-    lengths = mask.sum(1).clamp(min=1).cpu()
     for gru in grus:
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        # On a GPU autocast would give the GRU float16 instead of bfloat16.
-        with torch.autocast(x.device.type, enabled=False):
-            h, _ = pad_packed_sequence(gru(packed)[0], batch_first=True, total_length=x.shape[1])
-        x = torch.cat([h, x], -1)
+        x = torch.cat([run_gru(gru, x, mask), x], -1)
     return x.masked_fill(~mask[..., None], 0.0)
 
 
@@ -78,35 +73,24 @@ def attentive_pooling(states: Tensor, mask: Tensor, W: nn.Linear,
     return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights
 
 
-def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Linear, beta: float,
-           left: Tensor | None = None, printed=False) -> tuple[Tensor, Tensor, Tensor]:
+def choose(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Linear,
+           beta: float) -> tuple[Tensor, Tensor]:
     """F(·), attention that looks at one word.
-    DRr-Net Eqs. (5), (6); LadRa-Net Eqs. (13), (14), its second line
+    DRr-Net Eqs. (5), (6)
 
         m̄ = ω_dᵀ tanh(W_d A + clue ⊗ e),   ā = Σ_i softmax_i(β m̄) h_i,
-        clue = U_d h̄_(t-1) + M_d h^b   (+ Σ_j V_rd ā^j in LadRa-Net), which ⊗ e repeats
+        clue = U_d h̄_(t-1) + M_d h^b,   which ⊗ e repeats
 
     Departs: Eq. (5) takes the arg-max of ᾱ, a sum of weights and so the number 1, by an operation
-    that "has no derivative"; Eq. (6) supersedes it. Eq. (14) multiplies m̄ by c, what is left of
-    each word; but a factor below one makes a negative score higher. Here the weight is
-    ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT. `printed` {14} multiplies the score.
+    that "has no derivative"; Eq. (6) supersedes it.
 
     Args: states: (B, n, d). keys: (B, n, A), W_d A, which no step changes. mask: bool (B, n), True
-        = real. clue: (B, A). w_d: Linear A → 1 without bias. left: (B, n), c, or None.
-    Returns: ā (B, d); weights (B, n), float32 or wider, masked exactly 0; m̄, printed c m̄ (B, n).
+        = real. clue: (B, A). w_d: Linear A → 1 without bias.
+    Returns: ā (B, d); weights (B, n), float32 or wider, masked exactly 0.
     """
-    # β is several hundred, so that m̄ in bfloat16's 8 bits would choose another word or a tie.
-    wide = torch.promote_types(keys.dtype, torch.float32)
-    with torch.autocast(keys.device.type, enabled=False):
-        m = (keys.to(wide) + clue.to(wide)[:, None]).tanh() @ w_d.weight[0].to(wide)  # (B, n)
-    if printed:
-        m = left * m  # (B, n)
-    scores = beta * m  # (B, n)
-    if left is not None and not printed:
-        mask = mask & (left > SPENT)  # (B, n)
-        scores = scores + left.clamp(min=SPENT).log()  # (B, n)
+    scores = beta * tanh_scores(keys, clue, w_d.weight[0])  # (B, n)
     weights = attention_weights(scores, mask)  # (B, n)
-    return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights, m
+    return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights
 
 
 class Choice(nn.Module):
@@ -119,7 +103,7 @@ class Choice(nn.Module):
         super().__init__()
         self.W_d = linear(d, attention_size, bias=False)
         self.U_d = linear(hidden, attention_size, bias=False)
-        self.M_d = linear(guide, attention_size, bias=False) if guide else None
+        self.M_d = linear(guide, attention_size, bias=False) if guide else Constant(0.0)
         self.V_d = linear(d, attention_size, bias=False) if chained else None
         self.w_d = linear(attention_size, 1, bias=False)
 
@@ -147,21 +131,18 @@ def highway(x: Tensor, W_t: nn.Linear, W_h: nn.Linear) -> Tensor:
 
 
 def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choice, gru: nn.GRUCell,
-           steps: int, beta: float) -> tuple[Tensor, Tensor]:
+           steps: int, beta: float, choose=choose) -> tuple[Tensor, Tensor]:
     """Reads T words; the words before decide which is next.  DRr-Net Eq. (4)
 
         ā_t = F([h_1, ..., h_l], h̄_(t-1), h^b),   h̄_t = GRU(ā_t, h̄_(t-1)),   v = h̄_T
 
     Args: states: (B, n, d). mask: bool (B, n), True = real. h: h̄_0. guide: h^b (B, d). choice:
-        Choice. gru: nn.GRUCell. steps: T.
+        Choice. gru: nn.GRUCell. steps: T. choose: F, Eq. (6).
     Returns: v, that is h̄_T; the weights of each step (B, T, n).
     """
-    keys, reading = choice.W_d(states), []
-    of_guide = 0 if choice.M_d is None else choice.M_d(guide)
+    keys, of_guide, reading = choice.W_d(states), choice.M_d(guide), []
     for _ in range(steps):
-        # ā_t = Σ_i softmax_i(β m̄) h_i,   m̄ = ω_dᵀ tanh(W_d A + U_d h̄_(t-1) + M_d h^b)    Eq. (6)
-        chosen, weights, _ = choose(states, keys, mask, choice.U_d(h) + of_guide, choice.w_d, beta)
-        # h̄_t = GRU(ā_t, h̄_(t-1))                                                      Eq. (4)
+        chosen, weights = choose(states, keys, mask, choice.U_d(h) + of_guide, choice.w_d, beta)
         h = gru(chosen, h)
         reading.append(weights)
     return h, torch.stack(reading, 1)
@@ -221,7 +202,14 @@ class DrrNet(nn.Module):
     """
 
     READS = "words"
-    PRINTED = frozenset({6, 8})
+    stacked_gru = staticmethod(stacked_gru)
+    attentive_pooling = staticmethod(attentive_pooling)
+    reread = staticmethod(reread)
+    choose = staticmethod(choose)
+    matching = staticmethod(matching)
+    probability_fusion = staticmethod(probability_fusion)
+
+    PRINTED = printed.DRR_NET
     ABLATIONS = frozenset({"initial-vector", "guide-vector", "global", "reread"})
     TRACE = {
         "pooling": Shown("First look", "sentence pair word", LOOK, 1.0, by="attentive_pooling"),
@@ -240,6 +228,7 @@ class DrrNet(nn.Module):
                  hidden_size=256, layers=3, attention_size=200, steps=6, beta=200.0):
         super().__init__()
         check_options(type(self), printed, without)
+        vars(self).update(printed_forms(type(self), printed))
         judges = {"reading": "global", "re-reading": "reread"}      # and the part that removes it
         judges = [name for name, part in judges.items() if part not in without]
         if not judges:
@@ -327,42 +316,42 @@ class DrrNet(nn.Module):
 
     def relation(self, mlp, vectors):
         """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
-        inner = mlp[:-1](self.dropout(matching(*vectors.chunk(2))))
+        inner = mlp[:-1](self.dropout(self.matching(*vectors.chunk(2))))
         logits = full_precision(mlp[-1], inner)  # (B, C)
         p = logits if logits.shape[1] == 1 else logits.softmax(-1)
         return logits, p.to(self.mlp[-1].weight.dtype)
 
-    def forward(self, word_ids, character_ids, tags, match, antonym, mask, trace=None):
+    def forward(self, word_ids, character_ids, tags, match, antonym, mask):
         """Logits (J, B, C) of judgements whose losses add up: P, which is the answer, then the
         sides that are not left out; with `printed` {8} P alone. Sentence a stands first, then b.
 
         Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 after a word's
             end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding right.
-        Trace: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
+        Noted: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
             Eq. (8), of each side that is not left out.
         """
         parts = (word_ids, character_ids, tags, match, antonym)
         x = self.embed(*(part.flatten(0, 1) for part in parts))
         rows, p_h, p_v, sides = mask.flatten(0, 1), None, None, []
-        states = stacked_gru(x, rows, self.grus)
-        h, pooling = attentive_pooling(states, rows, self.W, self.w)
-        record(trace, pooling=pooling.view(mask.shape))
+        states = self.stacked_gru(x, rows, self.grus)
+        h, pooling = self.attentive_pooling(states, rows, self.W, self.w)
+        note(pooling=pooling.view(mask.shape))
         if self.mlp_h is not None:
             side, p_h = self.relation(self.mlp_h, h)
             sides.append(side)
         if self.mlp_v is not None:
             first = h.new_zeros(len(h), self.gru.hidden_size) if self.W_0 is None else self.W_0(h)
             guide = h.roll(len(h) // 2, 0)                # a's rows get b's vector, b's rows a's
-            v, reading = reread(states, rows, first, guide, self.choice, self.gru, self.steps,
-                                self.beta)
-            record(trace, reading=reading.unflatten(0, mask.shape[:2]))
+            v, reading = self.reread(states, rows, first, guide, self.choice, self.gru, self.steps,
+                                     self.beta, self.choose)
+            note(reading=reading.unflatten(0, mask.shape[:2]))
             side, p_v = self.relation(self.mlp_v, v)
             sides.append(side)
         # bfloat16 would round two probabilities that are nearly equal to the same number.
         with torch.autocast(mask.device.type, enabled=False):
-            logits, gates = probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
+            logits, gates = self.probability_fusion(p_h, p_v, self.w_h, self.w_v, self.mlp)
         relations = torch.stack([p for p in (p_h, p_v) if p is not None], 1)
-        record(trace, relations=relations, gates=gates)
+        note(relations=relations, gates=gates)
         return torch.stack([logits, *sides] if self.deep else [logits])
 
 
@@ -411,32 +400,63 @@ def phrase_cnn(hidden: Tensor, mask: Tensor, first: nn.Conv1d, second: nn.Conv1d
     return outer.masked_fill(gone, 0.0).transpose(1, 2)  # (B, L, d)
 
 
-def read_limit(states: Tensor, W_phi: nn.Linear, steps: int, printed=False) -> Tensor:
+def mixture(chosen: Tensor, W_f: nn.Linear, w_f: nn.Linear) -> tuple[Tensor, Tensor]:
+    """The token and the phrases that a step has chosen become one vector.  LadRa-Net Eq. (12)
+
+        ā_t = Σ_r softmax_r(α_t) ā^r_t,   α^r_t = ω_fᵀ tanh(W_f ā^r_t)       r = 0 is the token
+
+    Departs: the page's sum over r starts with 1. It leaves out the token, which the phrases only
+    "support". Ours starts with 0.
+
+    Args: chosen: (B, E, d). W_f: Linear d → A, w_f: Linear A → 1, without bias.
+    Returns: ā_t (B, d); softmax_r (B, E).
+    """
+    every = chosen.new_ones(chosen.shape[:2], dtype=torch.bool)  # (B, E)
+    return attentive_pooling(chosen, every, W_f, w_f)
+
+
+def choose_left(states: Tensor, keys: Tensor, mask: Tensor, clue: Tensor, w_d: nn.Linear,
+                beta: float, left: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """F(·) that knows how much of each token is left to read.  LadRa-Net Eqs. (13), (14)
+
+        m̄ = ω_dᵀ tanh(W_d A + clue ⊗ e),   ā = Σ_i softmax_i(β m̄ + ln c_(t-1)) h_i,
+        clue = U_d h̄_(t-1) + M_d h_ab + Σ_(j < r) V_rd ā^j_t
+
+    Departs: Eq. (14) multiplies m̄ by c; but a factor below one makes a negative score higher. Here
+    the weight is ∝ max(c, 0) exp(β m̄), and exactly 0 where c ≤ SPENT.
+
+    Args: as in choose. left: (B, n), c_(t-1).
+    Returns: ā (B, d); weights (B, n); what `coverage` takes from c: the weights, as printed m̄.
+    """
+    scores = beta * tanh_scores(keys, clue, w_d.weight[0]) + left.clamp(min=SPENT).log()  # (B, n)
+    weights = attention_weights(scores, mask & (left > SPENT))  # (B, n)
+    return (weights.to(states.dtype)[:, None] @ states)[:, 0], weights, weights
+
+
+def read_limit(states: Tensor, W_phi: nn.Linear, steps: int) -> Tensor:
     """φ = T σ(W_φ A), how often a token may be read.  LadRa-Net Eq. (14), last line
 
     Departs: φ near 0 makes one reading spend a token many times over. We keep φ in [1, max(1, T -
-    1)]: T - 1 readings in full always spend a token. `printed` does not.
+    1)]: T - 1 readings in full always spend a token.
     Args: states: (B, n, d). W_phi: Linear d → 1 without bias. steps: T. Returns: φ (B, n).
     """
     phi = steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
-    return phi if printed else phi.clamp(1, max(1, steps - 1))  # (B, n)
+    return phi.clamp(1, max(1, steps - 1))  # (B, n)
 
 
-def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, printed=False) -> Tensor:
+def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor) -> Tensor:
     """What is left of each token.  LadRa-Net Eq. (14), last line: c_t = c_(t-1) - m̄_t / φ, c_0 = 1
 
     Departs: m̄ is c times a score, and c falls by m̄ / φ whether the token is read or not. With a
     negative score c grows at every step, so that the word is never spent, however often it is read;
     with a score above 2φ c diverges with alternating sign. The text updates c "based on the
     calculated attention weights": c falls by weight / φ, and a token is read in full ⌈φ⌉ times at
-    most. If all real tokens are spent, c is 1 again for the whole row. `printed` subtracts m̄ / φ.
+    most. If all real tokens are spent, c is 1 again for the whole row.
 
-    Args: all (B, n): left, c_(t-1); read, weights, with `printed` m̄; phi; mask, bool, True = real.
+    Args: all (B, n): left, c_(t-1); read, weights, as printed m̄; phi; mask, bool, True = real.
     Returns: c_t (B, n), which falls below 0 where the last reading was more than was left.
     """
     left = left - read / phi  # (B, n)
-    if printed:
-        return left
     spent = ((left <= SPENT) | ~mask).all(1, keepdim=True)  # (B, 1)
     return left.masked_fill(spent, 1.0)  # (B, n)
 
@@ -444,49 +464,38 @@ def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor, printed=Fals
 def dynamic_sequential_attention(
         states: Sequence[Tensor], mask: Tensor, h_ab: Tensor, choices: Sequence[Choice],
         W_f: nn.Linear, w_f: nn.Linear, W_phi: nn.Linear, gru: nn.GRUCell, steps: int, beta: float,
-        printed=frozenset()) -> tuple[Tensor, dict]:
+        choose=choose_left, coverage=coverage, read_limit=read_limit,
+        mixture=mixture) -> tuple[Tensor, dict]:
     """T readings: a token, then phrases that suit it. Each choice knows the choices before.
     LadRa-Net Eqs. (12)-(14)
 
         ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)   r = 0 tokens, r ≥ 1 phrases
-        α^r_t = ω_fᵀ tanh(W_f ā^r_t),   ā_t = Σ_r softmax_r(α_t) ā^r_t
         h̄_t = GRU(ā_t, h̄_(t-1)),   h̄_0 = h_ab
 
-    Departs: the page's sum over r starts with 1. It leaves out the token, which the phrases only
-    "support". Ours starts with 0; `printed` {12} with 1. {14} as in choose and coverage.
     Assumes: V_rd is one map for all earlier choices, W_φ one for all r, as their indices say.
 
     Args: states: E tensors (B, L, d), h^r. mask: bool (B, L), True = real. h_ab: (B, d). choices: E
         of Choice, all but the first chained. W_f: Linear d → A, w_f: Linear A → 1, W_phi: Linear
-        d → 1, all without bias. gru: nn.GRUCell. steps: T. printed: of {12, 14}.
+        d → 1, all without bias. gru: nn.GRUCell. steps: T. choose, coverage, read_limit, mixture:
+        the equations.
     Returns: h̄_1, ..., h̄_T (B, T, d); a dict of "reading", the weights of each choice, and
         "coverage", what they leave, (B, T, E, L), and "mixture" (B, T, E), softmax_r.
     """
-    printed_14, h, steps_taken = 14 in printed, h_ab, []
     keys = [choice.W_d(x) for choice, x in zip(choices, states, strict=True)]
     of_guide = [choice.M_d(h_ab) for choice in choices]
-    phi = [read_limit(x, W_phi, steps, printed_14) for x in states]
-    left = [torch.ones_like(p) for p in phi]
-    summed = torch.arange(len(states), device=mask.device) >= int(12 in printed)  # (E,)
+    phi = [read_limit(x, W_phi, steps) for x in states]
+    left, h, steps_taken = [torch.ones_like(p) for p in phi], h_ab, []
     for _ in range(steps):
         chosen, reading = [], []
         for r, choice in enumerate(choices):
-            # ā^r_t = Σ_i softmax_i(β m̄ + ln c_(t-1)) h^r_i,   m̄ = ω_dᵀ tanh(W_d A + clue)
-            # clue = U_d h̄_(t-1) + M_d h_ab + Σ_(j < r) V_rd ā^j_t                      Eq. (13)
             clue = choice.U_d(h) + of_guide[r] + (choice.V_d(sum(chosen)) if r else 0)
-            a, weights, m = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r],
-                                   printed_14)
-            # c_t = c_(t-1) - softmax(...) / φ                                           Eq. (14)
-            left[r] = coverage(left[r], m if printed_14 else weights, phi[r], mask, printed_14)
+            a, weights, read = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r])
+            left[r] = coverage(left[r], read, phi[r], mask)
             chosen.append(a)
             reading.append(weights)
-        # ā_t = Σ_r softmax_r(α_t) ā^r_t,   α^r_t = ω_fᵀ tanh(W_f ā^r_t)                 Eq. (12)
-        a = torch.stack(chosen, 1)  # (B, E, d)
-        scores = w_f(W_f(a).tanh())[..., 0]  # (B, E)
-        mixture = attention_weights(scores, summed.expand_as(scores))  # (B, E)
-        # h̄_t = GRU(ā_t, h̄_(t-1))
-        h = gru((mixture.to(a.dtype)[:, None] @ a)[:, 0], h)
-        steps_taken.append((h, torch.stack(reading, 1), torch.stack(left, 1), mixture))
+        a, mixed = mixture(torch.stack(chosen, 1), W_f, w_f)
+        h = gru(a, h)
+        steps_taken.append((h, torch.stack(reading, 1), torch.stack(left, 1), mixed))
     h, *parts = (torch.stack(x, 1) for x in zip(*steps_taken))
     return h, dict(zip(("reading", "coverage", "mixture"), parts))
 
@@ -511,12 +520,22 @@ class LadraNet(nn.Module):
     """
 
     READS = "pieces"
-    PRINTED = frozenset({12, 13, 14})
+    stacked_gru = staticmethod(stacked_gru)
+    layer_mix = staticmethod(layer_mix)
+    phrase_cnn = staticmethod(phrase_cnn)
+    attentive_pooling = staticmethod(attentive_pooling)
+    dynamic_sequential_attention = staticmethod(dynamic_sequential_attention)
+    mixture = staticmethod(mixture)
+    choose = staticmethod(choose_left)
+    read_limit = staticmethod(read_limit)
+    coverage = staticmethod(coverage)
+
+    PRINTED = printed.LADRA_NET
     ABLATIONS = frozenset({"phrase-cnn", "dsa", "global", "bert", "average-pooling"})
     TRACE = {
         "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0, by="attentive_pooling"),
         "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True,
-                         "choose"),
+                         "choose_left"),
         "coverage": Shown("Coverage, step by step", "pair step reader piece", "Left to read.", 1.0),
         "layers": Shown("Mixture of layers", "layer", "The same for every sentence."),
         "mixture": Shown("Mixture of each step", "pair step reader", "Share of each reader.", 1.0)}
@@ -529,7 +548,8 @@ class LadraNet(nn.Module):
             raise ValueError("without dsa, global: one of them must stay for LadraNet to judge by")
         if 12 in printed and "phrase-cnn" in without and "dsa" not in without:
             raise ValueError("printed 12 sums over phrases alone: without phrase-cnn there is none")
-        self.printed, self.without = frozenset(printed), frozenset(without)
+        vars(self).update(printed_forms(type(self), printed))
+        self.without = frozenset(without)
         self.steps, self.beta = steps, 1e8 if 13 in printed else beta
         kernels = () if "phrase-cnn" in without else tuple(kernels)
         phrases = [f"phrases of {kernel}" for kernel in kernels]
@@ -567,35 +587,36 @@ class LadraNet(nn.Module):
             changes["no re-reading"] = Change(attributes={"without": self.without | {"dsa"}})
         return changes
 
-    def encode(self, input_ids, segment, mask, trace):
+    def encode(self, input_ids, segment, mask):
         """h⁰ (B, L, d), Eq. (9), and the vector of [CLS], the last block's (B, d)."""
         if "bert" in self.without:
-            x = stacked_gru(self.bert.embeddings(input_ids, segment), mask, self.grus)
+            x = self.stacked_gru(self.bert.embeddings(input_ids, segment), mask, self.grus)
             states = self.W_0(x).masked_fill(~mask[..., None], 0.0)  # (B, L, d)
             return states, states.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
         blocks = self.bert(input_ids, segment, mask)[0][1:]
-        record(trace, layers=self.alpha)
-        return layer_mix(blocks, self.alpha), blocks[-1][:, 0]
+        note(layers=self.alpha)
+        return self.layer_mix(blocks, self.alpha), blocks[-1][:, 0]
 
-    def forward(self, input_ids, segment, mask, word_index=None, trace=None):
+    def forward(self, input_ids, segment, mask, word_index=None):
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment: int64 (B, L). mask: bool (B, L), True = real. word_index: unused.
-        Trace: "layers", α of Eq. (9); "pooling" of Eq. (11); "reading", "coverage" and "mixture" of
+        Noted: "layers", α of Eq. (9); "pooling" of Eq. (11); "reading", "coverage" and "mixture" of
             dynamic_sequential_attention. What `without` removes is missing.
         """
-        h_0, cls = self.encode(input_ids, segment, mask, trace)
-        phrases = [phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]
-        pooled = [attentive_pooling(x, mask, W, w) for x, W, w in zip(phrases, self.W, self.w)]
+        h_0, cls = self.encode(input_ids, segment, mask)
+        phrases = [self.phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]
+        pooled = [self.attentive_pooling(x, mask, W, w)
+                  for x, W, w in zip(phrases, self.W, self.w)]
         h_ab = torch.stack([cls, *(h for h, _ in pooled)]).mean(0)      # Eq. (11), last line
         if pooled:
-            record(trace, pooling=torch.stack([weights for _, weights in pooled]))
+            note(pooling=torch.stack([weights for _, weights in pooled]))
         vectors = [] if "global" in self.without else [h_ab[:, None]]
         if "dsa" not in self.without:
-            h, seen = dynamic_sequential_attention(
+            h, seen = self.dynamic_sequential_attention(
                 [h_0, *phrases], mask, h_ab, self.choices, self.W_f, self.w_f, self.W_phi, self.gru,
-                self.steps, self.beta, self.printed)
-            record(trace, **seen)
+                self.steps, self.beta, self.choose, self.coverage, self.read_limit, self.mixture)
+            note(**seen)
             vectors.append(h)
         vectors = torch.cat(vectors, 1)
         v = vectors.amax(1) if "average-pooling" in self.without else vectors.mean(1)

@@ -33,6 +33,7 @@ from support.options import OWN, read_places, source_of
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
                            predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
+from support.shown import recording
 from support.tables import (is_csv, pair_rows, prediction_cells, prediction_columns, read_table,
                             table_text)
 from support.words import Vocabulary, read_vectors
@@ -312,13 +313,13 @@ class Run:
             return self.reader.examples(pairs)
 
     def changes(self) -> dict:
-        """dict name -> bert_min.Change: the parts that prediction can do without."""
+        """dict name -> support.shown.Change: the parts that prediction can do without."""
         return getattr(self.model, "changes", dict)()
 
     @torch.inference_mode()
-    def logits(self, pairs: Iterable, trace: dict | None = None, change=None) -> torch.Tensor:
-        """(N, C) float32 on the CPU, in the order of the pairs. trace: a dict that the model fills
-        with what it records. change: a value of `changes()`, or None.
+    def logits(self, pairs: Iterable, change=None) -> torch.Tensor:
+        """(N, C) float32 on the CPU, in the order of the pairs. change: a value of `changes()`, or
+        None.
         """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
@@ -330,7 +331,7 @@ class Run:
             for part, batch_and_labels in zip(parts, examples.loader(parts)):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):
-                    logits_of_part = self.model(**altered(batch), trace=trace)
+                    logits_of_part = self.model(**altered(batch))
                 if logits_of_part.dim() == 3:       # the first of several judgements is the answer
                     logits_of_part = logits_of_part[0]
                 check_logits(logits_of_part, len(part), self.task)
@@ -385,18 +386,19 @@ class Run:
         return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
 
     def explain(self, a: str | tuple, b: str | None = None) -> tuple[Prediction, dict]:
-        """The answer for two texts, or one pair as `a`, and what the model recorded on the way.
+        """The answer for two texts, or one pair as `a`, and what the model noted on the way.
 
         Returns: (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher
         gives the arrays of the first layer that carries the method.
         """
-        trace = {}
         pairs = as_pairs(self.task, a if b is None else (a, b))
         refuse(len(pairs) != 1, f"explain: expected one pair, got {len(pairs)}")
-        prediction = predictions_of(self.logits(pairs, trace), self.task)[0]
-        if "layer0" in trace:
-            trace = trace[f"layer{min(self.model.carriers(), default=0)}"]
-        return prediction, {name: x.float().cpu().numpy() for name, x in trace.items()}
+        with recording() as seen:
+            prediction = self.predict(pairs)[0]
+        if hasattr(self.model, "carriers"):
+            seen = seen[f"layer{min(self.model.carriers(), default=0)}"]
+        return prediction, {name: x.float().cpu().numpy() for name, x in seen.items()
+                            if not isinstance(x, dict)}
 
 
 # ---- For the command line -----------------------------------------------------------------------

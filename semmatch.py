@@ -12,10 +12,16 @@ Papers
 A method is a subclass of bert_min.SelfAttention. From the pre-trained queries, keys and values it
 computes another output than plain attention does. Equations that papers share stand first.
 
-We compute every equation as the text of its paper intends. `printed={6, 7}` computes these two as
-the page prints them, errors included; a function of one equation takes a bool. Docstrings say under
-`Departs:` what differs from the page, and under `Assumes:` what the paper leaves open.
+We compute every equation as the text of its paper intends. Docstrings say under `Departs:` what
+differs from the page, and under `Assumes:` what the paper leaves open. printed.py has the equations
+as the pages print them; a method with `printed={6, 7}` computes these two so, errors included.
 `without={"gates"}` removes a part, as the papers' ablation tables do.
+
+A method calls its equations as attributes of its class. So another function, yours or a printed
+form, takes an equation's place:
+
+    class MyDafa(DafaAttention):
+        guided_attention = staticmethod(mine)
 
 Names (ours | DABERT | DAFA | Knowledge)
     sem | A, a_i | Sem, s_i | O_sem, o_i^sem           v | v_i | v_i | u_i
@@ -34,10 +40,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bert_min import (Bert, BertConfig, Change, SelfAttention, Shown, attention_weights,
-                      check_options, full_precision, linear, merge_heads, record, split_heads)
-from priors import DependencyPrior, RelationPrior, prior_of
-from support.kernels import additive_scores, l1_distances
+import printed
+from bert_min import (Bert, BertConfig, Constant, SelfAttention, attention, attention_weights,
+                      full_precision, linear, merge_heads, split_heads)
+from priors import DependencyPrior, RelationPrior, prior_of, subgraph_similarity
+from support.kernels import additive_scores, dot_products, l1_distances
+from support.shown import Change, Shown, check_options, heads_in_batch, note, printed_forms
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
 # A attention size, n words of a, m words of b, R relations, C classes
@@ -46,7 +54,7 @@ from support.kernels import additive_scores, l1_distances
 # ---- Equations that papers share ----------------------------------------------------------------
 
 def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.Linear,
-                     W_guide: nn.Linear, w: nn.Linear, printed=False) -> tuple[Tensor, Tensor]:
+                     W_guide: nn.Linear, w: nn.Linear) -> tuple[Tensor, Tensor]:
     """Guide i attends over all values; the result is row i of the output.
     DABERT Eq. (5), first four lines; DAFA Eq. (7); Knowledge Eq. (6). In DAFA's letters:
 
@@ -61,31 +69,28 @@ def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values: nn.L
     influence, and all rows of d* are equal. We compute the additive score wᵀ tanh(W_D d_j + W_s s_i
     + b_s), in which guide and value meet before tanh; we drop b, because it cancels too.
     Knowledge's note on its formula, "⊕ implies concatenation then linear layer", can mean the same:
-    its w ∈ R^d_attn fits a linear layer inside tanh, not a stack. `printed` computes the formulas,
-    for which w needs 2A numbers in Knowledge, too.
+    its w ∈ R^d_attn fits a linear layer inside tanh, not a stack.
     Assumes: DABERT and DAFA tie the attention's width to the sequence length, Knowledge does not;
     ours is `attention_size`. The index i of the weights is a label: all tokens share them. There is
     no dropout here.
 
     Args: values, guide: (B, L, d). mask: bool (B, L), True = real token. W_values: Linear d → A
-        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias; `printed`, 2A → 1 with.
+        without bias. W_guide: Linear d → A. w: Linear A → 1 without bias.
     Returns: the attended values (B, L, d); the weights (B, L, L), row i is where guide i looks,
         masked keys exactly 0.
     """
-    keys, queries = W_values(values), W_guide(guide)
-    if printed:
-        w_keys, w_queries = w.weight[0].chunk(2)
-        of_values, of_guide = keys.tanh() @ w_keys, queries.tanh() @ w_queries + w.bias
-        scores = of_values[:, None, :] + of_guide[:, :, None]  # (B, L, L)
-    else:       # float32, because the differences between rows would vanish in bfloat16
-        wide = torch.promote_types(keys.dtype, torch.float32)
-        scores = additive_scores(keys.to(wide), queries.to(wide), w.weight[0].to(wide))  # (B, L, L)
-    weights = attention_weights(scores, mask)
+    scores = additive_scores(W_values(values), W_guide(guide), w.weight[0])  # (B, L, L)
+    weights = attention_weights(scores, mask)  # (B, L, L)
     return weights.to(values.dtype) @ values, weights
 
 
+def score_map(A):
+    """w of guided attention: Linear A → 1 without bias."""
+    return linear(A, 1, bias=False)
+
+
 def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linear,
-                 W_g: nn.Linear | None = None) -> tuple[Tensor, Tensor]:
+                 W_g: nn.Module) -> tuple[Tensor, Tensor]:
     """One gate per token mixes the two signals.
     DABERT Eq. (6), DAFA Eq. (8), Knowledge Eq. (7). In DAFA's letters:
 
@@ -93,22 +98,19 @@ def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linea
         v_i = g_i ŝ_i + (1 - g_i) d̂_i
 
     Assumes: all tokens i share the weights; d_hid is the signal's size d. Knowledge's W_g has a
-    bias. Without W_g the gate is one half: "simple averaging" (DABERT § 4.3); our reading of "w/o
-    gate mechanism" (DAFA Table 8).
+    bias. Without the gate W_g gives 0, and g is one half: "simple averaging" (DABERT § 4.3); our
+    reading of "w/o gate mechanism" (DAFA Table 8).
 
-    Args: sem, other: (B, L, d), s*, d*. W_sem, W_other: Linear d → d. W_g: Linear 2d → 1 or None.
+    Args: sem, other: (B, L, d), s*, d*. W_sem, W_other: Linear d → d. W_g: Linear 2d → 1.
     Returns: v (B, L, d), between ŝ and d̂ in every coordinate, and the gate g (B, L, 1) in (0, 1).
     """
     d_hat, s_hat = W_other(other).tanh(), W_sem(sem).tanh()
-    if W_g is None:
-        g = d_hat.new_full((*sem.shape[:2], 1), 0.5)  # (B, L, 1)
-    else:
-        g = W_g(torch.cat([d_hat, s_hat], -1)).sigmoid()  # (B, L, 1)
+    g = W_g(torch.cat([d_hat, s_hat], -1)).sigmoid()  # (B, L, 1)
     return g * s_hat + (1 - g) * d_hat, g
 
 
-def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linear,
-                    W_f: nn.Linear | None = None, printed=False) -> tuple[Tensor, Tensor]:
+def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Module, W_l: nn.Linear,
+                    W_f: nn.Module) -> tuple[Tensor, Tensor]:
     """The gate lets the fused signal in, or filters it out.
     DABERT Eq. (7), DAFA Eq. (9), Knowledge Eq. (8). In DAFA's letters:
 
@@ -118,20 +120,15 @@ def filtration_gate(sem: Tensor, v: Tensor, W_v: nn.Linear | None, W_l: nn.Linea
     Departs: on the page l_i replaces s_i, so that f near 0 filters out all that attention found.
     But the gate "will incorporate the fusion features and the original features" (DABERT, DAFA),
     and lets "the base PLM's semantic understanding" prevail, "although Equation 8 only shows
-    scaling" (Knowledge). We return s_i + l_i; `printed` returns l_i alone.
-    Assumes: all tokens i share the weights. Without W_f the gate is one.
+    scaling" (Knowledge). We return s_i + l_i.
+    Assumes: all tokens i share the weights. Without the gate W_f gives ∞, and f is one.
 
-    Args: sem, v: (B, L, d). W_v: Linear d → d; None: v as it is. W_l: Linear d → d. W_f: Linear
-        2d → 1; None: f = 1.
+    Args: sem, v: (B, L, d). W_v: Linear d → d, or nn.Identity. W_l: Linear d → d. W_f: Linear
+        2d → 1.
     Returns: the layer's signal (B, L, d) and the gate f (B, L, 1) in (0, 1).
     """
-    of_v = v if W_v is None else W_v(v)  # (B, L, d)
-    if W_f is None:
-        f = v.new_ones(*v.shape[:2], 1)  # (B, L, 1)
-    else:
-        f = W_f(torch.cat([sem, of_v], -1)).sigmoid()  # (B, L, 1)
-    l = f * W_l(v).tanh()  # (B, L, d)
-    return (l if printed else sem + l), f
+    f = W_f(torch.cat([sem, W_v(v)], -1)).sigmoid()  # (B, L, 1)
+    return sem + f * W_l(v).tanh(), f
 
 
 def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: float) -> Tensor:
@@ -164,8 +161,8 @@ def spread_prior(prior: Tensor, word_index: Tensor, segment: Tensor, elsewhere: 
     return torch.where(cross.transpose(1, 2), values.transpose(1, 2), block)  # (B, L, L)
 
 
-def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, dropout=0.0,
-                         printed=False, trace: dict | None = None) -> Tensor:
+def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, ln_M: Tensor,
+                         dropout=0.0) -> Tensor:
     """Attention whose weights a prior over the words calibrates.
     DAFA Eq. (6), its last line, and Knowledge Eq. (5), its last two.
 
@@ -173,24 +170,15 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Te
 
     Departs: a product turns a *negative* q·k with a high prior into a lower weight, the opposite of
     "strengthening the attention weight of same dependency". We multiply the weights, not the
-    scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k), M̃ = 1 + M_F in DAFA, K_prior over its mean
-    in Knowledge. A larger entry never lowers its own weight, and M̃ = 1 everywhere is plain
-    attention. `printed` multiplies the scores.
+    scores: weight_ij ∝ M̃_ij exp(q_i·k_j / √d_k) = exp(q_i·k_j / √d_k + ln M̃_ij), M̃ = 1 + M_F in
+    DAFA, K_prior over its mean in Knowledge. A larger entry never lowers its own weight, and M̃ = 1
+    everywhere is plain attention.
 
-    Args: q, k, v: (B, H, L, k). bias: (B, L, L), or (B, H, L, L) if heads differ, added to the
-        scores: ln M̃, 0 outside the cross blocks; with `printed` multiplied: M_F or K_prior, 1
-        outside. mask: bool (B, L). dropout: probability on the weights.
-    Returns: (B, H, L, k). trace, if given, gets "calibrated", the weights (B, H, L, L).
+    Args: q, k, v: (B, H, L, k). mask: bool (B, L). ln_M: (B, L, L), or (B, H, L, L) if heads
+        differ; 0 outside the cross blocks. dropout: probability on the weights.
+    Returns: (B, H, L, k). The weights (B, H, L, L) are noted as "calibrated".
     """
-    bias = bias if bias.dim() == 4 else bias[:, None]
-    if not printed and trace is None:       # one fused kernel
-        bias = bias.to(q.dtype).masked_fill(~mask[:, None, None], float("-inf"))
-        return F.scaled_dot_product_attention(q, k, v, bias, dropout_p=dropout)  # (B, H, L, k)
-    scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, L, L)
-    scores = scores * bias if printed else scores + bias
-    weights = attention_weights(scores, mask)
-    record(trace, calibrated=weights)
-    return F.dropout(weights, dropout).to(v.dtype) @ v
+    return attention(q, k, v, mask, ln_M, dropout, "calibrated")  # (B, H, L, k)
 
 
 # ---- What the fusion papers share ---------------------------------------------------------------
@@ -230,116 +218,85 @@ class FusionAttention(SelfAttention):
 
     A subclass defines
         add_weights(d, A)    makes its weights, for signals d wide
-        second(hidden, q, k, v, mask, bias, dropout, trace)    the second attention, (B, H, L, k)
-        fuse(sem, other, mask, trace)    makes one signal of two; what it records has one more axis
-                                         with scope "head", the head
+        second(hidden, q, k, v, mask, bias)   the second attention, (B, H, L, k)
+        fuse(sem, other, mask)                makes one signal of two; what it notes has one more
+                                              axis with scope "head", the head
         spread(prior, word_index, segment)    if it has a prior: from words to pieces, (B, L, L)
 
-    Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. heads: "both":
-        each head has both attentions; ours: "half": the first half of the heads has the second
-        attention alone, the others plain attention; "all": each head has the second alone. With
-        these two nothing is fused and no weight is made. scope: "hidden" or "head".
-        attention_size: A, the width of guided attention.
+    Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. scope: "hidden"
+        or "head". attention_size: A, the width of guided attention.
     """
 
-    SECOND = frozenset()    # the equations and parts of the second attention, before the fusion
+    guided_attention = staticmethod(guided_attention)
+    score_map = staticmethod(score_map)
+    gated_fusion = staticmethod(gated_fusion)
+    filtration_gate = staticmethod(filtration_gate)
 
-    def __init__(self, config, printed=frozenset(), without=frozenset(), *, heads="both",
-                 scope="hidden", attention_size=128):
+    def __init__(self, config, printed=frozenset(), without=frozenset(), *, scope="hidden",
+                 attention_size=128):
         super().__init__(config)
         check_options(type(self), printed, without)
-        if scope not in ("hidden", "head") or heads not in ("both", "half", "all"):
-            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, heads both, "
-                             f"half or all, got scope={scope!r}, heads={heads!r}")
-        unused = sorted(map(str, {*printed, *without}.difference(self.SECOND)))
-        if heads != "both" and (unused or scope != "hidden"):
-            raise ValueError(f"heads {heads}: fuses nothing, so that {', '.join(unused) or 'scope'}"
-                             " has no meaning; leave that out")
-        self.printed, self.without, self.scope = frozenset(printed), frozenset(without), scope
-        self.carrying = {"half": (self.heads + 1) // 2, "all": self.heads}.get(heads)
-        if self.carrying is not None:
-            return
+        vars(self).update(printed_forms(type(self), printed))
+        if scope not in ("hidden", "head"):
+            raise ValueError(f"{type(self).__name__}: expected scope hidden or head, got {scope!r}")
+        self.without, self.scope = frozenset(without), scope
         parts = config.num_heads if scope == "head" else 1
         self.add_weights(config.hidden_size // parts, attention_size)
 
-    def attend(self, hidden, q, k, v, mask, bias, trace):
+    def add_gates(self, d, no_fusion_gate, no_filtration_gate):
+        """W_g, W_v, W_f of the gates as DABERT and DAFA have them, or what stands in their place
+        if `without` removes a gate: g is one half, f is one."""
+        self.W_g, self.W_v, self.W_f = Constant(0.0), nn.Identity(), Constant(math.inf)
+        if not no_fusion_gate:
+            self.W_g = linear(2 * d, 1, bias=False)
+        if not no_filtration_gate:
+            self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
+
+    def attend(self, hidden, q, k, v, mask, bias):
         """Both attentions, then their fusion (B, L, d). bias: the result of `spread`, or None."""
-        if self.carrying is not None:
-            return self.divide_heads(hidden, q, k, v, mask, bias, trace)  # (B, L, d)
-        sem = super().attend(hidden, q, k, v, mask, None, trace)  # (B, L, d)
-        dropout = self.dropout if self.training else 0.0
-        other = self.second(hidden, q, k, v, mask, bias, dropout, trace)  # (B, H, L, k)
+        sem = super().attend(hidden, q, k, v, mask, None)  # (B, L, d)
+        other = self.second(hidden, q, k, v, mask, bias)  # (B, H, L, k)
         if self.scope == "hidden":
-            return self.fuse(sem, merge_heads(other), mask, trace)  # (B, L, d)
+            return self.fuse(sem, merge_heads(other), mask)  # (B, L, d)
         sem = split_heads(sem, self.heads).flatten(0, 1)        # heads stand in the batch axis
-        seen = None if trace is None else {}
-        out = self.fuse(sem, other.flatten(0, 1), mask.repeat_interleave(self.heads, 0), seen)
-        for name, x in (seen or {}).items():
-            record(trace, **{name: x.unflatten(0, (-1, self.heads))})
+        with heads_in_batch(self.heads):
+            out = self.fuse(sem, other.flatten(0, 1), mask.repeat_interleave(self.heads, 0))
         return merge_heads(out.unflatten(0, (-1, self.heads)))  # (B, L, d)
-
-    def divide_heads(self, hidden, q, k, v, mask, bias, trace):
-        """The second attention in the first heads, plain attention in the others, (B, L, d). The
-        trace gets both of the first heads."""
-        dropout, n = self.dropout if self.training else 0.0, self.carrying
-        if trace is not None:
-            super().attend(hidden, q[:, :n], k[:, :n], v[:, :n], mask, None, trace)
-        parts = [merge_heads(self.second(hidden, q[:, :n], k[:, :n], v[:, :n], mask, bias,
-                                         dropout, trace))]
-        if n < self.heads:
-            parts.append(super().attend(hidden, q[:, n:], k[:, n:], v[:, n:], mask, None, None))
-        return torch.cat(parts, -1)  # (B, L, d)
-
-
-def guides(A, printed):
-    """w of both guided attentions: Linear A → 1 without bias; as printed, 2A → 1 with bias."""
-    width = 2 * A if printed else A
-    return linear(width, 1, bias=printed), linear(width, 1, bias=printed)
 
 
 # ---- DABERT -------------------------------------------------------------------------------------
 
-def difference_scores(q: Tensor, k: Tensor, printed=False) -> Tensor:
+def difference_scores(q: Tensor, k: Tensor) -> Tensor:
     """How different is each query from each key?  DABERT Eq. (4): ‖Q - K‖_ij = Σ_k (Q_ik - K_jk)
 
     Departs: without bars around the difference this is ΣQ_i - ΣK_j. ΣQ_i cancels in the softmax, so
     every query gets the same row of weights, whatever it says. We compute the L1 distance, Σ_k
     |Q_ik - K_jk|, as ‖·‖ says. A larger difference gets a larger weight, because the layer is to
-    "pay attention to dissimilar parts". `printed` computes the page, but k from 1, not from 0.
+    "pay attention to dissimilar parts".
 
     Args: q, k: (B, H, L, k). Returns: (B, H, L, L), float32 or wider.
     """
-    wide = torch.promote_types(q.dtype, torch.float32)
-    q, k = q.to(wide), k.to(wide)
-    if printed:
-        return q.sum(-1)[..., :, None] - k.sum(-1)[..., None, :]  # (B, H, L, L)
-    scores = l1_distances(q.flatten(0, 1), k.flatten(0, 1))
-    return scores.unflatten(0, q.shape[:2])  # (B, H, L, L)
+    return l1_distances(q, k)  # (B, H, L, L)
 
 
 def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=0.0,
-                         printed=frozenset(), trace: dict | None = None) -> Tensor:
+                         difference_scores=difference_scores) -> Tensor:
     """Attention to what differs.  DABERT Eqs. (2), (3): D = softmax(β / √d_k) V,   β = ‖Q - K‖ + M
 
     Departs: the page adds M ∈ R^{d_l×d_l}, whose values it does not give, before the division by
     √d_k. A finite M lets masked keys through if scores are large or a row has no other key. We
-    apply the mask when the score is complete. `printed` {3} adds M = -10⁴, BERT's own constant; {4}
-    is as in difference_scores.
+    apply the mask when the score is complete.
     Assumes: dropout on the weights, as in plain attention. The "cross-attention" looks at all
     tokens of the packed pair, also of the query's own sentence. "Each channel uses a different
     attention head" (section 2): here both channels are in every head, and share its Q, K and V.
 
-    Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability.
-    Returns: (B, H, L, k). trace, if given, gets "difference", the weights (B, H, L, L).
+    Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability. difference_scores: Eq. (4).
+    Returns: (B, H, L, k). The weights (B, H, L, L) are noted as "difference".
     """
-    beta = difference_scores(q, k, 4 in printed)  # (B, H, L, L)
-    if 3 in printed:
-        M = torch.where(mask, 0.0, -1e4)[:, None, None]  # (B, 1, 1, L)
-        weights = ((beta + M) / q.shape[-1] ** 0.5).softmax(-1)  # (B, H, L, L)
-    else:
-        weights = attention_weights(beta / q.shape[-1] ** 0.5, mask)  # (B, H, L, L)
-    record(trace, difference=weights)
-    return F.dropout(weights, dropout).to(v.dtype) @ v
+    beta = difference_scores(q, k)  # (B, H, L, L)
+    weights = attention_weights(beta / q.shape[-1] ** 0.5, mask)  # (B, H, L, L)
+    note(difference=weights)
+    return F.dropout(weights, dropout).to(v.dtype) @ v  # (B, H, L, k)
 
 
 class DabertAttention(FusionAttention):
@@ -352,7 +309,10 @@ class DabertAttention(FusionAttention):
     plain BERT's. The second guide of Eq. (5) is d̄, as in its formula; its text says d*.
     """
 
-    PRINTED, SECOND = frozenset({3, 4, 5, 7}), frozenset({3, 4})
+    difference_scores = staticmethod(difference_scores)
+    difference_attention = staticmethod(difference_attention)
+
+    PRINTED = printed.DABERT
     ABLATIONS = frozenset({"affinity", "difference", "guide", "gate-fusion", "gate-filter",
                            "regulation"})
     TRACE = SelfAttention.TRACE | {
@@ -371,19 +331,15 @@ class DabertAttention(FusionAttention):
         if "guide" not in self.without:
             self.W_D, self.W_a = linear(d, A, bias=False), linear(d, A)
             self.W_A, self.W_dbar = linear(d, A, bias=False), linear(d, A)
-            self.w_d, self.w_abar = guides(A, 5 in self.printed)
+            self.w_d, self.w_abar = self.score_map(A), self.score_map(A)
             self.W_dstar, self.W_astar = linear(2 * d, d), linear(2 * d, d)
         self.W_dhat, self.W_ahat, self.W_l = linear(d, d), linear(d, d), linear(d, d)
-        self.W_g = self.W_v = self.W_f = None
-        if "gate-fusion" not in self.without:
-            self.W_g = linear(2 * d, 1, bias=False)
-        if "gate-filter" not in self.without:
-            self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
+        self.add_gates(d, "gate-fusion" in self.without, "gate-filter" in self.without)
 
-    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
-        return difference_attention(q, k, v, mask, dropout, self.printed, trace)  # (B, H, L, k)
+    def second(self, hidden, q, k, v, mask, bias):
+        return self.difference_attention(q, k, v, mask, self.dropping, self.difference_scores)
 
-    def fuse(self, a, d, mask, trace):
+    def fuse(self, a, d, mask):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (5)-(7) on (B, L, d)."""
         if "affinity" in self.without:
             a = d
@@ -394,38 +350,48 @@ class DabertAttention(FusionAttention):
         d_star, a_star = d, a
         if "guide" not in self.without:
             # d̄_i = D softmax(w_d δ_i),   δ_i = tanh(W_D D + W_a a_i)                    Eq. (5)
-            d_bar, by_a = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d,
-                                           5 in self.printed)
+            d_bar, by_a = self.guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d)
             # ā_i = A softmax(w_ā γ_i),   γ_i = tanh(W_A A + W_d̄ d̄_i)
-            a_bar, by_d = guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar,
-                                           5 in self.printed)
+            a_bar, by_d = self.guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar)
             # d*_i = tanh(W_d* (d_i ⊕ d̄_i)),   a*_i = tanh(W_a* (a_i ⊕ ā_i))
             d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()
             a_star = self.W_astar(torch.cat([a, a_bar], -1)).tanh()
-            record(trace, affinity_guided=by_a, difference_guided=by_d)
+            note(affinity_guided=by_a, difference_guided=by_d)
         # v_i = g_i â_i + (1 - g_i) d̂_i,   g_i = σ(W_g (d̂_i ⊕ â_i))                     Eq. (6)
-        v, g = gated_fusion(a_star, d_star, self.W_ahat, self.W_dhat, self.W_g)
+        v, g = self.gated_fusion(a_star, d_star, self.W_ahat, self.W_dhat, self.W_g)
         # a_i + f_i tanh(W_l v_i),   f_i = σ(W_f (a_i ⊕ W_v v_i))                       Eq. (7)
-        out, f = filtration_gate(a, v, self.W_v, self.W_l, self.W_f, 7 in self.printed)
-        record(trace, g=g, f=f)
+        out, f = self.filtration_gate(a, v, self.W_v, self.W_l, self.W_f)
+        note(g=g, f=f)
         return out
 
 
 # ---- DAFA ---------------------------------------------------------------------------------------
 
+def dependency_factor(M_F: Tensor) -> tuple[Tensor, float]:
+    """What calibrated_attention takes of M_F: ln M̃ of each two words, and its value elsewhere.
+    DAFA Eq. (6), "we change the dimension of M_F by adding 1": M̃ = 1 + M_F
+
+    Assumes: "adding 1", which could also mean one more axis, means this sum. Words without any
+    agreement then have the factor 1; as printed, their score becomes 0.
+
+    Args: M_F: (B, n, m). Returns: (B, n, m), and the number elsewhere.
+    """
+    return M_F.log1p(), 0.0
+
+
 class DafaAttention(FusionAttention):
     """Dependency-enhanced adaptive fusion attention: DAFA Eqs. (6)-(9).
 
-    Assumes: "adding 1" to the dimension of M_F, which could also mean one more axis, means
-    M̃ = 1 + M_F. Words without any agreement then have the factor 1; as printed, their score
-    becomes 0.
     without, the paper's Table 8: "tree", "subgraph", "tfidf" (in priors.py); "cross-attention":
     d* = d, s* = s; "gates": g is one half, f is one; "fusion": the average of the two signals. For
     Fig. 4, one of the gates: "gate-fusion", "gate-filter". Ours: "root" (in priors.py).
     """
 
-    PRINTED = frozenset({4, 6, 7, 9})     # Eq. (4) is priors.subgraph_similarity
-    SECOND = frozenset({4, 6}) | DependencyPrior.PARTS
+    subgraph_similarity = staticmethod(subgraph_similarity)    # Eq. (4), from priors
+    factor = staticmethod(dependency_factor)
+    calibrated_attention = staticmethod(calibrated_attention)
+
+    PRINTED = printed.DAFA
     ABLATIONS = DependencyPrior.PARTS | {"cross-attention", "gates", "gate-fusion", "gate-filter",
                                          "fusion"}
     TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
@@ -433,7 +399,8 @@ class DafaAttention(FusionAttention):
     @classmethod
     def prior(cls, printed, without):
         """M_F, Eqs. (1)-(5)."""
-        return DependencyPrior(printed, without)
+        forms = printed_forms(cls, printed)
+        return DependencyPrior(without, forms.get("subgraph_similarity", cls.subgraph_similarity))
 
     def add_weights(self, d, A):
         """The paper's weights, for signals d wide, except weights that `without` makes unused."""
@@ -442,80 +409,71 @@ class DafaAttention(FusionAttention):
         if "cross-attention" not in self.without:
             self.W_D, self.W_s = linear(d, A, bias=False), linear(d, A)
             self.W_S, self.W_dstar = linear(d, A, bias=False), linear(d, A)
-            self.w_d, self.w_sstar = guides(A, 7 in self.printed)
+            self.w_d, self.w_sstar = self.score_map(A), self.score_map(A)
         self.W_dhat, self.W_shat, self.W_l = linear(d, d), linear(d, d), linear(d, d)
-        self.W_g = self.W_v = self.W_f = None
-        if {"gates", "gate-fusion"}.isdisjoint(self.without):
-            self.W_g = linear(2 * d, 1, bias=False)
-        if {"gates", "gate-filter"}.isdisjoint(self.without):
-            self.W_v, self.W_f = linear(d, d), linear(2 * d, 1, bias=False)
+        self.add_gates(d, bool({"gates", "gate-fusion"} & self.without),
+                       bool({"gates", "gate-filter"} & self.without))
 
     def neutral(self, prior):
-        """A prior that changes nothing, M̃ = 1: M_F = 0; as printed, Eq. (6), M_F = 1."""
-        return torch.full_like(prior, 6 in self.printed)
+        """A prior that changes nothing: M_F = 0; as printed, Eq. (6), M_F = 1."""
+        return torch.full_like(prior, self.factor(prior)[1])
 
     def spread(self, prior, word_index, segment):
         """What calibrated_attention takes, (B, L, L), from M_F (B, n, m)."""
-        if 6 in self.printed:
-            return spread_prior(prior, word_index, segment, 1.0)  # (B, L, L)
-        return spread_prior(prior.log1p(), word_index, segment, 0.0)  # (B, L, L)
+        factor, elsewhere = self.factor(prior)
+        return spread_prior(factor, word_index, segment, elsewhere)  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
+    def second(self, hidden, q, k, v, mask, bias):
         """Dep of Eq. (6)."""
-        return calibrated_attention(q, k, v, bias, mask, dropout, 6 in self.printed,
-                                    trace)  # (B, H, L, k)
+        return self.calibrated_attention(q, k, v, mask, bias, self.dropping)  # (B, H, L, k)
 
-    def fuse(self, s, d, mask, trace):
+    def fuse(self, s, d, mask):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (7)-(9) on (B, L, d)."""
         if "fusion" in self.without:
             return (s + d) / 2
         d_star, s_star = d, s
         if "cross-attention" not in self.without:
             # d*_i = Dep softmax(w_d δ_i),   δ_i = tanh(W_D Dep + W_s s_i)               Eq. (7)
-            d_star, by_s = guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d,
-                                            7 in self.printed)
+            d_star, by_s = self.guided_attention(d, s, mask, self.W_D, self.W_s, self.w_d)
             # s*_i = Sem softmax(w_s* γ_i),  γ_i = tanh(W_S Sem + W_d* d*_i)
-            s_star, by_d = guided_attention(s, d_star, mask, self.W_S, self.W_dstar, self.w_sstar,
-                                            7 in self.printed)
-            record(trace, semantic_guided=by_s, dependency_guided=by_d)
+            s_star, by_d = self.guided_attention(s, d_star, mask, self.W_S, self.W_dstar,
+                                                 self.w_sstar)
+            note(semantic_guided=by_s, dependency_guided=by_d)
         # v_i = g_i ŝ_i + (1 - g_i) d̂_i,   g_i = σ(W_g (d̂_i ⊕ ŝ_i))                     Eq. (8)
-        v, g = gated_fusion(s_star, d_star, self.W_shat, self.W_dhat, self.W_g)
+        v, g = self.gated_fusion(s_star, d_star, self.W_shat, self.W_dhat, self.W_g)
         # s_i + f_i tanh(W_l v_i),   f_i = σ(W_f (s_i ⊕ W_v v_i))                       Eq. (9)
-        out, f = filtration_gate(s, v, self.W_v, self.W_l, self.W_f, 9 in self.printed)
-        record(trace, g=g, f=f)
+        out, f = self.filtration_gate(s, v, self.W_v, self.W_l, self.W_f)
+        note(g=g, f=f)
         return out
 
 
 # ---- External knowledge -------------------------------------------------------------------------
 
-def relation_indicator(relations: Tensor, printed=False) -> Tensor:
+def relation_indicator(relations: Tensor) -> Tensor:
     """I(k_ij) = 1 if k_ij indicates any relevant relation, else 0.  Knowledge Eq. (2)
 
     An antonym counts like a synonym.
     Departs: the paper's own example, "wheat" and "corn", is in none of its four relations. The two
-    are co-hyponyms, words with one hypernym, our fifth relation. `printed` leaves it out.
+    are co-hyponyms, words with one hypernym, our fifth relation.
 
     Args: relations: bool (B, n, m, R), in the order of priors.RELATIONS. Returns: bool (B, n, m).
     """
-    return (relations[..., :4] if printed else relations).any(-1)  # (B, n, m)
+    return relations.any(-1)  # (B, n, m)
 
 
-def knowledge_scores(hidden: Tensor, bias: Tensor, printed=False) -> Tensor:
+def knowledge_scores(hidden: Tensor, bias: Tensor) -> Tensor:
     """s_ij = h_iᵀ h_j + G(k_ij),   G(k_ij) = γ I(k_ij)   Knowledge Eq. (1)
 
     Departs: raw products of hidden states saturate the softmax of Eqs. (3), (4), so that a relation
-    changes next to nothing. We divide the products by √d, as attention does; `printed` does not.
+    changes next to nothing. We divide the products by √d, as attention does.
 
     Args: hidden: (B, L, d). bias: G (B, L, L), -inf except between words of different sentences.
     Returns: (B, L, L), float32 or wider, -inf where G is.
     """
-    wide = torch.promote_types(hidden.dtype, torch.float32)
-    with torch.autocast(hidden.device.type, enabled=False):
-        scores = hidden.to(wide) @ hidden.to(wide).transpose(1, 2)  # (B, L, L)
-    return (scores if printed else scores / hidden.shape[-1] ** 0.5) + bias  # (B, L, L)
+    return dot_products(hidden) / hidden.shape[-1] ** 0.5 + bias  # (B, L, L)
 
 
-def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
+def co_attention(hidden: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Each token's attention over the words of the other sentence.  Knowledge Eqs. (3), (4)
 
         ω^A_ij = exp(s_ij) / Σ_p exp(s_ip),   c^A_i = Σ_j ω^A_ij h^B_j
@@ -523,25 +481,37 @@ def co_attention(hidden: Tensor, scores: Tensor) -> Tensor:
 
     The pair is packed and s is symmetric, so one softmax over rows computes both: row i of sentence
     a is ω^A_i, row j of b is ω^B_·j. We return logarithms, because small weights would underflow.
-    Assumes: c^A, c^B are for the trace alone; the paper never uses them again.
+    Assumes: c^A, c^B are to be seen alone; the paper never uses them again.
 
     Args: hidden: (B, L, d). scores: (B, L, L) from knowledge_scores.
     Returns: ln K_prior (B, L, L), -inf where scores are; c (B, L, d), 0 without a partner.
     """
-    cross = scores > float("-inf")
-    lowest = torch.finfo(scores.dtype).min
-    ln_omega = scores.masked_fill(~cross, lowest).log_softmax(-1)  # (B, L, L)
+    cross = scores > -math.inf  # (B, L, L)
+    ln_omega = scores.masked_fill(~cross, torch.finfo(scores.dtype).min).log_softmax(-1)
     context = ln_omega.exp().masked_fill(~cross, 0.0).to(hidden.dtype) @ hidden  # (B, L, d)
     ln_K = torch.logaddexp(ln_omega, ln_omega.transpose(1, 2)) - math.log(2)  # (B, L, L)
-    return ln_K.masked_fill(~cross, float("-inf")), context
+    return ln_K.masked_fill(~cross, -math.inf), context
+
+
+def knowledge_factor(ln_K: Tensor, cross: Tensor) -> Tensor:
+    """ln K̃, which calibrated_attention takes: K̃ is K_prior divided by its mean.  Knowledge Eq. (5)
+
+    Departs: the mean of K_prior over n and m tokens of words is (1/n + 1/m)/2, far below 1, so that
+    Eq. (5) as printed shrinks all scores between the sentences towards 0. Divided by its mean over
+    the cross block, what is above the mean is above 1.
+
+    Args: ln_K: (B, L, L). cross: bool (B, L, L), True between words of different sentences.
+    Returns: (B, L, L), 0 outside the cross blocks. K̃ is noted as "prior".
+    """
+    mean = ln_K.exp().sum((1, 2)) / cross.sum((1, 2)).clamp(min=1)  # (B,)
+    ln_K = torch.where(cross, ln_K - mean.clamp(min=1e-30).log()[:, None, None], 0.0)  # (B, L, L)
+    note(prior=ln_K.exp())
+    return ln_K
 
 
 class KnowledgeAttention(FusionAttention):
     """Attention calibrated by lexical knowledge, and its adaptive fusion: Knowledge Eqs. (1)-(8).
 
-    Departs: the mean of K_prior over n and m tokens of words is (1/n + 1/m)/2, far below 1, so that
-    Eq. (5) as printed shrinks all scores between the sentences towards 0. We divide K_prior by its
-    mean over the cross block: what is above the mean is then above 1. `printed` {5} does not.
     Assumes: the "contextualized hidden states" H are those that enter the layer. This paper names
     no layer; in the first, our default, H is the embeddings, not contextualized yet. Special tokens
     take no part. The paper gives no value of γ, our `gamma`. The page has m words in a and n in b;
@@ -549,11 +519,17 @@ class KnowledgeAttention(FusionAttention):
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
     no relation counts; "guide": ô = o; "gates": g is one half, f is one; "tags": relations of any
     part of speech, and no parser.
-    Trace: "prior" is K̃, as printed K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
+    Noted: "prior" is K̃, as printed K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
     and c^B, is in no figure.
     """
 
-    PRINTED, SECOND = frozenset({1, 2, 5, 6, 8}), frozenset({1, 2, 5, "prior", "tags"})
+    knowledge_scores = staticmethod(knowledge_scores)
+    relation_indicator = staticmethod(relation_indicator)
+    co_attention = staticmethod(co_attention)
+    factor = staticmethod(knowledge_factor)
+    calibrated_attention = staticmethod(calibrated_attention)
+
+    PRINTED = printed.KNOWLEDGE
     ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in priors
     TRACE = {
         "prior": Shown("Prior over pieces", "pair piece piece",
@@ -576,48 +552,42 @@ class KnowledgeAttention(FusionAttention):
         if "guide" not in self.without:
             self.W_Oknw, self.W_osem = linear(d, A, bias=False), linear(d, A)
             self.W_Osem, self.W_ohatknw = linear(d, A, bias=False), linear(d, A)
-            self.w_zknw, self.w_zsem = guides(A, 6 in self.printed)
+            self.w_zknw, self.w_zsem = self.score_map(A), self.score_map(A)
         self.W_otildeknw, self.W_otildesem, self.W_y = linear(d, d), linear(d, d), linear(d, d)
-        self.W_gfuse = self.W_gfilter = None
+        self.W_gfuse, self.W_gfilter = Constant(0.0), Constant(math.inf)
         if "gates" not in self.without:
             self.W_gfuse, self.W_gfilter = linear(2 * d, 1), linear(2 * d, 1)
 
     def spread(self, prior, word_index, segment):
         """G(k_ij) (B, L, L), Eq. (1), of k_ij (B, n, m, R); -inf outside the cross blocks."""
-        G = self.gamma * relation_indicator(prior, 2 in self.printed).float()  # (B, n, m)
-        return spread_prior(G, word_index, segment, float("-inf"))  # (B, L, L)
+        G = self.gamma * self.relation_indicator(prior).float()  # (B, n, m)
+        return spread_prior(G, word_index, segment, -math.inf)  # (B, L, L)
 
-    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
+    def second(self, hidden, q, k, v, mask, bias):
         """O_knw of Eq. (5). bias: G (B, L, L)."""
-        scores = knowledge_scores(hidden, bias, 1 in self.printed)  # (B, L, L)
-        ln_K, context = co_attention(hidden, scores)
-        cross, printed = bias > float("-inf"), 5 in self.printed
-        if not printed:
-            mean = ln_K.exp().sum((1, 2)) / cross.sum((1, 2)).clamp(min=1)  # (B,)
-            ln_K = ln_K - mean.clamp(min=1e-30).log()[:, None, None]  # (B, L, L)
-        ln_K = torch.where(cross, ln_K, 0.0)  # (B, L, L)
-        record(trace, prior=ln_K.exp(), context=context)
-        K = ln_K.exp() if printed else ln_K  # (B, L, L)
-        return calibrated_attention(q, k, v, K, mask, dropout, printed, trace)  # (B, H, L, k)
+        ln_K, context = self.co_attention(hidden, self.knowledge_scores(hidden, bias))
+        note(context=context)
+        K = self.factor(ln_K, bias > -math.inf)  # (B, L, L)
+        return self.calibrated_attention(q, k, v, mask, K, self.dropping)  # (B, H, L, k)
 
-    def fuse(self, o_sem, o_knw, mask, trace):
+    def fuse(self, o_sem, o_knw, mask):
         """Guided attention twice, gated fusion, filtration gate: Eqs. (6)-(8) on (B, L, d)."""
         if "fusion" in self.without:
             return (o_sem + o_knw) / 2
         hat_sem, hat_knw = o_sem, o_knw
         if "guide" not in self.without:
             # ô^knw_i = O_knw softmax(w_z z_i),   z_i = tanh(W O_knw + W o^sem_i)        Eq. (6)
-            hat_knw, by_sem = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem,
-                                               self.w_zknw, 6 in self.printed)
+            hat_knw, by_sem = self.guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem,
+                                                    self.w_zknw)
             # ô^sem_i = O_sem softmax(w_z z_i),   z_i = tanh(W O_sem + W ô^knw_i)
-            hat_sem, by_knw = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_ohatknw,
-                                               self.w_zsem, 6 in self.printed)
-            record(trace, semantic_guided=by_sem, knowledge_guided=by_knw)
+            hat_sem, by_knw = self.guided_attention(o_sem, hat_knw, mask, self.W_Osem,
+                                                    self.W_ohatknw, self.w_zsem)
+            note(semantic_guided=by_sem, knowledge_guided=by_knw)
         # u_i = g_i õ^sem_i + (1 - g_i) õ^knw_i,   g_i = σ(W_g (õ^knw_i ⊕ õ^sem_i))     Eq. (7)
-        u, g = gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
+        u, g = self.gated_fusion(hat_sem, hat_knw, self.W_otildesem, self.W_otildeknw, self.W_gfuse)
         # o^sem_i + f_i tanh(W_y u_i),   f_i = σ(W_f (o^sem_i ⊕ u_i))                   Eq. (8)
-        out, f = filtration_gate(o_sem, u, None, self.W_y, self.W_gfilter, 8 in self.printed)
-        record(trace, g=g, f=f)
+        out, f = self.filtration_gate(o_sem, u, nn.Identity(), self.W_y, self.W_gfilter)
+        note(g=g, f=f)
         return out
 
 
@@ -640,7 +610,7 @@ class Matcher(nn.Module):
                              f"got {', '.join(map(str, layers)) or 'none'}")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        self.carrier = layers[0] if prior_of(method, options) else None  # all share its `spread`
+        self.carrier = layers[0] if prior_of(method, options) else None
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
@@ -672,16 +642,15 @@ class Matcher(nn.Module):
         return changes
 
     def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
-                word_index: Tensor | None = None, prior: Tensor | None = None,
-                trace: dict | None = None) -> Tensor:
+                word_index: Tensor | None = None, prior: Tensor | None = None) -> Tensor:
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.
             prior: (B, n, m) or (B, n, m, R), for a method with a prior.
         """
-        bias = None
+        biases = None
         if self.carrier is not None:
             carrier = self.bert.layers[self.carrier].attention
-            bias = carrier.spread(prior, word_index, segment)
-        _, pooled = self.bert(input_ids, segment, mask, bias, trace)
+            biases = [carrier.spread(prior, word_index, segment)] * len(self.bert.layers)
+        _, pooled = self.bert(input_ids, segment, mask, biases)
         return full_precision(self.classifier, self.dropout(pooled))  # (B, C)

@@ -10,7 +10,7 @@ option of the command line; `--set` gives the sizes of a method.
 from dataclasses import dataclass, fields
 from inspect import getattr_static
 
-from bert_min import SelfAttention, check_options
+from bert_min import SelfAttention
 from support import machine
 from support.checkpoints import BERTS
 from support.datasets import SOURCES, load_task, own_task
@@ -18,6 +18,7 @@ from support.errors import prefix_errors, refuse
 from support.options import (ABOVE_0, check_values, find_class, keywords_of, load_own, option,
                              read_names, read_values)
 from support.pairs import Pair, Task, hold_out, limit_pairs
+from support.shown import check_options
 
 # Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",

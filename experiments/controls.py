@@ -10,7 +10,7 @@ other classes have less in the prior, or another prior: they show what is left w
 import numpy as np
 import torch
 
-from bert_min import SelfAttention, split_heads
+from bert_min import attention
 from priors import RELATIONS, words_prior
 from semmatch import DafaAttention, FusionAttention, KnowledgeAttention, spread_prior
 
@@ -66,12 +66,11 @@ class TwoPlain(FusionAttention):
     def add_weights(self, d, A):
         """Adds none."""
 
-    def second(self, hidden, q, k, v, mask, bias, dropout, trace):
+    def second(self, hidden, q, k, v, mask, bias):
         """Plain attention, (B, H, L, k)."""
-        mixed = SelfAttention.attend(self, hidden, q, k, v, mask, None, None)
-        return split_heads(mixed, q.shape[1])
+        return attention(q, k, v, mask, dropout=self.dropping)
 
-    def fuse(self, sem, other, mask, trace):
+    def fuse(self, sem, other, mask):
         """The mean, (B, L, d)."""
         return (sem + other) / 2
 

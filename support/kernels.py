@@ -1,18 +1,23 @@
-"""Scores of all pairs of tokens, computed in blocks, because all at once would fill the memory.
+"""Scores of all pairs of tokens, in blocks and in float32; steps that stay in float32 for a reason.
 
 `additive_scores` and `l1_distances` compare each query with each key number by number: L·L·A
-numbers for L tokens, which autograd would keep for the backward pass. Here both passes compute the
+numbers for L tokens, which autograd would keep for the backward pass. Both passes compute the
 pairs block by block, and the backward pass computes its blocks again; torch.cdist does the same
 for distances. Memory: B·L·L scores and one block, so it grows with L², never with L²·A.
 
 Under torch.export each score is one line without blocks, whose size depends on the input's size.
 
-Left out: what the scores are for (semmatch.py), a kernel of our own for the GPU.
+The functions take what an equation has, in any precision, also under autocast, and compute in
+float32 or wider: bfloat16's 8 bits would round scores that differ to the same number.
+
+Left out: what the scores are for (semmatch.py, reread.py), a kernel of our own for the GPU.
 """
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-# Axes: B batch, L tokens, A numbers of a token
+# Axes: B batch, H heads, L tokens, A numbers of a token, n words, d width of a state
 
 # Numbers in a block. CPU: 2 MB fit into the caches of two cores; with smaller blocks, threads would
 # wait for each other too often, at the end of each block. GPU: 256 MB.
@@ -79,15 +84,21 @@ class AdditiveScores(torch.autograd.Function):
         return d_keys.mul_(4 * w), d_queries.mul_(4 * w), d_w
 
 
+def wider(*tensors):
+    """The tensors in float32, or in their own type if it is wider."""
+    return [x.to(torch.promote_types(x.dtype, torch.float32)) for x in tensors]
+
+
 def additive_scores(keys, queries, w):
     """score_ij = wᵀ tanh(keys_j + queries_i): the additive attention of Bahdanau et al. (2015).
 
     Under torch.export, keys and queries are clamped to ±43, in float64 ±350, where e^(2x) is finite
     and above 0. This changes a score only if a key and a query beyond ±30 have opposite signs.
 
-    Args: keys, queries: (B, L, A); w: (A,); all float32 or all float64.
+    Args: keys, queries: (B, L, A); w: (A,).
     Returns: (B, L, L), row i belongs to queries_i.
     """
+    keys, queries, w = wider(keys, queries, w)
     if not torch.compiler.is_compiling():
         return AdditiveScores.apply(keys, queries, w)  # (B, L, L)
     limit = LIMIT[keys.dtype]
@@ -97,17 +108,46 @@ def additive_scores(keys, queries, w):
 
 
 def l1_distances(q, k):
-    """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key.
+    """score_ij = Σ_c |q_ic - k_jc|: how far each query is from each key, in each head.
 
-    torch.cdist gets a block of sentences at a time, because its backward pass on a GPU stores all
-    their pairs. (On a CPU this pass uses one thread.)
+    torch.cdist gets a block of sentences and heads at a time, because its backward pass on a GPU
+    stores all their pairs. (On a CPU this pass uses one thread.)
 
-    Args: q, k: (B, L, A), both float32 or both float64.
-    Returns: (B, L, L), row i belongs to q_i.
+    Args: q, k: (B, H, L, A). Returns: (B, H, L, L), row i belongs to q_i.
     """
+    q, k = wider(q, k)
     if torch.compiler.is_compiling():
-        return (q[:, :, None] - k[:, None]).abs().sum(-1)  # (B, L, L)
-    pairs = max(1, q.shape[1] * k.shape[1] * k.shape[2])
+        return (q[..., :, None, :] - k[..., None, :, :]).abs().sum(-1)  # (B, H, L, L)
+    pairs = max(1, q.shape[2] * k.shape[2] * k.shape[3])
     many = max(1, BLOCK.get(k.device.type, 2 ** 22) // pairs)
-    blocks = zip(q.split(many), k.split(many), strict=True)
-    return torch.cat([torch.cdist(query, key, p=1) for query, key in blocks])  # (B, L, L)
+    blocks = zip(q.flatten(0, 1).split(many), k.flatten(0, 1).split(many), strict=True)
+    distances = torch.cat([torch.cdist(query, key, p=1) for query, key in blocks])
+    return distances.unflatten(0, q.shape[:2])  # (B, H, L, L)
+
+
+def dot_products(x):
+    """score_ij = x_iᵀ x_j. Args: x: (B, L, d). Returns: (B, L, L)."""
+    with torch.autocast(x.device.type, enabled=False):
+        x, = wider(x)
+        return x @ x.transpose(1, 2)  # (B, L, L)
+
+
+def tanh_scores(keys, clue, w):
+    """score_i = wᵀ tanh(keys_i + clue). Args: keys: (B, n, A). clue: (B, A). w: (A,).
+
+    β, several hundred, multiplies these: rounded scores would choose another word, or tie.
+    """
+    with torch.autocast(keys.device.type, enabled=False):
+        keys, clue, w = wider(keys, clue, w)
+        return (keys + clue[:, None]).tanh() @ w  # (B, n)
+
+
+def run_gru(gru: nn.GRU, x, mask):
+    """The states of a GRU, (B, n, hidden size); after a sentence's end 0. x: (B, n, d), mask: bool
+    (B, n), True = real, padding right. A sentence without words reads one piece of padding.
+    """
+    lengths = mask.sum(1).clamp(min=1).cpu()
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    # On a GPU autocast would give the GRU float16 instead of bfloat16.
+    with torch.autocast(x.device.type, enabled=False):
+        return pad_packed_sequence(gru(packed)[0], batch_first=True, total_length=x.shape[1])[0]

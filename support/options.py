@@ -14,7 +14,7 @@ from pathlib import Path
 from support.errors import join_names, last_own_line, one_line, prefix_errors, refuse
 
 OWN = {}  # path of each file of the user's own code that was loaded -> (name given, its content)
-CALLED = {"attend": "self, hidden, q, k, v, mask, bias, trace",  # methods of a user's class
+CALLED = {"attend": "self, hidden, q, k, v, mask, bias",  # methods of a user's class
           "spread": "self, prior, word_index, segment", "prior": "printed, without"}
 # A limit that leaves 0 out. `machine.torch_session` lets the processor round smaller numbers to 0.
 ABOVE_0 = sys.float_info.min

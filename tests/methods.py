@@ -13,11 +13,13 @@ from torch import nn
 from bert_min import BertConfig, SelfAttention
 from reread import DrrNet, LadraNet
 from semmatch import DabertAttention, DafaAttention, KnowledgeAttention, Matcher
+from support.shown import printed_forms, recording
 
 B, H, K, L, A, N, M = 3, 2, 5, 7, 11, 13, 17
 D, HIDDEN = H * K, 13
 each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 ATTENTIONS = {"dabert": DabertAttention, "dafa": DafaAttention, "knowledge": KnowledgeAttention}
+METHODS = ATTENTIONS | {"drrnet": DrrNet, "ladranet": LadraNet}
 quick = settings(max_examples=12)
 
 
@@ -96,6 +98,26 @@ def against(got, loop, *tensors):
             same(x[b], y)
 
 
+def looked(model, *inputs, **named):
+    """(the result, dict of what was noted on the way)"""
+    with recording() as seen:
+        return model(*inputs, **named), seen
+
+
+def equation(method, name, printed=()):
+    """The function of this name in a method, in its printed form if `printed` has its number."""
+    forms = printed_forms(METHODS[method], set(printed) & METHODS[method].PRINTED.keys())
+    return forms.get(name, getattr(METHODS[method], name))
+
+
+def read_again(net, printed, states, mask, h_ab, steps, beta):
+    """dynamic_sequential_attention with the weights of a LadraNet, in this form."""
+    parts = [equation("ladranet", name, printed)
+             for name in ("choose", "coverage", "read_limit", "mixture")]
+    return equation("ladranet", "dynamic_sequential_attention")(
+        states, mask, h_ab, net.choices, net.W_f, net.w_f, net.W_phi, net.gru, steps, beta, *parts)
+
+
 def silent(model, out):
     """Names of parameters on which the output does not depend."""
     model.zero_grad()
@@ -133,7 +155,7 @@ def prior_of(name, layer, mask, seed=0):
         return None
     if name == "dafa":
         multiplier = positive(b, length, length, seed=seed)
-        return multiplier if 6 in layer.printed else multiplier.log()
+        return multiplier if layer.factor(multiplier)[1] else multiplier.log()
     index = torch.arange(length).expand(b, -1).masked_fill(~mask, -1)
     return layer.spread(related(b, length, length, seed=seed), index, index % 2)
 
@@ -182,7 +204,7 @@ def pairs(lengths=(7, 5, 4), size=7, seed=0):
 WHOLE = {"bert": [{}], "drrnet": [{}, {"printed": {8}}],
          "ladranet": [{}, {"printed": {12}}, {"without": {"bert"}}, {"without": {"phrase-cnn"}},
                       {"without": {"average-pooling"}}],
-         **{name: [{}, {"scope": "head"}, {"printed": method.PRINTED - {3, 4}}]
+         **{name: [{}, {"scope": "head"}, {"printed": method.PRINTED.keys() - {3, 4}}]
             for name, method in ATTENTIONS.items()}}
 each_model = pytest.mark.parametrize("name", WHOLE)
 

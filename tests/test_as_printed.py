@@ -9,13 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, labelled, ladra, linear,
-                     masks, method, normal, pairs, positive, prior_of, related, same, sentences,
-                     silent, vocabulary)
-from priors import subgraph_similarity
-from reread import DrrNet, choose, coverage, dynamic_sequential_attention
-from semmatch import (calibrated_attention, difference_attention, filtration_gate,
-                      knowledge_scores)
+from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, equation, labelled, ladra,
+                     linear, looked, masks, method, normal, pairs, positive, prior_of, read_again, related,
+                     same, sentences, silent, vocabulary)
+from reread import DrrNet
 from test_priors import make
 from test_semmatch import BIASED, packed
 
@@ -26,9 +23,9 @@ GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided atte
 
 def difference_of(q, k, mask, printed):
     """The weights of difference attention."""
-    trace = {}
-    difference_attention(q, k, k, mask, printed=printed, trace=trace)
-    return trace["difference"]
+    scores = equation("dabert", "difference_scores", printed)
+    attention = equation("dabert", "difference_attention", printed)
+    return looked(attention, q, k, k, mask, 0.0, scores)[1]["difference"]
 
 
 @pytest.mark.parametrize("printed", [set(), {3}], ids=labelled)
@@ -57,8 +54,9 @@ def test_the_difference_is_the_same_for_every_query(printed):
 def test_the_guide_cancels(name, printed):
     """DABERT Eq. (5), DAFA (7), Knowledge (6): ⊕ makes all rows equal, and the guide's weights
     never learn."""
-    trace, layer = {}, method(name, printed={GUIDED[name]} if printed else ())
-    dead = silent(layer, layer(normal(B, L, D), masks(), prior_of(name, layer, masks()), trace))
+    layer = method(name, printed={GUIDED[name]} if printed else ())
+    out, trace = looked(layer, normal(B, L, D), masks(), prior_of(name, layer, masks()))
+    dead = silent(layer, out)
     for part in [part for part in trace if part.endswith("guided")]:
         weights = trace[part][:2]
         assert ((weights - weights[:, :1]).abs().amax((1, 2)) < 1e-12).all() == printed
@@ -71,7 +69,8 @@ def test_a_closed_gate_erases_the_plain_signal(printed):
     """DABERT Eq. (7), DAFA (9), Knowledge (8): with f → 0 nothing is left."""
     sem, v, W_f = 1 + positive(B, L, D), normal(B, L, D, seed=1), linear(2 * D, 1, 3)
     W_f.weight.data = torch.cat([torch.full((1, D), -1e3), torch.zeros(1, D)], 1).double()
-    got, _ = filtration_gate(sem, v, linear(D, D, 4), linear(D, D, 5), W_f, printed)
+    gate = equation("dafa", "filtration_gate", {9} if printed else ())
+    got, _ = gate(sem, v, linear(D, D, 4), linear(D, D, 5), W_f)
     assert torch.equal(got, sem * (not printed))
 
 
@@ -79,9 +78,9 @@ def test_child_count_is_rewarded_and_leaves_are_forgotten():
     """DAFA Eq. (4)."""
     fish, meat = (make(["eat"] + [word] * 5, [0] + [1] * 5, ["root"] + ["obj"] * 5)
                   for word in ("fish", "meat"))  # no child matches
-    assert subgraph_similarity(fish, meat, printed=True)[0, 0] == 25
-    assert subgraph_similarity(fish, meat)[0, 0] == 1 == subgraph_similarity(fish, fish)[1, 1]
-    assert subgraph_similarity(fish, fish, printed=True)[1, 1] == 0
+    S, printed_S = (equation("dafa", "subgraph_similarity", form) for form in ((), {4}))
+    assert printed_S(fish, meat)[0, 0] == 25 and printed_S(fish, fish)[1, 1] == 0
+    assert S(fish, meat)[0, 0] == 1 == S(fish, fish)[1, 1]
 
 
 @each_form
@@ -90,10 +89,10 @@ def test_a_high_prior_weakens_a_negative_score(printed):
     q, weights = torch.ones(1, 1, 2, K, dtype=torch.float64), []
     k, mask = torch.stack([-q[0, 0, 0], q[0, 0, 0] * 0])[None, None], torch.ones(1, 2).bool()
     for more in (1.0, 5.0):
-        prior, trace = torch.tensor([[[more, 1.0], [1.0, 1.0]]], dtype=torch.float64), {}
-        prior = prior if printed else prior.log()
-        calibrated_attention(q, k, k, prior, mask, printed=printed, trace=trace)
-        weights.append(trace["calibrated"][0, 0, 0, 0])
+        prior = torch.tensor([[[more, 1.0], [1.0, 1.0]]], dtype=torch.float64)
+        attention = equation("dafa", "calibrated_attention", {6} if printed else ())
+        _, seen = looked(attention, q, k, k, mask, prior if printed else prior.log())
+        weights.append(seen["calibrated"][0, 0, 0, 0])
     assert weights[1] < 0.1 * weights[0] if printed else weights[1] > 2 * weights[0]
 
 
@@ -102,7 +101,8 @@ def test_raw_products_saturate(printed):
     """Knowledge Eq. (1): hidden states have the length √d. A relation with the word that fits least
     moves its row by less than 1e-4; divided by √d, it counts."""
     hidden = nn.functional.layer_norm(normal(1, N, 257), (257,))
-    scores = knowledge_scores(hidden, torch.zeros(1, N, N), printed)[0, :N // 2, N // 2:]
+    scores = equation("knowledge", "knowledge_scores", {1} if printed else ())
+    scores = scores(hidden, torch.zeros(1, N, N))[0, :N // 2, N // 2:]
     more = scores + nn.functional.one_hot(scores.argmin(-1), N - N // 2)
     assert ((more.softmax(-1) - scores.softmax(-1)).max() < 1e-4) == printed
 
@@ -110,21 +110,22 @@ def test_raw_products_saturate(printed):
 @pytest.mark.parametrize("printed, mean", [((), 1.0), ({5}, (1 / N + 1 / M) / 2)], ids=["", "5"])
 def test_the_prior_shrinks_what_stands_between_the_sentences(printed, mean):
     """Knowledge Eq. (5): the mean of K_prior is (1/n + 1/m)/2; divided by its mean it is 1."""
-    layer, trace, mask = method("knowledge", printed=printed), {}, torch.ones(1, N + M + 3).bool()
+    layer, mask = method("knowledge", printed=printed), torch.ones(1, N + M + 3).bool()
     prior = layer.spread(related(1, N, M), *packed())
-    layer(normal(1, N + M + 3, D), mask, prior, trace)
+    _, trace = looked(layer, normal(1, N + M + 3, D), mask, prior)
     same(trace["prior"][0, 1:N + 1, N + 2:-1].mean(), mean, 1e-9)
 
 
 # ---- DRr-Net, LadRa-Net -------------------------------------------------------------------------
 
 @each_form
-@pytest.mark.parametrize("make_net, arguments, equation", [(drr, sentences, 6), (ladra, pairs, 13)],
+@pytest.mark.parametrize("make_net, arguments, number", [(drr, sentences, 6), (ladra, pairs, 13)],
                          ids=["drrnet", "ladranet"])
-def test_an_arbitrarily_big_beta_teaches_nothing(make_net, arguments, equation, printed):
+def test_an_arbitrarily_big_beta_teaches_nothing(make_net, arguments, number, printed):
     """DRr-Net Eq. (6), LadRa-Net (13): an arg-max has no gradient."""
-    trace, net = {}, make_net(printed={equation} if printed else ())
-    net(*arguments(), trace=trace).square().sum().backward()
+    net = make_net(printed={number} if printed else ())
+    out, trace = looked(net, *arguments())
+    out.square().sum().backward()
     assert ((trace["reading"] == 0) | (trace["reading"] == 1)).all() == printed
     for choice in [net.choice] if make_net is drr else net.choices[1:]:
         for part in choice.children():
@@ -154,9 +155,8 @@ def test_one_word_is_read_for_ever():
         part.weight.data.zero_()
     choice.W_d.weight.data.abs_()
     choice.w_d.weight.data.abs_().neg_()  # m̄ = -Σ tanh(positive numbers)
-    seen, intended = (dynamic_sequential_attention(
-        [states], mask, h_ab, net.choices, net.W_f, net.w_f, net.W_phi, net.gru, 5, 1e4, printed)[1]
-        for printed in ({14}, ()))
+    seen, intended = (
+        read_again(net, printed, [states], mask, h_ab, 5, 1e4)[1] for printed in ({14}, ()))
     words = seen["reading"][:, :, 0].argmax(-1)
     assert (words == words[:, :1]).all() and (seen["coverage"].diff(dim=1) > 0).all()
     for row in intended["reading"][:, :, 0].argmax(-1).tolist():
@@ -170,6 +170,6 @@ def test_coverage_diverges():
     keys, left = torch.tensor([[[math.atanh(0.75)], [0.0]]]), torch.ones(1, 2)
     for want in (-2, 4, -8, 16, -32):
         clue, states = torch.zeros(1, 1), torch.zeros(1, 2, 1)
-        _, _, m = choose(states, keys, mask, clue, w_d, 1.0, left, printed=True)
-        left = coverage(left, m, phi, mask, printed=True)
+        _, _, m = equation("ladranet", "choose", {14})(states, keys, mask, clue, w_d, 1.0, left)
+        left = equation("ladranet", "coverage", {14})(left, m, phi, mask)
         same(left, [[want, 1]], 1e-4)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bert_min import (Bert, BertConfig, PairTokenizer, attention_weights, load_bert,
                       read_checkpoint)
-from methods import config, large
+from methods import config, large, looked
 from oracles.common import softmax
 from small_runs import fails
 from support.checkpoints import read_config
@@ -70,7 +70,9 @@ def test_hidden_states_equal_transformers(name, dtype, tolerance, traced):
     if sizes.kind == "bert":
         segment = torch.tensor(wanted["token_type_ids"])
     with torch.no_grad():
-        states, pooled = bert.to(dtype)(ids, segment, mask, trace={} if traced else None)
+        call = looked if traced else lambda model, *inputs: (model(*inputs), {})
+        (states, pooled), seen = call(bert.to(dtype), ids, segment, mask)
+    assert [*seen] == [f"layer{i}" for i in range(len(bert.layers) * traced)]
     for state, expected in zip(states, wanted["hidden_states"], strict=True):
         assert state.dtype == dtype
         # at real tokens: transformers gives RoBERTa's padding another position than we do
@@ -95,17 +97,18 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
         assert not weights[b, h, i][~mask[b]].any()
 
 
-@pytest.mark.parametrize("trace", [None, {}], ids=["untraced", "traced"])
-def test_dropout_works_in_training_only(trace):
+@pytest.mark.parametrize("traced", [False, True], ids=["untraced", "traced"])
+def test_dropout_works_in_training_only(traced):
     """It is on the attention's weights, behind embeddings, attention and feed-forward."""
     bert, batch, places = make(attention_dropout=0.5), tokens(7), []
+    call = looked if traced else lambda model, *inputs: (model(*inputs), {})
     for training in (False, True):
-        one, two = (bert.train(training)(*batch, trace=trace)[1] for _ in range(2))
+        one, two = (call(bert.train(training), *batch)[0][1] for _ in range(2))
         assert torch.equal(one, two) != training
     for part in bert.modules():
         if isinstance(part, torch.nn.Dropout):
             part.register_forward_hook(lambda part, inputs, out: places.append(part))
-    bert(*batch, trace=trace)
+    call(bert, *batch)
     assert len(places) == 1 + 2 * len(bert.layers)
 
 

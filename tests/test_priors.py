@@ -10,9 +10,9 @@ from nltk.corpus.reader.wordnet import WordNetCorpusReader
 from nltk.corpus.util import LazyCorpusLoader
 
 import priors
+from methods import equation
 from oracles import priors as oracle
-from priors import (TfIdf, dependency_matrix, relation_matrix, subgraph_similarity,
-                    tree_similarity)
+from priors import TfIdf, dependency_matrix, relation_matrix, tree_similarity
 from small_runs import write_file
 from support import lexicon
 from support.lexicon import Table
@@ -71,7 +71,7 @@ CHAIN = make(["a"] * 4, [2, 3, 4, 0], ["x"] * 4)  # the leaf first
 @example((make(["a"] * 4, [0, 1, 2, 3], ["x"] * 4),) * 2, (1.0, 0.5), False)  # the root first
 @given(pairs, st.sampled_from([(1.0, 0.5), (3, 0.25), (0.5, 2)]), st.booleans())
 def test_subgraph_similarity_is_the_recursion(pair, constants, printed):
-    S = subgraph_similarity(*pair, *constants, printed=printed)
+    S = equation("dafa", "subgraph_similarity", {4} if printed else ())(*pair, *constants)
     expected = rows(oracle.S(*pair, *constants, printed), *pair)
     np.testing.assert_allclose(S, expected, rtol=1e-12)
 
@@ -91,7 +91,8 @@ def test_dependency_matrix_is_equation_5(pair, sentences, printed):
     expected_a, expected_b = (oracle.tf(sentences, parse.words) for parse in pair)
     parts = "tree", "subgraph", "tfidf", "root"
     for without in map(set, itertools.product(*((part, None) for part in parts))):
-        M_F = dependency_matrix(*pair, tf_a, tf_b, {4} if printed else set(), without)
+        S = equation("dafa", "subgraph_similarity", {4} if printed else ())
+        M_F = dependency_matrix(*pair, tf_a, tf_b, without, S)
         expected = oracle.M_F(*pair, expected_a, expected_b, printed, without)
         assert M_F.dtype == np.float32
         np.testing.assert_allclose(M_F, rows(expected, *pair), rtol=1e-5)

@@ -3,12 +3,12 @@ import pytest
 import torch
 from torch import nn
 
-from methods import (HIDDEN, against, config, drr, each_form, far, labelled, ladra, large, linear,
-                     lists, normal, pairs, prefix, same, sentences, silent, vocabulary, weights_of)
+from methods import (HIDDEN, against, config, drr, each_form, equation, far, labelled, ladra, large,
+                     linear, lists, looked, normal, pairs, prefix, read_again, same, sentences,
+                     silent, vocabulary, weights_of)
 from oracles import drrnet, ladranet
-from reread import (SPENT, DrrNet, LadraNet, attentive_pooling, choose, coverage,
-                    dynamic_sequential_attention, layer_mix, matching, phrase_cnn,
-                    probability_fusion, read_limit, stacked_gru)
+from reread import SPENT, DrrNet, LadraNet
+from support.kernels import tanh_scores
 
 B, N, D, A, C = 3, 7, 10, 5, 3
 
@@ -33,7 +33,7 @@ LADRA_FORMS = [*((numbers, set()) for numbers in [*SETS_14, {12, 13, 14}]),
 def test_stacked_gru_oracle():
     x, lengths = normal(B, N, D), [4, N, 0]
     grus = [large(nn.GRU(D + l * HIDDEN, HIDDEN, batch_first=True), l) for l in range(3)]
-    got = stacked_gru(x, prefix(lengths, N), grus)
+    got = equation("drrnet", "stacked_gru")(x, prefix(lengths, N), grus)
     for b, length in enumerate(lengths[:2]):
         same(got[b, :length], drrnet.stacked_gru(x[b, :length].tolist(), list(map(lists, grus))))
     assert (got[~prefix(lengths, N)] == 0).all()
@@ -41,7 +41,7 @@ def test_stacked_gru_oracle():
 
 def test_attentive_pooling_oracle():
     states, maps = normal(B, N, D), (linear(D, A), linear(A, 1, 2, bias=False))
-    against(attentive_pooling(states, ragged(), *maps),
+    against(equation("drrnet", "attentive_pooling")(states, ragged(), *maps),
             lambda *one: drrnet.attentive_pooling(*one, *map(lists, maps)), states, ragged())
 
 
@@ -57,27 +57,32 @@ def test_choose_oracle(beta, covered, printed):
     tensors = states, mask, clue, *([left] if covered else [])
 
     def loop(states, mask, clue, left=None):
-        return drrnet.choose(states, mask, clue, lists(W_d), lists(w_d), beta, left, printed)
+        chosen, weights, m = drrnet.choose(states, mask, clue, lists(W_d), lists(w_d), beta, left,
+                                           printed)
+        return (chosen, weights, m if printed else weights)[:3 if covered else 2]
 
-    against(choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:], printed=printed), loop,
-            *tensors)
+    name = "ladranet" if covered else "drrnet"
+    choose = equation(name, "choose", {14} if printed else ())
+    got = choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:])
+    against(got, loop, *tensors)
 
 
 def test_matching_oracle():
     a, b = normal(B, D, seed=1), normal(B, D, seed=2)
-    against(matching(a, b), drrnet.matching, a, b)
+    against(equation("drrnet", "matching")(a, b), drrnet.matching, a, b)
 
 
 def test_probability_fusion_oracle():
     p = [normal(B, C, seed=side).softmax(-1) for side in (0, 1)]
     w = [linear(C, 1, side) for side in (0, 1)]
     mlp = nn.Sequential(linear(C, 7), nn.ReLU(), linear(7, 5), nn.ReLU(), linear(5, C))
-    against(probability_fusion(*p, *w, mlp), lambda *one: drrnet.probability_fusion(
-        list(zip(one, map(lists, w))), lists(mlp)), *p)
+    against(equation("drrnet", "probability_fusion")(*p, *w, mlp),
+            lambda *one: drrnet.probability_fusion(list(zip(one, map(lists, w))), lists(mlp)), *p)
 
 
 def test_layer_mix_oracle():
     blocks, alpha = [normal(B, N, D, seed=i) for i in range(5)], normal(5, seed=9)
+    layer_mix = equation("ladranet", "layer_mix")
     against(layer_mix(blocks, alpha), lambda *one: ladranet.layer_mix(one, alpha.tolist()), *blocks)
 
 
@@ -85,7 +90,7 @@ def test_layer_mix_oracle():
 def test_phrase_cnn_oracle(kernel):
     hidden, mask = normal(B, N, D), ragged()
     layers = large(nn.Conv1d(D, 17, kernel), 1), large(nn.Conv1d(17, D, kernel), 2)
-    against(phrase_cnn(hidden, mask, *layers),
+    against(equation("ladranet", "phrase_cnn")(hidden, mask, *layers),
             lambda *one: ladranet.phrase_cnn(*one, *map(lists, layers)), hidden, mask)
 
 
@@ -94,10 +99,12 @@ def test_phrase_cnn_oracle(kernel):
 def test_coverage_oracle(printed, steps):
     """φ, what is left, and the new start if all is spent."""
     states, W_phi, mask = 5 * normal(B, N, D), linear(D, 1, bias=False), ragged()
-    phi, read = read_limit(states, W_phi, steps, printed), normal(B, N, seed=3).softmax(-1)
+    read_limit, coverage = (equation("ladranet", name, {14} if printed else ())
+                            for name in ("read_limit", "coverage"))
+    phi, read = read_limit(states, W_phi, steps), normal(B, N, seed=3).softmax(-1)
     against(phi, lambda one: ladranet.read_limit(one, lists(W_phi), steps, printed), states)
     for left in (normal(B, N), normal(B, N).clamp(max=SPENT)):
-        against(coverage(left, read, phi, mask, printed),
+        against(coverage(left, read, phi, mask),
                 lambda *one: ladranet.coverage(*one, printed), left, read, phi, mask)
 
 
@@ -106,8 +113,7 @@ def test_dynamic_sequential_attention_oracle(printed):
     """Seven steps; the pair of one token starts anew."""
     net, mask, h_ab = ladra(scale=1.0), prefix([N, 4, 1], N), normal(B, D)
     P, states = weights_of(net), [normal(B, N, D, seed=r + 1) for r in range(3)]
-    h, seen = dynamic_sequential_attention(states, mask, h_ab, net.choices, net.W_f, net.w_f,
-                                           net.W_phi, net.gru, 7, 2.0, printed)
+    h, seen = read_again(net, printed, states, mask, h_ab, 7, 2.0)
 
     def loop(mask, h_ab, *units):
         h, kept = ladranet.dynamic_sequential_attention(P, units, mask, h_ab, 7, 2.0, printed)
@@ -127,9 +133,9 @@ def sentence_of(parts):
     *((C, (), form) for form in DRR_FORMS), *((1, {6}, form) for form in DRR_FORMS)])
 def test_drrnet_oracle(classes, printed, without):
     """Each ablation, with classes and with a score; the trace; all weights but padding's learn."""
-    net, trace = drr(classes=classes, printed=printed, without=without), {}
+    net = drr(classes=classes, printed=printed, without=without)
     x = sentences([[5, 1, 2], [3, 5, 1]])
-    got, P, beta = net(*x, trace), weights_of(net), 1e8 if printed else 2.0
+    (got, trace), P, beta = looked(net, *x), weights_of(net), 1e8 if printed else 2.0
     assert torch.equal(got, net(*x)) and (silent(net, got) == set() or printed)
     assert not net.words.weight.grad[0].any() and not net.characters.weight.grad[0].any()
     assert (net.TRACE["relations"].top is None) == (classes == 1)
@@ -152,9 +158,10 @@ UNUSED = {"bert": "bert.layers.", "phrase-cnn": "f.weight", "dsa": "alpha"}
 @pytest.mark.parametrize("printed, without", LADRA_FORMS, ids=labelled)
 def test_ladranet_oracle(printed, without):
     """Every printed form, each ablation; the trace; all weights learn that the form uses."""
-    net, x, trace = ladra(printed=printed, without=without), pairs([N, 5, 1]), {}
-    got, P, beta = net(*x, trace=trace), weights_of(net), 1e8 if 13 in printed else 2.0
-    assert torch.equal(got, net(*x, word_index=x[0] * 3))
+    net, x = ladra(printed=printed, without=without), pairs([N, 5, 1])
+    (got, trace), P, beta = looked(net, *x), weights_of(net), 1e8 if 13 in printed else 2.0
+    trace = {name: x for name, x in trace.items() if name in net.TRACE}     # without the encoder's
+    same(net(*x, word_index=x[0] * 3), got)
     layers = trace.pop("layers", net.mlp[0].bias)
     if "pooling" in trace:
         trace["pooling"] = trace["pooling"].transpose(0, 1)
@@ -178,8 +185,9 @@ def test_ladranet_oracle(printed, without):
 @pytest.mark.parametrize("without, judges", [((), 2), ({"global"}, 1), ({"reread"}, 1)])
 def test_each_judgement_of_drrnet_has_a_loss(classes, without, judges):
     """DRr-Net Eq. (8): P, then the logits of p^h and p^v, in training and in evaluation."""
-    net, x, trace = drr(classes=classes, without=without), sentences(), {}
-    P, *sides = judged = net(*x, trace)
+    net, x = drr(classes=classes, without=without), sentences()
+    judged, trace = looked(net, *x)
+    P, *sides = judged
     assert judged.shape == (1 + judges, B, classes) and torch.equal(net.train()(*x), judged)
     sides = torch.stack(sides, 1)
     assert torch.equal(sides if classes == 1 else sides.softmax(-1), trace["relations"])
@@ -197,9 +205,8 @@ def test_default_beta_chooses_one_word_and_learns(name):
     else:
         net = LadraNet(config(hidden_size=256, num_heads=4, num_layers=2), 3)
         x = pairs([21, 30, 38], 38)
-    trace = {}
-    logits = net.eval()(*x, trace=trace).view(-1, 3, 3)[0]
-    nn.functional.cross_entropy(logits, torch.tensor([2, 0, 1])).backward()
+    logits, trace = looked(net.eval(), *x)
+    nn.functional.cross_entropy(logits.view(-1, 3, 3)[0], torch.tensor([2, 0, 1])).backward()
     parts = [part for name, part in net.named_parameters() if "choice" in name]
     assert trace["reading"].amax(-1).median() > 0.9
     assert min(part.grad.abs().max() for part in parts) > 1e-7
@@ -219,10 +226,12 @@ def test_autocast_leaves_float32():
     for name in ("grus.0", "grus.1", "mlp.0", "w_h", "w_v"):
         net.get_submodule(name).register_forward_hook(look)
     with torch.autocast("cpu", torch.bfloat16):
-        chosen, _, m = choose(states, keys, torch.ones(1, N) > 0, clue, w_d, 100.0)
+        m, mask = tanh_scores(keys, clue, w_d.weight[0]), torch.ones(1, N) > 0
+        chosen, weights = equation("drrnet", "choose")(states, keys, mask, clue, w_d, 100.0)
         net(*sentences())
     assert m.dtype == torch.float32 and chosen.dtype == torch.bfloat16
     same(m, (keys.float() + clue.float()[:, None]).tanh() @ w_d.weight[0], 1e-6)
+    same(weights, (100 * m).softmax(-1), 1e-6)
     assert len(seen) == 5 and set(seen.values()) == {(False, torch.float32)}
 
 

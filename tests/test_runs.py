@@ -23,6 +23,7 @@ from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, co
 from support import runs
 from support.options import load_file, load_own
 from support.pairs import Task, pearson
+from support.shown import recording
 from support.tables import read_pairs
 from test_checkpoints import MakesAFolder
 
@@ -71,8 +72,9 @@ def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
     torch.save(put(loaded("run/best.pt"), "recipe device", "cuda:7"), "elsewhere/its.pt")
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.setattr("run.PARSER", write_file(Path(), "new.npz", "another"))
-    opened, traces = train.open_run("its.pt", device="cpu", precision="bf16", workers=1), {}
-    opened.logits([("the dog", "new york")], traces)
+    opened = train.open_run("its.pt", device="cpu", precision="bf16", workers=1)
+    with recording() as traces:
+        opened.logits([("the dog", "new york")])
     _, trace = opened.explain("the dog", "new york")
     np.testing.assert_array_equal(trace["calibrated"], traces["layer1"]["calibrated"].float())
     assert "the shipped parser: the file has changed" in capsys.readouterr().out

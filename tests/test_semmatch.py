@@ -5,13 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_min import SelfAttention
-from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, against, config, each_form, labelled,
-                     large, linear, lists, masks, method, normal, positive, prior_of, quick,
-                     related, same, silent, weights_of)
+from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, against, config, each_form, equation,
+                     labelled, large, linear, lists, looked, masks, method, normal, positive,
+                     prior_of, quick, related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
-from semmatch import (Matcher, calibrated_attention, co_attention, difference_attention,
-                      difference_scores, filtration_gate, gated_fusion, guided_attention,
-                      knowledge_scores, relation_indicator, spread_prior)
+from semmatch import Matcher, spread_prior
 
 each_bias = pytest.mark.parametrize("bias", [False, True])
 BIASED = {  # maps that have a bias on the page
@@ -23,15 +21,12 @@ BIASED = {  # maps that have a bias on the page
 def variants():
     """name, scope, printed, without: each form, and each ablation as intended and as printed."""
     for name, paper in ATTENTIONS.items():
-        for form in [set(), *({number} for number in sorted(paper.PRINTED)), paper.PRINTED]:
+        for form in [set(), *({number} for number in sorted(paper.PRINTED)), {*paper.PRINTED}]:
             yield name, "hidden", form, set()
         yield name, "head", set(), set()
-        for heads in ("half", "all"):
-            yield name, heads, set(), set()
-            yield name, heads, paper.PRINTED & paper.SECOND, paper.ABLATIONS & paper.SECOND
         for part in sorted(paper.ABLATIONS):
             yield name, "hidden", set(), {part}
-            yield name, "head", paper.PRINTED, {part}
+            yield name, "head", {*paper.PRINTED}, {part}
 
 
 def words():
@@ -54,36 +49,41 @@ SEM, OTHER = normal(B, L, D, seed=3), normal(B, L, D, seed=4)
 
 @each_form
 def test_calibrated_attention_oracle(printed):
-    M_F, trace = positive(B, L, L), {}
-    prior = M_F if printed else M_F.log()
-    got = calibrated_attention(Q, KEYS, V, prior, masks(), printed=printed, trace=trace)
-    against((got[:, 0], trace["calibrated"][:, 0]),
+    M_F = positive(B, L, L)
+    calibrated_attention = equation("dafa", "calibrated_attention", {6} if printed else ())
+    got, seen = looked(calibrated_attention, Q, KEYS, V, masks(), M_F if printed else M_F.log())
+    against((got[:, 0], seen["calibrated"][:, 0]),
             lambda *row: common.calibrated_attention(*row, printed),
             Q[:, 0], KEYS[:, 0], V[:, 0], M_F, masks())
 
 
 @each_form
 def test_difference_scores_oracle(printed):
-    against(difference_scores(Q, KEYS, printed)[:, 0],
+    difference_scores = equation("dabert", "difference_scores", {4} if printed else ())
+    against(difference_scores(Q, KEYS)[:, 0],
             lambda *row: dabert.difference_scores(*row, printed), Q[:, 0], KEYS[:, 0])
 
 
 @pytest.mark.parametrize("printed", [set(), {3}, {4}, {3, 4}], ids=labelled)
 def test_difference_attention_oracle(printed):
     """As printed, the mask leaks: M = -10⁴ only cancels the masked token's difference of 10⁴."""
-    trace, keys = {}, KEYS.clone()
+    keys = KEYS.clone()
     keys[1, 0, 2] = 1e4 / K
-    got = difference_attention(Q, keys, V, masks(), printed=printed, trace=trace)
-    against((got[:, 0], trace["difference"][:, 0]),
+    scores = equation("dabert", "difference_scores", printed)
+    got, seen = looked(equation("dabert", "difference_attention", printed), Q, keys, V, masks(),
+                       0.0, scores)
+    against((got[:, 0], seen["difference"][:, 0]),
             lambda *row: dabert.difference_attention(*row, printed),
             Q[:, 0], keys[:, 0], V[:, 0], masks())
 
 
 @each_form
 def test_guided_attention_oracle(printed):
-    maps = [linear(D, A, 3, bias=False), linear(D, A, 4),
-            linear(2 * A if printed else A, 1, 5, bias=printed)]
-    against(guided_attention(SEM, OTHER, masks(), *maps, printed),
+    number = {7} if printed else ()
+    w = large(equation("dafa", "score_map", number)(A), 5)
+    assert w.weight.shape == (1, 2 * A if printed else A) and (w.bias is not None) == printed
+    maps = [linear(D, A, 3, bias=False), linear(D, A, 4), w]
+    against(equation("dafa", "guided_attention", number)(SEM, OTHER, masks(), *maps),
             lambda *row: common.guided_attention(*row, *map(lists, maps), printed),
             SEM, OTHER, masks())
 
@@ -92,7 +92,7 @@ def test_guided_attention_oracle(printed):
 def test_gated_fusion_oracle(bias):
     """The gate has a bias, as in Knowledge, or none, as in the others."""
     W_s, W_d, W_g = linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
-    against(gated_fusion(SEM, OTHER, W_s, W_d, W_g),
+    against(equation("dafa", "gated_fusion")(SEM, OTHER, W_s, W_d, W_g),
             lambda s, d: common.gated_fusion(d, s, *map(lists, (W_d, W_s, W_g))), SEM, OTHER)
 
 
@@ -100,9 +100,10 @@ def test_gated_fusion_oracle(bias):
 @each_bias
 def test_filtration_gate_oracle(printed, bias):
     """The gate has a bias and no W_v, as in Knowledge, or no bias and W_v, as in the others."""
-    maps = None if bias else linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
-    against(filtration_gate(SEM, OTHER, *maps, printed),
-            lambda *row: common.filtration_gate(*row, *(W and lists(W) for W in maps), printed),
+    W_v = torch.nn.Identity() if bias else linear(D, D, 3)
+    maps = W_v, linear(D, D, 4), linear(2 * D, 1, 5, bias)
+    against(equation("dafa", "filtration_gate", {9} if printed else ())(SEM, OTHER, *maps),
+            lambda *row: common.filtration_gate(*row, *map(lists, maps), printed),
             SEM, OTHER)
 
 
@@ -111,7 +112,7 @@ def test_relation_indicator_oracle(printed):
     """The paper's own example is a co-hyponym, the last of the relations."""
     relations = related(B, N, M)
     relations[0, 0, 0] = torch.tensor([False] * 4 + [True])
-    got = relation_indicator(relations, printed)
+    got = equation("knowledge", "relation_indicator", {2} if printed else ())(relations)
     against(got.flatten().float(), lambda k_ij: knowledge.relation_indicator(k_ij, printed),
             relations.flatten(0, 2))
 
@@ -124,14 +125,14 @@ IN_A, IN_B = slice(1, N + 1), slice(N + 2, -1)                          # the wo
 
 @each_form
 def test_knowledge_scores_oracle(printed):
-    got = knowledge_scores(HIDDEN, SPREAD, printed)
+    got = equation("knowledge", "knowledge_scores", {1} if printed else ())(HIDDEN, SPREAD)
     assert torch.equal(got.isinf(), SPREAD.isinf())
     against(got[:, IN_A, IN_B], lambda *row: knowledge.knowledge_scores(*row, printed),
             HIDDEN[:, IN_A], HIDDEN[:, IN_B], BETWEEN)
 
 
 def test_co_attention_oracle():
-    log_prior, context = co_attention(HIDDEN, SPREAD)
+    log_prior, context = equation("knowledge", "co_attention")(HIDDEN, SPREAD)
     assert torch.equal(log_prior.isinf(), SPREAD.isinf())
     assert torch.equal((context != 0).any(-1), packed()[0] >= 0)
     against((log_prior[:, IN_A, IN_B].exp(), context[:, IN_A], context[:, IN_B]),
@@ -143,13 +144,12 @@ def test_attention_oracle(name, scope, printed, without):
     """A whole method and its trace against the loops; the same output without a trace. Every
     parameter learns, but a key's bias, which cancels."""
     gamma = {"gamma": 2.5} if name == "knowledge" else {}       # a product would hide γ = 1
-    form = "heads" if scope in ("half", "all") else "scope"
-    layer = method(name, printed=printed, without=without, **gamma, **{form: scope})
-    hidden, trace = normal(B, L, D, seed=8), {}
+    layer = method(name, printed=printed, without=without, scope=scope, **gamma)
+    hidden = normal(B, L, D, seed=8)
     matrix = related(B, N, M) if name == "knowledge" else positive(B, N, M)
     prior = None if name == "dabert" else layer.spread(matrix, *words())
     P, rest = weights_of(layer), (H, scope, printed, without)
-    got = layer(hidden, masks(), prior, trace)
+    got, trace = looked(layer, hidden, masks(), prior)
     same(layer(hidden, masks(), prior), got)
 
     def loop(states, mask, *known):
@@ -193,11 +193,10 @@ def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j
     """If M_F or G(k_ij) of two words grows, neither word gives the other less weight."""
     layer, mask = method(name, seed, scope=scope), masks()
     hidden, prior = normal(B, L, D, seed=seed, scale=scale), prior_of(name, layer, mask, seed)
-    more, before, after = prior.clone(), {}, {}
+    more = prior.clone()
     more[:, i, j] = prior[:, i, j] + growth
     more[:, j, i] = prior[:, j, i] + growth
-    layer(hidden, mask, prior, before)
-    layer(hidden, mask, more, after)
+    before, after = (looked(layer, hidden, mask, x)[1] for x in (prior, more))
     gain = after["calibrated"] - before["calibrated"]
     assert (gain[..., i, j] >= -1e-9).all() and (gain[..., j, i] >= -1e-9).all()
 
@@ -218,11 +217,13 @@ def test_scores_are_wide(printed):
     q, k = (normal(B, H, L, K, seed=i).bfloat16() for i in (1, 2))
     hidden = normal(B, L, D).bfloat16()
     G = spread_prior(normal(B, N, M).float(), *words(), -torch.inf)
-    for scores, inputs in ((difference_scores, (q, k)), (knowledge_scores, (hidden, G))):
+    for name, scores, inputs in (("dabert", "difference_scores", (q, k)),
+                                 ("knowledge", "knowledge_scores", (hidden, G))):
+        scores = equation(name, scores, {1, 4} if printed else ())
         with torch.autocast("cpu", torch.bfloat16):
-            got = scores(*inputs, printed)
+            got = scores(*inputs)
         assert got.dtype == torch.float32
-        same(got, scores(*(x.double() for x in inputs), printed), 1e-4)
+        same(got, scores(*(x.double() for x in inputs)), 1e-4)
 
 
 # ---- The methods in the encoder -----------------------------------------------------------------
@@ -238,7 +239,7 @@ def test_matcher(name):
     got = matcher(ids, segment, mask, index, prior)
     assert [*matcher.carriers()] == ([0, 2] if name in ATTENTIONS else [])
     carrier = matcher.bert.layers[2].attention
-    spread = None if prior is None else carrier.spread(prior, index, segment)
+    spread = None if prior is None else [carrier.spread(prior, index, segment)] * 3
     same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
 
 

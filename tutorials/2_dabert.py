@@ -24,7 +24,7 @@
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 from demands import guided_as_printed
-from semmatch import difference_scores as library_scores
+from printed import difference_scores as library_scores
 
 FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(2)
@@ -75,7 +75,7 @@ difference_scores = check(difference_scores, two, tokens, gives=[[0, 2, 3], [3, 
 
 # %%
 for name, scores in (("with bars", difference_scores(tokens, tokens)),
-                     ("as printed", library_scores(tokens, tokens, printed=True))):
+                     ("as printed", library_scores(tokens, tokens))):
     weights = (scores / 2).softmax(-1)[0, 0]
     print(f"{name}, a row for each query:\n{weights}")
 assert_close(weights, weights[:1].expand(3, 3))                         # three equal rows

@@ -6,18 +6,18 @@ tests/test_tutorials.py compares the others with the library's. Shapes and masks
 docstrings of the lessons. The classes at the end are the layers of your own file, my_semmatch.py.
 """
 import math
-import types
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bert_min import SelfAttention, merge_heads, record, split_heads
+from bert_min import SelfAttention, merge_heads, split_heads
 from priors import tree_similarity
 from reread import DrrNet, LadraNet, dynamic_sequential_attention, phrase_cnn, reread
 from semmatch import (DabertAttention, DafaAttention, KnowledgeAttention, co_attention,
                       knowledge_scores, spread_prior)
+from support.shown import note
 
 # ---- 1. Mini-BERT -------------------------------------------------------------------------------
 
@@ -166,15 +166,15 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
 class Yours:
     """The layers below have no printed form and leave no part out."""
 
-    PRINTED = ABLATIONS = frozenset()
+    PRINTED, ABLATIONS = {}, frozenset()
     TRACE = SelfAttention.TRACE
 
 
 class MyBert(Yours, SelfAttention):
     """Lesson 1: BERT with your attention."""
 
-    def attend(self, hidden, q, k, v, mask, prior, trace):
-        record(trace, attention=attention_weights(q @ k.mT / q.shape[-1] ** 0.5, mask))
+    def attend(self, hidden, q, k, v, mask, prior):
+        note(attention=attention_weights(q @ k.mT / q.shape[-1] ** 0.5, mask))
         return merge_heads(attention(q, k, v, mask))  # (B, L, d)
 
 
@@ -183,12 +183,12 @@ class MyDabert(Yours, DabertAttention):
 
     TRACE = Yours.TRACE | {"difference": DabertAttention.TRACE["difference"]}
 
-    def second(self, hidden, q, k, v, mask, prior, dropout, trace):
+    def second(self, hidden, q, k, v, mask, prior):
         scores = difference_scores(q, k) / q.shape[-1] ** 0.5
-        record(trace, difference=attention_weights(scores, mask))
+        note(difference=attention_weights(scores, mask))
         return difference_attention(q, k, v, mask)  # (B, H, L, k)
 
-    def fuse(self, a, d, mask, trace):
+    def fuse(self, a, d, mask):
         d_bar, _ = guided_attention(d, a, mask, self.W_D, self.W_a, self.w_d)
         a_bar, _ = guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar)
         d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()
@@ -206,7 +206,7 @@ class MyDafa(Yours, DafaAttention):
     def second(self, hidden, q, k, v, mask, ln_M, *others):
         return calibrated_attention(q, k, v, ln_M, mask)  # (B, H, L, k)
 
-    def fuse(self, s, d, mask, trace):
+    def fuse(self, s, d, mask):
         return dafa_fuse(s, d, mask, self)  # (B, L, d)
 
 
@@ -221,7 +221,7 @@ class MyKnowledge(Yours, KnowledgeAttention):
         ln_K, _ = co_attention(hidden, knowledge_scores(hidden, G))
         return calibrated_attention(q, k, v, mean_one(ln_K), mask)  # (B, H, L, k)
 
-    def fuse(self, o_sem, o_knw, mask, trace):
+    def fuse(self, o_sem, o_knw, mask):
         hat_knw, _ = guided_attention(o_knw, o_sem, mask, self.W_Oknw, self.W_osem, self.w_zknw)
         hat_sem, _ = guided_attention(o_sem, hat_knw, mask, self.W_Osem, self.W_ohatknw,
                                       self.w_zsem)
@@ -229,29 +229,27 @@ class MyKnowledge(Yours, KnowledgeAttention):
         return filtration_gate(o_sem, u, nn.Identity(), self.W_y, self.W_gfilter)[0]  # (B, L, d)
 
 
-def with_yours(method, **yours):
-    """A method of the library in which these names mean your functions."""
-    return types.FunctionType(method.__code__, method.__globals__ | yours, method.__name__,
-                              method.__defaults__, method.__closure__)
+def twice(function):
+    """The library's choose_left returns the weights again, because its coverage reads them."""
+    def chosen_weights_weights(*arguments):
+        chosen, weights = function(*arguments)
+        return chosen, weights, weights
+    return chosen_weights_weights
 
 
 class MyDrrNet(DrrNet):
     """Lesson 5: the library's DRr-Net with your functions, Eqs. (4)-(6)."""
 
+    reread = staticmethod(lambda *x: reread(*x[:-1]))
+
     def forward(self, *batch, **named):
-        judge = with_yours(DrrNet.forward, reread=reread)
-        logits = judge(self, *batch, **named)  # (3, B, C): the answer, and the two sides
+        logits = super().forward(*batch, **named)   # (3, B, C): the answer, and the two sides
         return logits.flatten(0, 1) if self.training else logits
 
 
 class MyLadraNet(LadraNet):
     """Lesson 6: the library's LadRa-Net with your functions, Eqs. (10), (13), (14)."""
 
-    def forward(self, *batch, **named):
-        readings = with_yours(
-            dynamic_sequential_attention,
-            choose=lambda *x: (*choose_left(*x[:-1]), None),
-            coverage=lambda *x: coverage(*x[:-1]))
-        judge = with_yours(LadraNet.forward, phrase_cnn=phrase_cnn,
-                           dynamic_sequential_attention=readings)
-        return judge(self, *batch, **named)
+    phrase_cnn = staticmethod(lambda *x: phrase_cnn(*x))
+    choose = staticmethod(lambda *x: twice(choose_left)(*x))
+    coverage = staticmethod(lambda *x: coverage(*x))

@@ -5,6 +5,7 @@ import torch
 from bert_min import SelfAttention, merge_heads
 from priors import words_prior
 from semmatch import CALIBRATED, calibrated_attention, spread_prior
+from support.shown import looked_at
 
 
 def equal_words(a, b):
@@ -39,9 +40,8 @@ class Aligned(SelfAttention):
         aligned = torch.arange(self.heads, device=bias.device) < self.aligned
         return bias * aligned[:, None, None]  # (B, H, L, L)
 
-    def attend(self, hidden, q, k, v, mask, bias, trace):
+    def attend(self, hidden, q, k, v, mask, bias):
         """What goes on from this layer's attention, (B, L, d)."""
-        if trace is not None:       # the page shows plain attention, too
-            super().attend(hidden, q, k, v, mask, None, trace)
-        dropout = self.dropout if self.training else 0.0
-        return merge_heads(calibrated_attention(q, k, v, bias, mask, dropout, trace=trace))
+        if looked_at():             # the page shows plain attention, too
+            super().attend(hidden, q, k, v, mask, None)
+        return merge_heads(calibrated_attention(q, k, v, mask, bias, self.dropping))

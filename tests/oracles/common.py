@@ -126,8 +126,7 @@ def fusion_layer(P, hidden, mask, heads, scope, second, fuse):
     """Any of the three methods for one pair, head by head. Returns: tokens, trace.
 
     P: name -> linear map. second(q, k, v) -> name in the trace, signal, weights of the second
-    attention. fuse(signal of plain attention, signal of the second) -> tokens, trace. scope "all"
-    and "half": no fusion, the second attention in all heads, or in the first half of them.
+    attention. fuse(signal of plain attention, signal of the second) -> tokens, trace.
     """
     k, signals, seen = len(hidden[0]) // heads, [], {"attention": []}
     for h in range(heads):
@@ -138,10 +137,6 @@ def fusion_layer(P, hidden, mask, heads, scope, second, fuse):
         seen["attention"].append(plain)
         seen.setdefault(name, []).append(weights)
         signals.append((sem, other))
-    if scope in ("all", "half"):
-        n = heads if scope == "all" else math.ceil(heads / 2)
-        parts = [other if h < n else sem for h, (sem, other) in enumerate(signals)]
-        return [sum(part, []) for part in zip(*parts)], {x: seen[x][:n] for x in seen}
     if scope == "hidden":                                   # all heads side by side are one signal
         sem, other = ([sum(parts, []) for parts in zip(*heads)] for heads in zip(*signals))
         tokens, trace = fuse(sem, other)

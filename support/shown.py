@@ -1,0 +1,128 @@
+"""What a method shows: tensors for the page of a pair, parts that can be replaced, its equations.
+
+    with recording() as seen:
+        logits = model(**batch)     # seen["layer0"]["attention"]: what the first layer noted
+
+A model calls `note(name=tensor)`, which does nothing unless somebody looks. Another thread records
+nothing of this one's. Under torch.compile and torch.export nobody looks.
+
+A method names its equations as attributes of its class, so that another function can take an
+equation's place:
+
+    class MyDafa(DafaAttention):
+        guided_attention = staticmethod(mine)
+"""
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from support.errors import join_names
+
+SEEN = contextvars.ContextVar("seen", default=None)  # the dict into which `note` writes, or None
+
+
+class Shown(NamedTuple):
+    """How experiments.explain shows a tensor that a model noted."""
+
+    title: str
+    axes: str  # names of the tensor's axes, such as "pair head piece piece"
+    note: str = ""
+    top: float | None = None  # the value that gets the full colour; None: the largest value
+    chosen: bool = False  # name the largest entry of each row, in order
+    by: str = ""  # the equation's function, whose docstring has the formula
+
+
+class Change(NamedTuple):
+    """Replaces a part of a model while it predicts, to measure what the part does."""
+
+    batch: Callable | None = None  # function: collated batch, a dict -> the batch for the model
+    outputs: dict = {}  # module -> forward hook, a function of (module, inputs, output)
+    attributes: dict = {}  # name -> value, set in the model while it predicts
+    others: bool = False  # each pair gets another pair's prior, see batches.Examples.of_others
+
+
+# ---- The recorder -------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def recording():
+    """Context manager. It gives a dict, name -> tensor, which the models that run in it fill."""
+    seen = {}
+    token = SEEN.set(seen)
+    try:
+        yield seen
+    finally:
+        SEEN.reset(token)
+
+
+def looked_at():
+    """Does somebody record what is noted here? Never while the model is compiled or exported."""
+    return not torch.compiler.is_compiling() and SEEN.get() is not None
+
+
+def note(**tensors):
+    """Shows tensors, detached, to whoever is recording."""
+    if looked_at():
+        SEEN.get().update((name, x.detach()) for name, x in tensors.items())
+
+
+@contextlib.contextmanager
+def scope(name):
+    """Context manager: what is noted in it stands in a dict of this name."""
+    if not looked_at():
+        yield
+        return
+    outer = SEEN.get()
+    with recording() as inner:
+        yield
+    outer[name] = inner
+
+
+@contextlib.contextmanager
+def heads_in_batch(heads):
+    """Context manager: tensors (B * heads, ...) that are noted in it are shown as (B, heads, ...)."""
+    if not looked_at():
+        yield
+        return
+    with recording() as inner:
+        yield
+    note(**{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()})
+
+
+# ---- Options and equations of a method ----------------------------------------------------------
+
+def check_options(method, printed, without):
+    """Raises ValueError for options that the class `method` lacks in its PRINTED, ABLATIONS, and
+    for an equation of the user's own that could not be computed."""
+    for argument, values, allowed in (("printed", printed, method.PRINTED),
+                                      ("without", without, method.ABLATIONS)):
+        if unknown := set(values).difference(allowed):
+            raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: {method.__name__}"
+                             f" knows {join_names(sorted(allowed))}; leave that out")
+    for base in method.__mro__:
+        for name, equation in vars(base).items():
+            own = inspect.getattr_static(method, name)
+            if isinstance(equation, staticmethod) and forgot_staticmethod(own):
+                raise ValueError(f"{method.__name__}.{name} is called without self: write {name} = "
+                                 f"staticmethod({own.__name__})")
+    library = next(base for base in method.__mro__ if "PRINTED" in vars(base))
+    for number in printed:
+        for name in method.PRINTED[number]:
+            if getattr(method, name) is not getattr(library, name):
+                raise ValueError(f"printed {number}: {method.__name__} has a {name} of its own; "
+                                 "leave out one of the two")
+
+
+def forgot_staticmethod(function):
+    """Would a call through an object put the object before this function's arguments?"""
+    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters),
+                                                 "self") != "self"
+
+
+def printed_forms(method, printed):
+    """dict name -> function of the equations that are to be computed as printed."""
+    return {name: form for number in sorted(printed)
+            for name, form in method.PRINTED[number].items()}
