@@ -27,7 +27,7 @@ files and knows the names of published weights.
 import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,10 +158,11 @@ class SelfAttention(nn.Module):
     of a pair, and `spread`, which makes of that matrix over words one over tokens; `neutral`, a
     prior without information; READS, pieces or words; PRINTED, number of an equation that it can
     compute as printed -> dict of an attribute's name -> the function that takes its place;
-    ABLATIONS, parts that it can leave out; TRACE, name of what it notes -> Shown.
+    ABLATIONS, parts that it can leave out; LAYERS, those that carry it by default; TRACE, name of
+    what it notes -> Shown.
     """
 
-    READS = "pieces"
+    READS, LAYERS = "pieces", "first"
     PRINTED = {}
     ABLATIONS = frozenset()
     TRACE = {"attention": Shown("Attention", "pair head piece piece",
@@ -272,12 +273,12 @@ class Bert(nn.Module):
         self.pooler = linear(config.hidden_size, config.hidden_size)
 
     def forward(self, input_ids: Tensor, segment: Tensor, mask: Tensor,
-                biases: Sequence[Tensor | None] | None = None) -> tuple[list[Tensor], Tensor]:
+                biases: dict[int, Tensor] | None = None) -> tuple[list[Tensor], Tensor]:
         """N+1 hidden states (B, L, d) of packed pairs, the embeddings first; pooled (B, d).
 
         input_ids, segment: (B, L) int64. mask: (B, L) bool, True = real token; padding changes no
-        real token. biases: for each layer (B, L, L), or whatever the `spread` of its attention
-        returned, or None. What layer i notes stands under "layer{i}".
+        real token. biases: layer -> what the `spread` of its attention made, usually (B, L, L).
+        What layer i notes stands under "layer{i}".
         """
         size, most = tuple(input_ids.shape), self.config.max_length
         if size[1] > most or mask.shape != size or mask.dtype != torch.bool:
@@ -287,7 +288,7 @@ class Bert(nn.Module):
         states = [hidden]
         for i, layer in enumerate(self.layers):
             with scope(f"layer{i}"):
-                hidden = layer(hidden, mask, biases and biases[i])  # (B, L, d)
+                hidden = layer(hidden, mask, (biases or {}).get(i))  # (B, L, d)
             states.append(hidden)
         pooled = torch.tanh(full_precision(self.pooler, hidden[:, 0]))  # (B, d)
         return states, pooled

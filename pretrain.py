@@ -37,6 +37,7 @@ from support.datasets import load_task
 from support.errors import refuse
 from support.files import read_lines, write_json, write_whole
 from support.options import ABOVE_0, Arguments, check_values, option, run_command
+from support.shown import recording
 from support.tables import read_pairs
 from train import rate
 
@@ -207,9 +208,10 @@ def measure(model, units, tokenizer, device):
         right += int((model(**batch).argmax(-1) == pieces).sum())
         hidden += len(pieces)
         batch, words = machine.to_device(make_batch(some, tokenizer, start), device)
-        only, trace = only_copies(batch["input_ids"], batch["segment"], words), {}
-        model.bert(**batch, trace=trace)
-        for_layers = [(x["attention"] * only[:, None]).sum((0, 2, 3)) for x in trace.values()]
+        only = only_copies(batch["input_ids"], batch["segment"], words)
+        with recording() as seen:
+            model.bert(**batch)
+        for_layers = [(x["attention"] * only[:, None]).sum((0, 2, 3)) for x in seen.values()]
         copies = copies + torch.stack(for_layers).cpu()  # (N, H)
         count += int(only.sum())
     model.train()

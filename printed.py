@@ -20,7 +20,7 @@ from support.kernels import dot_products, tanh_scores
 from support.shown import note
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal, H heads, k head size, A attention
-# size, n words of a sentence or of a, m words of b, R relations
+# size, n words of a sentence or of a, m words of b, R relations, E readers
 
 
 # ---- DABERT, DAFA, Knowledge --------------------------------------------------------------------

@@ -108,6 +108,12 @@ def prior_of(method, options):
     return prior
 
 
+def equal_words(a: list[str], b: list[str]) -> np.ndarray:
+    """1 where word i of a is word j of b up to case, else 0: (n, m) float32. In no paper."""
+    a, b = (np.array([word.casefold() for word in words], object) for words in (a, b))
+    return (a[:, None] == b).astype(np.float32)  # (n, m)
+
+
 # ---- DAFA's dependency matrix --------------------------------------------------------------------
 
 class TfIdf:

@@ -197,7 +197,7 @@ def build_model(settings, recipe, task, reader, config, weights=None):
         model = method(config, classes, **options)
     else:
         with prefix_errors("--layers "):
-            layers = read_places(settings.layers, config.num_layers)
+            layers = read_places(settings.layers or method.LAYERS, config.num_layers)
         model = Matcher(method, config, classes, layers, **options)
     if recipe.bert == "scratch":
         draw_small_weights(model)

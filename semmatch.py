@@ -43,9 +43,11 @@ from torch import Tensor, nn
 import printed
 from bert_min import (Bert, BertConfig, Constant, SelfAttention, attention, attention_weights,
                       full_precision, linear, merge_heads, split_heads)
-from priors import DependencyPrior, RelationPrior, prior_of, subgraph_similarity
+from priors import (DependencyPrior, RelationPrior, equal_words, prior_of, subgraph_similarity,
+                    words_prior)
 from support.kernels import additive_scores, dot_products, l1_distances
-from support.shown import Change, Shown, check_options, heads_in_batch, note, printed_forms
+from support.shown import (Change, Shown, check_options, heads_in_batch, looked_at, note,
+                           printed_forms)
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
 # A attention size, n words of a, m words of b, R relations, C classes
@@ -591,6 +593,59 @@ class KnowledgeAttention(FusionAttention):
         return out
 
 
+# ---- Equal words: nobody's paper ----------------------------------------------------------------
+
+def mean_attention_factor(scores: Tensor) -> Tensor:
+    """ln K̃ (B, L, L), 0 outside the cross blocks, where scores are -inf. scores: (B, L, L), symmetric.
+
+        K = the mean of softmax(scores) over rows and over columns,   K̃ = K / its mean
+
+    As in Knowledge, (3) to (5); without logarithms, because these scores are small numbers.
+    """
+    cross = scores.isfinite()  # (B, L, L)
+    over_row = scores.masked_fill(~cross, -1e4).softmax(-1) * cross  # (B, L, L)
+    K = (over_row + over_row.transpose(1, 2)) / 2  # (B, L, L)
+    mean = K.sum((1, 2), keepdim=True) / cross.sum((1, 2), keepdim=True).clamp(min=1)
+    return torch.where(cross, K / mean, 1.0).log()  # (B, L, L)
+
+
+class AlignedAttention(SelfAttention):
+    """In some of the heads a word looks at its copy in the other sentence. No paper has it.
+
+        weights ∝ K̃ exp(QKᵀ / √k),   K̃ = mean_attention_factor(sharpness · prior) between sentences
+
+    It adds no weight, needs no parser, and asks how much of a gain is due to equal words alone. A
+    subclass may name another `prior`: DAFA's trees, another pair's, a function of your own.
+
+    Args: sharpness: of two equal words. share: of the heads that look so, the first ones.
+    """
+
+    LAYERS = "all"
+    TRACE = SelfAttention.TRACE | CALIBRATED
+    prior = words_prior(equal_words)
+    factor = staticmethod(mean_attention_factor)
+    calibrated_attention = staticmethod(calibrated_attention)
+
+    def __init__(self, config, printed=frozenset(), without=frozenset(), *, sharpness=8.0,
+                 share=0.5):
+        super().__init__(config)
+        check_options(type(self), printed, without)
+        self.sharpness, self.aligned = sharpness, round(share * self.heads)
+
+    def spread(self, prior, word_index, segment):
+        """What is added to the scores (B, H, L, L): ln K̃, in the other heads 0."""
+        scores = spread_prior(self.sharpness * prior, word_index, segment, -math.inf)  # (B, L, L)
+        aligned = torch.arange(self.heads, device=scores.device) < self.aligned  # (H,)
+        return self.factor(scores)[:, None] * aligned[:, None, None]  # (B, H, L, L)
+
+    def attend(self, hidden, q, k, v, mask, bias):
+        """What goes on from this layer's attention, (B, L, d)."""
+        if looked_at():
+            super().attend(hidden, q, k, v, mask, None)     # plain attention is shown, too
+        mixed = self.calibrated_attention(q, k, v, mask, bias, self.dropping)
+        return merge_heads(mixed)  # (B, L, d)
+
+
 # ---- Whole model --------------------------------------------------------------------------------
 
 class Matcher(nn.Module):
@@ -648,9 +703,16 @@ class Matcher(nn.Module):
         Args: input_ids, segment, word_index: int64 (B, L). mask: bool (B, L), True = real token.
             prior: (B, n, m) or (B, n, m, R), for a method with a prior.
         """
-        biases = None
-        if self.carrier is not None:
-            carrier = self.bert.layers[self.carrier].attention
-            biases = [carrier.spread(prior, word_index, segment)] * len(self.bert.layers)
+        biases = None if self.carrier is None else self.spread(prior, word_index, segment)
         _, pooled = self.bert(input_ids, segment, mask, biases)
         return full_precision(self.classifier, self.dropout(pooled))  # (B, C)
+
+    def spread(self, *known):
+        """dict layer -> what its attention's own `spread` makes of the prior. Where the method has
+        no weights, all layers would make the same: the first one's serves all.
+        """
+        carriers = self.carriers()
+        first, plain = carriers[self.carrier], ("query.", "key.", "value.")
+        if all(name.startswith(plain) for name in first.state_dict()):
+            return dict.fromkeys(carriers, first.spread(*known))
+        return {i: carrier.spread(*known) for i, carrier in carriers.items()}

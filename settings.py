@@ -23,7 +23,8 @@ from support.shown import check_options
 # Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
 METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention",
            "dafa": "semmatch:DafaAttention", "knowledge": "semmatch:KnowledgeAttention",
-           "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet"}
+           "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet",
+           "aligned": "semmatch:AlignedAttention"}
 PROCESS = {"device", "workers", "data_dir"}  # a run may be resumed with other values of these
 POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 
@@ -45,7 +46,8 @@ class Settings:
     seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
     printed: str = option("", "equations computed as printed: all, or numbers such as 6,9")
     without: str = option("", "parts of the method to leave out, such as tree,gates")
-    layers: str = option("first", "layers that carry the method: first, all, or such as 0,3")
+    layers: str = option("", "layers that carry the method: first, all, or such as 0,3 (default: "
+                         "first; all with aligned)")
     set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
     parser: str | None = option(None, "your own function that parses texts: mine.py:parse")
@@ -79,6 +81,8 @@ class Settings:
     @property
     def method(self):
         """The class that --model names. Raises ValueError if there is none."""
+        if (self.model, self.set) == ("dafa", "HEADS=all"):     # of assets/english, older than this
+            return find_class("dafa", {"dafa": "experiments.controls:CalibratedTrees"})
         return find_class(self.model, METHODS)
 
     @property
@@ -161,7 +165,7 @@ def check_method(settings):
            f"--model {model}: has a prior, and no method spread(self, prior, word_index, segment)")
     refuse(settings.glove and not settings.reads_words,
            f"--glove: {model} reads pieces of words, by an encoder")
-    refuse(settings.layers != "first" and not in_layers,
+    refuse(settings.layers not in ("", "first") and not in_layers,
            f"--layers: {model} is in no layers; leave it out")
     settings.parts()  # these three raise ValueError for their own options
     settings.sizes()

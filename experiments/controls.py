@@ -1,22 +1,18 @@
 """Variants of the methods that ask where a gain comes from. None is in a paper.
 
     python train.py --model experiments/controls.py:ShuffledDafa
-    python train.py --model experiments/controls.py:SharpTrees --layers all --set HEADS=half
+    python train.py --model experiments/controls.py:SharpTrees
 
 A class of others' trees, relations or states uses another pair's prior, in training and when it
 predicts: the part of a gain that remains did not come from what the prior says of the pair. The
 other classes have less in the prior, or another prior: they show what is left without that part.
 """
-import numpy as np
 import torch
 
-from bert_min import attention
-from priors import RELATIONS, words_prior
-from semmatch import DafaAttention, FusionAttention, KnowledgeAttention, spread_prior
-
-# Chosen on the training pairs of PAWS: with this factor on M_F, equal words have a median factor of
-# 8.8. Aligned has 12.2 there; with larger numbers M_F comes no nearer than 9.8.
-TREES_SCALE = 4.0
+from bert_min import attention, merge_heads
+from priors import RELATIONS, DependencyPrior
+from semmatch import (AlignedAttention, DafaAttention, FusionAttention, KnowledgeAttention,
+                      dependency_factor, spread_prior)
 
 
 # ---- Another pair's prior, one relation ---------------------------------------------------------
@@ -75,28 +71,18 @@ class TwoPlain(FusionAttention):
         return (sem + other) / 2
 
 
-# ---- Priors as sharp as likeness is -------------------------------------------------------------
+# ---- Trees in the place of equal words ----------------------------------------------------------
 
-def sharpen(scores):
-    """ln of the factor of each weight (B, L, L), by Knowledge Eqs. (3) to (5): the mean of the
-    softmax of scores over rows and over columns, divided by its own mean. scores: symmetric, -inf
-    except between words of different sentences, where the factor is 1.
+class SharpTrees(AlignedAttention):
+    """M_F in the place of equal words. The sharpness was chosen on the training pairs of PAWS: with
+    it, equal words have a median factor of 8.8, and no other brings M_F above 9.8; equal words have
+    12.2 in AlignedAttention.
     """
-    cross = scores.isfinite()
-    over_row = scores.masked_fill(~cross, -1e4).softmax(-1) * cross
-    K = (over_row + over_row.transpose(1, 2)) / 2
-    mean = K.sum((1, 2), keepdim=True) / cross.sum((1, 2), keepdim=True).clamp(min=1)
-    return torch.where(cross, K / mean, 1.0).log()
 
+    prior, ABLATIONS = DafaAttention.prior, DependencyPrior.PARTS
 
-class SharpTrees(DafaAttention):
-    """DAFA whose M_F becomes factors as sharp as Knowledge's, in the place of 1 + M_F."""
-
-    SCALE = TREES_SCALE
-
-    def spread(self, prior, word_index, segment):
-        """The result of `sharpen` for the scores SCALE · M_F."""
-        return sharpen(spread_prior(self.SCALE * prior, word_index, segment, -torch.inf))
+    def __init__(self, *args, sharpness=4.0, **sizes):
+        super().__init__(*args, sharpness=sharpness, **sizes)
 
 
 class OthersSharpTrees(SharpTrees):
@@ -105,15 +91,18 @@ class OthersSharpTrees(SharpTrees):
     OTHERS = True
 
 
-def equal_words(a, b):
-    """(n, m) float32: 1 where a word of a and a word of b are equal, else 0. a, b: n, m words."""
-    a, b = (np.array([word.casefold() for word in words], object) for words in (a, b))
-    return (a[:, None] == b).astype(np.float32)
-
-
-class SharpWords(SharpTrees):
-    """The same with equal words in the place of trees. With HEADS=half it is tutorials/mine.py's
-    Aligned, which has a sharpness of 8, too.
+class CalibratedTrees(AlignedAttention):
+    """DAFA's calibrated attention, Eq. (6), in all heads, and nothing else: no plain attention, no
+    fusion. assets/english of November 2026 is one, trained as `--model dafa --set HEADS=all`.
     """
 
-    prior, SCALE = words_prior(equal_words), 8.0
+    prior, ABLATIONS = DafaAttention.prior, DependencyPrior.PARTS
+    factor = staticmethod(dependency_factor)
+
+    def __init__(self, *args, heads="all"):
+        super().__init__(*args)
+
+    def spread(self, prior, word_index, segment):
+        """ln M̃, (B, L, L)."""
+        factor, elsewhere = self.factor(prior)
+        return spread_prior(factor, word_index, segment, elsewhere)

@@ -12,14 +12,15 @@ from torch import nn
 
 from bert_min import BertConfig, SelfAttention
 from reread import DrrNet, LadraNet
-from semmatch import DabertAttention, DafaAttention, KnowledgeAttention, Matcher
+from semmatch import (AlignedAttention, DabertAttention, DafaAttention, KnowledgeAttention,
+                      Matcher)
 from support.shown import printed_forms, recording
 
 B, H, K, L, A, N, M = 3, 2, 5, 7, 11, 13, 17
 D, HIDDEN = H * K, 13
 each_form = pytest.mark.parametrize("printed", [False, True], ids=["intended", "printed"])
 ATTENTIONS = {"dabert": DabertAttention, "dafa": DafaAttention, "knowledge": KnowledgeAttention}
-METHODS = ATTENTIONS | {"drrnet": DrrNet, "ladranet": LadraNet}
+METHODS = ATTENTIONS | {"aligned": AlignedAttention, "drrnet": DrrNet, "ladranet": LadraNet}
 quick = settings(max_examples=12)
 
 
@@ -201,7 +202,7 @@ def pairs(lengths=(7, 5, 4), size=7, seed=0):
 
 
 # Options for tests of all models; not the printed forms with an arg-max, whose ties are chance.
-WHOLE = {"bert": [{}], "drrnet": [{}, {"printed": {8}}],
+WHOLE = {"bert": [{}], "aligned": [{}], "drrnet": [{}, {"printed": {8}}],
          "ladranet": [{}, {"printed": {12}}, {"without": {"bert"}}, {"without": {"phrase-cnn"}},
                       {"without": {"average-pooling"}}],
          **{name: [{}, {"scope": "head"}, {"printed": method.PRINTED.keys() - {3, 4}}]
@@ -214,7 +215,7 @@ def whole(name, seed=1, **options):
     if name in ("drrnet", "ladranet"):
         return (drr if name == "drrnet" else ladra)(seed, **options)
     sizes = {"attention_size": A} if name in ATTENTIONS else {}
-    matcher = Matcher(ATTENTIONS.get(name, SelfAttention), config(), 3, (0, 2), **sizes, **options)
+    matcher = Matcher(METHODS.get(name, SelfAttention), config(), 3, (0, 2), **sizes, **options)
     return large(matcher, seed)
 
 
@@ -232,8 +233,8 @@ def batch(name, lengths, padding=0, seed=0):
         segment[row] = (place >= n + 2) & mask[row]
         index[row, 1:n + 1], index[row, n + 2:n + m + 2] = torch.arange(n), torch.arange(m)
     arguments = {"input_ids": ids, "segment": segment, "mask": mask, "word_index": index}
-    if name in ("dafa", "knowledge"):
-        make = positive if name == "dafa" else related
+    if name in ("dafa", "knowledge", "aligned"):
+        make = related if name == "knowledge" else positive
         arguments["prior"] = make(len(lengths), *map(max, zip(*lengths)), seed=seed)
     return arguments
 

@@ -10,6 +10,7 @@ from semmatch import Matcher
 from small_runs import MODELS, ROOT, beginning, gentle, of, result
 from support import influence
 from support.pairs import Pair
+from support.shown import recording
 from support.tables import read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -37,10 +38,10 @@ def with_weights(model, network):
 
 
 @torch.inference_mode()
-def answer(model, batch, change=None, trace=None):
+def answer(model, batch, change=None):
     """Logits, under the change of this name."""
     with influence.changed(model, model.changes()[change] if change else None) as altered:
-        return model(**altered(batch), trace=trace)
+        return model(**altered(batch))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -95,26 +96,23 @@ def test_another_pairs_prior(model):
             np.testing.assert_array_equal(examples.prior(i), expected)
 
 
-@pytest.mark.parametrize("model", ["dafa", "knowledge", f"{CONTROLS}:SharpTrees",
-                                   f"{CONTROLS}:SharpWords"])
-@pytest.mark.parametrize("heads", ["half", "all"])
-def test_one_attention(model, heads):
-    """There is no new weight. With a neutral prior, or if no relation counts, each is plain BERT
-    except knowledge, which multiplies by the likeness of states."""
-    network, batch = part_of(model, "--set", f"HEADS={heads}")
+@pytest.mark.parametrize("model", ["aligned", f"{CONTROLS}:SharpTrees",
+                                   f"{CONTROLS}:CalibratedTrees"])
+def test_one_attention(model):
+    """There is no new weight. With a neutral prior each is plain BERT. All layers carry it."""
+    network, batch = part_of(model)
     assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
+    assert [*network.carriers()] == [*range(network.bert.config.num_layers)]
     plain = plain_answer(network, batch)
     assert not torch.equal(answer(network, batch), plain)
-    if model != "knowledge":
-        torch.testing.assert_close(answer(network, batch, "no prior"), plain)
+    torch.testing.assert_close(answer(network, batch, "no prior"), plain)
 
 
-def test_aligned_is_the_control():
-    """tutorials/mine.py computes what the control with equal words in half of the heads does."""
-    control, batch = part_of(f"{CONTROLS}:SharpWords", "--set", "HEADS=half")
-    mine, _ = part_of(f"{ROOT}/tutorials/mine.py:Aligned")
-    mine.load_state_dict(control.state_dict())
-    torch.testing.assert_close(answer(mine, batch), answer(control, batch))
+def test_heads_of_calibrated_trees():
+    """`--model dafa --set HEADS=all`, as assets/english says, is this class."""
+    network, batch = part_of("dafa", "--set", "HEADS=all", "--layers", "all")
+    same, _ = part_of(f"{CONTROLS}:CalibratedTrees")
+    assert torch.equal(answer(with_weights(same, network), batch), answer(network, batch))
 
 
 def test_others_likeness_and_two_plain_attentions():
@@ -145,7 +143,7 @@ def test_less_in_the_prior():
     found = wider.bert.layers[0].attention.spread(
         torch.eye(5, dtype=torch.bool)[:, None, None], index, segment)[:, 0, 1]
     assert [name for name, weight in zip(RELATIONS, found) if weight] == ["hypernym"]
-    equal = beginning(*gentle("dafa"), "--model", f"{CONTROLS}:SharpWords")[0]
+    equal = beginning(*gentle("dafa"), "--model", "aligned")[0]
     prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
     np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
@@ -162,8 +160,9 @@ def test_without_re_reading(model, part):
 
 def test_a_uniform_choice():
     """Each reading gives all words the same weight."""
-    (network, batch), trace = part_of("drrnet"), {}
-    answer(network, batch, "uniform choice", trace)
+    network, batch = part_of("drrnet")
+    with recording() as trace:
+        answer(network, batch, "uniform choice")
     for reading, words in zip(trace["reading"].flatten(0, 1), batch["mask"].flatten(0, 1)):
         n = int(words.sum())
         np.testing.assert_allclose(reading[:, :n], 1 / n, rtol=1e-6)
@@ -172,8 +171,8 @@ def test_a_uniform_choice():
 class Louder(SelfAttention):
     """Adds half of the plain signal; its output at padding must not count."""
 
-    def attend(self, hidden, q, k, v, mask, prior, trace):
-        plain = super().attend(hidden, q, k, v, mask, None, trace)
+    def attend(self, hidden, q, k, v, mask, bias):
+        plain = super().attend(hidden, q, k, v, mask, None)
         return torch.where(mask[..., None], 1.5 * plain, 99.0)
 
 

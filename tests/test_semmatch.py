@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_min import SelfAttention
-from methods import (ATTENTIONS, A, B, D, H, K, L, M, N, against, config, each_form, equation,
+from bert_min import SelfAttention, split_heads
+from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form, equation,
                      labelled, large, linear, lists, looked, masks, method, normal, positive,
                      prior_of, quick, related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
@@ -139,6 +139,25 @@ def test_co_attention_oracle():
             knowledge.co_attention, HIDDEN[:, IN_A], HIDDEN[:, IN_B], BETWEEN)
 
 
+def test_aligned_attention_oracle():
+    """In the first of two heads the factor is Knowledge's K_prior over its mean, in the other 1."""
+    layer, prior = large(METHODS["aligned"](config(), sharpness=2.0)), normal(1, N, M, seed=1)
+    want, *_ = knowledge.co_attention(HIDDEN[0, IN_A].tolist(), HIDDEN[0, IN_B].tolist(),
+                                      (2 * prior[0]).tolist())
+    want, M_tilde = torch.tensor(want, dtype=torch.float64), torch.ones(N + M + 3, N + M + 3).double()
+    M_tilde[IN_A, IN_B] = want / want.mean()
+    M_tilde[IN_B, IN_A] = M_tilde[IN_A, IN_B].T
+    bias, mask = layer.spread(prior, *packed()), torch.ones(1, N + M + 3).bool()
+    same(bias[0].exp(), torch.stack([M_tilde, torch.ones_like(M_tilde)]))
+    got, seen = looked(layer, HIDDEN, mask, bias)
+    for head, factor in enumerate((M_tilde, torch.ones_like(M_tilde))):
+        rows = [x[0, head].tolist() for x in layer.project(HIDDEN)]
+        mixed, weights = common.calibrated_attention(*rows, factor.tolist(), mask[0].tolist(), False)
+        same(seen["calibrated"][0, head], weights)
+        same(split_heads(got, H)[0, head], mixed)
+    same(looked(layer, HIDDEN, mask, 0 * bias)[0], layer.plain(HIDDEN, mask))
+
+
 @pytest.mark.parametrize("name, scope, printed, without", [*variants()])
 def test_attention_oracle(name, scope, printed, without):
     """A whole method and its trace against the loops; the same output without a trace. Every
@@ -238,8 +257,8 @@ def test_matcher(name):
     prior = {"dafa": positive(B, N, M), "knowledge": related(B, N, M)}.get(name)
     got = matcher(ids, segment, mask, index, prior)
     assert [*matcher.carriers()] == ([0, 2] if name in ATTENTIONS else [])
-    carrier = matcher.bert.layers[2].attention
-    spread = None if prior is None else [carrier.spread(prior, index, segment)] * 3
+    spread = None if prior is None else {
+        i: matcher.bert.layers[i].attention.spread(prior, index, segment) for i in (0, 2)}
     same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
 
 
