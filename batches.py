@@ -57,9 +57,9 @@ class Reader:
 
     def __init__(self, method, max_length, options=None, tokenizer=None, parser=None, toy=False,
                  workers=0):
-        self.method, self.max_length, self.tokenizer = method, max_length, tokenizer
-        self.toy, self.workers = toy, workers
-        self.prior = priors.prior_of(method, options or {})
+        self.method, self.options, self.max_length = method, options or {}, max_length
+        self.tokenizer, self.toy, self.workers = tokenizer, toy, workers
+        self.prior = priors.prior_of(method, self.options)
         needs = () if self.prior is None else self.prior.needs
         self.needs_facts = "facts" in needs
         self.needs_parses = "parses" in needs or "tags" in needs and not toy

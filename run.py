@@ -22,14 +22,15 @@ from tqdm import tqdm
 import batches
 from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
-from settings import METHODS, Recipe, Settings, load_pairs, load_test_splits, method_options
+from settings import METHODS, Recipe, Settings, method_options
 from support import influence, machine, runs, summary
 from support.biaffine import PARSER
 from support.checkpoints import find_bert
+from support.datasets import load_pairs, load_test_splits
 from support.errors import join_names, prefix_errors, refuse
 from support.files import check_free, whole, write_json, writing
 from support.machine import main_process, print_once
-from support.options import OWN, read_places, source_of
+from support.options import OWN, own_parser, read_places, source_of
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
                            predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
@@ -158,8 +159,7 @@ def find_encoder(name, data_dir, texts, sizes):
 def make_reader(settings, recipe):
     """The batches.Reader of these settings, still without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
-                          parser=settings.own_parser(),
-                          toy=settings.task_name == "toy", workers=settings.workers)
+                          parser=own_parser(settings.parser), toy=settings.task_name == "toy", workers=settings.workers)
 
 
 def learn_words(settings, splits, examples):
@@ -183,8 +183,7 @@ def build_model(settings, recipe, task, reader, config, weights=None):
     new: parameters that an encoder's file does not have, such as the classifier's. They train at
     --lr-new.
     """
-    method, classes = settings.method, len(task.labels) or 1
-    options = method_options(settings, recipe)
+    method, options, classes = settings.method, reader.options, len(task.labels) or 1
     torch.manual_seed(settings.seed)
     if config is None:
         return method(reader.tokenizer, classes, **options), []
@@ -420,7 +419,7 @@ def score_test(run):
         print_once(f"{run.folder}: test was read before, see its test.json; any choice since then "
                    f"was made on test")
     examples = {name: run.examples(pairs) for name, pairs in splits.items()}
-    print_limit(run, {name: x.lengths for name, x in examples.items()})
+    summary.print_limit(run, {name: x.lengths for name, x in examples.items()})
     metrics = {name: run.evaluate(x) for name, x in examples.items()}
     if main_process():
         write_json(run.folder / "test.json", {"selection_split": run.task.selection,
@@ -471,7 +470,7 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
                 unknown += sum(bool(unknown_words(run, pair)) for pair in examples.pairs)
             cells = []
             bar.update(len(part))
-    print_limit(run, {name: lengths})
+    summary.print_limit(run, {name: lengths})
     if unknown:
         print_once(f"{name}: {unknown} of {len(labels)} pairs have words that are rare or new to "
                    "this model")
@@ -515,14 +514,3 @@ def unknown_words(run, pair):
         if not known:
             unknown.append(word)
     return unknown
-
-
-def print_limit(run, lengths):
-    """Prints how many pairs fill --max-length. What is longer was cut. lengths: dict
-    name of pairs -> the tokens of each pair.
-    """
-    limit = run.settings.max_length
-    for name, tokens in lengths.items():
-        if full := tokens.count(limit):
-            print_once(f"{name}: {full} of {len(tokens)} pairs fill --max-length {limit}; "
-                       "what is longer is cut")

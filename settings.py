@@ -7,17 +7,16 @@
 Neither value changes later: `replace(settings, model="bert")` needs a new recipe. Each field is an
 option of the command line; `--set` gives the sizes of a method.
 """
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from inspect import getattr_static
 
 from bert_min import SelfAttention
 from support import machine
 from support.checkpoints import BERTS
-from support.datasets import SOURCES, load_task, own_task
+from support.datasets import SOURCES
 from support.errors import prefix_errors, refuse
-from support.options import (ABOVE_0, check_values, find_class, keywords_of, load_own, option,
-                             read_names, read_values)
-from support.pairs import Pair, Task, hold_out, limit_pairs
+from support.options import (ABOVE_0, check_values, find_class, keywords_of, option, own_parser,
+                             read_names, read_values, sizes_of)
 from support.shown import check_options
 
 # Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
@@ -67,16 +66,18 @@ class Settings:
 
     def __post_init__(self):
         check_values(self)
-        own = bool(self.train_file)
-        dev = bool(self.dev_file or own and self.held_out)
-        refuse(own != dev or self.task == "own" and not own, "--task own needs --train-file and "
-               "--dev-file, or --held-out 0.1, which takes dev's pairs from train")
-        refuse(own and self.task not in ("toy", "own"), f"--task {self.task} has its own files")
-        refuse(not own and (self.test_file or self.columns or self.positive
-                            or self.scores is not None),
-               "--test-file, --columns, --positive and --scores need --train-file and --dev-file")
-        refuse(self.recipe == "printed" and self.model not in PRINTED_RECIPES,
-               f"--recipe printed: {self.model} has none, {', '.join(PRINTED_RECIPES)} has")
+        if self.train_file:
+            whole = self.dev_file or self.held_out
+            refuse(self.task not in ("toy", "own"), f"--task {self.task} has its own files")
+        else:
+            whole = self.task != "own" and not self.dev_file
+            more = self.test_file, self.columns, self.positive
+            refuse(any(more) or self.scores is not None, "--test-file, --columns, --positive and "
+                   "--scores need --train-file and --dev-file")
+        refuse(not whole, "--task own needs --train-file and --dev-file, or --held-out 0.1, which "
+               "takes dev's pairs from train")
+        refuse(self.recipe == "printed" and f"{self.model} --recipe printed" not in RECIPES,
+               f"--recipe printed: {self.model} has none, knowledge has")
 
     @property
     def method(self):
@@ -95,25 +96,20 @@ class Settings:
         """The task's name: "own" if --train-file is given."""
         return "own" if self.train_file else self.task
 
-    def own_parser(self):
-        """The function that --parser names, or None."""
-        with prefix_errors("--parser "):
-            return self.parser and load_own(self.parser, "function")
-
-    def parts(self):
-        """dict "printed" and "without" -> frozenset, without empty ones."""
+    def options(self):
+        """dict of the method's constructor: printed, without, where given; the sizes of --set."""
         printed, without = read_names(self.printed), read_names(self.without)
-        printed = self.method.PRINTED if printed == {"all"} else printed
+        if printed == {"all"}:
+            printed = self.method.PRINTED
+        sizes = sizes_of(self.method)
+        with prefix_errors("--set "):
+            options = read_values(self.set, sizes)
         with prefix_errors("--"):
             check_options(self.method, printed, without)
-        both = {"printed": frozenset(printed), "without": frozenset(without)}
-        return {name: x for name, x in both.items() if x}
-
-    def sizes(self):
-        """dict name -> value of --set."""
-        known = {name: x for name, x in keywords_of(self.method).items() if name != "dropout"}
-        with prefix_errors("--set "):
-            return read_values(self.set, known)
+        for name, parts in (("printed", printed), ("without", without)):
+            if parts:
+                options[name] = frozenset(parts)
+        return options
 
 
 @dataclass(frozen=True)
@@ -143,13 +139,19 @@ class Recipe:
         check_values(self)
 
 
-# docs/papers.md, "How each method is trained", tells the papers' numbers from ours.
-REREAD = dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
-RECIPES = {"dabert": dict(epochs=5), "dafa": dict(weight_decay=1e-8),
-           "ladranet": REREAD | dict(lr_new=1e-3), "drrnet": REREAD | dict(epochs=5, lr=3e-4)}
-PRINTED_RECIPES = {"knowledge": dict(batch_size=70, optimizer="adadelta", lr=0.5, schedule="flat",
-                                     weight_decay=0.0)}
+# What a model has in the place of Recipe's defaults. docs/papers.md, "How each method is trained",
+# tells the papers' numbers from ours.
 SMALL = dict(epochs=8, batch_size=64, lr=1e-3)  # for an encoder from scratch, and words on toy
+REREAD = dict(optimizer="adam", schedule="cosine", warmup=0.05, weight_decay=0.0, patience=1000)
+RECIPES = {
+    "dabert": dict(epochs=5),
+    "dafa": dict(weight_decay=1e-8),
+    "ladranet": dict(REREAD, lr_new=1e-3),
+    "drrnet": dict(REREAD, epochs=5, lr=3e-4),
+    "drrnet --task toy": dict(REREAD, **SMALL),
+    "knowledge --recipe printed": dict(batch_size=70, optimizer="adadelta", lr=0.5,
+                                       schedule="flat", weight_decay=0.0),
+    "--bert scratch": dict(SMALL, dropout=0.0)}
 TOY_SIZES = dict(word_size=64, character_size=32, hidden_size=64, attention_size=64)
 
 
@@ -157,19 +159,19 @@ def check_method(settings):
     """Raises ValueError if the class that --model names, or --parser, does not fit the settings."""
     method, model = settings.method, settings.model
     in_layers = issubclass(method, SelfAttention) and method is not SelfAttention
-    refuse(in_layers and all(getattr(method, x) is getattr(SelfAttention, x)
-                             for x in ("attend", "forward", "project")),
-           f"--model {model}: has no method attend, so that it would be plain attention")
-    own_prior = getattr_static(method, "prior", None) is not getattr_static(SelfAttention, "prior")
-    refuse(in_layers and own_prior and not hasattr(method, "spread"),
-           f"--model {model}: has a prior, and no method spread(self, prior, word_index, segment)")
+    if in_layers:
+        changed = {name for name in ("attend", "forward", "project", "prior")
+                   if getattr_static(method, name) is not getattr_static(SelfAttention, name)}
+        refuse(not changed - {"prior"},
+               f"--model {model}: has no method attend, so that it would be plain attention")
+        refuse("prior" in changed and not hasattr(method, "spread"), f"--model {model}: has a "
+               "prior, and no method spread(self, prior, word_index, segment)")
     refuse(settings.glove and not settings.reads_words,
            f"--glove: {model} reads pieces of words, by an encoder")
     refuse(settings.layers not in ("", "first") and not in_layers,
            f"--layers: {model} is in no layers; leave it out")
-    settings.parts()  # these three raise ValueError for their own options
-    settings.sizes()
-    settings.own_parser()
+    settings.options()  # these two raise ValueError for their own options
+    own_parser(settings.parser)
 
 
 def decide(settings: Settings, **given) -> Recipe:
@@ -179,80 +181,54 @@ def decide(settings: Settings, **given) -> Recipe:
     """
     check_method(settings)
     given = {name: x for name, x in given.items() if x is not None}
-    toy, words = settings.task_name == "toy", settings.reads_words
-    usual = "scratch" if toy else "base"
-    bert = given.get("bert", "none" if words else usual)
-    reads = "reads words" if words else "reads pieces of words, by an encoder"
-    refuse(words != (bert == "none"), f"--bert {bert}: {settings.model} {reads}")
-    recipe = RECIPES.get(settings.model, {})
+    name, toy = settings.model, settings.task_name == "toy"
+    bert = given.get("bert", "scratch" if toy else "base")
+    if settings.reads_words:
+        bert = given.get("bert", "none")
+        refuse(bert != "none", f"--bert {bert}: {name} reads words")
+    refuse(bert == "none" and not settings.reads_words,
+           f"--bert none: {name} reads pieces of words, by an encoder")
     if settings.recipe == "printed":
         refuse("weight_decay" in given,
                "--recipe printed: the decay is Eq. (9)'s; leave out --weight-decay")
-        recipe = PRINTED_RECIPES[settings.model]
+        name = f"{name} --recipe printed"
     elif bert == "scratch":
-        recipe = SMALL | dict(dropout=0.0)
-    elif words and toy:
-        recipe = recipe | SMALL
+        name = "--bert scratch"
+    elif bert == "none" and toy:
+        name = "drrnet --task toy"
     device = given.get("device", machine.best_device())
-    small = device.startswith("cpu") and bert in ("scratch", "none")  # the same on each CPU
-    precision = "fp32" if small else machine.fast_precision(device)
-    decided = dict(lr=Recipe.lr, bert=bert, device=device, precision=precision) | recipe | given
-    return Recipe(**{"lr_new": decided["lr"]} | decided)
+    precision = machine.fast_precision(device)
+    if device.startswith("cpu") and bert in ("scratch", "none"):
+        precision = "fp32"  # a small model: its run is the same on each CPU
+    recipe = Recipe(bert=bert, device=device, precision=precision, **RECIPES.get(name, {}))
+    recipe = replace(recipe, **given)
+    if recipe.lr_new is None:
+        recipe = replace(recipe, lr_new=recipe.lr)
+    return recipe
 
 
 def method_options(settings: Settings, recipe: Recipe) -> dict:
-    """dict of the options of the method's constructor: printed, without, sizes."""
-    sizes = settings.sizes()
+    """dict of the options of the method's constructor: printed, without, sizes, dropout."""
+    options = settings.options()
     if "dropout" in keywords_of(settings.method) and recipe.dropout is not None:
-        sizes["dropout"] = recipe.dropout
+        options["dropout"] = recipe.dropout
     if settings.reads_words and settings.task_name == "toy":
-        sizes = TOY_SIZES | sizes
-    return settings.parts() | sizes
-
-
-# ---- The pairs of Settings ----------------------------------------------------------------------
-
-def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
-    """(Task, dict split -> list of Pair) of Settings. limited: apply `held_out` and `limit`."""
-    if settings.train_file:
-        columns = settings.columns.split(",") if settings.columns else ()
-        files = settings.train_file, settings.dev_file, settings.test_file
-        task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
-    else:
-        task, splits = load_task(settings.task, settings.data_dir)
-    refuse(task.regression and settings.class_weights != "none",
-           "--class-weights: scores have no classes; leave it out")
-    if settings.held_out and (limited or task.selection not in splits):
-        splits = hold_out(task, splits, settings.held_out, settings.seed)
-    if limited and settings.limit:
-        splits = limit_pairs(task, splits, settings.limit, settings.seed)
-    seen = {pair.label for pair in splits["train"]}
-    for i, label in enumerate(task.labels):  # the first pairs of a sorted file have one label
-        refuse(i not in seen, f"--limit, --held-out: no training pair of class {label} is left; "
-               f"take more, or a share as --limit, such as 0.1, which is drawn")
-    return task, splits
-
-
-def load_test_splits(settings):
-    """dict name -> list of Pair of all test splits. Raises ValueError if they have no labels."""
-    task, splits = load_pairs(settings, limited=False)
-    splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
-    refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
-           f"test: {task.name} has no labelled test split; name it by --test-file, or --predict it")
-    return splits
+        options = TOY_SIZES | options
+    return options
 
 
 # ---- The command line ---------------------------------------------------------------------------
 
 def add_options(parser):
     """Adds an option to a support.options.Arguments for each field of Settings and of Recipe."""
-    recipes = RECIPES | {"--bert scratch": SMALL}
     for title, options in (("what is trained", Settings), ("how it is trained", Recipe)):
         group = parser.add_argument_group(title)
         for f in fields(options):
-            exceptions = (f"; {recipe[f.name]} with {model}" for model, recipe in recipes.items()
-                          if f.name in recipe)
-            parser.add_field(group, f, "".join(exceptions))
+            exceptions = ""
+            for name, recipe in RECIPES.items():
+                if f.name in recipe:
+                    exceptions += f"; {recipe[f.name]} with {name}"
+            parser.add_field(group, f, exceptions)
 
 
 def read_options(given: dict) -> tuple[Settings, Recipe]:

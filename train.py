@@ -22,15 +22,15 @@ import torch
 from tqdm import tqdm
 
 import batches
-from run import new_run, open_run, predict_file, print_limit, read_run, resumed_run, score_test
-from settings import (PROCESS, Recipe, Settings, add_options, load_pairs, load_test_splits,
-                      read_options)
+from run import new_run, open_run, predict_file, read_run, resumed_run, score_test
+from settings import PROCESS, Recipe, Settings, add_options, read_options
 from support import machine, runs, summary
+from support.datasets import load_pairs, load_test_splits
 from support.errors import refuse
 from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import describe_labels, loss_sum, metric_title, ranking
+from support.pairs import loss_sum, metric_title, ranking
 
 LOG_EVERY = 10        # steps between two writes to the log; each write waits for the GPU
 SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an epoch
@@ -97,19 +97,19 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 
 # ---- The loop -----------------------------------------------------------------------------------
 
-def train_model(settings: Settings, recipe: Recipe, folder: Path, saved=None):
+def train_model(settings: Settings, recipe: Recipe, folder: Path, task, splits, saved=None):
     """Trains one model in a folder, or resumes its training there. Returns: dict of result.json.
 
-    saved: the content of the folder's last.pt, from run.read_run; None starts a new training.
+    task, splits: from load_pairs. saved: the content of the folder's last.pt, from run.read_run;
+    None starts a new training.
     """
     with machine.few_threads(recipe.bert == "scratch"):
         with machine.main_process_first():  # which parses; the others find the parses
-            task, splits = load_pairs(settings)
             if saved:
                 run, examples = resumed_run(settings, recipe, folder, task, splits, saved)
             else:
                 run, examples = new_run(settings, recipe, folder, task, splits)
-        describe_training(run, examples)
+        summary.describe_training(run, examples)
         return training_loop(run, examples, saved)
 
 
@@ -179,20 +179,6 @@ def parts_of_batches(run, train_set, progress, steps, log):
             if log.loss is not None:
                 bar.set_postfix_str(f"loss={log.loss:.3f}", False)
             bar.update(progress.step - bar.n)
-
-
-def describe_training(run, examples):
-    """Prints which model is trained on which pairs, and how."""
-    recipe, pairs = run.recipe, {name: x.pairs for name, x in examples.items()}
-    steps = recipe.epochs * math.ceil(len(pairs["train"]) / recipe.batch_size)
-    new, parameters = run.begun["new_parameters"], sum(p.numel() for p in run.model.parameters())
-    print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {parameters:,} parameters, "
-               f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
-               f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
-    print_limit(run, {name: x.lengths for name, x in examples.items()})
-    if new or recipe.lr_new != recipe.lr:
-        print_once(f"{len(new)} tensors are new and have the rate --lr-new, {recipe.lr_new:g}; "
-                   f"config.json lists them")
 
 
 def judge_epoch(run, examples, progress, log):
@@ -333,7 +319,9 @@ def train_or_resume(given):
         if saved and "progress" not in saved:  # best.pt has none: training has ended
             result = read_own_result(folder, saved)
         else:
-            result = train_model(settings, recipe, folder, saved)
+            with machine.main_process_first():  # which downloads; the others find the files
+                task, splits = load_pairs(settings)
+            result = train_model(settings, recipe, folder, task, splits, saved)
         if test:
             run = open_run(folder, settings.parser, settings.model, recipe.device)
             result["metrics"] |= score_test(run)

@@ -21,8 +21,9 @@ import torch
 import train
 from experiments.compare import read_value
 from run import new_run
-from settings import METHODS, Settings, load_pairs, read_options
+from settings import METHODS, Settings, read_options
 from support import machine
+from support.datasets import load_pairs
 from support.options import Arguments, run_command
 from support.pairs import loss_sum
 from support.summary import align_columns

@@ -27,8 +27,9 @@ from pathlib import Path
 
 import train
 from experiments.groups import FILE, combinations, name_of, read_group, show_groups
-from settings import PROCESS, Settings, add_options, load_pairs, load_test_splits, read_options
+from settings import PROCESS, Settings, add_options, read_options
 from support import machine, runs
+from support.datasets import load_pairs, load_test_splits
 from support.errors import prefix_errors, refuse
 from support.files import read_json, write_text
 from support.machine import print_once
@@ -97,10 +98,12 @@ def saved_group(folder, given):
     group["test"] = given.pop("test", group["test"])
     refuse(given.keys() - PROCESS, f"--resume {folder}: the group has its own "
            f"{', '.join(given.keys() - PROCESS)}; leave that out")
-    named = {str(x.get(key)) for x in members(group).values() for key in ("model", "parser")}
-    refuse(unknown := {code for code in named if ":" in code} - known,
-           f"--resume {folder}: names code of somebody's own, and a folder alone runs no code; "
-           f"if you know the files, add --own {' '.join(sorted(unknown))}")
+    unknown = set()
+    for options in members(group).values():
+        unknown |= {options.get("model", ""), options.get("parser", "")} - known
+    unknown = sorted(code for code in unknown if ":" in code)
+    refuse(unknown, f"--resume {folder}: names code of somebody's own, and a folder alone runs no "
+           f"code; if you know the files, add --own {' '.join(unknown)}")
     add_values(group, more)
     if group["test"]:
         group["done"] = {name: result for name, result in group["done"].items()
@@ -146,10 +149,14 @@ def check_planned(folder, group, planned):
             x, _ = read_options(given)
         data[x.task_name, x.train_file, x.dev_file, x.test_file, x.columns] = x
     for place, settings in data.items():
-        (load_test_splits if group["test"] else load_pairs)(settings)
-        sums = runs.sha256_of_pairs(load_pairs(settings, limited=False)[1])
-        refuse(sums != group.setdefault("pairs", {}).setdefault(str(place), sums), f"{folder}: "
-               f"pairs of {', '.join(filter(None, place))} changed; restore them, or begin anew")
+        if group["test"]:
+            load_test_splits(settings)
+        load_pairs(settings)
+        _, splits = load_pairs(settings, limited=False)
+        sums = runs.sha256_of_pairs(splits)
+        begun = group.setdefault("pairs", {}).setdefault(str(place), sums)
+        refuse(sums != begun, f"{folder}: pairs of {', '.join(filter(None, place))} changed; "
+               "restore them, or begin anew")
 
 
 def train_planned(folder, group, planned):
@@ -182,19 +189,22 @@ def gather_results(folder, group):
 def read_done(folder, test):
     """What a group keeps of a run, or None where it is not finished; with `test`, not scored on it.
     """
-    if not (folder / "result.json").exists() or test and not (folder / "test.json").exists():
+    files = [folder / "result.json", folder / "test.json"] if test else [folder / "result.json"]
+    if not all(file.exists() for file in files):
         return None
-    result = read_json(folder / "result.json")
+    result = read_json(files[0])
     if test:
-        result["metrics"] |= read_json(folder / "test.json")["metrics"]
+        result["metrics"] |= read_json(files[1])["metrics"]
     with runs.made_here(folder):
-        changes = (result["influence"] or {"changes": {}})["changes"]
-        metric = next(iter(result["metrics"][result["selection_split"]]))
-        events = map(json.loads, (folder / "log.jsonl").read_text("utf-8").splitlines())
         kept = "task", "positive", "best_epoch", "selection_split", "metrics"
-        return {name: result[name] for name in kept} | {
-            "answers": {name: x["answers"] for name, x in changes.items()},
-            "curve": [event[metric] for event in events if "epoch" in event]}  # dev after each
+        found = {name: result[name] for name in kept}
+        changes = result["influence"]["changes"] if result["influence"] else {}
+        found["answers"] = {name: x["answers"] for name, x in changes.items()}
+        metric = next(iter(result["metrics"][result["selection_split"]]))
+        lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
+        events = [json.loads(line) for line in lines]
+        found["curve"] = [event[metric] for event in events if "epoch" in event]  # dev after each
+        return found
 
 
 def command_line():

@@ -24,7 +24,7 @@ from reprlib import repr as shorten
 from support.errors import join_names, refuse
 from support.files import download, write_whole
 from support.machine import print_once
-from support.pairs import Task, is_number
+from support.pairs import Pair, Task, hold_out, is_number, limit_pairs
 from support.tables import SENTENCES, read_pairs, read_rows, split_rows
 from support.toy import toy_task
 
@@ -262,3 +262,33 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     files = {"train": train_file, "dev": dev_file, "test": test_file}
     return task, {split: read_pairs(file, labels, columns=columns)
                   for split, file in files.items() if file}
+
+
+def load_pairs(settings, limited=True) -> tuple[Task, dict[str, list[Pair]]]:
+    """(Task, dict split -> list of Pair) of Settings. limited: apply `held_out` and `limit`."""
+    if settings.train_file:
+        columns = settings.columns.split(",") if settings.columns else ()
+        files = settings.train_file, settings.dev_file, settings.test_file
+        task, splits = own_task(*files, columns, settings.positive or "", settings.scores)
+    else:
+        task, splits = load_task(settings.task, settings.data_dir)
+    refuse(task.regression and settings.class_weights != "none",
+           "--class-weights: scores have no classes; leave it out")
+    if settings.held_out and (limited or task.selection not in splits):
+        splits = hold_out(task, splits, settings.held_out, settings.seed)
+    if limited and settings.limit:
+        splits = limit_pairs(task, splits, settings.limit, settings.seed)
+    seen = {pair.label for pair in splits["train"]}
+    for i, label in enumerate(task.labels):  # the first pairs of a sorted file have one label
+        refuse(i not in seen, f"--limit, --held-out: no training pair of class {label} is left; "
+               f"take more, or a share as --limit, such as 0.1, which is drawn")
+    return task, splits
+
+
+def load_test_splits(settings):
+    """dict name -> list of Pair of all test splits. Raises ValueError if they have no labels."""
+    task, splits = load_pairs(settings, limited=False)
+    splits = {name: pairs for name, pairs in splits.items() if name.startswith("test")}
+    refuse(not splits or any(pair.label is None for pairs in splits.values() for pair in pairs),
+           f"test: {task.name} has no labelled test split; name it by --test-file, or --predict it")
+    return splits

@@ -79,16 +79,19 @@ class Arguments(argparse.ArgumentParser):
 def check_values(given):
     """Raises ValueError unless the `option` of each field of a dataclass allows its value."""
     for f in fields(given):
-        value, choices, kind = getattr(given, f.name), f.metadata["choices"], kind_of(f)
-        if value is None and type(None) in getattr(f.type, "__args__", ()):
+        value, choices, limits = getattr(given, f.name), f.metadata["choices"], f.metadata["limits"]
+        may_be_none = type(None) in getattr(f.type, "__args__", ())
+        if value is None and may_be_none:
             continue
-        start = f"{option_name(f)} {value!r}: expected"
-        kinds = (int, float) if kind is float else (kind,)
-        refuse(type(value) not in kinds, f"{start} {kind.__name__}")
-        refuse(value == "" != f.default, f"{start} a value")  # such as "$OUT", never set
-        refuse(choices and value not in choices, f"{start} {join_names(choices or (), 99)}")
-        if f.metadata["limits"]:
-            low, high = f.metadata["limits"]
+        start, kind = f"{option_name(f)} {value!r}: expected", kind_of(f)
+        whole = kind is float and type(value) is int
+        refuse(type(value) is not kind and not whole, f"{start} {kind.__name__}")
+        if f.default != "":
+            refuse(value == "", f"{start} a value")  # such as "$OUT", never set
+        if choices:
+            refuse(value not in choices, f"{start} {join_names(choices, 99)}")
+        if limits:
+            low, high = limits
             least = "a number above 0" if low == ABOVE_0 else f"{low} or more"
             refuse(not low <= value < high, f"{start} {least}, below {high:g}")
 
@@ -117,6 +120,13 @@ def keywords_of(cls):
     return defaults
 
 
+def sizes_of(method):
+    """dict name -> default of what --set may change: keywords of a method's class but dropout."""
+    sizes = keywords_of(method)
+    sizes.pop("dropout", None)
+    return sizes
+
+
 def read_values(text, known):
     """NAME=VALUE with commas, as a dict. known: dict name -> default, which has the value's type.
 
@@ -125,22 +135,27 @@ def read_values(text, known):
     """
     values = {}
     for part in filter(None, map(str.strip, text.split(","))):
-        name, value = (word.strip() for word in part.partition("=")[::2])
-        name = name.lower()
+        name, _, value = part.partition("=")
+        name = name.strip().lower()
         refuse(name not in known or name in values,
                f"{part}: expected some of {join_names(map(str.upper, known), 20)}, each once")
-        kind = type(known[name])
         try:
-            if kind is bool:
-                values[name] = {"true": True, "false": False}[value.lower()]
-            else:
-                values[name] = tuple(map(int, value.split("+"))) if kind is tuple else kind(value)
-                least = min(values[name]) if kind is tuple else values[name]
-                refuse(kind in (int, tuple) and least < 1
-                       or kind is float and not 0 <= least < math.inf, "no size")
+            values[name] = read_value(value.strip(), type(known[name]))
         except (ValueError, TypeError, KeyError):  # TypeError: the default is None
             raise ValueError(f"{part}: expected one such as {known[name]!r}") from None
     return values
+
+
+def read_value(text, kind):
+    """The value of one size, of a type. Raises ValueError, TypeError or KeyError if it has none."""
+    if kind is bool:
+        return {"true": True, "false": False}[text.lower()]
+    if kind is tuple:
+        return tuple(read_value(part, int) for part in text.split("+"))
+    value = kind(text)
+    refuse(kind is int and value < 1, "no size")
+    refuse(kind is float and not 0 <= value < math.inf, "no size")
+    return value
 
 
 def find_class(name, known):
@@ -194,6 +209,12 @@ def load_own(place, kind="class"):
     return found
 
 
+def own_parser(place):
+    """The function that --parser names, or None."""
+    with prefix_errors("--parser "):
+        return load_own(place, "function") if place else None
+
+
 @functools.cache
 def load_file(file, source, content):
     """The module of a user's file, which is run once. source: the file's name as the user gave it.
@@ -229,10 +250,10 @@ def run_command(main, name, argv=None):
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
     except Exception as error:
-        place = last_own_line(error, OWN)
-        of_machine = isinstance(error, (RuntimeError, MemoryError)) and not place  # torch's
-        if not (place or of_machine or isinstance(error, (ValueError, OSError))):
+        place, hint = last_own_line(error, OWN), ""   # of the user's own code, or ""
+        if not place and isinstance(error, (RuntimeError, MemoryError)):  # torch's
+            hint = "; if memory is short, raise --accumulate, or lower --workers or --batch-size"
+        elif not place and not isinstance(error, (ValueError, OSError)):
             raise
-        hint = "; if memory is short, raise --accumulate, or lower --workers or --batch-size"
-        print(f"{name}: {place}{one_line(error)}{hint * of_machine}", file=sys.stderr)
+        print(f"{name}: {place}{one_line(error)}{hint}", file=sys.stderr)
         return 2

@@ -1,10 +1,11 @@
-"""The end of a run: its result and tables of metrics in a terminal, its curves as SVG."""
+"""What a run says: how it begins, its result and tables of metrics, its curves as SVG."""
 import html
+import math
 import shlex
 
 from support.datasets import SOURCES
 from support.machine import print_once
-from support.pairs import metric_title
+from support.pairs import describe_labels, metric_title
 
 WIDE, HIGH, LEFT, TOP = 270, 150, 60, 40  # pixels: the size of a panel, the space around it
 POINTS = 200  # points of a curve at most; each is the mean of neighbouring steps
@@ -19,6 +20,33 @@ text { fill: #e6edf3 }  .soft { fill: #9198a1 }  .grid { stroke: #3d444d }
 .zero { stroke: #9198a1 }  .mark { stroke: #58a6ff; fill: #58a6ff }  .curve { stroke: #58a6ff }
 .open, .page { fill: #0d1117 } }
 """
+
+
+# ---- The beginning -------------------------------------------------------------------------------
+
+def describe_training(run, examples):
+    """Prints which model is trained on which pairs, and how."""
+    recipe, pairs = run.recipe, {name: x.pairs for name, x in examples.items()}
+    steps = recipe.epochs * math.ceil(len(pairs["train"]) / recipe.batch_size)
+    new, parameters = run.begun["new_parameters"], sum(p.numel() for p in run.model.parameters())
+    print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {parameters:,} parameters, "
+               f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
+               f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
+    print_limit(run, {name: x.lengths for name, x in examples.items()})
+    if new or recipe.lr_new != recipe.lr:
+        print_once(f"{len(new)} tensors are new and have the rate --lr-new, {recipe.lr_new:g}; "
+                   f"config.json lists them")
+
+
+def print_limit(run, lengths):
+    """Prints how many pairs fill --max-length. What is longer was cut. lengths: dict name of a
+    split -> list of the tokens of each pair.
+    """
+    limit = run.settings.max_length
+    for name, tokens in lengths.items():
+        if full := tokens.count(limit):
+            print_once(f"{name}: {full} of {len(tokens)} pairs fill --max-length {limit}; "
+                       "what is longer is cut")
 
 
 # ---- Tables --------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import torch
 
 import train
 from run import new_run
-from settings import load_pairs, read_options
+from settings import read_options
+from support.datasets import load_pairs
 from support.options import run_command
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,9 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from small_runs import fails, rows_of, write_file, zipped
-from settings import Settings, load_pairs, load_test_splits
+from settings import Settings
 from support import datasets
-from support.datasets import cut_by_sentence, load_task, own_task
+from support.datasets import (cut_by_sentence, load_pairs, load_task, load_test_splits,
+                              own_task)
 from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
                            limit_pairs, loss_sum, metric_title, ranking)
 from support.files import write_text
@@ -363,7 +364,7 @@ def test_part_of_the_pairs(block, monkeypatch):
     assert limit_pairs(task, splits, 0.5, 0)["dev"] == splits["dev"]
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
     assert len(hold_out(task, splits, 0.99, 0)["train"]) == block
-    monkeypatch.setattr("settings.load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.datasets.load_task", lambda *args: (task, splits))
     given = Settings("rte", held_out=0.2, seed=1)
     assert load_pairs(given)[1] == other
     assert load_pairs(given, limited=False)[1] == splits     # to predict dev by its name
@@ -373,7 +374,7 @@ def test_part_of_the_pairs(block, monkeypatch):
 def test_test_splits_have_labels(monkeypatch):
     train = {"train": pairs_of(2)}
     for splits in (train, train | {"test": [Pair("a", "b")], "test_2": pairs_of(2)}):
-        monkeypatch.setattr("settings.load_task", lambda *args, splits=splits: (TWO, splits))
+        monkeypatch.setattr("support.datasets.load_task", lambda *args, splits=splits: (TWO, splits))
         fails(lambda: load_test_splits(Settings("rte")), "test", "labelled")
 
 

@@ -17,6 +17,7 @@ from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_sa
                         beginning, command, equal, events, gentle, loaded, losses, of, result,
                         refused, run, run_cut, write_file, write_pairs)
 from settings import Settings, decide, method_options, read_options
+from support.options import own_parser
 from support import machine, runs
 from support.pairs import Task
 from support.tables import read_pairs
@@ -293,7 +294,7 @@ def test_selection_never_sees_the_test_split(model, monkeypatch):
     task = Task("mnli", ("0", "1"), ("accuracy",), "dev_matched")
     splits = {"train": pairs, "dev_mismatched": pairs[8:12], "dev_matched": pairs[:8],
               "test_matched": [None] * 3, "test": [None]}
-    monkeypatch.setattr("settings.load_task", lambda *args: (task, splits))
+    monkeypatch.setattr("support.datasets.load_task", lambda *args: (task, splits))
     assert command(*OWN[4:], "--task", "mnli", *of(model), "--epochs", "1", "--out", "run") == 0
     assert result()["metrics"].keys() == {"dev_matched", "dev_mismatched"}
     assert {e["split"] for e in events() if "split" in e} == {"dev_matched"}
@@ -382,7 +383,7 @@ def parse(texts): return []
     for _ in range(2):
         with pytest.raises(ValueError, match="--layers"):  # plain attention is in no layers
             decide(settings)
-        assert settings.own_parser()([]) == []
+        assert own_parser(settings.parser)([]) == []
     assert Path("ran").read_text() == "once"
 
 
