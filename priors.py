@@ -100,11 +100,10 @@ def parses_prior(function):
 
 def prior_of(method, options):
     """The Prior of a method's class, or None. options: dict, of which printed and without count."""
-    make = getattr(method, "prior", None)
-    parts = (options.get(name, frozenset()) for name in ("printed", "without"))
-    prior = make and make(*parts)
-    refuse(not isinstance(prior, Prior | None), f"{method.__name__}: expected a priors.Prior of its prior "
-           f"(a function of words becomes one by words_prior), got {type(prior).__name__}")
+    make, none = getattr(method, "prior", None), frozenset()
+    prior = make and make(options.get("printed", none), options.get("without", none))
+    refuse(not isinstance(prior, Prior | None), f"{method.__name__}: expected a priors.Prior of "
+           f"its prior (words_prior makes one of a function of words), got {type(prior).__name__}")
     return prior
 
 
@@ -325,9 +324,9 @@ class WordFeatures(Prior):
 
     def matrix(self, a, b):
         """(n, m, 2) bool. Words are equal up to case."""
-        words_a, words_b = (np.array([word.casefold() for word in x.words], object) for x in (a, b))
+        equal = equal_words(a.words, b.words).astype(bool)  # (n, m)
         antonyms = relation_matrix(a.facts, b.facts)[..., RELATIONS.index("antonym")]  # (n, m)
-        return np.stack([words_a[:, None] == words_b, antonyms], -1)  # (n, m, 2)
+        return np.stack([equal, antonyms], -1)  # (n, m, 2)
 
 
 def index_facts(facts):

@@ -12,11 +12,12 @@ import torch
 import batches
 import priors
 import train
-from bert_min import Change, PairTokenizer, SelfAttention
+from bert_min import PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
 from small_runs import ChainParser, at_call, beginning, of
 from support.pairs import Pair
+from support.shown import Change
 
 pytestmark = pytest.mark.usefixtures("workplace")
 
@@ -180,7 +181,7 @@ def test_a_pairs_logits_are_its_own(model, trained):
     torch.set_num_threads(2)  # a child that had two would wait for the other one
     whole = run.logits(ODD_PAIRS)
     zero = Change(outputs=dict.fromkeys(run.model.outputs(), lambda *given: 0 * given[-1]))
-    asked = [([pair], None, change) for pair in ODD_PAIRS * 4 for change in (None, zero)]
+    asked = [([pair], change) for pair in ODD_PAIRS * 4 for change in (None, zero)]
     with ThreadPool(8) as pool:
         alone = pool.starmap_async(run.logits, asked)
         while not alone.ready():

@@ -151,7 +151,8 @@ def run_methods():
 
 def run_words():
     """Runs parses, priors and batches of pairs, and a small untrained parser."""
-    for args in (of("dafa"), [*of("dafa"), "--printed", "4"], of("knowledge"), of("drrnet")):
+    for args in (of("dafa"), [*of("dafa"), "--printed", "4"], of("knowledge"), of("drrnet"),
+                 of("aligned")):
         beginning(*args)[1]["train"].collate([0, 1, 2])
     small = biaffine.Parser(VOCABULARY, **SIZES)
     small.parse([list("pqrpq"), list("qq"), ["p"]])
