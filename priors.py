@@ -24,7 +24,6 @@ A parse is any object with these five attributes; support.parses makes such obje
 Left out: how trees are found (support.parses) and what a lexicon knows (support.lexicon).
 """
 
-import copy
 import itertools
 import math
 from collections import Counter
@@ -44,8 +43,8 @@ TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART
 class Prior:
     """What a method knows of a pair's words before training: a matrix over the words of a and b.
 
-    A method's `prior(printed, without)` makes it, a class method, or what `words_prior` and
-    `parses_prior` return; batches.Reader asks it.
+    A method's `prior(printed, without)` makes it, a class method or what `words_prior` returns;
+    batches.Reader asks it.
 
     needs: what is read of each text, some of "words"; "parses"; "facts" of a lexicon; "tags", the
         parts of speech by which a lexicon looks words up (the toy world's lexicon needs none).
@@ -72,17 +71,15 @@ class Prior:
         raise NotImplementedError
 
 
-class FunctionPrior(Prior):
-    """The prior that a function of two lists of words computes, or of two parses."""
+class WordsPrior(Prior):
+    """The prior that a function of two lists of words computes."""
 
-    def __init__(self, function, part):
-        """part: "words" or "parse", what of a text the function gets."""
-        self.function, self.part = function, part
-        self.needs = ("words",) if part == "words" else ("parses",)
+    def __init__(self, function):
+        self.function = function
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
-        return self.function(*copy.deepcopy([getattr(x, self.part) for x in (a, b)]))
+        return self.function(list(a.words), list(b.words))
 
 
 def words_prior(function):
@@ -90,12 +87,7 @@ def words_prior(function):
 
         prior = words_prior(equal_words)
     """
-    return staticmethod(lambda printed, without: FunctionPrior(function, "words"))
-
-
-def parses_prior(function):
-    """The same of a function of two parses."""
-    return staticmethod(lambda printed, without: FunctionPrior(function, "parse"))
+    return staticmethod(lambda printed, without: WordsPrior(function))
 
 
 def prior_of(method, options):

@@ -171,7 +171,8 @@ def word_figures(examples, both):
         return []
     matrix = examples.prior(0)
     if prior.names:
-        names = [[", ".join(np.array(prior.names)[cell]) for cell in row] for row in matrix]
+        known = np.array(prior.names)
+        names = [[", ".join(known[cell]) for cell in row] for row in matrix]
         table = draw.table(prior.title, *words, names, draw.SHADES // 2 * matrix.any(2))
         return [draw.Figure(prior.title, prior.note, draw.box(table, prior.title))]
     if matrix.ndim != 2:
@@ -188,7 +189,8 @@ def moved_figure(run, examples, both, trace, rows):
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
     _, segment, word = examples.tokens[0]
     words = [known.words for known in both]
-    a, b = ((segment == side) & (word == np.arange(len(words[side]))[:, None]) for side in (0, 1))
+    a = (segment == 0) & (word == np.arange(len(words[0]))[:, None])
+    b = (segment == 1) & (word == np.arange(len(words[1]))[:, None])
     mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
     points = 100 * mean @ moved @ b.T
     note, trees = "In this pair nothing moves.", None
@@ -393,7 +395,8 @@ def main(argv=None):
     given = arguments.parse(argv)
     folder, a, b, out = (given.pop(name, None) for name in ("run", "a", "b", "out"))
     file, port = given.pop("picture", None), given.pop("serve", None)
-    refuse((port is None) == (b is None) or not 0 <= (port or 0) < 2 ** 16,
+    two, served = b is not None, port is not None
+    refuse(two == served or served and not 0 <= port < 2 ** 16,
            "expected two sentences, each in quotes, or --serve, with a port below 65536 or none")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)

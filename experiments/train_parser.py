@@ -159,7 +159,7 @@ def vary(forms, tags, heads, relations, rng):
         forms = [form.lower() for form in forms]
     last = len(forms)
     if rng.random() < OPEN and last > 1 and tags[-1] == "PUNCT" and last not in heads:
-        forms, tags, heads, relations = forms[:-1], tags[:-1], heads[:-1], relations[:-1]
+        forms, tags, heads, relations = (x[:-1] for x in (forms, tags, heads, relations))
     nouns = [i for i, tag in enumerate(tags) if tag in ("NOUN", "PROPN")]
     if rng.random() < LINKED and nouns:
         i = rng.choice(nouns)

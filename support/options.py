@@ -43,7 +43,8 @@ class Joined(argparse.Action):
     """The action of an option that takes names with commas: given twice, it keeps all of them."""
 
     def __call__(self, parser, given, text, option=None):
-        setattr(given, self.dest, ",".join(filter(None, [getattr(given, self.dest, ""), text])))
+        before = getattr(given, self.dest, "")
+        setattr(given, self.dest, f"{before},{text}" if before else text)
 
 
 class Arguments(argparse.ArgumentParser):

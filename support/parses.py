@@ -214,7 +214,8 @@ class Parse:
     @functools.cached_property
     def symbols(self):
         """(n+1,) case-folded words, interned for memory and quick comparison."""
-        return np.array([None, *(sys.intern(word.casefold()) for word in self.words)], object)
+        folded = [sys.intern(word.casefold()) for word in self.words]
+        return np.array([None, *folded], object)
 
     @functools.cached_property
     def types(self):
@@ -310,24 +311,31 @@ def _parse(texts, parser, limit):
 
 def _ask_own(texts, function):
     """The Parse of each text, by the user's own function, whose answers are checked here."""
-    answers, parses = list(function(texts) or ()), []
+    answers = list(function(texts) or ())
     refuse(len(answers) != len(texts),
            f"parser: expected a Parse for each of {len(texts)} texts, got {len(answers)}")
-    for text, parse in zip(texts, answers):
-        with expecting(f"parser, {text!r}", "support.parses.Parse: its text, spans in order, none "
-                       "empty, each letter in one, as many tags, heads, relations, heads that lead "
-                       "to 0", "correct it"):
-            spans, heads = np.array(parse.spans, np.int64).reshape(-1, 2), [*map(int, parse.heads)]
-            tags, relations = list(parse.tags), list(parse.relations)
+    return [_check_own(text, parse) for text, parse in zip(texts, answers)]
+
+
+def _check_own(text, parse):
+    """The Parse of a text that the user's own function gave, as ours are."""
+    with expecting(f"parser, {text!r}", "support.parses.Parse: its text, spans in order, none "
+                   "empty, each letter in one, as many tags, heads, relations, heads that lead "
+                   "to 0", "correct it"):
+        spans = np.array(parse.spans, np.int64).reshape(-1, 2)
+        heads = [int(head) for head in parse.heads]
+        tags, relations = list(parse.tags), list(parse.relations)
+        refuse(parse.text != text, f"{parse}")
+        refuse(not len(spans) == len(tags) == len(heads) == len(relations), f"{parse}")
+        refuse(spans.min(initial=0) < 0 or spans.max(initial=0) > len(text), f"{parse}")
+        refuse((spans[:, 0] >= spans[:, 1]).any(), f"{parse}")
+        refuse((np.diff(spans, axis=0) < 0).any(), f"{parse}")
+        refuse(tree_depths(heads).max(initial=0) > len(heads), f"{parse}")
+        if len(spans) < MAX_WORDS:
             words = "".join(text[start:end] for start, end in spans.tolist())
-            left_out = sum(map(str.isalnum, text)) > sum(map(str.isalnum, words))
-            refuse(parse.text != text or not len(spans) == len(tags) == len(heads) == len(relations)
-                   or spans.min(initial=0) < 0 or spans.max(initial=0) > len(text)
-                   or (spans[:, 0] >= spans[:, 1]).any() or (np.diff(spans, axis=0) < 0).any()
-                   or tree_depths(heads).max(initial=0) > len(heads)
-                   or left_out and len(spans) < MAX_WORDS, f"{parse}")
-        parses.append(_make_parse(text, spans, [(tags, heads, relations)]))
-    return parses
+            letters, found = (sum(c.isalnum() for c in x) for x in (text, words))
+            refuse(found < letters, f"{parse}")
+    return _make_parse(text, spans, [(tags, heads, relations)])
 
 
 def _make_parse(text, spans, trees):

@@ -126,15 +126,6 @@ def test_docstrings_and_their_examples(file):
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
 
-@each_file
-def test_functions_fit_on_a_screen(file):
-    for node in ast.walk(ast.parse(CODE[file])):
-        if isinstance(node, ast.FunctionDef):
-            first = node.body[0]                           # a docstring does not count
-            hidden = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
-            assert node.end_lineno - node.lineno + 1 - hidden <= 45, node.name
-
-
 # ---- Shape comments -----------------------------------------------------------------------------
 
 def run_methods():
