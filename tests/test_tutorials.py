@@ -5,12 +5,12 @@
 import ast
 import csv
 import functools
+import itertools
 import os
 import re
 import runpy
 import sys
 from pathlib import Path
-from pkgutil import resolve_name
 from types import SimpleNamespace
 
 import pytest
@@ -25,10 +25,10 @@ from support import influence
 from support.options import run_command
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
-LESSONS = {int(path.name[0]): path.read_text("utf-8") for path in sorted(FOLDER.glob("[1-6]_*.py"))}
+LESSONS = {int(path.name[0]): path.read_text("utf-8") for path in sorted(FOLDER.glob("[1-7]_*.py"))}
 sys.path.append(str(FOLDER))
 import build  # noqa: E402
-import equations  # noqa: E402
+import answers  # noqa: E402
 import grade  # noqa: E402
 import judge  # noqa: E402
 import lesson  # noqa: E402
@@ -38,9 +38,32 @@ from tasks import CONFIG, TASKS, B, Draw, M, N, R  # noqa: E402
 
 each_lesson = pytest.mark.parametrize("number", LESSONS)
 LISTED = [(name, wrong) for name, task in TASKS.items() for wrong in task.mistakes()]
-COMPARED = [name for name, task in TASKS.items()
-            if task.place and getattr(equations, name).__module__ == "equations"]
-ATTENTION = lesson.source_of(equations.attention)
+# Right functions that need nothing of the library but `attention_weights`.
+PLAIN = {
+    "attention": """def attention(q, k, v, mask):
+    return attention_weights(q @ k.mT / q.shape[-1] ** 0.5, mask) @ v
+""",
+    "difference_scores": """def difference_scores(q, k):
+    return (q[..., :, None, :] - k[..., None, :, :]).abs().sum(-1)
+""",
+    "difference_attention": """def difference_attention(q, k, v, mask):
+    return attention_weights(difference_scores(q, k) / q.shape[-1] ** 0.5, mask) @ v
+""",
+    "guided_attention": """def guided_attention(values, guide, mask, W_values, W_guide, w):
+    keys, queries = W_values(values), W_guide(guide)
+    weights = attention_weights(w((keys[:, None] + queries[:, :, None]).tanh())[..., 0], mask)
+    return weights @ values, weights
+""",
+    "gated_fusion": """def gated_fusion(sem, other, W_sem, W_other, W_g):
+    d, s = W_other(other).tanh(), W_sem(sem).tanh()
+    g = W_g(torch.cat([d, s], -1)).sigmoid()
+    return g * s + (1 - g) * d, g
+""",
+    "filtration_gate": """def filtration_gate(sem, v, W_v, W_l, W_f):
+    f = W_f(torch.cat([sem, W_v(v)], -1)).sigmoid()
+    return sem + f * W_l(v).tanh(), f
+""",
+    "demand_guide": lesson.source_of(answers.demand_guide) + "\n"}
 BLANK = re.compile(r'^def (\w+)\(.*?\):\n    """.*?"""\n    (?:mask = .*?\n    )?\.\.\.\n',
                    re.M | re.S)
 
@@ -51,41 +74,34 @@ def said_of(name, function, by_hand=()):
 
 
 def solve(number, **other):
-    """The script of a lesson with the library's lines in the blanks, but these for these names."""
-    def lines(blank):
-        return other.get(blank[1], lesson.source_of(getattr(equations, blank[1]))) + "\n"
-    return BLANK.sub(lines, LESSONS[number])
+    """The script of lesson 2 with PLAIN in the blanks, but these for these names."""
+    return BLANK.sub(lambda blank: (PLAIN | other)[blank[1]].rstrip() + "\n", LESSONS[number])
 
 
 # ---- check --------------------------------------------------------------------------------------
-
-@pytest.mark.parametrize("name", COMPARED)
-def test_the_equations_to_read_are_the_librarys(name):
-    """Values and gradients are the same in each case of `check`."""
-    assert said_of(name, resolve_name(TASKS[name].place)) == ""
-
 
 def test_the_layers_to_read_are_the_librarys():
     """The weights are the same. Lesson 1 itself compares `layer` with Bert."""
     d = Draw("padding")
     (words, segment), mask, hidden = d.tokens(), d.mask(), d.states()
     for library, own, prior in (
-            (bert_min.SelfAttention, equations.MyBert, None),
-            (semmatch.DabertAttention, equations.MyDabert, None),
-            (semmatch.DafaAttention, equations.MyDafa, d.normal(B, N, M).abs()),
-            (semmatch.KnowledgeAttention, equations.MyKnowledge, d.integer(6, B, N, M, R) == 0)):
+            (bert_min.SelfAttention, answers.MyBert, None),
+            (semmatch.DabertAttention, answers.MyDabert, None),
+            (semmatch.DafaAttention, answers.MyDafa, d.normal(B, N, M).abs()),
+            (semmatch.KnowledgeAttention, answers.MyKnowledge, d.integer(6, B, N, M, R) == 0),
+            (semmatch.AlignedAttention, answers.MyAligned, d.integer(2, B, N, M).double())):
         right, mine = d.fill(library(CONFIG)).eval(), own(CONFIG).double().eval()
         mine.load_state_dict(right.state_dict())
         outs = [layer(hidden, mask, None if prior is None else layer.spread(prior, words, segment))
                 for layer in (right, mine)]
         torch.testing.assert_close(*outs)
-    assert said_of("choose_left", lambda *arguments: reread.choose(*arguments)[:2]) == ""
+    assert said_of("choose_left", lambda *arguments: reread.choose_left(*arguments)[:2]) == ""
 
 
 @pytest.mark.parametrize("library, own, given", [
-    (reread.DrrNet, equations.MyDrrNet, [SimpleNamespace(words=["a", "b"], characters=["a"],
+    (reread.DrrNet, answers.MyDrrNet, [SimpleNamespace(words=["a", "b"], characters=["a"],
                                                         vectors=None), 2]),
-    (reread.LadraNet, equations.MyLadraNet, [CONFIG, 2])])
+    (reread.LadraNet, answers.MyLadraNet, [CONFIG, 2])])
 def test_the_whole_models_to_read_are_the_librarys(library, own, given):
     """Answers as they are, and without re-reading."""
     d = Draw("padding")
@@ -97,13 +113,13 @@ def test_the_whole_models_to_read_are_the_librarys(library, own, given):
     if library is reread.LadraNet:
         batch = {"input_ids": words[0], "segment": words[1] % 2, "mask": mask}
     for change in (None, right.changes()["no re-reading"]):
-        answers = []
+        said = []
         for model in (right, mine):
             with influence.changed(model, change):
-                answers.append(model(**batch))
-        if answers[0].dim() == 3:
-            answers = [logits[0] for logits in answers]         # of P; a side left out is 0 in ours
-        torch.testing.assert_close(*answers)
+                said.append(model(**batch))
+        if said[0].dim() == 3:
+            said = [logits[0] for logits in said]         # of P; a side left out is 0 in ours
+        torch.testing.assert_close(*said)
 
 
 @pytest.mark.parametrize("name, wrong", LISTED, ids=[f"{name}: {wrong}" for name, wrong in LISTED])
@@ -118,23 +134,23 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: q.shape[-1] @ k, "q.shape[-1] @ k"),
     ("difference_scores", lambda q, k: q.data.add_(1), "in place"),
     ("difference_scores", lambda q, k: sys.exit(3), "SystemExit"),
-    ("difference_scores", lambda q, k: equations.difference_scores(q, k).sum(1), "(B, H, L, L)"),
-    ("difference_scores", lambda q, k: (equations.difference_scores(q, k), k), "results: 2"),
-    ("difference_scores", lambda q, k: equations.difference_scores(q, k).half(), "float16"),
-    ("difference_scores", lambda q, k: equations.difference_scores(q, k).detach(), "gradients"),
-    ("difference_scores", lambda q, k: 3.7 * equations.difference_scores(q, k), "times 3.7"),
-    ("difference_scores", lambda q, k: 1.001 * equations.difference_scores(q, k), "times 1.001"),
-    ("train_steps", lambda *x: list(map(torch.tensor, equations.train_steps(*x))), "graph"),
+    ("difference_scores", lambda q, k: answers.difference_scores(q, k).sum(1), "(B, H, L, L)"),
+    ("difference_scores", lambda q, k: (answers.difference_scores(q, k), k), "results: 2"),
+    ("difference_scores", lambda q, k: answers.difference_scores(q, k).half(), "float16"),
+    ("difference_scores", lambda q, k: answers.difference_scores(q, k).detach(), "gradients"),
+    ("difference_scores", lambda q, k: 3.7 * answers.difference_scores(q, k), "times 3.7"),
+    ("difference_scores", lambda q, k: 1.001 * answers.difference_scores(q, k), "times 1.001"),
+    ("train_steps", lambda *x: list(map(torch.tensor, answers.train_steps(*x))), "graph"),
     ("coverage", lambda left, read, phi, mask: torch.where(
         ((left - read / phi <= 0) | ~mask).all(1, True), 1.0, left - read / phi), "5e-07"),
-    ("choose_left", lambda *x: equations.choose_left(
+    ("choose_left", lambda *x: answers.choose_left(
         *x[:-1], x[-1].where(x[-1] <= 0, x[-1].clamp(min=2e-6))), "wrong"),
-    ("difference_scores", lambda q, k: equations.difference_scores(q, k) - 2, "plus -2"),
-    ("layer", lambda *x: equations.layer(*x) + torch.where(x[0] < 99, 0, x[0] / 0),
+    ("difference_scores", lambda q, k: answers.difference_scores(q, k) - 2, "plus -2"),
+    ("layer", lambda *x: answers.layer(*x) + torch.where(x[0] < 99, 0, x[0] / 0),
      "gradients are nan"),
-    ("co_attention", lambda hidden, s: equations.co_attention(hidden, s.mT), ""),
-    ("tree_similarity", lambda a, b: torch.as_tensor(equations.tree_similarity(a, b)).long(), ""),
-    ("train_steps", lambda m, x, o, c: equations.train_steps(m, x[:1], o, c), "shape")])
+    ("co_attention", lambda hidden, s: answers.co_attention(hidden, s.mT), ""),
+    ("tree_similarity", lambda a, b: torch.as_tensor(answers.tree_similarity(a, b)).long(), ""),
+    ("train_steps", lambda m, x, o, c: answers.train_steps(m, x[:1], o, c), "shape")])
 def test_mistakes_that_nobody_listed(name, wrong, words):
     """The message has the words that help. Functions without words are right."""
     said = judge.judge(name, wrong)
@@ -150,20 +166,88 @@ def test_the_smallest_case_is_told_and_left_to_the_reader():
     assert torch.equal(found.arguments[1], k) and found.yours.sum() == 8 == 2 * found.expected.sum()
     said_of("difference_scores", lambda q, k: q @ k.mT)
     assert found.yours.shape[-2:] == (1, 1)
-    said = said_of("tree_similarity", lambda a, b: 0 * equations.tree_similarity(a, b),
+    said = said_of("tree_similarity", lambda a, b: 0 * answers.tree_similarity(a, b),
                    Draw("one relation").parses())
     assert "with the pair by hand" in said and re.search(r": '\w' x '\w'\] yours", said)
 
 
 def test_a_lesson_shows_no_wrong_result_by_hand():
     with pytest.raises(AssertionError, match="this lesson.*split_heads"):
-        lesson.check(equations.split_heads, torch.zeros(1, 1, 1), 1, gives=2)
+        lesson.check(answers.split_heads, torch.zeros(1, 1, 1), 1, gives=2)
+
+
+SYMMETRIC = {"spread_prior", "co_attention", "knowledge_factor", "mean_attention_factor"}
+
+
+@each_lesson
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")                   # a mistake may divide by 0
+def test_a_pair_by_hand_hides_nothing(number, monkeypatch):
+    """Each listed mistake, each exchange of two arguments or weights of one shape, each transposed
+    weight gives other numbers, and no result is symmetric that need not be."""
+    by_hand, names = {}, {"__name__": "__main__", "display": print}
+    monkeypatch.setattr(lesson, "MODE", "grade")
+    monkeypatch.setattr(lesson, "check", lambda function, *arguments, **_: by_hand.setdefault(
+        function.__name__, arguments) and getattr(answers, function.__name__))
+    for i, cell in enumerate(grade.read_cells(build.LESSONS[number - 1])):
+        grade.run_cell(cell, f"cell {i}", names)
+    for name, arguments in by_hand.items():
+        if not arguments:                                   # a demand; train_steps
+            continue
+        copied = [judge.copy_of(x) for x in arguments]
+        right = judge.results(getattr(answers, name), copied)
+        for what, changed in changed_calls(name, arguments):
+            try:
+                found = judge.results(*changed)
+            except Exception:
+                continue
+            assert not judge.alike(right, found), f"{name} by hand hides: {what}"
+        for x in right if name not in SYMMETRIC else ():
+            square = x.dim() > 1 and x.shape[-1] == x.shape[-2] > 1
+            assert not square or judge.differ(x, x.mT).any(), f"{name} by hand is symmetric"
+
+
+def changed_calls(name, arguments):
+    """(what is changed, (function, arguments)) for each mistake, exchange and transposed weight."""
+    function, copied = getattr(answers, name), lambda: [judge.copy_of(x) for x in arguments]
+    for wrong, mistaken in TASKS[name].mistakes().items():
+        yield wrong, (mistaken, copied())
+    owners = [(None, range(len(arguments)))] + [
+        (i, [key for key, part in part_of(x).items() if hasattr(part, "weight")])
+        for i, x in enumerate(arguments) if not isinstance(x, torch.nn.Linear)]
+    for owner, keys in owners:
+        for i, j in itertools.combinations(keys, 2):
+            changed = copied()
+            parts = changed if owner is None else part_of(changed[owner])
+            if form(parts[i]) is not None and form(parts[i]) == form(parts[j]):
+                parts[i], parts[j] = parts[j], parts[i]
+                yield f"{i} and {j} exchanged", (function, changed)
+        for i in keys:
+            changed = copied()
+            part = (changed if owner is None else part_of(changed[owner]))[i]
+            weight = getattr(part, "weight", None)
+            if weight is not None and weight.dim() == 2 and 1 < weight.shape[0] == weight.shape[1]:
+                part.weight = torch.nn.Parameter(weight.T.clone(), requires_grad=False)
+                yield f"{i} transposed", (function, changed)
+
+
+def part_of(x):
+    """The dict of the parts of a module or namespace."""
+    if isinstance(x, SimpleNamespace):
+        return vars(x)
+    return x._modules if isinstance(x, torch.nn.Module) else {}
+
+
+def form(x):
+    """What two things that can be exchanged have in common; None: this is none of them."""
+    if isinstance(x, torch.nn.Module) and hasattr(x, "weight"):
+        return type(x), x.weight.shape, getattr(x, "bias", None) is None
+    return (x.dtype, x.shape) if torch.is_tensor(x) and x.is_floating_point() else None
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_demands(name):
     """A demand that holds of all forms, of none, of steady ones, or of what is not plain."""
-    right = getattr(equations, name)
+    right = getattr(answers, name)
     assert judge.judge(name, right) == ""
     for wrong, words in ((lambda f: True, "True of the equation as printed"),
                          (lambda f: False, "False of the repair"), (lambda f: None, "not written"),
@@ -202,7 +286,7 @@ def test_a_lesson_asks_for_its_functions(number):
     assert text.count("\nshow_map(") == 1                      # a figure
     real = re.findall(r'\nif FOLDER:\n    (\w+)\("(\w+)", FOLDER\)\n', text)
     assert len(real) == (number < 5)
-    assert all(name in lesson.__all__ and hasattr(equations, model) for name, model in real)
+    assert all(name in lesson.__all__ and hasattr(answers, model) for name, model in real)
     assert "# ## Exercises, without a check" in text
 
 
@@ -225,8 +309,8 @@ def test_no_printed_form_shows_the_lines_that_are_asked_for(number):
     script = "".join(LESSONS[number].split())
     for name, task in TASKS.items():
         if task.lesson == number:
-            lines = lesson.source_of(getattr(equations, name)).split("\n")[1:]
-            for line in lines:
+            text = PLAIN.get(name, lesson.source_of(getattr(answers, name)))
+            for line in re.sub(r'""".*?"""', "", text, flags=re.S).split("\n")[1:]:
                 line = "".join(line.split("  #")[0].split())
                 assert len(line) < 30 or line not in script, line
 
@@ -261,7 +345,7 @@ def test_right_functions_go_into_a_file_of_ones_own(tmp_path, own, capsys):
         text = text or own.read_text("utf-8")
         own.write_text(f"# ours\n{text}# ---- notes\n# ours\n", "utf-8")
         assert lesson.check(found["split_heads"]) is found["split_heads"]
-        lesson.keep("MyBert", lesson.source_of(equations.MyBert))
+        lesson.keep("MyBert", lesson.source_of(answers.MyBert))
     with pytest.raises(ValueError, match="attention_weights: .*failed.yours"):
         lesson.check(found["attention_weights"])
     text = own.read_text("utf-8")
@@ -285,8 +369,8 @@ def test_a_function_that_cannot_stand_alone_has_its_points(tmp_path, own, capsys
 
 
 @pytest.mark.parametrize("function, words", [
-    (functools.partial(equations.attention), "check.partial.*def"),
-    (equations.attention, "attention: not written yet: this is the library's")])
+    (functools.partial(answers.attention), "check.partial.*def"),
+    (answers.attention, "attention: not written yet: this is the library's")])
 def test_what_is_no_function_of_the_reader(function, words, own):
     with pytest.raises(ValueError, match=words):
         lesson.check(function)
@@ -297,7 +381,7 @@ def test_a_layer_with_no_function_of_yours_does_not_train(tmp_path, own, monkeyp
     monkeypatch.setattr(lesson, "lesson_tasks", ["split_heads", "attention"])
     with pytest.raises(ValueError, match="MyBert: none of this lesson's functions is yours"):
         lesson.train_on({}, "MyBert")
-    lesson.check(written(tmp_path, f"from equations import *\n{ATTENTION}")["attention"])
+    lesson.check(written(tmp_path, f"from answers import *\n\n\n{PLAIN['attention']}")["attention"])
     capsys.readouterr()
     frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
                            "{time}, {name} {get.past} {x} {nouns}"),)}
@@ -376,7 +460,7 @@ def with_cell(code, before="def diff"):
     return solve(2).replace(f"# %%\n{before}", f"# %%\n{code}\n\n# %%\n{before}", 1)
 
 
-DIFFERENCE = lesson.source_of(equations.difference_scores)
+DIFFERENCE = PLAIN["difference_scores"].rstrip()
 WRONG_CHECK = "def difference_scores(q, k):\n    return q\n\n\ncheck(difference_scores)"
 WHOLE = {       # each has all points
     "right": solve(2), "cells and shell.ipynb": build.notebook_of(with_cell(
@@ -407,8 +491,10 @@ Path(os.environ["TABLE"]).write_text("")"""),
 for _ in range(3):
     subprocess.Popen(["sleep", "987654"], start_new_session=True)"""),
     "asks lesson": with_cell("import lesson"), "asks the library": solve(
-        2, difference_scores="def difference_scores(q, k):\n    return library_scores(q, k)")}
-LOOK = {"asks lesson": "look: it names lesson", "asks the library": "look: it names library_scores"}
+        2, difference_scores="""def difference_scores(q, k):
+    import semmatch
+    return semmatch.difference_scores(q, k)""")}
+LOOK = {"asks lesson": "look: it names lesson", "asks the library": "look: it names semmatch"}
 TWO_LESS = {    # difference_scores has no points, the others have theirs; and what is said of it
     "squares": ("def difference_scores(q, k):\n    return (q[..., :, None, :] - k[..., None, :, :])"
                 ".square().sum(-1)", "mistake: squares."),

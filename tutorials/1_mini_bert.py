@@ -77,8 +77,9 @@ split_heads = check(split_heads, tokens, 3, gives=[[[0, 1], [6, 7]], [[2, 3], [8
 # $$\mathrm{weight}_{ij} = \frac{e^{s_{ij}}}{\sum_p e^{s_{ip}}} \text{ over the real keys p; padding gets 0}$$
 #
 # Row i holds the scores of query i, one for each key j. By hand: two real keys have the scores 2 and 1. They differ
-# by 1, so the weights are 1 / (1 + e⁻¹) = 0.731 and 0.269. A third key is padding and gets 0, whatever its score is.
-# In a row without any real key all weights are 0.
+# by 1, so the weights are 1 / (1 + e⁻¹) = 0.731 and 0.269. A third key is padding and gets 0, whatever its score is. A
+# second query has the scores 0 and 3, and the weights 0.047 and 0.953. A second pair has no real key: in its rows all
+# weights are 0.
 #
 # Google's code for BERT adds -10,000 to the scores of padding, and then takes the softmax. Suppose that a row has no
 # real key. **Guess**: with Google's code, how much of the weight does padding get, "nothing", "half of it" or "all of
@@ -101,8 +102,10 @@ def attention_weights(scores, mask):
     ...
 
 
-scores, mask = torch.tensor([[2.0, 1, 9]]), torch.tensor([[True, True, False]])
-attention_weights = check(attention_weights, scores, mask, gives=[0.7311, 0.2689, 0])
+scores = torch.tensor([[[2.0, 1, 10009], [0, 3, 5]], [[1, 2, 3], [0, 0, 0]]])            # pair, query, key
+mask = torch.tensor([[True, True, False], [False, False, False]])
+attention_weights = check(attention_weights, scores, mask, gives=[
+    [[0.7311, 0.2689, 0], [0.0474, 0.9526, 0]], [[0, 0, 0], [0, 0, 0]]])
 
 # %% [markdown]
 # ## Attention: Vaswani et al. (2017), Eq. (1)
@@ -119,7 +122,8 @@ attention_weights = check(attention_weights, scores, mask, gives=[0.7311, 0.2689
 #     key of padding   = (9, 9, 9, 9)     masked: no weight       value (0, 0, 0, 4)
 #
 # The weights are 0.731 and 0.269, and the result is (2.924, 1.076, 0, 0). If the query of "rose" is 0, its weights
-# are one half each, and those of padding's query, too.
+# are one half each, and those of padding's query, too. A second head has the same queries, the keys with the other sign,
+# and other values: the scores are -2 and -1, the weights 0.269 and 0.731.
 #
 # Why √k? The product of two vectors of k random numbers of size 1 is about √k in size, for k = 1,024 that is 32. e to the
 # power of 10 is already 22,026: one key would get nearly all of the weight, and the others nothing, and no gradient.
@@ -131,10 +135,12 @@ def attention(q, k, v, mask):
     ...
 
 
-q = torch.tensor([[1.0, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]])[None, None]           # one pair, one head, three tokens
-k = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0], [9, 9, 9, 9]])[None, None]
-v = torch.tensor([[4.0, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 4]])[None, None]
-attention = check(attention, q, k, v, mask, gives=[[2.9242, 1.0758, 0, 0], [2, 2, 0, 0], [2, 2, 0, 0]])
+q = torch.tensor([[[1.0, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]] * 2)[None]            # one pair, two heads, three tokens
+k = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0], [9, 9, 9, 9]])
+v = torch.tensor([[4.0, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 4]])
+k, v, mask = torch.stack([k, -k])[None], torch.stack([v, 2 * v.flip(1)])[None], mask[:1]
+attention = check(attention, q, k, v, mask, gives=[
+    [[2.9242, 1.0758, 0, 0], [2, 2, 0, 0], [2, 2, 0, 0]], [[0, 0, 5.8485, 2.1515], [0, 0, 4, 4], [0, 0, 4, 4]]])
 
 # %% [markdown]
 # ## A layer
@@ -145,6 +151,7 @@ attention = check(attention, q, k, v, mask, gives=[[2.9242, 1.0758, 0, 0], [2, 2
 # Each W is a linear map with a bias. The results of W and of W_2 are *added* to the hidden state, and the norm is taken
 # of the sum. By hand: (1, 3, 1, 3) has mean 2 and standard deviation 1, so its norm is (-1, 1, -1, 1).
 #
+#     W moves each number one place on: attention(h) = (0, 1, 1, 0) becomes (0, 0, 1, 1)
 #     h + W attention(h)     (1, 1, 0, 0) + (0, 0, 1, 1) + bias (0, 2, 0, 2) = (1, 3, 1, 3)     norm: (-1, 1, -1, 1)
 #     W_1 takes the second of these numbers, 1.     gelu(1) = 0.841, because Φ(1) = 0.841
 #     W_2 makes (0.841, 0.841, -0.841, -0.841). The sum is (-0.159, 1.841, -1.841, 0.159)
@@ -160,10 +167,10 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
     ...
 
 
-W, W_1 = fixed(torch.eye(4).tolist(), [0.0, 2, 0, 2]), fixed([[0.0, 1, 0, 0]], [0.0])
+W, W_1 = fixed(torch.eye(4).roll(1, 0).tolist(), [0.0, 2, 0, 2]), fixed([[0.0, 1, 0, 0]], [0.0])
 W_2, norm, doubled = fixed([[1.0], [1], [-1], [-1]], [0.0] * 4), torch.nn.LayerNorm(4), torch.nn.LayerNorm(4)
 doubled.weight.data.fill_(2.0)
-h, mixed = torch.tensor([[[1.0, 1, 0, 0]]]), torch.tensor([[[0.0, 0, 1, 1]]])
+h, mixed = torch.tensor([[[1.0, 1, 0, 0]]]), torch.tensor([[[0.0, 1, 1, 0]]])
 layer = check(layer, h, mixed, W, norm, W_1, W_2, doubled, gives=[-0.2428, 2.8180, -2.8180, 0.2428])
 
 # %% [markdown]

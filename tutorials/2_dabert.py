@@ -41,13 +41,14 @@ attention, attention_weights = mine("attention"), mine("attention_weights")
 #     12 = (1, 0, 0, 0)      42 = (0, 1, 0, 0)      digits = (1, 1, 1, 1)
 #
 # The products of "12" are 1 with itself, 0 with "42", 1 with "digits". Divided by 2 they are (½, 0, ½), and the
-# weights are (0.384, 0.233, 0.384): "12" gives the *least* weight to "42".
+# weights are (0.384, 0.233, 0.384): "12" gives the *least* weight to "42". A second head has all numbers times -2.
 
 # %%
 words = ["12", "42", "digits"]
-tokens = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1]])[None, None]         # one pair, one head
-values = torch.eye(4)[None, None, :3]                   # value i is 1 at place i, so the results are the weights
-mask = torch.ones(1, 3, dtype=torch.bool)
+tokens = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [9, 9, 9, 9]])       # the last one is padding
+tokens = torch.stack([tokens, -2 * tokens])[None]       # one pair, two heads
+values = torch.stack([torch.eye(4), 2 * torch.eye(4)])[None]            # value i is 1 at place i: results are weights
+mask = torch.tensor([[True, True, True, False]])
 affinity = attention(tokens, tokens, values, mask)[0, 0, :, :3]
 assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rtol=0)
 
@@ -57,7 +58,8 @@ assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rto
 # $$\|Q-K\|_{ij} = \sum_k (Q_{ik} - K_{jk}) \tag{4}$$
 #
 # is on the page. The bars on the left mean a **norm**, so we take Σ_k |Q_ik - K_jk|, the L1 distance. By hand: "12"
-# and "42" differ by 1 in two places, which makes 2; "12" and "digits" differ in three places, which makes 3.
+# and "42" differ by 1 in two places, which makes 2; "12" and "digits" differ in three places, which makes 3. In the
+# second head all differences are twice as large.
 
 # %%
 def difference_scores(q, k):
@@ -66,7 +68,8 @@ def difference_scores(q, k):
 
 
 two = tokens[:, :, [0, 2]]                                              # the queries of 12 and of digits alone
-difference_scores = check(difference_scores, two, tokens, gives=[[0, 2, 3], [3, 3, 0]])
+real = tokens[:, :, :3]
+difference_scores = check(difference_scores, two, real, gives=[[[0, 2, 3], [3, 3, 0]], [[0, 4, 6], [6, 6, 0]]])
 
 # %% [markdown]
 # **The page.** Without bars the sum is ΣQ_i - ΣK_j. ΣQ_i is the same number for all keys j, and a softmax does not see
@@ -74,8 +77,8 @@ difference_scores = check(difference_scores, two, tokens, gives=[[0, 2, 3], [3, 
 # library computes the printed form when it is asked to.
 
 # %%
-for name, scores in (("with bars", difference_scores(tokens, tokens)),
-                     ("as printed", library_scores(tokens, tokens))):
+for name, scores in (("with bars", difference_scores(real, real)),
+                     ("as printed", library_scores(real, real))):
     weights = (scores / 2).softmax(-1)[0, 0]
     print(f"{name}, a row for each query:\n{weights}")
 assert_close(weights, weights[:1].expand(3, 3))                         # three equal rows
@@ -88,7 +91,8 @@ assert_close(weights, weights[:1].expand(3, 3))                         # three 
 #
 # M is the mask. Divide the differences by √k first, and let `attention_weights(scores, mask)` of lesson 1 do the
 # rest: it masks complete scores (B, H, L, L), and a query without any real key gets 0. By hand: the row of "12" in β
-# / 2 is (0, 1, 1½), and its weights are (0.122, 0.331, 0.547).
+# / 2 is (0, 1, 1½), and its weights are (0.122, 0.331, 0.547). Padding gets 0. In the second head the row is (0, 2, 3),
+# and values are doubled.
 
 # %%
 def difference_attention(q, k, v, mask):
@@ -96,8 +100,9 @@ def difference_attention(q, k, v, mask):
     ...
 
 
-difference_attention = check(difference_attention, tokens, tokens, values, mask, gives=[
-    [0.1220, 0.3315, 0.5465, 0], [0.3315, 0.1220, 0.5465, 0], [0.4498, 0.4498, 0.1004, 0]])
+difference_attention = check(difference_attention, real, tokens, values, mask, gives=[
+    [[0.1220, 0.3315, 0.5465, 0], [0.3315, 0.1220, 0.5465, 0], [0.4498, 0.4498, 0.1004, 0]],
+    [[0.0702, 0.5190, 1.4108, 0], [0.5190, 0.0702, 1.4108, 0], [0.9757, 0.9757, 0.0486, 0]]])
 
 # %% [markdown]
 # **The page** adds M before the division, and in BERT's code M is -10,000. Differences have no upper bound. Let padding
@@ -118,9 +123,9 @@ difference_attention = check(difference_attention, tokens, tokens, values, mask,
 # stand side by side, each with its own tanh and its own half of w. *Does the printed form do what the sentence asks?*
 #
 # **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your demand
-# gets forms of the first line: the printed form, two repairs, plain attention, zeros, noise and others. It must be True
-# of the repairs alone. Values and guides are (L, 4), with other weights inside f, so that you compute nothing: choose
-# arguments, call f as often as you like, and compare what comes back.
+# is tried with eight forms of the first line, the paper's, ours, and nonsense, 200 times each, and must say of each what is
+# so. Values and guides are (L, 4), with other weights inside f, so that you compute nothing: choose arguments, call f as
+# often as you like, and compare what comes back.
 
 # %%
 def demand_guide(f):
@@ -139,12 +144,13 @@ print(guided_as_printed(torch.randn(3, 4), torch.randn(3, 4)))      # three equa
 
 # %% [markdown]
 # **The repair.** Guide and value must *meet inside tanh*: the score of value j for guide i is w tanh(W_D d_j + W_a a_i +
-# b). One function computes both lines, d̄ and then ā with d̄ as the guide. By hand: all vectors have one number, W_D =
-# W_a = 1, w = 5, and W_a has the bias ln 2. tanh(ln 2) = 0.6, tanh(ln 3) = 0.8, tanh(ln 6) = 0.946; the third is padding:
+# b). One function computes both lines, d̄ and then ā with d̄ as the guide. By hand: a vector has one number, and A = 2
+# numbers meet inside tanh: W_D = (1, 2), W_a = (1, -1) with the bias (ln 2, 0), w = (5, -5). The third is padding:
 #
-#     values  d = 0, ln 2, 9        guides  a = -ln 2, ln 1.5, -ln 2     score_ij = 5 tanh(d_j + a_i + ln 2)
-#     guide -ln 2:    5 (tanh 0, tanh ln 2)     = (0, 3)          weight of the second  1 / (1 + e⁻³)     = 0.953
-#     guide ln 1.5:   5 (tanh ln 3, tanh ln 6)  = (4, 4.73)       weight of the second  1 / (1 + e⁻⁰·⁷³)  = 0.675
+#     values  d = 0, ln 2, 9      guides  a = -ln 2, ln 1.5, -ln 2
+#     score_ij = 5 tanh(d_j + a_i + ln 2) - 5 tanh(2 d_j - a_i)
+#     guide -ln 2:    5 (tanh 0, tanh ln 2) - 5 (tanh ln 2, tanh ln 8)             = (-3, -1.846)    weights 0.240, 0.760
+#     guide ln 1.5:   5 (tanh ln 3, tanh ln 6) - 5 (tanh -ln 1.5, tanh ln (8/3))   = (5.923, 0.963)  weights 0.993, 0.007
 
 # %%
 def guided_attention(values, guide, mask, W_values, W_guide, w):
@@ -157,9 +163,9 @@ def guided_attention(values, guide, mask, W_values, W_guide, w):
 ln2, ln3 = math.log(2), math.log(3)
 d, a = torch.tensor([[[0.0], [ln2], [9]]]), torch.tensor([[[-ln2], [ln3 - ln2], [-ln2]]])
 real = torch.tensor([[True, True, False]])
-one, five = fixed([[1.0]], [0.0]), fixed([[5.0]])
-guided_attention = check(guided_attention, d, a, real, fixed([[1.0]]), fixed([[1.0]], [ln2]), five, gives=(
-    [0.6603, 0.4677, 0.6603], [[0.0474, 0.9526, 0], [0.3253, 0.6747, 0], [0.0474, 0.9526, 0]]))
+W_D, W_a, w = fixed([[1.0], [2]]), fixed([[1.0], [-1]], [ln2, 0.0]), fixed([[5.0, -5]])
+guided_attention = check(guided_attention, d, a, real, W_D, W_a, w, gives=(
+    [0.5269, 0.0048, 0.5269], [[0.2398, 0.7602, 0], [0.9930, 0.0070, 0], [0.2398, 0.7602, 0]]))
 
 # %% [markdown]
 # ## Gated fusion: Eq. (6)
@@ -167,9 +173,10 @@ guided_attention = check(guided_attention, d, a, real, fixed([[1.0]]), fixed([[1
 # $$\hat d_i = \tanh(W d^*_i + b), \qquad \hat a_i = \tanh(W a^*_i + b)$$
 # $$g_i = \sigma(W_g (\hat d_i \oplus \hat a_i)), \qquad v_i = g_i \hat a_i + (1 - g_i)\, \hat d_i \tag{6}$$
 #
-# There is one gate for each token. By hand: a* = ln 2 and d* = ln 3 give â = 0.6 and d̂ = 0.8. With W_g = 0 the gate
-# is ½ and v = 0.7. With W_g = (1.25 ln 3, 0), the first number for d̂, it is σ(ln 3) = ¾, and v = ¾ · 0.6 + ¼ · 0.8 =
-# 0.65.
+# There is one gate for each token. By hand, two numbers: the W of a* = (ln 2, 5) takes the first number twice, with the
+# bias (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8). The W of d* = (5, ln 3) takes the second number once and
+# twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g = (1.25 ln 3, 0, 1, -¾), the first two numbers for d̂, the
+# gate is σ(ln 3 + 0.6 - 0.6) = ¾, and v = ¾ (0.6, 0.8) + ¼ (0.8, 0.976) = (0.65, 0.844).
 
 # %%
 def gated_fusion(sem, other, W_sem, W_other, W_g):
@@ -178,8 +185,10 @@ def gated_fusion(sem, other, W_sem, W_other, W_g):
     ...
 
 
-a_star, d_star = torch.tensor([[[ln2]]]), torch.tensor([[[ln3]]])
-gated_fusion = check(gated_fusion, a_star, d_star, one, one, fixed([[1.25 * ln3, 0.0]]), gives=(0.65, 0.75))
+a_star, d_star = torch.tensor([[[ln2, 5]]]), torch.tensor([[[5, ln3]]])
+W_sem, W_other = fixed([[1.0, 0], [1, 0]], [0.0, ln3 - ln2]), fixed([[0.0, 1], [0, 2]], [0.0, 0])
+W_g = fixed([[1.25 * ln3, 0.0, 1, -0.75]])
+gated_fusion = check(gated_fusion, a_star, d_star, W_sem, W_other, W_g, gives=([0.65, 0.8439], 0.75))
 
 # %% [markdown]
 # ## Filtration gate: Eq. (7)
@@ -188,7 +197,9 @@ gated_fusion = check(gated_fusion, a_star, d_star, one, one, fixed([[1.25 * ln3,
 #
 # "the filtration gate will incorporate the fusion features and the original features. Otherwise, the fusion
 # information will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer. On the
-# page l_i alone goes on. By hand: a = 2, v = ln 2, W_l = 1, f = ½ make a + l = 2 + ½ · 0.6 = 2.3, and 0.3 on the page.
+# page l_i alone goes on. By hand, a = (2, 1) and v = (ln 2, ln 3): W_v takes the second number and a bias, (ln 3, 1).
+# W_f = (1, -2, 1, 0) of (2, 1, ln 3, 1) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l =
+# (2.45, 1.6), and (0.45, 0.6) on the page.
 
 # %%
 def filtration_gate(sem, v, W_v, W_l, W_f):
@@ -197,8 +208,9 @@ def filtration_gate(sem, v, W_v, W_l, W_f):
     ...
 
 
-a, v = torch.tensor([[[2.0]]]), torch.tensor([[[ln2]]])
-filtration_gate = check(filtration_gate, a, v, one, one, fixed([[0.0, 0.0]]), gives=(2.3, 0.5))
+a, v = torch.tensor([[[2.0, 1]]]), torch.tensor([[[ln2, ln3]]])
+W_v, W_f = fixed([[0.0, 1], [0, 0]], [0.0, 1]), fixed([[1.0, -2, 1, 0]])
+filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.6], 0.75))
 
 # %% [markdown]
 # ## A trained model
@@ -207,11 +219,20 @@ filtration_gate = check(filtration_gate, a, v, one, one, fixed([[0.0, 0.0]]), gi
 # numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50. There are 800
 # pairs; your model and plain BERT start from random weights, and train until 97 % of their own pairs are right. With a
 # FOLDER, your layer then trains on 2,000 pairs of MRPC (lesson 1).
+#
+# **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many
+# answers change, "few or none", "about a quarter" or "half"?
+
+# %%
+guess = ...
+guessed("plain attention", guess)
 
 # %%
 frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
                        "{time}, {name} {get.past} {x} {nouns}"),)}
 run, found = train_on(frames, "MyDabert", batch_size=32, set="ATTENTION_SIZE=16")
+reveal("plain attention", guess)
+assert found["changes"]["no method"]["answers"] < 0.2
 _, plain = train_on(frames, "bert", batch_size=32)
 if FOLDER:
     train_on_mrpc("MyDabert", FOLDER)

@@ -30,7 +30,7 @@ import reread as library
 
 begin(5)
 attention_weights = mine("attention_weights")
-both = torch.tensor([[True, True]])
+two = torch.tensor([[True, True, False]])
 
 # %% [markdown]
 # ## The first reading: Eqs. (1) and (2)
@@ -57,12 +57,12 @@ both = torch.tensor([[True, True]])
 #
 # (The page takes the arg-max of ᾱ, a sum of weights and so the number 1; m̄ is meant.) ⊗ e repeats the bracket for each
 # word. The bracket is the **clue**: what was read so far, h̄, and what the other sentence says, h^b. By hand, two words
-# of two numbers each, ω = (1, 1):
+# of two numbers each, then padding; ω = (2, 1):
 #
-#     couple (3, -3)     clue (3, 0):  tanh 6 + tanh -3 = 0.005
-#     street (-3, 3)                   tanh 0 + tanh 3  = 0.995         street is chosen
+#     couple (3, -3)     clue (6, 0):  2 tanh 9 + tanh -3 = 1.005
+#     street (-3, 3)                   2 tanh 3 + tanh 3  = 2.985       street is chosen
 #
-# With the clue (0, 3) it is the other way round, and couple is chosen.
+# With the clue (0, 0) couple has 0.995 and street -0.995, and couple is chosen.
 #
 # **Yours to write**: Eq. (6), not the arg-max of (5). W_d A is in `keys` already, the bracket in `clue`. The function
 # `attention_weights(scores, mask)` of lesson 1 takes scores (B, n), too.
@@ -70,14 +70,14 @@ both = torch.tensor([[True, True]])
 # %%
 def choose(states, keys, mask, clue, w_d, beta):
     """states: (B, n, d), h_i. keys: (B, n, A). mask: bool (B, n). clue: (B, A). w_d: Linear A → 1 without bias.
-    beta: a number. Returns: what is chosen (B, d); the weights (B, n); m̄ (B, n)."""
+    beta: a number. Returns: what is chosen (B, d); the weights (B, n)."""
     ...
 
 
-keys, w_d = torch.tensor([[[3.0, -3], [-3, 3]]]), fixed([[1.0, 1]])                  # couple, street
-choose = check(choose, keys, keys, both, torch.tensor([[3.0, 0]]), w_d, 200.0,
-               gives=([-3, 3], [0, 1], [0.0049, 0.9951]))
-assert choose(keys, keys, both, torch.tensor([[0.0, 3]]), w_d, 200.0)[1].tolist() == [[1, 0]]
+keys, w_d = torch.tensor([[[3.0, -3], [-3, 3], [9, 9]]]), fixed([[2.0, 1]])          # couple, street, padding
+states, clue = torch.tensor([[[1.0, 2], [3, 5], [7, 7]]]), torch.tensor([[6.0, 0]])
+choose = check(choose, states, keys, two, clue, w_d, 200.0, gives=([3, 5], [0, 1, 0]))
+assert choose(states, keys, two, 0 * clue, w_d, 200.0)[1].tolist() == [[1, 0, 0]]
 
 # %% [markdown]
 # **"An arbitrarily big value"** is β in the paper. Eq. (5) takes the largest score, by an operation that "has no
@@ -100,13 +100,13 @@ assert weight == 1 and slope == 0                                   # an arg-max
 #   v = \bar h_T \tag{4}$$
 #
 # F is `choose`. What it chooses changes the state of the GRU, so the clue changes, and perhaps the next choice. By
-# hand, two words, each with a value and two numbers by which it is chosen. A state h makes the clue (-2h, 2h). The GRU
-# has all weights 0 but one, so that the new h is ½ tanh(value) + ½ h:
+# hand, two words, each with a value and two numbers by which it is chosen, and padding. A state h and h^b = 0.3 make the
+# clue (-x, x) with x = 2h - 0.3. The GRU has all weights 0 but one, so that the new h is ½ tanh(value) + ½ h:
 #
-#     couple  value 5,  (0, -9)     score tanh(-2h) + tanh(-9 + 2h) ≈ tanh(-2h) - 1       the larger one where h < 0
-#     street  value -5, (-9, 0)     score tanh(-9 - 2h) + tanh(2h)  ≈ tanh(2h) - 1        the larger one where h > 0
+#     couple  value 5,  (0, -9)     score tanh(-x) + tanh(-9 + x) ≈ tanh(-x) - 1       the larger one where h < 0.15
+#     street  value -5, (-9, 0)     score tanh(-9 - x) + tanh(x)  ≈ tanh(x) - 1        the larger one where h > 0.15
 #
-# h̄_0 = -0.1 chooses "couple"; then h̄_1 = ½ tanh 5 - 0.05 = 0.45 chooses "street"; h̄_2 = -½ + 0.225 = -0.275, and so on.
+# h̄_0 = 0.1 chooses "couple"; then h̄_1 = ½ tanh 5 + 0.05 = 0.55 chooses "street"; h̄_2 = -½ + 0.275 = -0.225, and so on.
 
 # %%
 def reread(states, mask, h, guide, choice, gru, steps, beta):
@@ -116,15 +116,15 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     ...
 
 
-states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
+states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0], [9, 9, 9]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
 for weight in cell.parameters():
     weight.zero_()
 cell.weight_ih[2, 0] = 1.0                                          # the rows are: reset, update, new state
 choice = library.Choice(d=3, hidden=1, attention_size=2, guide=1).requires_grad_(False)
 choice.W_d, choice.U_d, choice.w_d = fixed([[0.0, 1, 0], [0, 0, 1]]), fixed([[-2.0], [2]]), fixed([[1.0, 1]])
-choice.M_d = fixed([[0.0], [0]])
-reread = check(reread, states, both, torch.tensor([[-0.1]]), torch.zeros(1, 1), choice, cell, 2, 200.0,
-               gives=(-0.275, [[1, 0], [0, 1]]))                    # it reads couple, then street
+choice.M_d = fixed([[1.0], [-1]])
+reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]]), choice, cell, 2, 200.0,
+               gives=(-0.225, [[1, 0, 0], [0, 1, 0]]))              # it reads couple, then street
 
 # %% [markdown]
 # ## The answer: Eqs. (7) and (8)

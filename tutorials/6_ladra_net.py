@@ -28,7 +28,6 @@ from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 begin(6)
 attention_weights = mine("attention_weights")
-three = torch.ones(1, 3, dtype=torch.bool)
 
 # %% [markdown]
 # ## Tokens: Eq. (9)
@@ -44,10 +43,11 @@ three = torch.ones(1, 3, dtype=torch.bool)
 #
 # "k denotes the kernel size", 2 or 3, says the page. But two layers of kernel 2 do not see 2k + 1 = 5 tokens. Two
 # layers of kernel K see 2k + 1 tokens with k = K - 1, if the padding that is left over goes *right in the first layer
-# and left in the second*. By hand, kernel 2, all weights 1, tokens 1, 2, 3:
+# and left in the second*. By hand, kernel 2, padding and the tokens 1, -4, 3. The first layer has the weights 1 and 2 and
+# the bias 1, the second 1 and 3:
 #
-#     first layer     1 + 2 = 3     2 + 3 = 5     3 + 0 = 3         each with its right neighbour
-#     second layer    0 + 3 = 3     3 + 5 = 8     5 + 3 = 8         each with its left neighbour
+#     first layer     1 - 8 + 1 → 0     -4 + 6 + 1 = 3     3 + 0 + 1 = 4        each with its right neighbour, then ReLU
+#     second layer    0 + 3 · 0 = 0      0 + 3 · 3 = 9     3 + 3 · 4 = 15       each with its left neighbour
 #
 # A phrase of kernel 2 sees t - 1, t and t + 1, one of kernel 3 sees five.
 #
@@ -63,14 +63,17 @@ def phrase_cnn(hidden, mask, first, second):
     ...
 
 
-def summing(kernel):
-    """A convolution that adds up `kernel` neighbours."""
-    layer = torch.nn.Conv1d(1, 1, kernel, bias=False).requires_grad_(False)
-    layer.weight.fill_(1.0)
+def convolution(*weights, bias):
+    """A convolution of one number a token."""
+    layer = torch.nn.Conv1d(1, 1, len(weights)).requires_grad_(False)
+    layer.weight.copy_(torch.tensor([[weights]]))
+    layer.bias.fill_(bias)
     return layer
 
 
-phrase_cnn = check(phrase_cnn, torch.tensor([[[1.0], [2], [3]]]), three, summing(2), summing(2), gives=[3, 8, 8])
+tokens, last_three = torch.tensor([[[9.0], [1], [-4], [3]]]), torch.tensor([[False, True, True, True]])
+first, second = convolution(1.0, 2, bias=1.0), convolution(1.0, 3, bias=0.0)
+phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9, 15])
 
 # %% [markdown]
 # ## A pair as one vector, and a reading step: Eqs. (11) and (12)
@@ -105,8 +108,9 @@ phrase_cnn = check(phrase_cnn, torch.tensor([[[1.0], [2], [3]]]), three, summing
 # whether the token is read or not. For m = -1 and φ = 2 this is 1.5: c grows. For m = 3 φ it is -2, and c is 1, -2, 4,
 # -8. But the text updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between
 # 0 and 1: c_t = c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1
-# again in the whole row, padding too. By hand: the first of three tokens is read with weight 1, and φ = 2: its c is
-# 1 - 1 / 2 = ½, that of the others 1.
+# again in the whole row, padding too. By hand: the first of three tokens has the weight 0.8 and φ = 2, the second 0.2 and
+# φ = 4: c is 0.6, 0.95 and 1. In a second pair two tokens have ½ left, weight 1 and φ = 2, and the third is padding: all
+# is spent, and c is 1, 1, 1.
 
 # %%
 def coverage(left, weights, phi, mask):
@@ -114,8 +118,9 @@ def coverage(left, weights, phi, mask):
     ...
 
 
-phi = torch.full((1, 3), 2.0)
-coverage = check(coverage, torch.ones(1, 3), torch.tensor([[1.0, 0, 0]]), phi, three, gives=[0.5, 1, 1])
+left, weights = torch.tensor([[1.0, 1, 1], [0.5, 0.5, 1]]), torch.tensor([[0.8, 0.2, 0], [1, 1, 0]])
+phi, mask = torch.tensor([[2.0, 4, 4], [2, 2, 2]]), torch.tensor([[True, True, True], [True, True, False]])
+coverage = check(coverage, left, weights, phi, mask, gives=[[0.6, 0.95, 1], [1, 1, 1]])
 
 # %% [markdown]
 # ## A choice that knows the ones before: Eq. (13)
@@ -126,7 +131,8 @@ coverage = check(coverage, torch.ones(1, 3), torch.tensor([[1.0, 0, 0]]), phi, t
 # The bracket is lesson 5's clue with one more term: what the readers before this one have chosen. And c changes the
 # choice. On the page it multiplies the score; but less than one times a negative score is a *higher* score. So we
 # multiply the weight: weight ∝ c exp(β m̄), which is a softmax of β m̄ + ln c. Where c ≤ 10⁻⁶, the weight is exactly 0.
-# `clamp` c before the logarithm. By hand, two words of equal scores, c = 1 and ½: the weights are ⅔ and ⅓.
+# `clamp` c before the logarithm. By hand, two words of equal scores, c = 1 and ½: the weights are ⅔ and ⅓. A third word
+# has a higher score and c = 10⁻⁶, so it is spent; the fourth is padding. The words are 1, 2, 4, so 1.333 is chosen.
 
 # %%
 def choose_left(states, keys, mask, clue, w_d, beta, left):
@@ -136,18 +142,16 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
     ...
 
 
-zeros = torch.zeros(1, 2, 1)
-choose_left = check(choose_left, zeros, zeros, three[:, :2], zeros[:, 0], fixed([[1.0]]), 200.0,
-                    torch.tensor([[1.0, 0.5]]), gives=(0, [2 / 3, 1 / 3]))
+states, keys = torch.tensor([[[1.0], [2], [4], [8]]]), torch.tensor([[[0.0], [0], [5], [5]]])
+choose_left = check(choose_left, states, keys, last_three.flip(1), torch.tensor([[-1.0]]), fixed([[2.0]]), 3.0,
+                    torch.tensor([[1.0, 0.5, 1e-6, 1]]), gives=(4 / 3, [2 / 3, 1 / 3, 0, 0]))
 
 # %% [markdown]
 # ## The answer: Eq. (15)
 #
 # $$v = \mathrm{avg}([h_{ab}, \bar h_1, \ldots, \bar h_T]), \qquad P = MLP(v) \tag{15}$$
 #
-# v is the mean of h_ab, which needs no re-reading, and of the T states. And because h̄_0 = h_ab, each of these states
-# begins with h_ab. So a model can answer well by h_ab alone and carry its readings along: a good accuracy does not show
-# that the readings are of use.
+# v is the mean of h_ab, which needs no re-reading, and of the T states. And h̄_0 = h_ab.
 #
 # ## A trained model, hand in hand
 #
@@ -175,7 +179,8 @@ reading = run.explain(a, b)[1]["reading"][0]                            # steps,
 show_map("five readings of a token", [f"step {t}" for t in range(1, 6)], tokens_of(run, a, b), reading[:, 0])
 
 # %% [markdown]
-# Where plain BERT has learned the pairs, h_ab alone gives the answers. Then re-reading cannot win, and a printed
+# Where plain BERT has learned the pairs, h_ab alone gives the answers, and the readings are carried along: a good
+# accuracy does not show that they are of use. Then re-reading cannot win, and a printed
 # equation cannot lose. Nor would a picture of what is read explain an answer: a token's vector has read all others
 # (lesson 1), so any token may carry the answer.
 #

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LESSONS = sorted(HERE.glob("[1-6]_*.py"))
+LESSONS = sorted(HERE.glob("[1-7]_*.py"))
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 SETUP = """
 # For Google Colab alone: the address of your course's copy of the repository.

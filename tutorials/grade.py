@@ -241,7 +241,7 @@ def names_of_lesson(number):
     with contextlib.redirect_stdout(io.StringIO()):
         for i, cell in enumerate(read_cells(path)):
             taken = re.sub(r"^(\w+) = check\(\w+,?", r"\1 = right('\1',", cell, flags=re.M)
-            names["right"] = lambda name, *_, **more: getattr(lesson.equations, name)
+            names["right"] = lambda name, *_, **more: getattr(lesson.answers, name)
             run_cell(taken, f"lesson {number}, cell {i}", names)
     return names
 

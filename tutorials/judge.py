@@ -1,6 +1,6 @@
 """What is wrong with a function that a reader wrote, in the sentence that helps first.
 
-`judge` compares a function with that of equations.py: its results, then their gradients, in each
+`judge` compares a function with that of answers.py: its results, then their gradients, in each
 case of tasks.py. A demand (see demands.py) is tried with forms of an equation instead. `failed`
 keeps the arguments and both results of the first case that is wrong.
 """
@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-import equations
+import answers
 from demands import FORMS
 from support.parses import Parse
 from tasks import TASKS, Draw
 
 BY_HAND = "the pair by hand"
-TRIALS = 20             # of a form of random numbers, which a weak demand takes by luck
+TRIALS = 200            # of each form: a demand that draws numbers may be right by luck
 SHOWN = 16              # a result with no more numbers than this is shown as a whole
 NUMPY = "0 / 0, the log of 0 or an infinity does this, even if torch.where or a mask drops it later."
 failed = SimpleNamespace(arguments=None, yours=None, expected=None)
@@ -32,14 +32,14 @@ def judge(name, function, by_hand=(), seed=0):
     message = compare(name, function, (), seed)
     if message and by_hand:
         with contextlib.suppress(Exception):            # a reader may have changed them
-            results(getattr(equations, name), [copy_of(x) for x in by_hand])
+            results(getattr(answers, name), [copy_of(x) for x in by_hand])
             message = compare(name, function, by_hand, seed) or message
     return message
 
 
 def compare(name, function, by_hand, seed):
     """What is wrong with a function in the cases of its task, or "", the pair by hand first."""
-    task, library, rights, found = TASKS[name], getattr(equations, name), {}, {}
+    task, library, rights, found = TASKS[name], getattr(answers, name), {}, {}
 
     def arguments(case):
         drawn = by_hand if case == BY_HAND else task.draw(Draw(case, seed))
@@ -75,17 +75,19 @@ def judge_demand(name, function, seed):
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         for what, (form, right) in FORMS[name].items():
-            for _ in range(TRIALS if what == "noise" else 2):
+            wrong = 0
+            for _ in range(TRIALS):
                 try:
                     said = function(form)
-                    said = None if said is None else bool(said)
                 except (Exception, SystemExit) as error:
                     return f"tried with {what}: {where_it_failed(error, function)}"
                 if said is None:
                     return "not written yet: it returns nothing. Write it, with `return`."
-                if said != right:
-                    failed.arguments, failed.yours, failed.expected = [form], said, right
-                    return f"it is {said} of {what}, and should be {right}."
+                wrong += bool(said) != right
+            if wrong:
+                failed.arguments, failed.yours, failed.expected = [form], not right, right
+                often = f", in {wrong} of {TRIALS} trials" if wrong < TRIALS else ""
+                return f"it is {not right} of {what}{often}, and should be {right}."
     return ""
 
 

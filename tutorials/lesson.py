@@ -10,8 +10,10 @@ import math
 import os
 import re
 import runpy
+import random
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +24,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import batches
-import equations
+import answers
+import pretrain
 import train
 from bert_min import Bert, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from experiments import draw
@@ -36,8 +39,8 @@ from support.errors import refuse
 from tasks import TASKS
 
 __all__ = ["F", "assert_close", "begin", "check", "failed", "fixed", "guessed", "load_encoder",
-           "math", "mine", "pack", "reveal", "show_losses", "show_map", "tokens_of", "torch",
-           "train_on", "train_on_mrpc"]     # what a lesson gets by `from lesson import *`
+           "math", "mine", "pack", "read_pairs", "reveal", "show_losses", "show_map", "show_table",
+           "tokens_of", "torch", "train_on", "train_on_mrpc", "train_seeds"]     # what a lesson gets by `from lesson import *`
 MODE = os.environ.get("LESSON", "")     # "", "solved"; grade.py sets "grade"
 SEED = 0
 OWN = HERE / "my_semmatch.py"
@@ -47,7 +50,7 @@ A lesson writes its parts here again each time. What you write above the first p
 line such as `# ---- notes`, stays.
 python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder above)
 """
-from equations import *  # the library's functions, where yours do not stand below
+from answers import *  # the library's functions, where yours do not stand below
 
 
 '''
@@ -56,6 +59,10 @@ from equations import *  # the library's functions, where yours do not stand bel
 MRPC = {"task": "mrpc", "limit": 2000, "epochs": 3, "lr": 1e-4, "precision": "fp32"}
 MRPC_RIGHT = {"bert": (316, 303, 309, 311, 306), "dabert": (307, 307, 310, 313, 305),
               "dafa": (312, 302, 312, 315, 311), "knowledge": (314, 309, 310, 306, 315)}
+# PAWS, ten epochs, accuracy on test, ten seeds: mean, standard deviation (tests/results).
+PAWS = {"as published": {
+    "plain BERT": (72.4, 5.4), "Aligned": (82.8, 0.4), "DAFA's trees in the form of Aligned":
+    (75.9, 1.5), "the same with another pair's trees": (64.9, 1.2)}}
 lesson_tasks = []       # the names of this lesson's functions
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
@@ -96,7 +103,7 @@ def run_script(_):
 def mine(name):
     """Your function of an earlier lesson from my_semmatch.py, or else the library's."""
     if MODE or not OWN.exists():
-        return getattr(equations, name)
+        return getattr(answers, name)
     return getattr(options.load_file(OWN, str(OWN), OWN.read_bytes()), name)
 
 
@@ -129,7 +136,7 @@ def check(function, *by_hand, gives=()):
     name = getattr(function, "__name__", type(function).__name__)
     if not inspect.isfunction(function) or name not in TASKS:
         stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
-    library, points = getattr(equations, name), TASKS[name].points
+    library, points = getattr(answers, name), TASKS[name].points
     if MODE != "grade":
         check_lesson(name, library, by_hand, gives)
     if MODE == "solved":
@@ -192,7 +199,8 @@ def own_parts():
 
 def keep(name, source):
     """Writes lines that define a name into my_semmatch.py, in the place of the older ones."""
-    parts = own_parts() | {name: f"{source}\n\n\n"}
+    parts = own_parts() | {name: f"{source}\n\n\n"}      # functions first: classes name them
+    parts = dict(sorted(parts.items(), key=lambda part: part[0][:1].isupper()))
     texts = [f"# ---- {title}\n{text}" if title else text for title, text in parts.items()]
     OWN.write_text("".join(texts), "utf-8")
 
@@ -203,38 +211,104 @@ def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **give
     """Trains a model on a toy world of these frames, until it has learned the pairs of training.
 
     frames: dict name -> frames, as in support.toy.FRAMES. model: a name of --model, or a class of
-    equations.py, which then computes with your functions. start: a Run on these frames; the new
+    answers.py, which then computes with your functions. start: a Run on these frames; the new
     encoder begins with its weights, as if they were pre-trained. learned: the share of training's
     pairs that is enough. epochs: at most so many. given: options of train.py.
     Returns: the Run; what Run.influence says of dev, with "unseen", the accuracy with words that
     training did not have, and "losses", of each step.
     """
     place = describe_model(model, "train_steps")
-    settings, recipe = train.read_options(
-        {"model": place, "seed": SEED, "device": "cpu", "lr": lr} | given)
+    run, examples, splits, losses, count = fit(
+        frames, place, start, learned, epochs, {"seed": SEED, "lr": lr} | given)
+    found = run.influence(examples["dev"])
+    found |= {"losses": losses, "epochs": count,
+              "unseen": run.evaluate(splits["dev_unseen"])["accuracy"]}
+    print(f"{count} epochs. {100 * found['score']:.1f} % of dev are right; with words that "
+          f"training did not have {100 * found['unseen']:.1f} %. Chance is 50.")
+    if found["changes"]:
+        print(f"{summary.influence_table(found, 'dev')}\n")
+    return run, found
+
+
+def start_on(frames, given):
+    """(the Run before its first step, dict split -> Examples, dict split -> pairs) of a world."""
+    settings, recipe = train.read_options({"device": "cpu"} | given)
     task, splits = toy.toy_task(frames)
-    run, examples = new_run(settings, recipe, HERE, task, splits)
+    return *new_run(settings, recipe, HERE, task, splits), splits
+
+
+def fit(frames, place, start, learned, epochs, given):
+    """What train_on and train_seeds do. given: options of train.py, with seed and lr.
+    Returns: as start_on; the loss of each step; how many epochs there were."""
+    run, examples, splits = start_on(frames, {"model": place} | given)
     if start is not None:                               # what the method adds keeps random weights
         run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
     losses, trained, train_steps = [], examples["train"], mine("train_steps")
-    optimizer = torch.optim.AdamW(run.model.parameters(), lr, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(run.model.parameters(), given["lr"], weight_decay=0.01)
     repeats = 3 if run.settings.reads_words else 1      # DRr-Net judges each pair three times
     for epoch in range(epochs):
-        order = batches.training_batches(trained.lengths, recipe.batch_size, f"{SEED} {epoch}", 4)
-        optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * lr    # a slow start
+        order = batches.training_batches(trained.lengths, run.recipe.batch_size,
+                                         f"{given['seed']} {epoch}", 4)
+        optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * given["lr"]  # a slow start
         run.model.train()
         batch = ((inputs, labels.repeat(repeats)) for inputs, labels in map(trained.collate, order))
         losses += train_steps(run.model, batch, optimizer, 1.0)
         if run.evaluate(trained)["accuracy"] >= learned:
             break
-    found = run.influence(examples["dev"])
-    found |= {"losses": losses, "epochs": epoch + 1,
-              "unseen": run.evaluate(splits["dev_unseen"])["accuracy"]}
-    print(f"{epoch + 1} epochs. {100 * found['score']:.1f} % of dev are right; with words that "
-          f"training did not have {100 * found['unseen']:.1f} %. Chance is 50.")
-    if found["changes"]:
-        print(f"{summary.influence_table(found, 'dev')}\n")
-    return run, found
+    return run, examples, splits, losses, epoch + 1
+
+
+def train_seeds(frames, model, start=None, learned=0.95, epochs=30, lr=1e-3, **given):
+    """Trains a model three times, as train_on does, with this lesson's seed and the two after it.
+    Returns: the three accuracies on dev."""
+    place, scores, begun = describe_model(model, "train_steps"), [], time.monotonic()
+    for seed in range(SEED, SEED + 3):
+        run, examples, *_ = fit(frames, place, start, learned, epochs,
+                                {"seed": seed, "lr": lr, "batch_size": 32} | given)
+        scores.append(run.evaluate(examples["dev"])["accuracy"])
+    shown = ", ".join(f"{100 * score:.1f}" for score in scores)
+    print(f"dev, seeds {SEED} to {SEED + 2}: {shown} ({time.monotonic() - begun:.0f} seconds)")
+    return scores
+
+
+def read_pairs(frames, pairs, steps=1500, lr=3e-3):
+    """Lets the mini-BERT of a world read its training texts, without labels, by your hide_pieces
+    and masked_loss; the rest is pretrain.py's.
+
+    pairs: "copies", each text beside itself (pretrain.py's copies lack some pieces, which takes
+    longer to learn); "random", beside another text. Returns: a Run whose encoder has read, for
+    train_seeds(..., start=it).
+    """
+    if MODE == "grade":
+        raise SystemExit("the reading is left out")
+    run, _, splits = start_on(frames, {"model": "bert", "seed": SEED})
+    draw, tokenizer = random.Random(SEED), run.reader.tokenizer
+    texts = list(dict.fromkeys(batches.texts_of(splits["train"])))
+    copies = pretrain.encode_units([(text, text) for text in texts], tokenizer)
+    model = pretrain.MaskedWords(run.model.bert).train()
+    optimizer, begun = pretrain.make_optimizer(model, lr), time.monotonic()
+    hide_pieces, masked_loss = mine("hide_pieces"), mine("masked_loss")
+    for step in range(steps):
+        units = draw.sample(copies, 32)
+        if pairs == "random":
+            units = [(a, b) for (a, _), (b, _) in zip(units, draw.sample(copies, 32))]
+        batch, words = pretrain.make_batch(units, tokenizer, SEED * steps + step)
+        pieces = batch["input_ids"]
+        batch["input_ids"], chosen = hide_pieces(
+            pieces, words, tokenizer.mask_id, torch.rand(2, *pieces.shape),
+            torch.randint(tokenizer.vocab_size, pieces.shape))
+        loss = masked_loss(model(**batch, chosen=chosen), pieces[chosen])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = lr * train.rate(step, steps, 0.05)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = pretrain.measure(model, copies[:256], tokenizer, "cpu")
+    print(f"{len(texts)} texts, {pairs}: {steps} steps, {time.monotonic() - begun:.0f} seconds. "
+          f"Beside copies {100 * found['right']:.0f} % of the hidden words are right, and the best "
+          f"head gives a copy {100 * max(found['copies']):.0f} % of its attention.")
+    return run
 
 
 def describe_model(model, also=""):
@@ -242,10 +316,10 @@ def describe_model(model, also=""):
     for --model. It stops if a lesson's layer has none of your functions."""
     if MODE == "grade":
         raise SystemExit("the training is left out")
-    if not model.startswith("My"):
+    if not hasattr(answers, model):
         print(f"{model} of the library is training ...", flush=True)
         return model
-    text, written = source_of(getattr(equations, model)), {} if MODE else own_parts()
+    text, written = source_of(getattr(answers, model)), {} if MODE else own_parts()
     used = [name for name in TASKS if re.search(rf"\b{name}\b(?!=)", f"{text} {also}")]
     if not MODE:
         if written.keys().isdisjoint(lesson_tasks):
@@ -254,11 +328,11 @@ def describe_model(model, also=""):
     yours, theirs = (", ".join(name for name in used if (name in written) is here) or "nothing"
                      for here in (True, False))
     print(f"{model} is training. Yours: {yours}. The library's: {theirs}.", flush=True)
-    return f"{equations.__file__ if MODE else OWN}:{model}"
+    return f"{answers.__file__ if MODE else OWN}:{model}"
 
 
 def train_on_mrpc(model, folder, **given):
-    """Trains a layer of equations.py, which computes with your functions, on 2,000 pairs of MRPC,
+    """Trains a layer of answers.py, which computes with your functions, on 2,000 pairs of MRPC,
     by train.py's loop. Prints its accuracy on dev beside the library's.
 
     folder: an encoder that --bert takes. given: options of train.py, such as data_dir.
@@ -316,6 +390,15 @@ def fixed(rows, bias=None):
     if bias is not None:
         layer.bias.copy_(torch.tensor(bias))
     return layer
+
+
+def show_table(rows):
+    """Prints scores, dict row -> the accuracies of three seeds, with their mean and deviation."""
+    lines = [[name, percent(scores)] for name, scores in rows.items()]
+    print(summary.align_columns([["accuracy on dev", "mean (deviation)"], *lines]))
+    for encoder, results in PAWS.items():
+        lines = [[name, f"{mean} ({deviation})"] for name, (mean, deviation) in results.items()]
+        print(f"\n{summary.align_columns([[f'PAWS, all-MiniLM-L6-v2 {encoder}', ''], *lines])}")
 
 
 def show(title, svg):

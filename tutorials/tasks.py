@@ -1,8 +1,9 @@
 """The functions that the lessons ask for: TASKS[name] has points, random arguments and mistakes.
 
-judge.py compares your function with that of equations.py. The mistakes that it can name are listed
+judge.py compares your function with that of answers.py. The mistakes that it can name are listed
 here and in tests/mistakes.py. Cases come from small to large.
 """
+import functools
 import math
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import equations
+import answers
 import reread
 from bert_min import BertConfig
 from semmatch import DafaAttention
@@ -98,7 +99,7 @@ class Draw:
     def cross(self):
         """G (B, L, L): 0 or 2.5 between words of different sentences, -inf elsewhere."""
         related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
-        return equations.spread_prior(related, *self.tokens(), -math.inf)
+        return answers.spread_prior(related, *self.tokens(), -math.inf)
 
     def scores(self):
         """Symmetric scores (B, L, L), -inf except between words of different sentences."""
@@ -151,6 +152,34 @@ def coverage_draw(d):
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
 
 
+def factor_draw(d):
+    """ln K_prior and the cells between the sentences."""
+    ln_K = answers.co_attention(d.states(), d.scores())[0].detach().requires_grad_()
+    return [ln_K, ln_K > -math.inf]
+
+
+def words_draw(d):
+    """Two lists of words, each a letter."""
+    return [[("aAbBcC")[int(i)] for i in d.integer(6, size)] for size in (d.n, d.m)]
+
+
+def pieces_draw(d):
+    """Pieces, which of them are words, [MASK], two numbers for each, other pieces."""
+    draws = torch.rand(2, B, d.L, generator=d.generator)
+    draws[0] *= 0.3                                         # half of the pieces are chosen,
+    draws[1] = 0.6 + 0.4 * draws[1]                         # half of these become [MASK]
+    return [d.integer(V, B, d.L), d.integer(4, B, d.L) > 0, 4, draws, V + d.integer(V, B, d.L)]
+
+
+def wrong_factor(scores, columns=True, mean=True):
+    """mean_attention_factor with K of rows alone, or without its mean."""
+    cross = scores > -math.inf
+    K = scores.masked_fill(~cross, -1e9).softmax(-1) * cross
+    K = (K + K.mT) / 2 if columns else K
+    count = cross.sum((1, 2), keepdim=True).clamp(min=1)
+    return torch.where(cross, K / (K.sum((1, 2), keepdim=True) / count if mean else 1), 1.0).log()
+
+
 def batches_draw(d):
     """A model, batches of (inputs, labels), an optimizer and a limit that cuts each gradient."""
     count = 1 if d.case == "one batch" else 4
@@ -169,44 +198,44 @@ TASKS = {
                               lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
         "10,000 subtracted": lambda s, m:
             (s - 1e4 * ~m[:, None, None]).softmax(-1) * m[:, None, None]}),
-    "attention": Task(1, 2, "", lambda d: [*d.heads(), d.mask()], {
-        "no root": lambda q, k, v, m: equations.attention(q * K ** 0.5, k, v, m),
-        "k in the place of its root": lambda q, k, v, m: equations.attention(q / K ** 0.5, k, v, m),
-        "queries and keys exchanged": lambda q, k, v, m: equations.attention(k, q, v, m),
-        "no mask": lambda q, k, v, m: equations.attention(q, k, v, torch.ones_like(m))}),
+    "attention": Task(1, 2, "bert_min.attention", lambda d: [*d.heads(), d.mask()], {
+        "no root": lambda q, k, v, m: answers.attention(q * K ** 0.5, k, v, m),
+        "k in the place of its root": lambda q, k, v, m: answers.attention(q / K ** 0.5, k, v, m),
+        "queries and keys exchanged": lambda q, k, v, m: answers.attention(k, q, v, m),
+        "no mask": lambda q, k, v, m: answers.attention(q, k, v, torch.ones_like(m))}),
     "layer": Task(1, 2, "", lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
         "the second residual adds h, not the result of the first norm":
             lambda h, x, W, n, W_1, W_2, n_2: n_2(h + W_2(F.gelu(W_1(n(h + W(x)))))),
         "the first residual adds attention(h), not h":
-            lambda h, x, *rest: equations.layer(x, x, *rest),
+            lambda h, x, *rest: answers.layer(x, x, *rest),
         "the norms exchanged": lambda h, x, W, n, W_1, W_2, n_2:
-            equations.layer(h, x, W, n_2, W_1, W_2, n),
+            answers.layer(h, x, W, n_2, W_1, W_2, n),
         "gelu by its tanh form, where F.gelu is exact": lambda h, x, W, n, W_1, W_2, n_2:
             n_2((y := n(h + W(x))) + W_2(F.gelu(W_1(y), approximate="tanh"))),
         "gelu after W_2": lambda h, x, W, n, W_1, W_2, n_2:
             n_2((y := n(h + W(x))) + F.gelu(W_2(W_1(y)))),
-        "W without its bias": lambda h, x, W, n, W_1, W_2, n_2: equations.layer(
+        "W without its bias": lambda h, x, W, n, W_1, W_2, n_2: answers.layer(
             h, x, lambda x: F.linear(x, W.weight), n, W_1, W_2, n_2),
         "no gelu": lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y))),
         "relu for gelu":
             lambda h, x, W, n, W_1, W_2, n_2: n_2((y := n(h + W(x))) + W_2(W_1(y).relu())),
-        "no first residual": lambda h, *rest: equations.layer(0 * h, *rest),
+        "no first residual": lambda h, *rest: answers.layer(0 * h, *rest),
         "no second residual":
             lambda h, x, W, n, W_1, W_2, n_2: n_2(W_2(F.gelu(W_1(n(h + W(x))))))}),
     "train_steps": Task(1, 2, "", batches_draw, {
         "gradients that are never set to 0 and add up": lambda m, b, o, clip:
-            equations.train_steps(m, b, SimpleNamespace(step=o.step, zero_grad=list), clip),
+            answers.train_steps(m, b, SimpleNamespace(step=o.step, zero_grad=list), clip),
         "no clip, or only after the step": lambda m, b, o, clip:
-            equations.train_steps(m, b, o, math.inf),
+            answers.train_steps(m, b, o, math.inf),
         "no step, or gradients that are 0 before it": lambda m, b, o, clip:
-            equations.train_steps(m, b, SimpleNamespace(step=list, zero_grad=o.zero_grad), clip)},
+            answers.train_steps(m, b, SimpleNamespace(step=list, zero_grad=o.zero_grad), clip)},
         cases=("one batch", "four batches")),
     # ---- 2. DABERT
     "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2], {
-        "divided by the root": lambda q, k: equations.difference_scores(q, k) / K ** 0.5,
-        "rows and columns exchanged": lambda q, k: equations.difference_scores(k, q),
+        "divided by the root": lambda q, k: answers.difference_scores(q, k) / K ** 0.5,
+        "rows and columns exchanged": lambda q, k: answers.difference_scores(k, q),
         "Euclid's distance": lambda q, k: torch.cdist(q, k)}),
     "demand_guide": Task(2, 3, ""),
     "difference_attention": Task(2, 2, "semmatch.difference_attention",
@@ -224,24 +253,23 @@ TASKS = {
     "spread_prior": Task(3, 3, "semmatch.spread_prior",
                          lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
-        *d.heads(), d.normal(B, d.L, d.L), d.mask()], {
-        "no M": lambda q, k, v, M, m: equations.attention(q, k, v, m),
-        "scores multiplied by M̃, as Eq. (6) multiplies them": lambda q, k, v, M, m:
-            equations.attention_weights(q @ k.mT / K ** 0.5 * M.exp()[:, None], m) @ v,
-        "weights multiplied, but not divided by their new sum": lambda q, k, v, M, m:
-            (equations.attention_weights(q @ k.mT / K ** 0.5, m) * M.exp()[:, None]) @ v}),
+        *d.heads(), d.mask(), d.normal(B, d.L, d.L)], {
+        "no M": lambda q, k, v, m, M: answers.attention(q, k, v, m),
+        "scores multiplied by M̃, as Eq. (6) multiplies them": lambda q, k, v, m, M:
+            answers.attention_weights(q @ k.mT / K ** 0.5 * M.exp()[:, None], m) @ v,
+        "weights multiplied, but not divided by their new sum": lambda q, k, v, m, M:
+            (answers.attention_weights(q @ k.mT / K ** 0.5, m) * M.exp()[:, None]) @ v}),
     "demand_trees": Task(3, 3, ""),
     "dafa_fuse": Task(3, 3, "", lambda d: [
         d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))], {
-        "l alone goes on, without s": lambda s, d, m, W: equations.dafa_fuse(s, d, m, W) - s}),
+        "l alone goes on, without s": lambda s, d, m, W: answers.dafa_fuse(s, d, m, W) - s}),
     # ---- 4. External knowledge
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
     "demand_relations": Task(4, 3, ""),
-    "mean_one": Task(4, 2, "", lambda d: [
-        equations.co_attention(d.states(), d.scores())[0].detach().requires_grad_()], {
-        "no division by the mean": lambda ln_K: ln_K.masked_fill(ln_K == -math.inf, 0.0),
-        "the mean of all cells": lambda ln_K: torch.where(
-            ln_K > -math.inf, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
+    "knowledge_factor": Task(4, 2, "semmatch.knowledge_factor", factor_draw, {
+        "no division by the mean": lambda ln_K, cross: ln_K.masked_fill(~cross, 0.0),
+        "the mean of all cells": lambda ln_K, cross: torch.where(
+            cross, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
     # ---- 5. DRr-Net
     "choose": Task(5, 2, "reread.choose", choose_draw),
     "reread": Task(5, 3, "reread.reread", lambda d: [
@@ -252,7 +280,36 @@ TASKS = {
     "coverage": Task(6, 2, "reread.coverage", coverage_draw),
     "choose_left": Task(6, 2, "", lambda d: [
         *choose_draw(d), left_draw(d)], {
-        "no coverage": lambda *x: equations.choose(*x[:-1])[:2],
+        "no coverage": lambda *x: answers.choose(*x[:-1]),
         "spent words that are chosen":
-            lambda *x: equations.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
+            lambda *x: answers.choose_left(*x[:-1], x[-1].clamp(min=2e-6))}),
+    # ---- 7. What helps?
+    "equal_words": Task(7, 2, "priors.equal_words", words_draw, {
+        "capital letters that count": lambda a, b: np.array(
+            [[float(x == y) for y in b] for x in a], np.float32),
+        "transposed": lambda a, b: answers.equal_words(b, a)}, cases=TREES[:2]),
+    "mean_attention_factor": Task(7, 4, "", lambda d: [d.scores().detach()], {
+        "the softmax over rows alone": functools.partial(wrong_factor, columns=False),
+        "no division by the mean": functools.partial(wrong_factor, mean=False),
+        "M̃, not its logarithm": lambda scores: answers.mean_attention_factor(scores).exp()},
+        cases=("one token", "some pairs", "float32")),
+    "hide_pieces": Task(7, 3, "", pieces_draw, {
+        "all that is chosen becomes [MASK]": lambda pieces, words, mask_id, draws, others:
+            answers.hide_pieces(pieces, words, mask_id, draws * torch.tensor([1, 0.8])[
+                :, None, None], others),
+        "special pieces that are chosen": lambda pieces, words, *rest:
+            answers.hide_pieces(pieces, torch.ones_like(words), *rest),
+        "both numbers exchanged": lambda pieces, words, mask_id, draws, others:
+            answers.hide_pieces(pieces, words, mask_id, draws.flip(0), others),
+        "another piece and the same piece exchanged": lambda pieces, words, mask_id, draws, others:
+            answers.hide_pieces(pieces, words, mask_id, torch.stack(
+                [draws[0], draws[1] + 0.1 * (draws[1] >= 0.8) - 0.2 * (draws[1] >= 0.9)]), others)},
+        cases=("one token", "some pairs")),
+    "masked_loss": Task(7, 1, "", lambda d: [
+        d.normal(N, V, large=100.0), d.integer(V, N)], {
+        "the sum, not the mean": lambda scores, pieces: len(pieces) * answers.masked_loss(
+            scores, pieces),
+        "the other sign": lambda scores, pieces: -answers.masked_loss(scores, pieces),
+        "the mean of all V": lambda scores, pieces: answers.masked_loss(scores, pieces) / V},
+        cases=("some pairs", "large scores", "float32")),
 }
