@@ -13,8 +13,7 @@ import torch.nn.functional as F
 
 from bert_min import SelfAttention, attention, attention_weights, merge_heads, split_heads
 from pretrain import masked_loss
-from priors import (equal_words, parses_prior, subgraph_similarity, tree_similarity,
-                    words_prior)
+from priors import Prior, equal_words, subgraph_similarity, tree_similarity, words_prior
 from reread import DrrNet, LadraNet, choose, coverage, phrase_cnn, reread
 from semmatch import (AlignedAttention, DabertAttention, DafaAttention, KnowledgeAttention,
                       calibrated_attention, co_attention, difference_attention, difference_scores,
@@ -88,11 +87,16 @@ def hide_pieces(pieces, words, mask_id, draws, others):
     return torch.where(chosen & (draws[1] >= 0.9), others, hidden), chosen
 
 
-def trees_alone(a, b):
-    """M of two parses without what equal words give: their heads and relations are left. (n, m)"""
-    same_words = a.symbols[1:, None] == b.symbols[1:]  # (n, m)
-    theta = np.where(a.types[1:, None] == b.types[1:], 2.0, 1.0)  # (n, m)
-    return tree_similarity(a, b) - same_words * theta  # (n, m)
+class HeadsAndRelations(Prior):
+    """M of DAFA Eq. (1) without what equal words give: their heads and relations are left."""
+
+    needs = ("parses",)
+
+    def matrix(self, a, b):
+        a, b = a.parse, b.parse
+        same_words = a.symbols[1:, None] == b.symbols[1:]  # (n, m)
+        theta = np.where(a.types[1:, None] == b.types[1:], 2.0, 1.0)  # (n, m)
+        return tree_similarity(a, b) - same_words * theta  # (n, m)
 
 
 # ---- Layers of my_semmatch.py -------------------------------------------------------------------
@@ -185,4 +189,6 @@ class MyAligned(AlignedAttention):
 class TreesAlone(DafaAttention):
     """Lesson 7: DAFA whose matrix does not say which words are equal."""
 
-    prior = parses_prior(trees_alone)
+    @classmethod
+    def prior(cls, printed, without):
+        return HeadsAndRelations()

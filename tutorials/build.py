@@ -1,12 +1,17 @@
-"""Builds the lessons' notebooks as they are handed out: blank, no cell has run.
+"""Builds the lessons' notebooks: as they are handed out, blank, or as they look when solved.
 
-    python tutorials/build.py
+    python tutorials/build.py           blank
+    python tutorials/build.py solved    as they look when solved, into the folder solved: it trains
 
 A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %%
 [markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script.
 """
+import contextlib
+import io
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -37,7 +42,34 @@ def notebook_of(text):
     return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
 
 
+def solved(path):
+    """The notebook of a lesson with what its cells print and draw with the library's functions."""
+    import lesson
+    book, names, figures = json.loads(notebook_of(path.read_text("utf-8"))), {}, []
+    lesson.show = lambda title, svg: figures.append(svg)
+    lesson.lesson_tasks[:] = ["no script starts again"]
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    for number, cell in enumerate(cells, 1):
+        figures.clear()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+        text, cell["execution_count"] = said.getvalue().replace(f"{HERE}/", ""), number
+        if text:
+            lines = text.splitlines(keepends=True)
+            cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": lines})
+        for svg in figures:
+            cell["outputs"].append({"output_type": "display_data", "metadata": {},
+                                    "data": {"image/svg+xml": svg.splitlines(keepends=True)}})
+    return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    folder = HERE
+    if sys.argv[1:] == ["solved"]:
+        os.environ["LESSON"] = "solved"
+        (folder := HERE / "solved").mkdir(exist_ok=True)
     for path in LESSONS:
-        path.with_suffix(".ipynb").write_text(notebook_of(path.read_text("utf-8")), "utf-8")
-    print(*(path.with_suffix(".ipynb") for path in LESSONS), sep="\n")
+        text = solved(path) if folder != HERE else notebook_of(path.read_text("utf-8"))
+        place = folder / path.with_suffix(".ipynb").name
+        place.write_text(text, "utf-8")
+        print(place)
