@@ -24,6 +24,7 @@ A parse is any object with these five attributes; support.parses makes such obje
 Left out: how trees are found (support.parses) and what a lexicon knows (support.lexicon).
 """
 
+import copy
 import itertools
 import math
 from collections import Counter
@@ -43,8 +44,8 @@ TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART
 class Prior:
     """What a method knows of a pair's words before training: a matrix over the words of a and b.
 
-    A method's `prior(printed, without)` makes it, a class method or what `words_prior` returns;
-    batches.Reader asks it.
+    A method's `prior(printed, without)` makes it, a class method, or what `words_prior` and
+    `parses_prior` return; batches.Reader asks it.
 
     needs: what is read of each text, some of "words"; "parses"; "facts" of a lexicon; "tags", the
         parts of speech by which a lexicon looks words up (the toy world's lexicon needs none).
@@ -71,15 +72,17 @@ class Prior:
         raise NotImplementedError
 
 
-class WordsPrior(Prior):
-    """The prior that a function of two lists of words computes."""
+class FunctionPrior(Prior):
+    """The prior that a function of two lists of words computes, or of two parses."""
 
-    def __init__(self, function):
-        self.function = function
+    def __init__(self, function, part):
+        """part: "words" or "parse", what of a text the function gets."""
+        self.function, self.part = function, part
+        self.needs = ("words",) if part == "words" else ("parses",)
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
-        return self.function(list(a.words), list(b.words))
+        return self.function(*copy.deepcopy([getattr(a, self.part), getattr(b, self.part)]))
 
 
 def words_prior(function):
@@ -87,7 +90,12 @@ def words_prior(function):
 
         prior = words_prior(equal_words)
     """
-    return staticmethod(lambda printed, without: WordsPrior(function))
+    return staticmethod(lambda printed, without: FunctionPrior(function, "words"))
+
+
+def parses_prior(function):
+    """The same of a function of two parses."""
+    return staticmethod(lambda printed, without: FunctionPrior(function, "parse"))
 
 
 def prior_of(method, options):

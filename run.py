@@ -187,16 +187,17 @@ def build_model(settings, recipe, task, reader, config, weights=None):
     torch.manual_seed(settings.seed)
     if config is None:
         return method(reader.tokenizer, classes, **options), []
+    whole = not issubclass(method, SelfAttention)
+    if not whole:
+        with prefix_errors("--layers "):
+            layers = read_places(settings.layers or method.LAYERS, config.num_layers)
     refuse(settings.max_length > config.max_length, f"--max-length {settings.max_length}: this "
            f"encoder has {config.max_length} positions")
     if recipe.dropout is not None:
         config = replace(config, dropout=recipe.dropout, attention_dropout=recipe.dropout)
-    whole = not issubclass(method, SelfAttention)
     if whole:
         model = method(config, classes, **options)
     else:
-        with prefix_errors("--layers "):
-            layers = read_places(settings.layers or method.LAYERS, config.num_layers)
         model = Matcher(method, config, classes, layers, **options)
     if recipe.bert == "scratch":
         draw_small_weights(model)
