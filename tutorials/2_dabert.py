@@ -197,8 +197,8 @@ gated_fusion = check(gated_fusion, a_star, d_star, W_sem, W_other, W_g, gives=([
 #
 # "the filtration gate will incorporate the fusion features and the original features. Otherwise, the fusion
 # information will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer. On the
-# page l_i alone goes on. By hand, a = (2, 1) and v = (ln 2, ln 3): W_v takes the second number and a bias, (ln 3, 1).
-# W_f = (1, -2, 1, 0) of (2, 1, ln 3, 1) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l =
+# page l_i alone goes on. By hand, a = (2, 1) and v = (ln 2, ln 3): W_v v is (ln 3, 0), the second number alone.
+# W_f = (1, -2, 1, 3) of (2, 1, ln 3, 0) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l =
 # (2.45, 1.6), and (0.45, 0.6) on the page.
 
 # %%
@@ -209,7 +209,7 @@ def filtration_gate(sem, v, W_v, W_l, W_f):
 
 
 a, v = torch.tensor([[[2.0, 1]]]), torch.tensor([[[ln2, ln3]]])
-W_v, W_f = fixed([[0.0, 1], [0, 0]], [0.0, 1]), fixed([[1.0, -2, 1, 0]])
+W_v, W_f = fixed([[0.0, 1], [0, 0]], [0.0, 0]), fixed([[1.0, -2, 1, 3]])
 filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.6], 0.75))
 
 # %% [markdown]

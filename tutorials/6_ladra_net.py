@@ -108,9 +108,9 @@ phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9
 # whether the token is read or not. For m = -1 and φ = 2 this is 1.5: c grows. For m = 3 φ it is -2, and c is 1, -2, 4,
 # -8. But the text updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between
 # 0 and 1: c_t = c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1
-# again in the whole row, padding too. By hand: the first of three tokens has the weight 0.8 and φ = 2, the second 0.2 and
-# φ = 4: c is 0.6, 0.95 and 1. In a second pair two tokens have ½ left, weight 1 and φ = 2, and the third is padding: all
-# is spent, and c is 1, 1, 1.
+# again in the whole row, padding too. By hand: the first of three tokens has the weight 0.8 and φ = 2; the second has 0.05
+# left, the weight 0.2 and φ = 4: c is 0.6, 0 and 1, for one token is spent, not all. In a second pair two tokens have ½
+# left, the weight 1 and φ = 2, and the third is padding: all is spent, and c is 1, 1, 1.
 
 # %%
 def coverage(left, weights, phi, mask):
@@ -118,9 +118,9 @@ def coverage(left, weights, phi, mask):
     ...
 
 
-left, weights = torch.tensor([[1.0, 1, 1], [0.5, 0.5, 1]]), torch.tensor([[0.8, 0.2, 0], [1, 1, 0]])
+left, weights = torch.tensor([[1.0, 0.05, 1], [0.5, 0.5, 1]]), torch.tensor([[0.8, 0.2, 0], [1, 1, 0]])
 phi, mask = torch.tensor([[2.0, 4, 4], [2, 2, 2]]), torch.tensor([[True, True, True], [True, True, False]])
-coverage = check(coverage, left, weights, phi, mask, gives=[[0.6, 0.95, 1], [1, 1, 1]])
+coverage = check(coverage, left, weights, phi, mask, gives=[[0.6, 0, 1], [1, 1, 1]])
 
 # %% [markdown]
 # ## A choice that knows the ones before: Eq. (13)

@@ -19,7 +19,7 @@ from tasks import TASKS, Draw
 
 BY_HAND = "the pair by hand"
 TRIALS = 200            # of each form: a demand that draws numbers may be right by luck
-SHOWN = 16              # a result with no more numbers than this is shown as a whole
+SHOWN = 24              # a result with no more numbers than this is shown as a whole
 NUMPY = "0 / 0, the log of 0 or an infinity does this, even if torch.where or a mask drops it later."
 failed = SimpleNamespace(arguments=None, yours=None, expected=None)
 
