@@ -174,12 +174,14 @@ def drr(seed=1, scale=0.7, classes=3, vectors=None, **options):
     """DRr-Net, small enough for loops. β is small, so that every weight counts."""
     sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11, steps=3,
                  beta=2.0)
-    return large(DrrNet(vocabulary(vectors=vectors), classes, **(sizes | options)), seed, scale)
+    made = METHODS["drrnet"](vocabulary(vectors=vectors), classes, **(sizes | options))
+    return large(made, seed, scale)
 
 
 def ladra(seed=1, scale=0.5, classes=3, layers=3, **options):
     sizes = dict(attention_size=5, beta=2.0)
-    return large(LadraNet(config(num_layers=layers), classes, **(sizes | options)), seed, scale)
+    made = METHODS["ladranet"](config(num_layers=layers), classes, **(sizes | options))
+    return large(made, seed, scale)
 
 
 def sentences(lengths=((5, 4, 2), (3, 5, 3)), n=5, c=5, seed=0):

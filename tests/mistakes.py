@@ -4,26 +4,23 @@
 
 A key is the right function's place, "module.function" or "module.Class.method". A mistake takes the
 arguments of the right function, so that a program can name the mistake in a reader's function: the
-one that returns the same. With `printed` a mistake calls the right function.
-tests/test_mistakes.py puts each mistake in the right function's place; the oracle must fail.
+one that returns the same. tests/test_mistakes.py puts each mistake in the right function's place,
+as an attribute of its method's class, where a reader's function would stand; the oracle must fail.
 """
-import functools
-import inspect
-import types
-from pkgutil import resolve_name
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from bert_min import SelfAttention, attention_weights
-from priors import (TfIdf, dependency_matrix, index_facts, relation_matrix, subgraph_similarity,
+import printed
+from bert_min import attention, attention_weights
+from priors import (TfIdf, dependency_matrix, relation_matrix, subgraph_similarity,
                     tree_similarity)
-from reread import (LadraNet, attentive_pooling, choose, coverage, dynamic_sequential_attention,
-                    layer_mix, phrase_cnn, probability_fusion, read_limit, reread, stacked_gru)
+from reread import (LadraNet, attentive_pooling, choose, choose_left, coverage,
+                    dynamic_sequential_attention, layer_mix, phrase_cnn, probability_fusion, reread,
+                    stacked_gru)
 from semmatch import (calibrated_attention, co_attention, difference_attention, difference_scores,
-                      filtration_gate, gated_fusion, guided_attention, knowledge_scores,
-                      relation_indicator, spread_prior)
+                      filtration_gate, gated_fusion, knowledge_factor, knowledge_scores,
+                      mean_attention_factor, spread_prior)
 from support.kernels import additive_scores
 from train import l2_ratio
 
@@ -39,10 +36,24 @@ class Other:
         return getattr(self.like, name)
 
 
-def but(function, **names):
-    """The function, in which these names of its module mean something else."""
-    return types.FunctionType(function.__code__, function.__globals__ | names, function.__name__,
-                              function.__defaults__, function.__closure__)
+def guided_by(scores):
+    """Guided attention whose scores (B, L, L) a function of keys, queries and w computes."""
+    def guided_attention(values, guide, mask, W_values, W_guide, w):
+        keys, queries = W_values(values), W_guide(guide)
+        weights = attention_weights(scores(keys, queries, w.weight[0]), mask)
+        return weights @ values, weights
+
+    return guided_attention
+
+
+def phrases_to_the_right(hidden, mask, first, second):
+    """phrase_cnn whose layers both have their odd place of padding on the right."""
+    states, gone = hidden.transpose(1, 2), ~mask[:, None]
+    for layer in (first, second):
+        extra = layer.kernel_size[0] - 1
+        states = layer(F.pad(states.masked_fill(gone, 0.0), (extra // 2, extra - extra // 2)))
+        states = states.relu() if layer is first else states
+    return states.masked_fill(gone, 0.0).transpose(1, 2)
 
 
 def masked_softmax(scores, mask, axis=-1, fill=-1e30):
@@ -56,7 +67,7 @@ def mean_of_logarithms(hidden, scores):
 
 
 # The right methods, under names that stay when a test puts a mistake in a method's place.
-attend, judge_pieces, weigh = SelfAttention.attend, LadraNet.forward, TfIdf.weights
+judge_pieces, weigh = LadraNet.forward, TfIdf.weights
 WRONG = {}
 
 # BERT
@@ -69,35 +80,35 @@ WRONG["bert_min.attention_weights"] = {
     "-inf for the mask, so that a row without a key is nan; it must be 0":
         lambda scores, mask: masked_softmax(scores, mask, fill=-torch.inf),
     "a row without a key that is uniform": masked_softmax}
-WRONG["bert_min.SelfAttention.attend"] = {
-    "no root": lambda self, x, q, *rest: attend(self, x, q * q.shape[-1] ** 0.5, *rest)}
+WRONG["bert_min.attention"] = {
+    "no root": lambda q, *rest, **more: attention(q * q.shape[-1] ** 0.5, *rest, **more)}
 
 # DABERT
 WRONG["semmatch.difference_scores"] = {
-    "the bars left out": lambda q, k, *_: difference_scores(q, k, True),
-    "squares": lambda q, k, *_: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)}
+    "the bars left out": printed.difference_scores,
+    "squares": lambda q, k: (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)}
 WRONG["semmatch.difference_attention"] = {
-    "more weight for what is alike": but(difference_attention, difference_scores=lambda q, k, *_:
-                                         -difference_scores(q, k))}
+    "more weight for what is alike": lambda q, k, v, mask, dropout=0.0, scores=difference_scores:
+        difference_attention(q, k, v, mask, dropout, lambda q, k: -scores(q, k))}
 WRONG["semmatch.guided_attention"] = {
-    "⊕ as concatenation, so that the guide cancels": but(
-        guided_attention, additive_scores=lambda keys, queries, w:
-        (keys.tanh() @ w)[:, None] + (queries.tanh() @ w)[:, :, None]),
-    "guide and value exchanged": but(
-        guided_attention, additive_scores=lambda keys, queries, w:
-        additive_scores(queries, keys, w))}
+    "⊕ as concatenation, so that the guide cancels": guided_by(
+        lambda keys, queries, w: (keys.tanh() @ w)[:, None] + (queries.tanh() @ w)[:, :, None]),
+    "guide and value exchanged": guided_by(
+        lambda keys, queries, w: additive_scores(queries, keys, w))}
 WRONG["semmatch.gated_fusion"] = {
     "the signals exchanged": lambda sem, other, *rest: gated_fusion(other, sem, *rest)}
 WRONG["semmatch.filtration_gate"] = {
-    "s left out": lambda *args: filtration_gate(*args[:-1], True),
-    "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, None, *rest)}
+    "s left out": printed.filtration_gate,
+    "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, torch.nn.Identity(), *rest)}
 
 # DAFA
 WRONG["priors.tree_similarity"] = {
-    "θ and 1 exchanged": lambda a, b, theta, root: theta * tree_similarity(a, b, 1 / theta, root),
-    "a ROOT that equals nothing": lambda a, b, theta, _: tree_similarity(a, b, theta, False)}
+    "θ and 1 exchanged": lambda a, b, theta=2.0, root=True:
+        theta * tree_similarity(a, b, 1 / theta, root),
+    "a ROOT that equals nothing": lambda a, b, theta=2.0, root=True:
+        tree_similarity(a, b, theta, False)}
 WRONG["priors.subgraph_similarity"] = {
-    "α for each pair of children": lambda *args: subgraph_similarity(*args[:-1], True),
+    "α for each pair of children": printed.subgraph_similarity,
     "the root first, the leaves last":
         lambda a, *rest: subgraph_similarity(Other(a, depths=-a.depths), *rest),
     "the last word first, not the deepest": lambda a, *rest: subgraph_similarity(
@@ -107,7 +118,8 @@ WRONG["priors.TfIdf.weights"] = {
 WRONG["priors.dependency_matrix"] = {
     "the weights of a alone": lambda a, b, tf_a, tf_b, *rest:
         dependency_matrix(a, b, tf_a, np.ones_like(tf_b), *rest),
-    "no S": lambda *args: dependency_matrix(*args[:-1], {*args[-1], "subgraph"})}
+    "no S": lambda a, b, tf_a, tf_b, without=(), *rest:
+        dependency_matrix(a, b, tf_a, tf_b, {*without, "subgraph"}, *rest)}
 WRONG["semmatch.spread_prior"] = {
     "the prior transposed": lambda prior, index, segment, elsewhere:
         spread_prior(prior, index, 1 - segment, elsewhere),
@@ -117,29 +129,41 @@ WRONG["semmatch.spread_prior"] = {
         prior, index.clamp(max=prior.shape[1] - 1), *rest),
     "special tokens that take part":
         lambda prior, index, *rest: spread_prior(prior, index.clamp(0), *rest)}
-WRONG["semmatch.DafaAttention.spread"] = {
-    "no 1 added": lambda self, M_F, *rest: spread_prior(M_F.log(), *rest, 0.0),
-    "no logarithm": lambda self, M_F, *rest: spread_prior(1 + M_F, *rest, 0.0)}
+WRONG["semmatch.dependency_factor"] = {
+    "no 1 added": lambda M_F: (M_F.log(), 0.0),
+    "no logarithm": lambda M_F: (1 + M_F, 0.0)}
 WRONG["semmatch.calibrated_attention"] = {
-    "scores multiplied": lambda *args: calibrated_attention(*args[:-2], True, args[-1]),
-    "M divided by the root, too":
-        lambda q, k, v, M, *rest: calibrated_attention(q, k, v, M / q.shape[-1] ** 0.5, *rest)}
+    "scores multiplied": printed.calibrated_attention,
+    "M divided by the root, too": lambda q, k, v, mask, ln_M, *rest:
+        calibrated_attention(q, k, v, mask, ln_M / q.shape[-1] ** 0.5, *rest)}
 
 # External knowledge
 WRONG["semmatch.knowledge_scores"] = {
-    "no root": lambda hidden, G, _: knowledge_scores(hidden, G, True),
+    "no root": printed.knowledge_scores,
     "G divided by the root, too":
-        lambda hidden, G, _: knowledge_scores(hidden, G / hidden.shape[-1] ** 0.5)}
+        lambda hidden, G: knowledge_scores(hidden, G / hidden.shape[-1] ** 0.5)}
 WRONG["semmatch.relation_indicator"] = {
-    "all relations at once": lambda relations, _: relations.all(-1),
-    "no co-hyponyms": lambda relations, _: relation_indicator(relations, True)}
+    "all relations at once": lambda relations: relations.all(-1),
+    "no co-hyponyms": printed.relation_indicator}
 WRONG["priors.relation_matrix"] = {
     "hypernym and hyponym exchanged":
         lambda facts_a, facts_b: relation_matrix(facts_a, facts_b)[..., [0, 1, 3, 2, 4]],
-    "no expressions": but(relation_matrix, index_facts=lambda facts: (index_facts(facts)[0], {}))}
+    "no expressions": lambda *both: relation_matrix(*(
+        [{1: x[1]} if x and 1 in x else {} for x in facts] for facts in both))}
 WRONG["semmatch.co_attention"] = {"a mean of logarithms": mean_of_logarithms}
+WRONG["semmatch.knowledge_factor"] = {
+    "no mean": lambda ln_K, cross: torch.where(cross, ln_K, 0.0),
+    "the mean over all tokens": lambda ln_K, cross: torch.where(
+        cross, ln_K - ln_K.exp().mean((1, 2), keepdim=True).log(), 0.0)}
+
+# Equal words
+WRONG["semmatch.mean_attention_factor"] = {
+    "no mean over the columns": lambda scores: knowledge_factor(
+        scores.log_softmax(-1), scores.isfinite()),
+    "no factor between the sentences": lambda scores: 0 * mean_attention_factor(scores)}
 WRONG["train.l2_ratio"] = {
-    "no centre": lambda step, full_step, *rest: l2_ratio(step + full_step / 2, full_step, *rest)}
+    "no centre": lambda step, full_step=100_000, full_ratio=0.9e-5:
+        l2_ratio(step + full_step / 2, full_step, full_ratio)}
 
 # DRr-Net
 WRONG["reread.stacked_gru"] = {
@@ -149,8 +173,13 @@ WRONG["reread.attentive_pooling"] = {
         ((states * mask[..., None]).sum(1), mask.to(states.dtype)),
     "padding that is read": lambda states, mask, W, w:
         attentive_pooling(states, torch.ones_like(mask), W, w)}
-WRONG["reread.choose"] = {
-    "no clue": lambda states, keys, mask, clue, *rest: choose(states, keys, mask, 0 * clue, *rest)}
+for function in (choose, choose_left):
+    WRONG[f"reread.{function.__name__}"] = {
+        "no clue": lambda states, keys, mask, clue, *rest, function=function:
+            function(states, keys, mask, 0 * clue, *rest)}
+WRONG["reread.choose_left"] |= {
+    "a spent word that is read": lambda *args: choose_left(*args[:-1], args[-1].clamp(min=2e-6)),
+    "no coverage": lambda *args: choose_left(*args[:-1], torch.ones_like(args[-1]))}
 WRONG["reread.reread"] = {
     "a clue of h̄_0 at each step": lambda states, mask, h, guide, choice, *rest: reread(
         states, mask, h, guide, Other(choice, U_d=lambda _: choice.U_d(h)), *rest),
@@ -166,45 +195,26 @@ WRONG["reread.probability_fusion"] = {
 WRONG["reread.layer_mix"] = {
     "α that sums to 1": lambda blocks, alpha: layer_mix(blocks, alpha.softmax(0))}
 WRONG["reread.phrase_cnn"] = {
-    "odd padding on one side twice": but(phrase_cnn, F=Other(
-        F, pad=lambda x, sides: F.pad(x, sorted(sides)))),
+    "odd padding on one side twice": phrases_to_the_right,
     "no mask between the layers": lambda hidden, mask, *layers: phrase_cnn(
         hidden * mask[..., None], torch.ones_like(mask), *layers) * mask[..., None]}
 WRONG["reread.read_limit"] = {
-    "no limits": lambda states, W_phi, steps, _: read_limit(states, W_phi, steps, True)}
+    "no limits": printed.read_limit}
 WRONG["reread.coverage"] = {
-    "no new start": lambda *args: coverage(*args[:-1], True),
-    "padding that has to be spent, too": lambda left, read, phi, mask, _:
+    "no new start": printed.coverage,
+    "padding that has to be spent, too": lambda left, read, phi, mask:
         coverage(left, read, phi, torch.ones_like(mask))}
+WRONG["reread.mixture"] = {"no token in the sum": printed.mixture}
 WRONG["reread.dynamic_sequential_attention"] = {
-    "no token in the sum": lambda *args: dynamic_sequential_attention(*args[:-1], {12}),
     "choices that do not know each other": lambda states, mask, h_ab, choices, *rest:
         dynamic_sequential_attention(states, mask, h_ab, [
             Other(choice, V_d=lambda chosen: 0.0) for choice in choices], *rest),
-    "coverage that never falls": but(dynamic_sequential_attention, coverage=lambda left, *_: left)}
+    "coverage that never falls": lambda *args: dynamic_sequential_attention(
+        *args[:11], lambda left, *_: left, *args[12:])}
 WRONG["reread.LadraNet.forward"] = {
-    f"without {part}": lambda self, *rest, part=part: judge_pieces(
-        Other(self, without=self.without | {part}), *rest)
+    f"without {part}": lambda self, *rest, part=part, **named: judge_pieces(
+        Other(self, without=self.without | {part}), *rest, **named)
     for part in ("average-pooling", "global")}
 
 
-def as_the_right_one(place, wrong):
-    """A mistake with the right function's signature; with `printed` it calls the right function.
-    wrong: takes all arguments by position."""
-    right = resolve_name(place)
-    signature = inspect.signature(right)
-
-    @functools.wraps(right)
-    def mistaken(*args, **options):
-        bound = signature.bind(*args, **options)
-        bound.apply_defaults()
-        layer = bound.arguments.get("self")
-        if bound.arguments.get("printed") or getattr(layer, "printed", ()):
-            return right(*args, **options)
-        return wrong(*bound.args)
-
-    return mistaken
-
-
-MISTAKES = {place: [(name, as_the_right_one(place, wrong)) for name, wrong in mistakes.items()]
-            for place, mistakes in WRONG.items()}
+MISTAKES = {place: [*mistakes.items()] for place, mistakes in WRONG.items()}

@@ -171,7 +171,7 @@ def test_a_page_elsewhere_of_a_foreign_run(trained, capsys):
 
 def test_a_method_of_ones_own(trained, workplace):
     """The prior of this method is a function."""
-    place = f"{ROOT}/tutorials/mine.py:Aligned"
+    place = f"{ROOT}/tutorials/mine.py:Beginnings"
     trained("--model", place, *ONCE)
     root = explained("the good dog", "a dog", "--model", place)
     assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]

@@ -9,12 +9,14 @@ from pkgutil import resolve_name
 
 import pytest
 from hypothesis import Phase, settings
+from methods import METHODS
 from mistakes import MISTAKES
 from test_house import equation_rows
 
 LAYERS = "test_bert_min.py::test_hidden_states_equal_transformers"
 ORACLES = {
     "bert_min.attention_weights": "test_bert_min.py::test_attention_weights_are_a_masked_softmax",
+    "semmatch.mean_attention_factor": "test_semmatch.py::test_aligned_attention_oracle",
     "semmatch.spread_prior": "test_semmatch.py::test_spread_prior_oracle"}
 
 
@@ -42,14 +44,20 @@ def call(test, monkeypatch):
 
 
 def plant(place, mistaken, monkeypatch):
-    """Puts a mistake in the place of the right function, in each module that has imported it."""
+    """Puts a mistake in the place of the right function: where a method's class names its equation,
+    as a reader would, or in each module that has imported a function which no class names."""
     right, (owner, _, name) = resolve_name(place), place.rpartition(".")
+    classes = {base for method in METHODS.values() for base in method.__mro__}
+    named = [(base, key) for base in classes for key, equation in vars(base).items()
+             if isinstance(equation, staticmethod) and equation.__func__ is right]
+    for base, key in named:
+        monkeypatch.setattr(base, key, staticmethod(mistaken))
     if owner.count("."):
         monkeypatch.setattr(resolve_name(owner), name, mistaken)
-        return
-    for module in list(sys.modules.values()):
-        if module is not sys.modules["mistakes"] and vars(module).get(name) is right:
-            monkeypatch.setattr(module, name, mistaken)
+    elif not named:
+        for module in list(sys.modules.values()):
+            if module is not sys.modules["mistakes"] and vars(module).get(name) is right:
+                monkeypatch.setattr(module, name, mistaken)
 
 
 @pytest.mark.parametrize("place, name, mistaken", [

@@ -358,13 +358,14 @@ def test_a_method_of_your_own(monkeypatch):
     idf, _ = train.open_run("RareDafa", model="other.py:RareDafa").reader.prior.state()
     assert idf["the"] == math.log(44 / sum("the" in words for words in texts)), "fit is called"
     Path("mine.py").write_text(first)
-    args = ["--model", "mine.py:Aligned", "--set", "SHARPNESS=2.5", "--layers", "all"]
+    args = ["--model", "mine.py:Beginnings", "--set", "START=2.5", "--layers", "all"]
     run_cut(monkeypatch, args)
     assert command("--resume", "cut", *args[:2]) == 0
     assert len(result("cut")["influence"]["changes"]) == 3, "its prior is measured too"
     assert command("--from", "cut", *args[:2], "--predict", "test.tsv") == 0
-    opened = train.open_run("cut", model="mine.py:Aligned")
-    assert opened.model.bert.layers[1].attention.sharpness == 2.5
+    opened = train.open_run("cut", model="mine.py:Beginnings")
+    strength = opened.model.bert.layers[0].attention.strength.item()
+    assert strength == pytest.approx(2.5, abs=0.1) and strength != 2.5, "it was learned"
     prediction, trace = opened.explain("the dog", "the cat")
     assert prediction.answer == opened.predict([("the dog", "the cat")])[0].answer
     assert trace.keys() == {"attention", "calibrated"}

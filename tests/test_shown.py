@@ -1,0 +1,168 @@
+"""support/shown.py: who sees what a model notes; equations as attributes of a class."""
+import contextvars
+import copy
+import pickle
+import threading
+
+import pytest
+import torch
+
+from bert_min import SelfAttention, merge_heads
+from methods import METHODS, batch, config, equation, far, large, looked, method, whole
+from priors import words_prior
+from semmatch import (AlignedAttention, DafaAttention, Matcher, calibrated_attention,
+                      guided_attention, spread_prior)
+from support.shown import note, printed_forms, recording, scope
+
+
+# ---- The recorder -------------------------------------------------------------------------------
+
+def test_who_sees_what_is_noted():
+    """Nobody, without a recorder; a scope's dict; not an outer recorder, and not another thread's."""
+    note(x=torch.ones(1))
+    with recording() as outer:
+        note(x=torch.ones(1, requires_grad=True))
+        with scope("layer7"):
+            note(x=torch.zeros(1))
+        with recording() as inner:
+            note(y=torch.ones(1))
+        thread = threading.Thread(target=lambda: note(z=torch.ones(1)))
+        thread.start()
+        thread.join()
+    note(x=torch.zeros(1))
+    assert [*outer] == ["x", "layer7"] and [*inner] == ["y"] and [*outer["layer7"]] == ["x"]
+    assert outer["x"] == 1 and not outer["x"].requires_grad
+
+
+def test_a_recorder_has_an_end():
+    with pytest.raises(KeyError), recording(), scope("layer0"):
+        raise KeyError
+    before = contextvars.copy_context()
+    looked(whole("dafa"), **batch("dafa", [(2, 3)]))
+    assert [*before.values()] == [*contextvars.copy_context().values()]
+
+
+@pytest.mark.parametrize("name", ["dafa", "ladranet"])
+def test_a_model_is_exported(name):
+    """Also while somebody looks, who then sees nothing: no note breaks the graph."""
+    model, x = whole(name).float(), batch(name, [(3, 4), (2, 2)])
+    x = {key: part.float() if part.is_floating_point() else part for key, part in x.items()}
+    with recording() as seen:
+        exported = torch.export.export(model, (), x, strict=True).module()
+    assert seen == {}
+    torch.testing.assert_close(exported(**x), model(**x))
+
+
+# ---- Equations of a class -----------------------------------------------------------------------
+
+def halved(*inputs):
+    values, weights = guided_attention(*inputs)
+    return values / 2, weights
+
+
+class MyDafa(DafaAttention):
+    guided_attention = staticmethod(halved)
+
+
+def first_value(function):
+    """A function that returns what `function` returns, its first tensor doubled."""
+    def doubled(*inputs, **named):
+        out = function(*inputs, **named)
+        return (2 * out[0], *out[1:]) if isinstance(out, tuple) else 2 * out
+    return doubled
+
+
+ALL = [(name, key) for name, made in METHODS.items() for base in made.__mro__
+       for key, x in vars(base).items() if isinstance(x, staticmethod) and key != "prior"]
+
+
+@pytest.mark.parametrize("name, key", ALL)
+def test_another_function_takes_an_equations_place(name, key):
+    """Each attribute of a class is what the class computes with."""
+    if key in ("score_map", "subgraph_similarity") or (name, key) == ("ladranet", "stacked_gru"):
+        return                                              # no part of this model's pass
+    own = type("Own", (METHODS[name],), {key: staticmethod(first_value(equation(name, key)))})
+    model, x = whole(name), batch(name, [(3, 4), (2, 2)])
+    METHODS[name], right = own, METHODS[name]
+    try:
+        other = whole(name)
+    finally:
+        METHODS[name] = right
+    assert far(model(**x), other(**x))
+
+
+def test_the_prior_computes_with_the_classs_equation():
+    """DAFA Eq. (4) is in the prior, as printed too."""
+    own = type("Own", (DafaAttention,), {"subgraph_similarity": staticmethod(max)})
+    assert own.prior(frozenset(), frozenset()).subgraph_similarity is max
+    printed = DafaAttention.prior(frozenset({4}), frozenset())
+    assert printed.subgraph_similarity is equation("dafa", "subgraph_similarity", {4})
+
+
+@pytest.mark.parametrize("own, printed, words", [
+    ({"guided_attention": staticmethod(halved)}, {7}, "printed 7: Own has a guided_attention"),
+    ({"score_map": staticmethod(torch.nn.Identity)}, {7}, "printed 7: Own has a score_map"),
+    ({"guided_attention": halved}, (), r"guided_attention = staticmethod\(halved\)"),
+    ({"prior": lambda printed, without: None}, (), "prior is called without self")])
+def test_own_equations_that_cannot_be(own, printed, words):
+    """A printed form beside somebody's own, and a forgotten staticmethod, in one line."""
+    base = AlignedAttention if "prior" in own else DafaAttention
+    made = type("Own", (base,), own)
+    with pytest.raises(ValueError, match=words) as error:
+        made(config(), printed)
+    assert "\n" not in str(error.value)
+
+
+def test_own_equations_that_can_be():
+    """One beside the printed form of another; a method with self in a function's place."""
+    with_self = {"gated_fusion": lambda self, *x: DafaAttention.gated_fusion(*x)}
+    for own, printed in ((MyDafa, {6, 9}), (type("Own", (DafaAttention,), with_self), ())):
+        layer = own(config(), printed)
+        assert (layer.guided_attention is halved) == (own is MyDafa)
+    assert printed_forms(DafaAttention, {6, 7}).keys() == {
+        "factor", "calibrated_attention", "guided_attention", "score_map"}
+
+
+@pytest.mark.parametrize("make", [lambda: MyDafa(config()), lambda: method("dafa", printed={6, 7}),
+                                  lambda: whole("ladranet", printed={14})])
+def test_layers_are_pickled_and_copied(make):
+    model = make()
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        functions = [{key: x for key, x in vars(part).items() if callable(x)}
+                     for part in (model, again)]
+        assert functions[0].keys() == functions[1].keys()
+        for key, value in model.state_dict().items():
+            assert torch.equal(value, again.state_dict()[key])
+
+
+# ---- Each layer spreads its own prior -----------------------------------------------------------
+
+class Learned(SelfAttention):
+    """A learned strength of the prior; every row of the bias has it, so that [CLS] does."""
+
+    prior = words_prior(lambda a, b: None)
+
+    def __init__(self, config, printed=frozenset(), without=frozenset()):
+        super().__init__(config)
+        self.strength = torch.nn.Parameter(torch.tensor([2.0]))
+
+    def spread(self, prior, word_index, segment):
+        bias = spread_prior(prior, word_index, segment, 0.0).mean(1, keepdim=True)
+        return self.strength * bias.expand(-1, bias.shape[2], -1)
+
+    def attend(self, hidden, q, k, v, mask, bias):
+        return merge_heads(calibrated_attention(q, k, v, mask, bias, self.dropping))
+
+
+def test_a_learned_spread_learns_in_each_layer():
+    model = large(Matcher(Learned, config(), 3, (0, 1, 2)))
+    layers = [layer.attention for layer in model.bert.layers]
+    model(**batch("dafa", [(3, 4), (2, 2)])).square().sum().backward()
+    assert all(layer.strength.grad.abs() > 1e-6 for layer in layers)
+
+
+def test_a_spread_without_weights_is_made_once(monkeypatch):
+    calls, spread = [], AlignedAttention.spread
+    monkeypatch.setattr(AlignedAttention, "spread", lambda *x: calls.append(1) or spread(*x))
+    whole("aligned")(**batch("aligned", [(3, 4), (2, 2)]))
+    assert len(calls) == 1
