@@ -23,7 +23,7 @@ import priors
 from support import lexicon
 from support.biaffine import load_parser
 from support.errors import prefix_errors, refuse
-from support.parses import Parse, parse_texts, split_words, words_at
+from support.parses import Parse, pack, parse_texts, split_words, unpack, words_at
 from support.toy import LEXICON
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
@@ -34,12 +34,48 @@ TEXTS_KEPT = 4096  # texts whose Known a Reader keeps
 
 
 class Known(NamedTuple):
-    """What a prior needs to know of a text. The other fields stay empty."""
+    """What a prior needs to know of a text, as it is asked for. The other fields stay empty."""
 
     spans: np.ndarray | None = None  # first character and end of each word
     words: list | tuple = ()
     parse: Parse | None = None
     facts: list | None = None        # what a lexicon knows of each word
+
+
+class Texts(dict):
+    """text -> Known, made when it is asked for. Until then spans, or a parse, are a few hundred
+    bytes; those of the first TEXTS_KEPT texts stay. Texts of a method without a prior are not in it.
+    """
+
+    def __init__(self, kind):
+        """kind: of what is kept, "parses", "words", or "" for a method without a prior."""
+        self.kind, self.facts, self.made = kind, {}, {}
+
+    def __getitem__(self, text):
+        known = self.made.get(text)
+        if known is None:
+            known = self.make(text)
+            if len(self.made) < TEXTS_KEPT:
+                self.made[text] = known
+        return known
+
+    def make(self, text):
+        """The Known of a text."""
+        if not self.kind:
+            return Known()
+        spans, parse = self.spans(text), None
+        if self.kind == "parses":
+            parse = unpack(text, super().__getitem__(text))
+        words = words_at(text, spans) if parse is None else parse.words
+        return Known(spans, words, parse, self.facts.get(text))
+
+    def spans(self, text):
+        """(n, 2): first character and end of each word; None where no prior asks for words."""
+        if self.kind == "parses":
+            return unpack(text, super().__getitem__(text)).spans
+        if self.kind == "words":
+            return np.frombuffer(super().__getitem__(text), np.int32).reshape(-1, 2)
+        return None
 
 
 class Reader:
@@ -70,28 +106,27 @@ class Reader:
         return vars(self) | {"lexicon": None}
 
     def read(self, pairs):
-        """dict text -> Known of these pairs' texts."""
-        texts = list(dict.fromkeys(texts_of(pairs)))
+        """Texts: what is known of these pairs' texts."""
         if self.prior is None:
-            return dict.fromkeys(texts, Known())
-        known = {text: self.seen[text] for text in texts if text in self.seen}
+            return Texts("")
+        texts = list(dict.fromkeys(texts_of(pairs)))
+        known = Texts("parses" if self.needs_parses else "words")
+        known.update((text, self.seen[text]) for text in texts if text in self.seen)
         new = [text for text in texts if text not in known]
         if new and self.needs_parses:
             self.parser = self.parser or load_parser()
-            parses = parse_texts(new, self.parser, self.max_length)
-            known |= {text: Known(x.spans, x.words, x) for text, x in parses.items()}
-        else:  # later words find no place in the input, unless earlier words have no piece
-            spans = {text: split_words(text)[:self.max_length] for text in new}
-            known |= {text: Known(x, words_at(text, x)) for text, x in spans.items()}
-        if new and self.needs_facts:
-            if self.lexicon is None:
-                self.lexicon = lexicon.Table(LEXICON) if self.toy else lexicon.WordNet()
-            for text in tqdm(new, "looking up words", leave=False, disable=None, delay=1):
-                x = known[text]
-                facts = self.lexicon.facts(x.words, x.parse and x.parse.tags)
-                known[text] = x._replace(facts=facts)
+            known.update(parse_texts(new, self.parser, self.max_length, keep=pack))
+        elif new:  # later words find no place in the input, unless earlier words have no piece
+            known.update((text, split_words(text)[:self.max_length].astype(np.int32).tobytes())
+                         for text in new)
         if len(texts) < TEXTS_KEPT:
             self.seen = dict([*self.seen.items(), *known.items()][-TEXTS_KEPT:])
+        if self.needs_facts:
+            self.lexicon = self.lexicon or (
+                lexicon.Table(LEXICON) if self.toy else lexicon.WordNet())
+            for text in tqdm(texts, "looking up words", leave=False, disable=None, delay=1):
+                x = known.make(text)
+                known.facts[text] = self.lexicon.facts(x.words, x.parse and x.parse.tags)
         return known
 
     def matrix(self, a, b):
@@ -115,17 +150,19 @@ class Reader:
 class Examples:
     """Encoded pairs. A batch's priors are computed when the batch is collated.
 
-    `indices` are places in `pairs`. known: dict text -> Known. tokens: for each pair an array
-    (3, L) of ids, segment and word_index; `lengths` has each L.
+    `indices` are places in `pairs`. known: Texts. tokens: for each pair an array (3, L) of ids,
+    segment and word_index; `lengths` has each L.
     """
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known = pairs, reader, known
         self.others, self.tokens = getattr(reader.method, "OTHERS", False), []
+        largest = max(reader.tokenizer.vocab_size, reader.max_length)
+        small = np.int16 if largest < 2 ** 15 else np.int32
         for part in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
-            rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in part]
+            rows = [(p.a, known.spans(p.a), p.b, known.spans(p.b)) for p in part]
             encoded = reader.tokenizer.encode_batch(rows, reader.max_length)
-            self.tokens += [np.array(ids_segment_words, np.int32) for ids_segment_words in encoded]
+            self.tokens += [np.array(ids_segment_words, small) for ids_segment_words in encoded]
         self.lengths = [tokens.shape[1] for tokens in self.tokens]
 
     def collate(self, indices):
@@ -179,7 +216,7 @@ class WordExamples(Examples):
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known, self.others = pairs, reader, known, False
-        longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
+        longest = [max(len(known.spans(p.a)), len(known.spans(p.b)), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 
     def features(self, i):

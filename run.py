@@ -165,9 +165,14 @@ def make_reader(settings, recipe):
 def learn_words(settings, splits, examples):
     """The Vocabulary of train's words; with --glove, whose vectors are fixed, of all splits'."""
     names = splits if settings.glove else ["train"]
-    words = {text: x.words for read in examples.values() for text, x in read.known.items()}
-    sentences = [words[text] if text in words else words_at(text, split_words(text))
-                 for name in names for text in batches.texts_of(splits[name])]
+
+    def words_of(text):
+        for read in examples.values():
+            if text in read.known:
+                return read.known[text].words
+        return words_at(text, split_words(text))
+
+    sentences = [words_of(text) for name in names for text in batches.texts_of(splits[name])]
     found = None
     if settings.glove:
         needed = {form for x in sentences for word in x for form in (word, word.casefold())}

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from support.errors import expecting, refuse
+from support.errors import expecting, one_line, refuse
 
 # Axes: n words of a text
 
@@ -269,8 +269,9 @@ def join_trees(trees):
 
 # ---- parses of many texts ------------------------------------------------------------------------
 
-def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS) -> dict:
+def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS, keep=lambda parse: parse):
     """The parses of texts, a dict text -> Parse. A Parse has the first `limit` words of its text.
+    keep: what the dict has of each Parse, such as `pack`.
 
     parser: what load_parser gives. CACHE keeps its parses of more than FEW texts. It parses
         sentences as a whole, up to the one that has the last of these words.
@@ -287,7 +288,7 @@ def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS) -> dict:
             new = [text for text in batch if text not in known]
             made = _parse(new, parser, limit) if ours else _ask_own(new, parser)
             cache.keep(made)
-            found |= {parse.text: parse.first(limit) for parse in parses + made}
+            found |= {x.text: keep(x.first(limit)) for x in parses + made}
             bar.update(len(batch))
     return found
 
@@ -326,11 +327,7 @@ def _check_own(text, parse):
         heads = [int(head) for head in parse.heads]
         tags, relations = list(parse.tags), list(parse.relations)
         refuse(parse.text != text, f"{parse}")
-        refuse(not len(spans) == len(tags) == len(heads) == len(relations), f"{parse}")
-        refuse(spans.min(initial=0) < 0 or spans.max(initial=0) > len(text), f"{parse}")
-        refuse((spans[:, 0] >= spans[:, 1]).any(), f"{parse}")
-        refuse((np.diff(spans, axis=0) < 0).any(), f"{parse}")
-        refuse(tree_depths(heads).max(initial=0) > len(heads), f"{parse}")
+        refuse(not is_sound(Parse(text, spans, tags, heads, relations)), f"{parse}")
         if len(spans) < MAX_WORDS:
             words = "".join(text[start:end] for start, end in spans.tolist())
             letters, found = (sum(c.isalnum() for c in x) for x in (text, words))
@@ -363,7 +360,6 @@ class _Cache:
             with contextlib.closing(sqlite3.connect(CACHE, timeout=60)) as base, base:
                 base.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB) "
                              "WITHOUT ROWID")
-                base.create_function("unpack", 1, zlib.decompress)   # it checks a checksum
                 return [answer for row in rows for answer in base.execute(command, row)]
         except (OSError, sqlite3.Error) as problem:
             print(f"{CACHE}: {problem}; texts are parsed, but not kept: make room there, or remove "
@@ -379,18 +375,40 @@ class _Cache:
     def find(self, texts):
         """A list of Parses, of those of the texts that are kept."""
         keys, found = {self.key(text): text for text in texts}, []
-        query = "SELECT key, unpack(parse) FROM parses WHERE key = ?"
-        for key, tree in self.execute(query, ([key] for key in keys)):
-            spans, tags, heads, relations = json.loads(tree)
-            tags, relations = (tuple(map(sys.intern, names)) for names in (tags, relations))
-            spans = np.array(spans, np.int32).reshape(-1, 2)
-            found.append(Parse(keys[key], spans, tags, np.array(heads, np.int64), relations))
+        query = "SELECT key, parse FROM parses WHERE key = ?"
+        for key, packed in self.execute(query, ([key] for key in keys)):
+            try:
+                parse = unpack(keys[key], packed)
+                refuse(not is_sound(parse), "the parse of another text")
+                found.append(parse)
+            except Exception as error:  # it is parsed again, and written over
+                print(f"{CACHE}: a damaged parse is made again: {one_line(error)}", file=sys.stderr)
         return found
 
     def keep(self, parses):
         """Writes these Parses, all or none."""
-        def pack(x):
-            tree = [x.spans.tolist(), x.tags, x.heads.tolist(), x.relations]
-            return self.key(x.text), zlib.compress(json.dumps(tree).encode())
+        rows = ((self.key(x.text), pack(x)) for x in parses)
+        self.execute("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
 
-        self.execute("INSERT OR REPLACE INTO parses VALUES (?, ?)", map(pack, parses))
+
+def pack(parse):
+    """A Parse without its text, as bytes: a tenth of its size."""
+    tree = [parse.spans.tolist(), parse.tags, parse.heads.tolist(), parse.relations]
+    return zlib.compress(json.dumps(tree).encode())
+
+
+def unpack(text, packed):
+    """The Parse of a text that `pack` made bytes of."""
+    spans, tags, heads, relations = json.loads(zlib.decompress(packed))
+    tags, relations = (tuple(map(sys.intern, names)) for names in (tags, relations))
+    spans = np.array(spans, np.int32).reshape(-1, 2)
+    return Parse(text, spans, tags, np.array(heads, np.int64), relations)
+
+
+def is_sound(parse):
+    """Do spans, in order, lie in the text, and heads lead to 0, as many as tags and relations?"""
+    spans, depths = parse.spans, tree_depths(parse.heads)
+    return (len(spans) == len(parse.tags) == len(parse.relations) == len(depths)
+            and spans.min(initial=0) >= 0 and spans.max(initial=0) <= len(parse.text)
+            and (spans[:, 0] < spans[:, 1]).all() and (np.diff(spans, axis=0) >= 0).all()
+            and depths.max(initial=0) <= len(depths))

@@ -85,8 +85,11 @@ def lock_folder(folder):
 
 def sha256_of_pairs(splits):
     """dict split -> sha256 of its pairs in their order: a resumed run must have the same pairs."""
-    return {split: hashlib.sha256("".join(map(ascii, pairs)).encode()).hexdigest()
-            for split, pairs in splits.items()}
+    sums = {split: hashlib.sha256() for split in splits}
+    for split, pairs in splits.items():
+        for pair in pairs:
+            sums[split].update(ascii(pair).encode())
+    return {split: checksum.hexdigest() for split, checksum in sums.items()}
 
 
 # ---- Reading ------------------------------------------------------------------------------------

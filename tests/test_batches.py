@@ -15,7 +15,7 @@ import train
 from bert_min import PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
-from small_runs import ChainParser, at_call, beginning, of
+from small_runs import ROOT, ChainParser, at_call, beginning, of
 from support.pairs import Pair
 from support.shown import Change
 
@@ -62,6 +62,25 @@ def test_a_row_is_what_was_read_of_its_pair():
         n, m = M_F.shape
         assert np.array_equal(batch["prior"][row, :n, :m].numpy(), M_F)
         assert batch["prior"][row].count_nonzero() == np.count_nonzero(M_F)
+
+
+@pytest.mark.parametrize("model", ["dafa", str(ROOT / "tutorials/mine.py:Aligned")])
+def test_what_is_known_of_a_text_is_packed(model, monkeypatch):
+    """It is a few bytes a word until a batch is made; few texts are kept as a prior reads them."""
+    made = []
+    for kept in (0, 3, 999):
+        monkeypatch.setattr(batches, "TEXTS_KEPT", kept)
+        data = beginning("--model", model)[1]["train"]
+        made.append(data.collate(range(22))[0])
+        texts = {*batches.texts_of(data.pairs)}
+        assert len(data.known.made) == min(kept, len(texts)) and {*data.known} == texts
+        for text, packed in data.known.items():
+            assert isinstance(packed, bytes) and len(packed) < 60 + 20 * len(text.split())
+        assert {x.dtype for x in data.tokens} == {np.dtype("int16")}
+    for batch in made[:2]:
+        assert all(torch.equal(x, made[2][name]) for name, x in batch.items())
+    plain = beginning()[1]["train"]
+    assert not plain.known and plain.known["any text"] == batches.Known()
 
 
 def test_relations_go_in_where_the_method_asks_for_them():

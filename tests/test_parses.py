@@ -1,4 +1,8 @@
 """support/parses.py: words, parses of many texts, their cache, a function of the user's."""
+import contextlib
+import sqlite3
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -6,7 +10,7 @@ from hypothesis import strategies as st
 
 from small_runs import ChainParser, fails, one_line
 from support import parses
-from support.parses import Parse, parse_texts, split_sentences, words_at
+from support.parses import Parse, pack, parse_texts, split_sentences, words_at
 
 # ---- words ---------------------------------------------------------------------------------------
 
@@ -156,17 +160,28 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
     assert asked_for(), "a few are parsed faster"
 
 
-def test_a_file_of_no_use_is_named_and_stays(cache, monkeypatch):
-    """A byte of a parse is wrong, or the whole file is; its folder cannot be made. One message
-    says so, and the texts are parsed.
-    """
+def test_a_damaged_parse_is_made_again(cache):
+    """A byte of it is wrong; or it is another text's, or no parse at all. One line says so."""
     asked_for()
-    whole = cache.read_bytes()
-    for damaged in (whole[:-3] + b"?" + whole[-2:], b"no such file"):
-        cache.write_bytes(damaged)
-        with one_line(str(cache)):
-            asked_for()
-        assert cache.read_bytes() == damaged
+    with contextlib.closing(sqlite3.connect(cache)) as base, base:
+        whole = base.execute("SELECT * FROM parses").fetchall()
+        key, packed = max(whole, key=lambda row: len(row[1]))
+        for damaged in (packed[:-1] + b"?", zlib.compress(b"{}"), pack(Parse(
+                "w" * 99, np.array([[0, 99]]), ("X",), np.array([0]), ("root",)))):
+            with base:
+                base.execute("UPDATE parses SET parse = ? WHERE key = ?", (damaged, key))
+            with one_line(f"{cache} again"):
+                assert len(asked_for()) == 1
+            assert base.execute("SELECT * FROM parses").fetchall() == whole
+
+
+def test_a_file_of_no_use_is_named_and_stays(cache, monkeypatch):
+    """Or its folder cannot be made. One message says so, and the texts are parsed."""
+    cache.parent.mkdir()
+    cache.write_bytes(b"no such file")
+    with one_line(str(cache)):
+        asked_for()
+    assert cache.read_bytes() == b"no such file"
     monkeypatch.setattr(parses, "CACHE", cache / "below a file" / "x")
     with one_line("below file"):
         assert asked_for()
