@@ -244,6 +244,9 @@ class DependencyPrior(Prior):
 
     def load(self, state):
         """Takes over what `fit` counted in training."""
+        counts = [state["sentences"], *state["df"].values()]
+        if not all(type(count) is int and 0 <= count <= counts[0] for count in counts):
+            raise ValueError("expected counts of words, no more than sentences, found others")
         self.tfidf = TfIdf([])
         self.tfidf.N, self.tfidf.df = state["sentences"], Counter(state["df"])
 

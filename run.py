@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 
 import batches
-from bert_min import BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
+from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, method_options
 from support import influence, machine, runs, summary
@@ -152,8 +152,23 @@ def find_encoder(name, data_dir, texts, sizes):
         return tokenizer, BertConfig(tokenizer.vocab_size, **sizes), None
     with prefix_errors("--bert "):
         place = find_bert(name, data_dir)
+        if (place / "best.pt").exists():
+            return encoder_of_run(place / "best.pt")
         config, weights = read_checkpoint(place)
         return PairTokenizer.from_folder(place, config), config, weights
+
+
+def encoder_of_run(path):
+    """(PairTokenizer, BertConfig, weights) of a run's best.pt. The weights that a plain BERT lacks,
+    of the run's method and classifier, stay behind."""
+    saved = runs.read_saved(path)
+    with runs.made_here(path):
+        refuse(saved["encoder"] is None, "a run that reads words, by no encoder")
+        config = BertConfig(**saved["encoder"])
+        with torch.device("meta"):  # names without memory
+            plain = Bert(config).state_dict()
+        weights = {name: saved["weights"][f"bert.{name}"].float() for name in plain}
+        return PairTokenizer.from_state(saved["tokenizer"]), config, weights
 
 
 def make_reader(settings, recipe):
@@ -293,7 +308,11 @@ class Run:
             building = machine.without_weights() if ours else contextlib.nullcontext()
             with torch.random.fork_rng([]), building:
                 model, _ = build_model(settings, recipe, task, reader, encoder)
+            kinds = {name: x.is_floating_point() for name, x in model.state_dict().items()}
             model.load_state_dict(saved["weights"], assign=ours)
+            other = [name for name, x in saved["weights"].items()
+                     if kinds[name] != x.is_floating_point()]
+            refuse(other, f"numbers of another kind in {join_names(other)}")
             model = model.float() if ours else model    # a file may hold float16, to be small
         for name, sha256 in own_sums(settings, reader).items():
             if begun["own"].get(name, sha256) != sha256:

@@ -79,7 +79,7 @@ def new_group(given):
     given.pop("own", None)  # the options name this code already
     varied = {option for option, *values in vary if values}
     refuse(len(varied) < len(vary), "--vary: expected each option once, with its values behind it")
-    refuse(count < 1, f"--seeds {count}: expected 1 or more")
+    refuse(not 1 <= count <= 1000, f"--seeds {count}: expected 1 to 1000")
     refuse(out and Path(out).exists() and [*Path(out).iterdir()], f"--out {out}: holds files, "
            f"perhaps of other runs; continue a group by --resume {out}, or name a new folder")
     vary = rows_first(vary, given)

@@ -32,10 +32,11 @@ from run import open_run
 from support import machine, runs
 from support.biaffine import load_parser
 from support.datasets import load_task
+from support.errors import refuse
 from support.files import check_free, read_json, write_json, write_text, write_whole
 from support.lexicon import load_wordnet
 from support.options import Arguments, run_command
-from support.pairs import Pair, Task, evaluate
+from support.pairs import Pair, Task, evaluate, ranking
 from support.parses import parse_texts
 from support.summary import metrics_table
 from support.tables import pair_rows, read_pairs, table_text
@@ -324,22 +325,23 @@ def write_tables(data_dir, folder):
     made += [rename(pair, rng, known) for _ in range(COPIES) for pair in sources["train"]["paws"]]
     dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
     held = {frozenset((pair.a, pair.b)) for pair in dev}
-    made = [pair for pair in made if frozenset((pair.a, pair.b)) not in held]
-    train = [pair for pair in pairs if frozenset((pair.a, pair.b)) not in held] + made
+    train = [pair for pair in pairs + made if frozenset((pair.a, pair.b)) not in held]
     for name, rows in zip(names, (train, dev, *sources["dev"].values())):
         print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
         write_text(folder / f"{name}.tsv", table_text("x.tsv", pair_rows(TASK, rows)))
 
 
 def export(folder, out):
-    """Copies a run: int8 weights, scores of these. dev.tsv and its parts lie as in training."""
+    """Copies a run: int8 weights, and all that dev says of these. Its parts lie beside dev.tsv."""
     out.mkdir(parents=True, exist_ok=True)
     check_free(*(out / name for name in runs.RUN_FILES))
     run, saved = open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
     config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
-    place, parts = Path(run.settings.dev_file), ("dev-paws", "dev-stsb")
+    place, parts = run.settings.dev_file, ("dev-paws", "dev-stsb")
+    refuse(not place, f"--export {folder}: expected a run on tables that this command wrote, found "
+           f"one on {run.task.name}; train on these by --train-file and --dev-file")
     dev = run.examples([replace(pair, group=part) for part in parts for pair in
-                        read_pairs(place.with_name(f"{part}.tsv"), run.task.labels)])
+                        read_pairs(Path(place).with_name(f"{part}.tsv"), run.task.labels)])
     for content in (saved, config, result):  # no places of this machine
         for values in (content["settings"], content["recipe"], content):
             values |= {name: Path(values[name]).name for name in ("train_file", "dev_file", "bert")
@@ -348,12 +350,15 @@ def export(folder, out):
     saved |= runs.as_int8(saved["weights"])
     saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; config.json has training's
     write_whole(out / "best.pt", lambda file: torch.save(saved, file))
-    before, after = (x.logits(dev).argmax(1) for x in (run, open_run(out)))
-    result["int8_changes"] = f"{int((before != after).sum())} of {len(before)} answers"
-    for name in (run.task.selection, *parts):
+    small = open_run(out)
+    before, after = run.logits(dev).argmax(1), small.logits(dev)
+    result["int8_changes"] = f"{int((before != after.argmax(1)).sum())} of {len(before)} answers"
+    for name in (*parts, run.task.selection):
         rows = [i for i, pair in enumerate(dev.pairs) if pair.group == name or name not in parts]
-        labels = [dev.pairs[i].label for i in rows]
-        result["metrics"][name] = evaluate(run.task, labels, after[rows])
+        labels, logits = [dev.pairs[i].label for i in rows], after[rows]
+        more, result["threshold"] = ranking(run.task, labels, logits)  # the last one is all dev's
+        result["metrics"][name] = evaluate(run.task, labels, logits.argmax(1)) | more
+    result["influence"] = small.influence(dev) if small.changes() else None
     write_json(out / "config.json", config)
     write_json(out / "result.json", result)
     print(f"{out}: {(out / 'best.pt').stat().st_size:,} bytes; int8 changes "

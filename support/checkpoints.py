@@ -135,6 +135,7 @@ def read_config(path):
         pieces = _lines(vocabulary) if vocabulary.exists() else ()
         lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
     with expecting(path, f"a BERT's {', '.join(COUNTS.values())}", "name such a folder"):
+        refuse(not isinstance(lower, bool), f"do_lower_case {lower!r}, not true or false")
         for key, values in PLAIN.items():
             for given in (settings, tokenizer):
                 value = given.get(key, values[0])
@@ -212,11 +213,16 @@ def our_name(name):
 
 def read_weights(folder):
     """The weights in a folder: a dict, our name -> tensor."""
-    path, weights = find_file(folder, *WEIGHTS), {}
+    path, weights, judges = find_file(folder, *WEIGHTS), {}, []
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, tensor in readers[path.suffix](path).items():
         if (ours := our_name(name)) is not None:  # TensorFlow has kernels as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
+        elif name.startswith("classifier."):
+            judges.append(name)
+    if judges:
+        print(f"{path}: {', '.join(judges)} are left out, of a model that was trained for a task: a "
+              "new classifier is trained", file=sys.stderr)
     return weights
 
 

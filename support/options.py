@@ -10,6 +10,7 @@ import sys
 from dataclasses import field, fields
 from importlib import import_module
 from pathlib import Path
+from threading import current_thread, main_thread
 
 from support.errors import join_names, last_own_line, one_line, prefix_errors, refuse
 
@@ -193,8 +194,12 @@ def describe(own, name):
 
 
 def source_of(place):
-    """The absolute path of the file in "path/to/file.py:Name". The file may not exist."""
-    return Path(os.path.abspath(place.partition(":")[0]))
+    """The absolute path of the file in "path/to/file.py:Name": below the current folder, or else
+    beside train.py. The file may not exist.
+    """
+    file = Path(place.partition(":")[0])
+    beside = Path(__file__).parents[1] / file
+    return Path(os.path.abspath(beside if beside.exists() and not file.exists() else file))
 
 
 @functools.cache
@@ -202,7 +207,8 @@ def load_own(place, kind="class"):
     """The class, or the function, at "path/to/file.py:Name". Raises ValueError if there is none."""
     (source, _, name), file = place.partition(":"), source_of(place)
     refuse(file.suffix != ".py" or not file.is_file(),
-           f"{place}: expected a file and a name in it such as mine.py:Mine, and there is none")
+           f"{place}: expected a file and a name in it such as mine.py:Mine, and there is no "
+           f"{file}, and none beside train.py")
     found = getattr(load_file(file, source, file.read_bytes()), name, None)
     refuse(not (isinstance(found, type) if kind == "class" else callable(found)),
            f"{place}: {source} has no {kind} {name}")
@@ -243,7 +249,8 @@ def load_file(file, source, content):
 def run_command(main, name, argv=None):
     """Runs main(argv). Returns: 0; 130 for a signal; 2 for a user's mistake, which is one line."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+        # nohup ignores SIGHUP, and a thread may set none
+        if main_thread() is current_thread() and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
     try:
         return main(argv) or 0

@@ -35,6 +35,10 @@ class Task:
     positive: str = ""                   # the class whose F1 is measured; "": class 1, as in GLUE
     columns: tuple[str, ...] = ()        # names of the user's columns of a, b and label
 
+    def __post_init__(self):
+        refuse(len({*self.labels}) < len(self.labels), f"expected labels, each once, found "
+               f"{join_names(self.labels)}")
+
     @property
     def regression(self):
         """Does a model predict scores?"""
@@ -167,38 +171,40 @@ def is_number(text):
         return False
 
 
-def parse_label(text, labels, where):
+def parse_label(text, labels, where, cure=""):
     """The value of a label's text: the index of its class, a score, or the text itself.
 
-    labels: names of the classes; () for scores; None to keep the text.
+    labels: names of the classes; () for scores; None to keep the text. cure: what to do.
     """
     if labels is None:
         refuse(text.lower() in ("", "nan"), f"{where}: the label is {text or 'empty'}")
         return text
     start = f"{where}: label {shorten(text)}: expected"
     if labels:
-        refuse(text not in labels, f"{start} one of {join_names(labels, 12)}")
+        refuse(text not in labels, f"{start} one of {join_names(labels, 12)}{cure}")
         return labels.index(text)
-    refuse(not is_number(text), f"{start} a number such as 0.5")
+    refuse(not is_number(text), f"{start} a number such as 0.5{cure}")
     return float(text)
 
 
 def as_pairs(task, given):
     """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
-    score; or one Pair or one tuple.
+    score; or one Pair or one tuple of texts.
     """
     pairs = []
-    for one in [given] if isinstance(given, (Pair, tuple)) else given:
+    alone = isinstance(given, Pair) or isinstance(given, tuple) and any(
+        isinstance(part, str) for part in given)
+    for number, one in enumerate([given] if alone else given, 1):
         if isinstance(one, (tuple, list)) and len(one) in (2, 3):
             a, b, label = (*one, None)[:3]
             if label is not None:
-                label = parse_label(str(label), task.labels, "label")
+                label = parse_label(str(label), task.labels, f"pair {number}")
             one = Pair(a, b, label)
         texts = (one.a, one.b) if isinstance(one, Pair) else (None,)
-        refuse(not all(isinstance(text, str) for text in texts), f"expected pairs of two texts, "
-               f"such as (a, b), each perhaps with a label, found {shorten(one)}")
+        refuse(not all(isinstance(text, str) for text in texts), f"pair {number}: "
+               f"expected two texts, such as (a, b), perhaps with a label, found {shorten(one)}")
         refuse(task.labels and one.label not in (None, *range(len(task.labels))),
-               f"expected a label below {len(task.labels)}, found {shorten(one)}")
+               f"pair {number}: expected a label below {len(task.labels)}, found {shorten(one)}")
         pairs.append(one)
     return pairs
 
@@ -240,6 +246,10 @@ def describe_labels(task, splits):
     twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])
     note = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
     if task.regression:
+        spread = np.std(train)
+        if not max(map(abs, train)) / 100 <= spread <= 100:
+            note += ("; a model hardly learns scores so large, or so much alike: take their mean "
+                     "off, and divide by their standard deviation")
         return f"scores from {min(train):g} to {max(train):g}{note}"
     counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
     classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)

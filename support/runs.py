@@ -107,7 +107,10 @@ def read_saved(path):
     with made_here(path):
         saved = load_saved(path)
         for name, scale in saved.get("scales", {}).items():
-            saved["weights"][name] = (saved["weights"][name] * scale.float()).flatten(1)
+            parts = saved["weights"][name]
+            refuse(parts.dtype != torch.int8 or scale.shape != (*parts.shape[:2], 1),
+                   f"{name}: {parts.dtype} {(*parts.shape,)} with scales {(*scale.shape,)}")
+            saved["weights"][name] = (parts * scale.float()).flatten(1)
         return saved
 
 

@@ -37,6 +37,7 @@ def read_rows(path, columns, labels, need_label, spelled, mend=list, rows=None):
     labels: as for `parse_label`. need_label: if False, a label or the column may be missing.
     spelled, mend: as in datasets.Source. rows: what `split_rows` gave, if the file was read.
     """
+    cure = "" if need_label else "; a pair needs no label: name two columns by --columns a,b"
     rows, start, names = split_rows(path) if rows is None else iter(rows), 1, columns
     if isinstance(columns[0], str):
         start, header = next(rows, (1, []))
@@ -44,7 +45,8 @@ def read_rows(path, columns, labels, need_label, spelled, mend=list, rows=None):
         counts = [names.count(name) for name in columns]
         refuse(counts != [1] * len(columns) and (need_label or counts != [1, 1, 0]),
                f"{path}:{start}: expected columns {', '.join(columns)}, each once, found "
-               f"{join_names(names)}; name your own by --columns (a .csv has commas, others tabs)")
+               f"{join_names(names)}; name your own by --columns (a .csv has commas, others tabs)"
+               f"{cure}")
     for line, fields in rows:
         where = f"{path}:{line}"
         with expecting(where, f"{len(names)} fields, like line {start}", "correct it"):
@@ -56,7 +58,7 @@ def read_rows(path, columns, labels, need_label, spelled, mend=list, rows=None):
         text = "".join(label)            # "" if the table has no labels
         text = spelled.get(text, text)
         if text is not None:
-            value = parse_label(text, labels, where) if text or need_label else None
+            value = parse_label(text, labels, where, cure) if text or need_label else None
             yield Pair(a, b, value), row
 
 

@@ -1,4 +1,5 @@
 """batches.py: pairs become padded tensors; each row as if it were alone, each place once."""
+import itertools
 import math
 import os
 import pickle
@@ -37,6 +38,9 @@ def test_batches_hold_every_place_once(count, size, block):
     assert len(order) < 3 or longest != sorted(longest)
     if block == 1 < count:  # pairs of like lengths are together
         assert sum(top * len(batch) for top, batch in zip(longest, order)) < 55 * count
+    pools = sorted([min(lengths[i] for i in x), max(lengths[i] for i in x)] for x in order)
+    alike = all(one[1] <= other[0] for one, other in itertools.pairwise(pools))
+    assert alike == (count <= 50 * size) or block > 1, "a pool is 50 batches"
     for batch in order if size % block == 0 else ():
         for first in {i // block * block for i in batch}:
             neighbours = list(range(first, min(first + block, count)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bert_min import PairTokenizer, read_checkpoint
+from bert_min import Bert, PairTokenizer, load_bert, read_checkpoint
 from small_runs import equal, fails
 from support.checkpoints import read_pickle, read_safetensors
 
@@ -41,6 +41,7 @@ def test_every_dtype_is_read(tmp_path):
 @pytest.mark.parametrize("file, old, new, words", [
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
     ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
+    ("tokenizer_config.json", "{", '{"do_lower_case": "false"', "do_lower_case 'false'"),
     ("vocab.txt", "[PAD]", "[pad]", "[PAD]"), ("vocab.txt", "\nz\n", "\n\xe9\n", "UTF-8"),
     ("vocab.txt", "\nz\n", "\nz\nz\n", "each once")])
 def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, words):
@@ -50,6 +51,19 @@ def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, wo
     path.write_bytes(text.replace(old, new, 1).encode("latin-1"))
     fails(lambda: PairTokenizer.from_folder(tmp_path, read_checkpoint(tmp_path)[0]), tmp_path,
           *words.split())
+
+
+def test_what_a_folder_has_for_a_task_of_its_own(tmp_path, capsys):
+    """A classifier is left out, and told; a weight that no encoder has is refused."""
+    config, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
+    copy_fixture("tiny_bert_hf", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    capsys.readouterr()
+    torch.save(weights | {"classifier.weight": torch.ones(2, 32)}, tmp_path / "pytorch_model.bin")
+    assert equal(read_checkpoint(tmp_path)[1], weights)
+    assert "classifier.weight are left out" in capsys.readouterr().err
+    weights["layers.0.output.weight"][3, 5] = 1e30
+    fails(lambda: load_bert(Bert(config), weights, "here"), "here", "layers.0.output.weight")
 
 
 class MakesAFolder:

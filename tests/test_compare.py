@@ -151,7 +151,7 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 @pytest.mark.parametrize("args, words", [
     ("--vary modle bert dafa", "--modle"), ("--vary model bert bert", "bert-seed0"),
     ("--vary lr 1 --vary lr 2", "--vary once"), ("--vary model", "--vary values"),
-    ("--vary model bert --seeds 0", "--seeds 0"), ("--vary seed 1 2", "--seed group"),
+    ("--vary model bert --seeds 0", "--seeds 0"), ("--seeds 1000000000", "--seeds 1000"), ("--vary seed 1 2", "--seed group"),
     ("--vary printed 4 5 --model dafa", "--printed 5"),
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
     ("--out done", "--resume done"), ("--out mine", "--out mine"), ("--resume done --lr 1", "lr"),

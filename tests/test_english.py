@@ -1,17 +1,18 @@
 """experiments/english.py: sentences that become others, and a run with int8 weights."""
 import json
 import random
+import shutil
 
 import pytest
 import torch
 
 from experiments import english
 from run import open_run
-from small_runs import ROOT, loaded, of
+from small_runs import ROOT, fails, loaded, of
 from support import runs
 from support.biaffine import load_parser
 from support.lexicon import load_wordnet
-from support.pairs import Pair
+from support.pairs import Pair, ranking
 from support.parses import parse_texts
 from support.tables import read_pairs
 
@@ -73,6 +74,53 @@ def test_int8_weights_are_read_as_they_were_written(trained):
             bound = step.repeat_interleave(64, 1) * (0.5 + 127 / 2048)
         assert ((read - weights[name]).abs() <= bound).all() and read.dtype == torch.float
     assert "bert.layers.0.output.weight" in small["scales"]
+    assert all((small["weights"][name].abs().amax(2) == 127).all() for name in small["scales"])
+
+
+def test_an_exported_run_is_measured_by_its_own_answers(trained, monkeypatch):
+    """Not by those of the float weights, which here say the contrary of each answer."""
+    for part in ("dev-paws", "dev-stsb"):
+        shutil.copy("dev.tsv", f"{part}.tsv")
+    folder = trained(*of("dafa"), "--epochs", "1")
+    monkeypatch.setattr(runs, "as_int8", lambda weights: {"weights": weights | {
+        name: -weights[name] for name in ("classifier.weight", "classifier.bias")}})
+    english.export(folder, folder / "small")
+    run, dev = open_run(folder / "small"), read_pairs("dev.tsv", ("0", "1"))
+    found = json.loads((folder / "small/result.json").read_text())
+    scores = pytest.approx(run.evaluate(dev), abs=1e-6)
+    assert found["metrics"] == dict.fromkeys(("dev", "dev-paws", "dev-stsb"), scores)
+    right = open_run(folder).evaluate(dev)["accuracy"]
+    assert found["metrics"]["dev"]["accuracy"] == pytest.approx(1 - right)
+    assert found["int8_changes"] == "20 of 20 answers"
+    assert found["influence"]["score"] == pytest.approx(1 - right)
+    labels = [pair.label for pair in dev]
+    assert found["threshold"]["threshold"] == pytest.approx(
+        ranking(run.task, labels, run.logits(dev))[1]["threshold"], abs=1e-6)
+    saved = loaded(folder / "best.pt")
+    torch.save(saved | {"settings": saved["settings"] | {"dev_file": None}}, folder / "best.pt")
+    fails(lambda: english.export(folder, folder / "new"), "--export", "own")
+
+
+def test_the_tables(tmp_path, monkeypatch):
+    """STS-B's scores from 4 on are the same, up to 3 different. No pair of dev, in either order, is
+    in train, whether it was published or made."""
+    stsb = [Pair(f"{score}", "b", score) for score in (0.0, 3.0, 3.5, 4.0, 5.0)]
+    paws = [Pair("a", "b", 1), Pair("c", "d", 0)]
+    tasks = {"paws": paws, "stsb": stsb, "mrpc": [Pair("0,0", "x", 1)]}
+    monkeypatch.setattr(english, "load_task", lambda name, _: (
+        None, {"train": tasks[name], "dev": tasks[name][:2]}))
+    for name, stub in (("load_parser", lambda: None), ("load_wordnet", lambda: None),
+                       ("parse_texts", lambda *given: {}), ("Words", lambda parses, _: english),
+                       ("clauses", lambda known: []), ("rename", lambda pair, *given: pair),
+                       ("own_pairs", lambda pairs, _: [Pair("d", "c", 1), Pair("new", "new", 1)])):
+        monkeypatch.setattr(english, name, stub)
+    monkeypatch.setattr(english, "parses", {}, raising=False)
+    english.write_tables("data", tmp_path)
+    read = {path.stem: read_pairs(path, english.TASK.labels) for path in tmp_path.iterdir()}
+    assert read["dev-stsb"] == [Pair("0.0", "b", 0), Pair("3.0", "b", 0)]
+    assert read["dev-paws"] == paws and read["dev"] == paws + read["dev-stsb"]
+    made = [Pair("new", "new", 1)] * 3
+    assert read["train"] == [Pair("4.0", "b", 1), Pair("5.0", "b", 1), *made]
 
 
 def test_the_run_that_ships():

@@ -174,7 +174,8 @@ def test_tweets(tmp_path):
     task, splits = load_task("twitterurl", tmp_path)
     assert task == Task("twitterurl", ("0", "1"), ("f1", "accuracy"))
     whole = [Pair(f"A{i}", "MT so .", int(i % 7 > 3)) for i in range(100) if i % 7 != 3]
-    assert splits["test"] == whole and len(splits["dev"]) == math.ceil(len(whole) / 20)
+    drawn = random.Random("dev").sample(range(len(whole)), math.ceil(len(whole) / 20))
+    assert splits["test"] == whole and splits["dev"] == [whole[i] for i in sorted(drawn)]
     assert sorted(splits["train"] + splits["dev"], key=whole.index) == whole
 
 
@@ -287,7 +288,7 @@ def own(folder, labels, dev=None, **more):
     (["yes", "no", "no"], ("no", "yes"), {}), (["yes", "no"], ("no", "yes"), {"positive": "no"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}),
     ([*"0123456789"], tuple("0123456789"), {}), ([*"0123456789"] + ["10"], (), {}),
-    (["1e0", "2.5"], (), {}), (["1", "5", "3"], (), {"scores": True}),
+    (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}), (["1", "5", "3"], (), {"scores": True}),
     ([*map(str, range(12))] * 2, tuple(sorted(map(str, range(12)))), {"scores": False})])
 def test_own_labels(tmp_path, labels, names, more):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given."""
@@ -306,6 +307,8 @@ def test_own_labels(tmp_path, labels, names, more):
     (["0", "1"], "dev.tsv:3: ", {"dev": ["0", "2.5"]}),
     ([f"This is text {i}." for i in range(20)], "20 different labels of 20 pairs", {}),
     (["0.5", "1.5"], "dev.tsv:2: ", {"dev": ["1e999"]}),
+    (["0,5", "1", "3,9"], "train.tsv: .* as 0,5, 3,9 look .*--no-scores", {}),
+    (["50%", "7%"], "train.tsv: .* as 50%, 7% look .*--no-scores", {}),
     (["0.5", "1.5"], "--positive '0.5'", {"positive": "0.5"})])
 def test_own_labels_that_cannot_be(tmp_path, labels, message, more):
     with pytest.raises(ValueError, match=message):
@@ -321,6 +324,7 @@ def pairs_of(count):
 def test_a_pair_of_texts():
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
+    assert as_pairs(TWO, (("a", "b"), ["c d", "", "same"])) == both == as_pairs(TWO, tuple(both))
     for alone in (("a", "b"), both[0]):
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
@@ -329,9 +333,9 @@ def test_a_pair_of_texts():
 
 
 @pytest.mark.parametrize("task, wrong, word", [
-    *((TWO, wrong, "pairs of two texts")
-      for wrong in ("ab", [("a", 2)], Pair("a", None), (("a", "b"), ("a", "c")))),
-    (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "label"),
+    *((TWO, wrong, "pair 1: expected two texts") for wrong in ("ab", Pair("a", None))),
+    (TWO, [("a", "b"), ("a", math.nan)], "pair 2: expected two texts"),
+    (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "pair 1: label 'other'"),
     (SCORES, ("a", "b", "same"), "same")], ids=str)
 def test_what_is_no_pair_of_texts(task, wrong, word):
     fails(lambda: as_pairs(task, wrong), word)
@@ -344,6 +348,9 @@ def test_the_line_on_labels():
         "classes different (3), same (2); dev: 8 pairs, 50.0 % of one class; 5 pairs of dev are in "
         "train, too")
     assert describe_labels(TWO, splits | {"dev": splits["dev"][5:]}).endswith("66.7 % of one class")
+    for scores, told in (([0.0, 2.5, 5.0], 0), ([1e6, 1e6 + 1, 1e6 + 2], 1), ([0.0, 400.0], 1)):
+        some = {name: [Pair("a", "b", score) for score in scores] for name in ("train", "dev")}
+        assert ("standard deviation" in describe_labels(SCORES, some)) == told
 
 
 @pytest.mark.parametrize("block", [1, 4])
@@ -390,6 +397,10 @@ def test_files_of_predictions(tmp_path):
     write_file(tmp_path, "x.tsv", GOOD + "a\tb\tsame\nc\td\t\n")
     pairs = read_pairs(path, TWO.labels, need_label=False)
     assert pair_rows(TWO, pairs)[1:] == [["a", "b"], ["c", "d"]]
+    for text in ("question1\tquestion2\na\tb\n", GOOD + "a\tb\tmaybe\n"):
+        write_file(tmp_path, "x.tsv", text)
+        fails(lambda: read_pairs(path, TWO.labels, need_label=False), "two columns by --columns")
+    fails(lambda: replace(TWO, labels=("same", "same")), "each once", "same, same")
     write_file(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel\tlabel\na\tb\tsame\tsame\n")
     fails(lambda: read_pairs(path, TWO.labels, need_label=False), "each once")
     assert pair_rows(SCORES, [Pair("a", "b", 1.5)])[1:] == [["a", "b", "1.5000"]]

@@ -22,7 +22,7 @@ from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, co
                         loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
 from support import runs
 from support.options import load_file, load_own
-from support.pairs import Task, pearson
+from support.pairs import Task, pearson, ranking
 from support.shown import recording
 from support.tables import read_pairs
 from test_checkpoints import MakesAFolder
@@ -55,6 +55,8 @@ def test_a_run_in_use(args, trained, capsys):
     fails(lambda: opened.predict(*texts[:2]), "change", "bad book")
     dev, scores = read_pairs("dev.tsv", ("0", "1")), result()["metrics"]["dev"]
     assert opened.evaluate(dev) == opened.evaluate(opened.examples(dev)) == scores
+    labels = [pair.label for pair in dev]
+    assert result()["threshold"] == ranking(opened.task, labels, opened.logits(dev))[1], "dev's"
     group = [replace(pair, group="new") for pair in dev[3:]]
     assert opened.evaluate(dev[:3] + group) == scores | {"new": opened.evaluate(group)["accuracy"]}
     one, trace = opened.explain("good", "bad book")
@@ -120,6 +122,26 @@ class Mine(SelfAttention):
     opened = train.open_run("run", model="mine.py:Mine")
     assert opened.evaluate(read_pairs("dev.tsv", ("0", "1"))) == result()["metrics"]["dev"]
     assert opened.model.bert.layers[0].attention.noise.std() > 0.5
+
+
+@pytest.mark.parametrize("model", ["dabert", "ladranet"])
+def test_an_encoder_goes_on_from_a_run(model, trained):
+    """Whatever its method was, with its pieces, without weights of its method. Its own file is
+    enough, one of int8 too. A run that reads words has no encoder."""
+    saved = loaded(trained(*of(model)) / "best.pt")
+    for path in Path("run").iterdir():
+        if path.name != "best.pt":
+            path.unlink()
+    _, data, network, new = beginning("--bert", "run", *of("dafa")[:2])
+    for name, x in network.bert.state_dict().items():
+        assert torch.equal(x, saved["weights"][f"bert.{name}"]) or name.startswith("pooler")
+    assert new and all("layers" not in name for name in new)
+    assert data["train"].reader.tokenizer.state() == saved["tokenizer"]
+    torch.save(saved | runs.as_int8(saved["weights"]), "run/best.pt")
+    assert run("--bert", "run", "--epochs", "1", out="next") == 0
+    assert result("next")["recipe"]["bert"] == "run" and train.open_run("next").predict(("a", "b"))
+    torch.save(saved | {"encoder": None}, "run/best.pt")
+    refused("--bert run/best.pt words", "--bert", "run", out="new", by=run)
 
 
 # ---- Tables -------------------------------------------------------------------------------------
@@ -272,6 +294,9 @@ def test_a_table_is_labelled_in_parts(trained, monkeypatch):
     asked = at_call(monkeypatch, Run, "logits", 0)
     refused("wrong.tsv:11:", *use, "wrong.tsv")
     assert not asked
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", None)
+        refused("stdin closed", *use, "-")
     with open("wrong.tsv") as stdin, contextlib.redirect_stdout(io.StringIO()) as stdout:
         monkeypatch.setattr("sys.stdin", stdin)
         refused("-:11:", *use, "-")
@@ -287,7 +312,12 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     contents = [{"x": MakesAFolder()}, [1], saved | {"prior": {"df": 3}},
                 saved | {"weights": {"W_gate": torch.ones(1)}}]
     contents += [put(loaded(best), place, value) for place, value in [
-        ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None)]]
+        ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None),
+        ("task labels", ("same", "same")), ("prior sentences", "7"), ("prior sentences", -5)]]
+    small, whole = runs.as_int8(saved["weights"]), dict(saved["weights"])
+    contents += [saved | small | {"scales": dict.fromkeys(small["scales"], torch.ones(1, 1, 1))},
+                 saved | small | {"weights": whole},
+                 saved | {"weights": whole | {"classifier.bias": torch.ones(2, dtype=torch.int)}}]
     half = len(sound) // 2  # a byte of the weights
     flipped = sound[:half] + bytes([sound[half] ^ 1]) + sound[half + 1:]
     for content in (*contents, sound[:9999], b"a text", flipped):
@@ -301,9 +331,9 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     torch.save(saved, best)  # opens, because the mask of an own class may have -inf
     fails(lambda: train.open_run("run").predict([("the dog", "new york")]), "dafa", "fp32")
     best.write_bytes(sound)
-    whole = result()
+    sound = result()
     for damage in ({"metrics": 3}, {"id": "another training's"}):
-        Path("run/result.json").write_text(json.dumps(whole | damage))
+        Path("run/result.json").write_text(json.dumps(sound | damage))
         refused("run/result.json", "--from", "run")
 
 

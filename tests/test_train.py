@@ -253,6 +253,16 @@ def test_a_score_starts_at_the_mean(model):
     assert biases == pytest.approx([1.0] * (3 if model == "drrnet" else 1))
 
 
+def test_each_gate_is_drawn_by_its_own_size():
+    """Glorot's bound of a GRU's matrix is one gate's, not that of the three gates together."""
+    network = beginning("--model", "ladranet", "--bert", "scratch")[2]
+    gates = [p for name, p in network.named_parameters() if "gru" in name and p.dim() == 2]
+    assert gates
+    for p in gates:
+        (rows, columns), top = p.shape, p.abs().max()
+        assert (6 / (rows + columns)) ** 0.5 < top <= (6 / (rows / 3 + columns)) ** 0.5
+
+
 def test_classes_count_alike_with_weights():
     """The loss of the first step, by hand, with three classes."""
     write_pairs(lambda rng, same: "aabbbccc"[rng.randrange(8)], train=24, dev=9)
