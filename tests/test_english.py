@@ -97,7 +97,8 @@ def test_an_exported_run_is_measured_by_its_own_answers(trained, monkeypatch):
     assert found["threshold"]["threshold"] == pytest.approx(
         ranking(run.task, labels, run.logits(dev))[1]["threshold"], abs=1e-6)
     saved = loaded(folder / "best.pt")
-    torch.save(saved | {"settings": saved["settings"] | {"dev_file": None}}, folder / "best.pt")
+    torch.save(saved | {"settings": saved["settings"] | {
+        "task": "mrpc", "train_file": None, "dev_file": None}}, folder / "best.pt")
     fails(lambda: english.export(folder, folder / "new"), "--export", "own")
 
 
