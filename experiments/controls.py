@@ -7,9 +7,7 @@ A class of others' trees, relations or states uses another pair's prior, in trai
 predicts: the part of a gain that remains did not come from what the prior says of the pair. The
 other classes have less in the prior, or another prior: they show what is left without that part.
 """
-import torch
-
-from bert_min import attention, merge_heads
+from bert_min import attention
 from priors import RELATIONS, DependencyPrior
 from semmatch import (AlignedAttention, DafaAttention, FusionAttention, KnowledgeAttention,
                       dependency_factor, spread_prior)

@@ -16,7 +16,7 @@ import train
 from bert_min import PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
-from small_runs import ROOT, ChainParser, at_call, beginning, of
+from small_runs import ChainParser, at_call, beginning, of
 from support.pairs import Pair
 from support.shown import Change
 
@@ -68,7 +68,7 @@ def test_a_row_is_what_was_read_of_its_pair():
         assert batch["prior"][row].count_nonzero() == np.count_nonzero(M_F)
 
 
-@pytest.mark.parametrize("model", ["dafa", str(ROOT / "tutorials/mine.py:Aligned")])
+@pytest.mark.parametrize("model", ["dafa", "aligned"])
 def test_what_is_known_of_a_text_is_packed(model, monkeypatch):
     """It is a few bytes a word until a batch is made; few texts are kept as a prior reads them."""
     made = []

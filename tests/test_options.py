@@ -102,7 +102,7 @@ def test_files_of_ones_own_and_their_neighbours(workplace):
         Path(folder, "own_file.py").write_text("import own_helper\nclass A:\n    h = own_helper\n")
     for folder in ("one", "two"):
         assert load_own(f"{folder}/own_file.py:A").h.folder == folder
-    assert load_own("tutorials/mine.py:Aligned").__name__ == "Aligned", "beside train.py"
+    assert load_own("tutorials/mine.py:Beginnings").__name__ == "Beginnings", "beside train.py"
     fails(lambda: load_own("none.py:A"), os.path.abspath("none.py"), "beside train.py")
     for place in ("none.py:A", "one/own_file.py:B", "support.words:Vocabulary"):
         fails(lambda: load_own(place), place)
