@@ -6,6 +6,7 @@ import ast
 import csv
 import functools
 import itertools
+import json
 import os
 import re
 import runpy
@@ -322,6 +323,15 @@ def test_the_built_notebook_is_this_lesson(number):
     path = build.LESSONS[number - 1].with_suffix(".ipynb")
     built = build.notebook_of(LESSONS[number])
     assert path.read_text("utf-8") == built, "python tutorials/build.py makes it anew"
+
+
+def test_a_solved_notebook_has_what_its_cells_print_and_draw(tmp_path, monkeypatch):
+    for name in ("show", "lesson_tasks"):
+        monkeypatch.setattr(lesson, name, [])
+    path = tmp_path / "1_lesson.py"
+    path.write_text("# %%\nimport lesson\nprint(lesson.HERE / 'x')\nlesson.show('', '<svg/>')\n")
+    printed, drawn = json.loads(build.solved(path))["cells"][0]["outputs"]
+    assert printed["text"] == ["x\n"] and drawn["data"] == {"image/svg+xml": ["<svg/>"]}
 
 
 def written(tmp_path, text):

@@ -123,7 +123,7 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 # stand side by side, each with its own tanh and its own half of w. *Does the printed form do what the sentence asks?*
 #
 # **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your demand
-# is tried with eight forms of the first line, the paper's, ours, and nonsense, 200 times each, and must say of each what is
+# is tried with eight forms of the first line, the paper's, ours, and nonsense, up to 200 times each, and must say of each what is
 # so. Values and guides are (L, 4), with other weights inside f, so that you compute nothing: choose arguments, call f as
 # often as you like, and compare what comes back.
 

@@ -173,7 +173,7 @@ assert M_tilde[1, 6] == M_tilde[6, 1] == 3 and M_tilde[1, 2] == 1
 # **A demand.** § 1 wants "strengthening the attention weight of same dependency and reducing the attention weight of
 # different dependency". Write in code what this asks of any function f(scores, M): scores (L, L) before the softmax, M
 # (L, L) the matrix, 1 where nothing agrees and more where dependencies agree; f returns weights (L, L). Your demand is
-# tried with eight forms, the paper's, ours, and nonsense, 200 times each, and must say of each what is so. Choose scores
+# tried with eight forms, the paper's, ours, and nonsense, up to 200 times each, and must say of each what is so. Choose scores
 # and matrices for which you can say what f must do. Scores have both signs.
 
 # %%

@@ -115,7 +115,7 @@ assert_close(context[0, 0], torch.tensor([0.8808, -0.1192, 0, 0]), atol=1e-4, rt
 # relationship, promoting their alignment". Write in code what this asks of any function f(scores, K, cross): scores (L,
 # L) of the whole packed pair; K (L, L), K_prior between the sentences; cross, bool (L, L), True between the sentences. f
 # returns weights (L, L), and a token still looks at its own sentence, too. Your demand is tried with nine forms, the
-# paper's, ours, and nonsense, 200 times each, and must say of each what is so. Our pair is a good example, with the tokens
+# paper's, ours, and nonsense, up to 200 times each, and must say of each what is so. Our pair is a good example, with the tokens
 # wheat, grew, corn, rotted: wheat and corn are related, whatever their score is.
 
 # %%

@@ -6,6 +6,7 @@ keeps the arguments and both results of the first case that is wrong.
 """
 import contextlib
 import copy
+import random
 import traceback
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from support.parses import Parse
 from tasks import TASKS, Draw
 
 BY_HAND = "the pair by hand"
-TRIALS = 200            # of each form: a demand that draws numbers may be right by luck
+TRIALS = 200            # of a form, where numbers are drawn: a demand may be right by luck
 SHOWN = 24              # a result with no more numbers than this is shown as a whole
 NUMPY = "0 / 0, the log of 0 or an infinity does this, even if torch.where or a mask drops it later."
 failed = SimpleNamespace(arguments=None, yours=None, expected=None)
@@ -76,7 +77,8 @@ def judge_demand(name, function, seed):
         torch.manual_seed(seed)
         for what, (form, right) in FORMS[name].items():
             wrong = 0
-            for _ in range(TRIALS):
+            for trial in range(1, TRIALS + 1):
+                before = random_states()
                 try:
                     said = function(form)
                 except (Exception, SystemExit) as error:
@@ -84,9 +86,11 @@ def judge_demand(name, function, seed):
                 if said is None:
                     return "not written yet: it returns nothing. Write it, with `return`."
                 wrong += bool(said) != right
+                if random_states() == before:       # nothing was drawn: it would say so again
+                    break
             if wrong:
                 failed.arguments, failed.yours, failed.expected = [form], not right, right
-                often = f", in {wrong} of {TRIALS} trials" if wrong < TRIALS else ""
+                often = f", in {wrong} of {trial} trials" if wrong < trial else ""
                 return f"it is {not right} of {what}{often}, and should be {right}."
     return ""
 
@@ -96,6 +100,12 @@ def axes_of(task, library, seed):
     draw = Draw(task.cases[1], seed)
     return [[draw.letters.get(size, str(size)) for size in x.shape]
             for x in results(library, task.draw(draw))]
+
+
+def random_states():
+    """The states of the generators that a demand may draw from."""
+    _, keys, place, *_ = np.random.get_state()
+    return torch.get_rng_state().tolist(), random.getstate(), keys.tolist(), place
 
 
 def what_failed(function, arguments, case, right, found, axes):
