@@ -201,6 +201,6 @@ show_map("relations", *words, run.reader.prior.matrix(*(run.examples([pair]).kno
 # ## Exercises, without a check
 #
 # 1. A γ for each relation, Σ_r γ_r k_ijr in the place of γ I(k_ij), could learn that co-hyponyms speak against a match.
-#    Write it as a layer of your own: `Aligned` in `mine.py` is a small one that you can start from, and
+#    Write it as a layer of your own: `Beginnings` in `mine.py` is a small one that you can start from, and
 #    [own_method.md](../docs/own_method.md) says how. Train it on real pairs. What must its control have?
 # 2. "Other pairs' relations gain as much." Name two things that a matrix of the *wrong* pair can still teach a model.

@@ -70,7 +70,7 @@ equal_words = check(equal_words, a, b, gives=[[1, 0, 0], [0, 0, 0], [0, 0, 0], [
 #
 # Scores exist between the words of different sentences alone; there M̃ has the mean 1. Elsewhere it is 1. In half of the
 # heads of a layer each weight of attention is multiplied by M̃, and made to sum to 1 again: ln M̃ is added to the scores.
-# There is no weight to be learned.
+# There is no weight to be learned. The library has it as `--model aligned`, in all layers.
 #
 # By hand, with ln 3 in the place of 8: a is "Anna slept", b is "Anna". [CLS] Anna slept [SEP] Anna [SEP]:
 #
