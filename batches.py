@@ -30,7 +30,7 @@ from support.toy import LEXICON
 # c characters of a word, R relations
 
 ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than we keep
-TEXTS_KEPT = 4096  # texts whose Known a Reader keeps
+TEXTS_KEPT = 8192  # texts that a Reader keeps; those that stay unpacked, all of MRPC's
 
 
 class Known(NamedTuple):

@@ -255,6 +255,7 @@ def use_run(folder, test=False, predict=None, columns="", out=None, test_file=No
         run = open_run(folder, **changes)
         if test_file:  # the run of own pairs was trained without one
             run.settings = replace(run.settings, test_file=test_file)
+        refuse(predict is None and (out or columns), "--out and --columns go with --predict")
         if predict is not None:
             predict_file(run, predict, columns and columns.split(","), out, stdout)
         if test:

@@ -410,6 +410,7 @@ def main(argv=None):
         if out or not path.exists():  # a page in the run's folder is an older one of this pair
             check_free(path)
         if file:
+            refuse(Path(file) == path, f"--picture {file}: is the page's name, too; give two names")
             check_free(file, option="--picture")
         equations = quote(os.path.relpath(EQUATIONS, path.parent))
         lines, text, figures = explain_pair(run, a, b, equations)

@@ -33,7 +33,13 @@ def read_group(place):
     path = Path(place, FILE) if Path(place).is_dir() else Path(place)
     group = read_json(path)
     with expecting(path, "a group of runs", "it is damaged, or made by other code"):
+        refuse(not isinstance(group["shared"], dict), f"shared {group['shared']!r}")
+        refuse(not isinstance(group["test"], bool), f"test {group['test']!r}")
+        refuse(not all(type(seed) is int for seed in group["seeds"]), f"seeds {group['seeds']!r}")
+        refuse(not group["vary"] or any(len(words) < 2 for words in group["vary"]), "no values")
         find_panels(group)
+        for result in group["done"].values():
+            [float(score) for score in result.get("curve", ())]
     return group
 
 

@@ -156,10 +156,16 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
     ("--out done", "--resume done"), ("--out mine", "--out mine"), ("--resume done --lr 1", "lr"),
     ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
-    ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json")])
+    ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json"),
+    *((f"--show {name}.json", f"{name}.json group") for name in ("shared", "seeds", "test", "vary")),
+    ("--resume shared", "shared/comparison.json")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     group = {"vary": [["model", "bert", "dafa"]], "shared": {}, "test": False, "done": {}}
     write_json("damaged.json", {"vary": 3})
+    for name, value in (("shared", 3), ("seeds", ["x"]), ("test", 3), ("vary", [["model"]])):
+        Path(name).mkdir()
+        for place in (f"{name}.json", f"{name}/comparison.json"):
+            write_json(place, group | {"seeds": [0], name: value})
     Path("mine/dafa-seed0").mkdir(parents=True)  # whose options nobody knows
     Path("done").mkdir()
     write_json("done/comparison.json", group | {"seeds": [0]})

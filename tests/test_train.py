@@ -105,6 +105,7 @@ def test_a_finished_run_is_not_written_over(trained, capsys):
     files = {path: path.read_bytes() for path in trained().iterdir()}
     for args, words in [([*OWN, "--out", "run"], "run/best.pt resume"),
                         (["--resume", "run", "--lr", "2e-3"], "--lr 0.002 0.001"),
+                        (["--from", "run", "--out", "x.tsv"], "--out --predict"),
                         (["--from", "run", "--predict", "tset"], "tset: train, dev")]:
         refused(words, *args)
     for args in (["--from", "run"], ["--from", "run/best.pt"], ["--resume", "run"]):
