@@ -49,6 +49,48 @@ def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, see
             check_weights(part.TRACE[key], seen[key], mask)
 
 
+def sizes_of(arguments):
+    """dict axis of a TRACE -> its size, as far as a batch says it."""
+    mask = arguments["mask"]
+    if mask.dim() == 3:
+        return {"sentence": 2, "pair": mask.shape[1], "word": mask.shape[2], "class": 3}
+    return {"pair": len(mask), "piece": mask.shape[1], "head": config().num_heads, "gate": 1}
+
+
+@each_model
+@quick
+@given(st.data(), pair_lengths, st.integers(0, 2), st.integers(0, 99))
+def test_gates_and_shapes(name, data, lengths, padding, seed):
+    """Logits and all that is noted have their shapes; gates are in (0, 1); a fused signal is
+    between the two that it is made of, which are in (-1, 1)."""
+    options = data.draw(st.sampled_from(WHOLE[name]))
+    model, x = whole(name, seed, **options), batch(name, lengths, padding, seed)
+    fused = []
+    for part in model.modules():
+        if hasattr(part, "gated_fusion"):
+            def watch(*given, function=part.gated_fusion):
+                fused.append(function(*given)[0])
+                return function(*given)
+            part.gated_fusion = watch
+    out, seen = looked(model, **x)
+    judges = 1 if 8 in options.get("printed", ()) else 3
+    assert out.shape == ((judges,) * (name == "drrnet") + (len(lengths), 3))
+    assert all((signal.abs() < 1).all() for signal in fused)
+    parts = [(model, seen)]
+    if name not in ("drrnet", "ladranet"):
+        parts = [(layer.attention, seen[f"layer{i}"]) for i, layer in enumerate(model.bert.layers)]
+    for part, noted in parts:
+        for key in noted.keys() & part.TRACE.keys():
+            axes, value = part.TRACE[key].axes.split(), noted[key]
+            if "head" not in axes and getattr(part, "scope", "") == "head" and key != "prior":
+                axes.insert(1, "head")
+            assert value.dim() == len(axes)
+            for axis, size in zip(axes, value.shape):
+                assert size == sizes_of(x).get(axis, size), (key, axis)
+            if part.TRACE[key].title.startswith("Gate"):
+                assert ((value > 0) & (value < 1)).all()
+
+
 SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # weights of scores
 
 

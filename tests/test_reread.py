@@ -1,13 +1,15 @@
 """reread.py against its page: oracles in plain loops (oracles/), properties, sizes, weights."""
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from methods import (HIDDEN, against, config, drr, each_form, equation, far, labelled, ladra, large,
-                     linear, lists, looked, normal, pairs, prefix, read_again, same, sentences,
-                     silent, vocabulary, weights_of)
+                     linear, lists, looked, normal, pairs, prefix, quick, read_again, same,
+                     sentences, silent, vocabulary, weights_of)
 from oracles import drrnet, ladranet
-from reread import SPENT, DrrNet, LadraNet
+from reread import SPENT, DrrNet, LadraNet, highway
 from support.kernels import tanh_scores
 
 B, N, D, A, C = 3, 7, 10, 5, 3
@@ -180,6 +182,71 @@ def test_ladranet_oracle(printed, without):
 
 
 # ---- Properties ---------------------------------------------------------------------------------
+
+masks_drawn = st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=1, max_size=4)
+seeds, betas = st.integers(0, 999), st.sampled_from([1e-3, 1.0, 30.0])
+
+
+@quick
+@given(masks_drawn, seeds, betas, st.integers(0, N - 1), st.floats(0.0, 1.0))
+def test_more_left_to_read_never_means_less_weight(rows, seed, beta, i, more):
+    """LadRa-Net Eq. (14). Masked and spent words get nothing; other rows sum to 1."""
+    mask, b = torch.tensor(rows), len(rows)
+    states, clue = normal(b, N, D, seed=seed), normal(b, A, seed=seed + 1)
+    left, w_d = normal(b, N, seed=seed + 2), linear(A, 1, seed, bias=False)
+    choose, keys = equation("ladranet", "choose"), linear(D, A, bias=False)(states)
+    chosen, weights, _ = choose(states, keys, mask, clue, w_d, beta, left)
+    allowed = mask & (left > SPENT)
+    assert chosen.shape == (b, D) and (weights[~allowed] == 0).all()
+    same(weights.sum(-1), allowed.any(-1).double(), 1e-9)
+    left[:, i] += more
+    assert (choose(states, keys, mask, clue, w_d, beta, left)[1][:, i] >= weights[:, i] - 1e-9).all()
+
+
+@quick
+@given(masks_drawn, seeds, st.integers(1, 7))
+def test_a_token_is_read_no_more_often_than_its_limit(rows, seed, steps):
+    """LadRa-Net Eq. (14): ⌈φ⌉ readings in full spend a token, 1 <= φ <= max(1, T - 1)."""
+    states, mask = normal(len(rows), N, D, seed=seed, scale=5.0), torch.tensor(rows)
+    read_limit, coverage = (equation("ladranet", x) for x in ("read_limit", "coverage"))
+    phi = read_limit(states, linear(D, 1, seed, bias=False), steps)
+    assert phi.shape == mask.shape and ((phi >= 1) & (phi <= max(1, steps - 1))).all()
+    mask[:, :2] = True                                      # one is never read: no new start
+    left, read = torch.ones_like(phi), torch.zeros_like(phi)
+    read[:, 0] = 1.0
+    for time in range(1, 9):
+        left = coverage(left, read, phi, mask)
+        assert torch.equal(left[:, 0] <= SPENT, phi[:, 0] <= time / (1 - SPENT))
+        assert (left[:, 1:] == 1).all()
+
+
+@quick
+@given(seeds, st.sampled_from([2, 3]), st.integers(0, N - 1), masks_drawn)
+def test_a_phrase_is_a_token_and_its_neighbours(seed, kernel, i, rows):
+    """LadRa-Net Eq. (10): K - 1 to each side; what is masked is 0 and changes nothing."""
+    hidden, mask = normal(len(rows), N, D, seed=seed), torch.tensor(rows)
+    layers = large(nn.Conv1d(D, 17, kernel), 1), large(nn.Conv1d(17, D, kernel), 2)
+    phrase_cnn, other = equation("ladranet", "phrase_cnn"), hidden.clone()
+    other[:, i] += 1
+    before, after = (phrase_cnn(x, mask, *layers) for x in (hidden, other))
+    assert before.shape == hidden.shape and (before[~mask] == 0).all()
+    near = (torch.arange(N) - i).abs() < kernel
+    assert ((before - after).abs().amax(-1) > 0).logical_and(~(near & mask[:, i:i + 1])).sum() == 0
+
+
+@quick
+@given(seeds, st.integers(1, 4), st.sampled_from([1e-3, 1.0, 10.0]))
+def test_gates_of_drrnet(seed, classes, scale):
+    """DRr-Net Eq. (8) and § IV-A: gates in (0, 1); a highway's output lies between its two."""
+    p = [normal(B, classes, seed=seed + i, scale=scale).softmax(-1) for i in (0, 1)]
+    w = [linear(classes, 1, side) for side in (0, 1)]
+    P, gates = equation("drrnet", "probability_fusion")(*p, *w, nn.Identity())
+    assert gates.shape == (B, 2) and ((gates > 0) & (gates < 1)).all()
+    same(P, gates[:, :1] * p[0] + gates[:, 1:] * p[1])
+    x, W_t, W_h = normal(B, D, seed=seed, scale=scale), linear(D, D, 3), linear(D, D, 4)
+    out, new = highway(x, W_t, W_h), W_h(x).relu()
+    assert ((out >= x.minimum(new) - 1e-9) & (out <= x.maximum(new) + 1e-9)).all()
+
 
 @pytest.mark.parametrize("classes", [C, 1])
 @pytest.mark.parametrize("without, judges", [((), 2), ({"global"}, 1), ({"reread"}, 1)])
