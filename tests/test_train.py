@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import batches
+import printed
 import train
 from run import Run
 from small_runs import (MODELS, OWN, ROOT, WORDS, assert_like_weights, assert_same_run, at_call,
@@ -148,7 +149,8 @@ def test_options_reach_their_places():
     _, _, model, new = beginning(*of("dafa", "SCOPE=head"), "--printed", "all", "--layers", "1",
                                  "--without", "tree,gates")
     plain, method = (layer.attention for layer in model.bert.layers)
-    assert (method.printed, method.without) == ({4, 6, 7, 9}, {"tree", "gates"})
+    assert method.filtration_gate is printed.filtration_gate  # Eq. (9)
+    assert method.without == {"tree", "gates"}
     assert method.scope == "head" and type(plain).__name__ == "SelfAttention"
     assert {name.partition(".attention")[0] for name in new} == {
         "bert.layers.1", "classifier.weight", "classifier.bias"}
