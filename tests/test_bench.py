@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 def test_the_table(monkeypatch, capsys):
     """A row for each model and kind of work; plain BERT is the first."""
     monkeypatch.setitem(bench.ENCODERS, "6-layer", dict(hidden_size=8, num_heads=2))
-    half = "dafa --layers all --set HEADS=half"
+    half = "dafa --layers all --without fusion"
     bench.main(["--models", half, "drrnet", *"--repeats 2 --batch-size 3 --device cpu".split()])
     rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[3:]]
     assert [(row[0], row[1]) for row in rows] == [

@@ -170,7 +170,7 @@ def test_a_reading_of_given_pairs_keeps_the_pooler(workplace):
 def test_mistakes_are_one_line(workplace, capsys, args, words):
     Path("few.txt").write_text("one text\n\nanother text\none text\n")
     Path("full").mkdir()
-    Path("full/best.pt").touch()
+    Path("full/best.pt").write_text("a run")
     options = ["--bert", TINY, "--device", "cpu", "--precision", "fp32"]
     assert read(*options * ("--resume" not in args), *args) == 2
     said = capsys.readouterr().err

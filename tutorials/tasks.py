@@ -266,10 +266,7 @@ TASKS = {
     # ---- 4. External knowledge
     "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
     "demand_relations": Task(4, 3, ""),
-    "knowledge_factor": Task(4, 2, "semmatch.knowledge_factor", factor_draw, {
-        "no division by the mean": lambda ln_K, cross: ln_K.masked_fill(~cross, 0.0),
-        "the mean of all cells": lambda ln_K, cross: torch.where(
-            cross, ln_K - ln_K.exp().mean((1, 2), True).log(), 0.0)}),
+    "knowledge_factor": Task(4, 2, "semmatch.knowledge_factor", factor_draw),
     # ---- 5. DRr-Net
     "choose": Task(5, 2, "reread.choose", choose_draw),
     "reread": Task(5, 3, "reread.reread", lambda d: [
