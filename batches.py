@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
 class Texts(dict):
     """text -> Known, made when it is asked for. Until then spans, or a parse, are a few hundred
-    bytes; those of the first TEXTS_KEPT texts stay. Texts of a method without a prior are not in it.
+    bytes; those of the first TEXTS_KEPT texts stay. Without a prior no text is in it.
     """
 
     def __init__(self, kind):

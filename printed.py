@@ -47,13 +47,14 @@ def difference_scores(q: Tensor, k: Tensor):
 
 
 def guided_attention(values: Tensor, guide: Tensor, mask: Tensor, W_values, W_guide, w):
-    """DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6): softmax(w tanh(W_D d_j ⊕ (W_s s_i + b)) + b).
+    """DABERT Eq. (5), DAFA Eq. (7), Knowledge Eq. (6): softmax(w tanh(W_D d_j ⊕ (W_s s_i + b)) + b)
 
     ⊕ is concatenation, so that the guide's term has no j and cancels in the softmax: the guide has
     no influence, all rows are equal, and the bias does nothing.
     """
     w_values, w_guide = w.weight[0].chunk(2)
-    of_values, of_guide = W_values(values).tanh() @ w_values, W_guide(guide).tanh() @ w_guide + w.bias
+    of_values = W_values(values).tanh() @ w_values
+    of_guide = W_guide(guide).tanh() @ w_guide + w.bias
     scores = of_values[:, None, :] + of_guide[:, :, None]  # (B, L, L)
     weights = attention_weights(scores, mask)  # (B, L, L)
     return weights.to(values.dtype) @ values, weights

@@ -260,11 +260,13 @@ class DependencyPrior(Prior):
 # ---- lexical relations ---------------------------------------------------------------------------
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
+
+
 def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a, word j of b.
 
-    facts_a, facts_b: support.lexicon.Lexicon.facts of n and m words. "hypernym" holds where word j is a hypernym of
-    word i, as animal is of dog; "hyponym" where word i is a hypernym of word j.
+    facts_a, facts_b: support.lexicon.Lexicon.facts of n and m words. "hypernym" holds where word j
+    is a hypernym of word i, as animal is of dog; "hyponym" where word i is a hypernym of word j.
 
     Assumes: the treatment of expressions, which the paper does not mention. First each word
         is compared with each word. Then an expression gives its relations to each of its words:

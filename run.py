@@ -174,7 +174,8 @@ def encoder_of_run(path):
 def make_reader(settings, recipe):
     """The batches.Reader of these settings, still without a tokenizer."""
     return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
-                          parser=own_parser(settings.parser), toy=settings.task_name == "toy", workers=settings.workers)
+                          parser=own_parser(settings.parser), toy=settings.task_name == "toy",
+                          workers=settings.workers)
 
 
 def learn_words(settings, splits, examples):
@@ -475,7 +476,8 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
     name, scratch = Path(file).name, run.recipe.bert in ("scratch", "none")
     labels, logits, lengths, unknown = [], [], [], 0
     table = whole(path) if main_process() and not piped else contextlib.nullcontext()
-    with table as opened, tqdm(desc="label", total=count, leave=False, delay=1, disable=None) as bar:
+    bar = tqdm(desc="label", total=count, leave=False, delay=1, disable=None)
+    with table as opened, bar:
         cells = [[*header, *prediction_columns(run.task)]]
         while part := [*itertools.islice(rows, PART)]:
             examples = run.examples([pair for _, pair in part])

@@ -292,7 +292,7 @@ def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout=
     tokens of the packed pair, also of the query's own sentence. "Each channel uses a different
     attention head" (section 2): here both channels are in every head, and share its Q, K and V.
 
-    Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability. difference_scores: Eq. (4).
+    Args: q, k, v: (B, H, L, k). mask: bool (B, L). dropout: probability. difference_scores: (4).
     Returns: (B, H, L, k). The weights (B, H, L, L) are noted as "difference".
     """
     beta = difference_scores(q, k)  # (B, H, L, L)
@@ -596,7 +596,7 @@ class KnowledgeAttention(FusionAttention):
 # ---- Equal words: nobody's paper ----------------------------------------------------------------
 
 def mean_attention_factor(scores: Tensor) -> Tensor:
-    """ln K̃ (B, L, L), 0 outside the cross blocks, where scores are -inf. scores: (B, L, L), symmetric.
+    """ln K̃ (B, L, L), 0 outside the cross blocks. scores: (B, L, L), symmetric, -inf outside.
 
         K = the mean of softmax(scores) over rows and over columns,   K̃ = K / its mean
 

@@ -221,8 +221,8 @@ def read_weights(folder):
         elif name.startswith("classifier."):
             judges.append(name)
     if judges:
-        print(f"{path}: {', '.join(judges)} are left out, of a model that was trained for a task: a "
-              "new classifier is trained", file=sys.stderr)
+        print(f"{path}: {', '.join(judges)} are left out, of a model that was trained for a task: "
+              "a new classifier is trained", file=sys.stderr)
     return weights
 
 

@@ -248,8 +248,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     if scores is None:
         odd = [name for name in names if not is_number(name)]
         looks = all(re.fullmatch(r"-?\d+([.,]\d+)?%?", name) for name in names)
-        refuse(odd and looks, f"{train_file}: labels such as {join_names(odd, 3)} look like scores: "
-               "write 0.5 for 0,5 or 50%; or --no-scores, if they are names of classes")
+        refuse(odd and looks, f"{train_file}: labels such as {join_names(odd, 3)} look like scores:"
+               " write 0.5 for 0,5 or 50%; or --no-scores, if they are names of classes")
         numbers = [float(name) for name in names if is_number(name)]
         scores = len(names) == len(numbers) > 10 or any(number % 1 for number in numbers)
     refuse(not scores and not 2 <= len(names) <= max(10, len(texts) / 2), f"{train_file}: expected "

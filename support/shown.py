@@ -83,7 +83,7 @@ def scope(name):
 
 @contextlib.contextmanager
 def heads_in_batch(heads):
-    """Context manager: tensors (B * heads, ...) that are noted in it are shown as (B, heads, ...)."""
+    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
     if not looked_at():
         yield
         return

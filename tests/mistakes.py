@@ -99,7 +99,8 @@ WRONG["semmatch.gated_fusion"] = {
     "the signals exchanged": lambda sem, other, *rest: gated_fusion(other, sem, *rest)}
 WRONG["semmatch.filtration_gate"] = {
     "s left out": printed.filtration_gate,
-    "a gate of v itself": lambda s, v, W_v, *rest: filtration_gate(s, v, torch.nn.Identity(), *rest)}
+    "a gate of v itself":
+        lambda s, v, W_v, *rest: filtration_gate(s, v, torch.nn.Identity(), *rest)}
 
 # DAFA
 WRONG["priors.tree_similarity"] = {

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, equation, labelled, ladra,
-                     linear, looked, masks, method, normal, pairs, positive, prior_of, read_again, related,
-                     same, sentences, silent, vocabulary)
+                     linear, looked, masks, method, normal, pairs, positive, prior_of, read_again,
+                     related, same, sentences, silent, vocabulary)
 from reread import DrrNet
 from test_priors import make
 from test_semmatch import BIASED, packed

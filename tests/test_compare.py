@@ -151,13 +151,15 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
 @pytest.mark.parametrize("args, words", [
     ("--vary modle bert dafa", "--modle"), ("--vary model bert bert", "bert-seed0"),
     ("--vary lr 1 --vary lr 2", "--vary once"), ("--vary model", "--vary values"),
-    ("--vary model bert --seeds 0", "--seeds 0"), ("--seeds 1000000000", "--seeds 1000"), ("--vary seed 1 2", "--seed group"),
+    ("--vary model bert --seeds 0", "--seeds 0"), ("--seeds 1000000000", "--seeds 1000"),
+    ("--vary seed 1 2", "--seed group"),
     ("--vary printed 4 5 --model dafa", "--printed 5"),
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
     ("--out done", "--resume done"), ("--out mine", "--out mine"), ("--resume done --lr 1", "lr"),
     ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
     ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json"),
-    *((f"--show {name}.json", f"{name}.json group") for name in ("shared", "seeds", "test", "vary")),
+    *((f"--show {name}.json", f"{name}.json group")
+      for name in ("shared", "seeds", "test", "vary")),
     ("--resume shared", "shared/comparison.json")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked):
     group = {"vary": [["model", "bert", "dafa"]], "shared": {}, "test": False, "done": {}}

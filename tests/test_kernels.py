@@ -12,7 +12,8 @@ B, L, M, A = 3, 7, 17, 11
 each_score = pytest.mark.parametrize("function, naive, sizes", [
     (additive_scores, lambda keys, queries, w: (keys[:, None] + queries[:, :, None]).tanh() @ w,
      [(B, M, A), (B, L, A), (A,)]),
-    (lambda q, k: l1_distances(q[:, None], k[:, None])[:, 0], lambda q, k: (q[:, :, None] - k[:, None]).abs().sum(-1),
+    (lambda q, k: l1_distances(q[:, None], k[:, None])[:, 0],
+     lambda q, k: (q[:, :, None] - k[:, None]).abs().sum(-1),
      [(B, L, A), (B, M, A)])], ids=["additive", "l1"])
 
 

@@ -288,7 +288,8 @@ def own(folder, labels, dev=None, **more):
     (["yes", "no", "no"], ("no", "yes"), {}), (["yes", "no"], ("no", "yes"), {"positive": "no"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}),
     ([*"0123456789"], tuple("0123456789"), {}), ([*"0123456789"] + ["10"], (), {}),
-    (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}), (["1", "5", "3"], (), {"scores": True}),
+    (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}),
+    (["1", "5", "3"], (), {"scores": True}),
     ([*map(str, range(12))] * 2, tuple(sorted(map(str, range(12)))), {"scores": False})])
 def test_own_labels(tmp_path, labels, names, more):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given."""
@@ -381,7 +382,8 @@ def test_part_of_the_pairs(block, monkeypatch):
 def test_test_splits_have_labels(monkeypatch):
     train = {"train": pairs_of(2)}
     for splits in (train, train | {"test": [Pair("a", "b")], "test_2": pairs_of(2)}):
-        monkeypatch.setattr("support.datasets.load_task", lambda *args, splits=splits: (TWO, splits))
+        monkeypatch.setattr("support.datasets.load_task",
+                            lambda *args, splits=splits: (TWO, splits))
         fails(lambda: load_test_splits(Settings("rte")), "test", "labelled")
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_min import SelfAttention, split_heads
-from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form, equation,
-                     labelled, large, linear, lists, looked, masks, method, normal, positive,
+from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form,
+                     equation, labelled, large, linear, lists, looked, masks, method, normal, positive,
                      prior_of, quick, related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
 from semmatch import Matcher, spread_prior
@@ -144,7 +144,8 @@ def test_aligned_attention_oracle():
     layer, prior = large(METHODS["aligned"](config(), sharpness=2.0)), normal(1, N, M, seed=1)
     want, *_ = knowledge.co_attention(HIDDEN[0, IN_A].tolist(), HIDDEN[0, IN_B].tolist(),
                                       (2 * prior[0]).tolist())
-    want, M_tilde = torch.tensor(want, dtype=torch.float64), torch.ones(N + M + 3, N + M + 3).double()
+    want = torch.tensor(want, dtype=torch.float64)
+    M_tilde = torch.ones(N + M + 3, N + M + 3).double()
     M_tilde[IN_A, IN_B] = want / want.mean()
     M_tilde[IN_B, IN_A] = M_tilde[IN_A, IN_B].T
     bias, mask = layer.spread(prior, *packed()), torch.ones(1, N + M + 3).bool()
@@ -152,7 +153,8 @@ def test_aligned_attention_oracle():
     got, seen = looked(layer, HIDDEN, mask, bias)
     for head, factor in enumerate((M_tilde, torch.ones_like(M_tilde))):
         rows = [x[0, head].tolist() for x in layer.project(HIDDEN)]
-        mixed, weights = common.calibrated_attention(*rows, factor.tolist(), mask[0].tolist(), False)
+        mixed, weights = common.calibrated_attention(*rows, factor.tolist(), mask[0].tolist(),
+                                                     False)
         same(seen["calibrated"][0, head], weights)
         same(split_heads(got, H)[0, head], mixed)
     same(looked(layer, HIDDEN, mask, 0 * bias)[0], layer.plain(HIDDEN, mask))

@@ -18,7 +18,7 @@ from support.shown import note, printed_forms, recording, scope
 # ---- The recorder -------------------------------------------------------------------------------
 
 def test_who_sees_what_is_noted():
-    """Nobody, without a recorder; a scope's dict; not an outer recorder, and not another thread's."""
+    """Nobody, without a recorder; a scope's dict; no outer recorder, no other thread's."""
     note(x=torch.ones(1))
     with recording() as outer:
         note(x=torch.ones(1, requires_grad=True))

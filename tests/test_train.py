@@ -440,7 +440,8 @@ class Other(Mine):
     prior, get_extra_state = DafaAttention.prior, Mine.extra
 """)
     for name in ("Mine", "Other"):
-        refused(f"mine.py:{name} state()", "--bert", "scratch", "--model", f"mine.py:{name}", by=run)
+        refused(f"mine.py:{name} state()", "--bert", "scratch", "--model", f"mine.py:{name}",
+                by=run)
     assert not Path("run").exists()
 
 
