@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from bert_min import SelfAttention, split_heads
 from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form,
-                     equation, labelled, large, linear, lists, looked, masks, method, normal, positive,
-                     prior_of, quick, related, same, silent, weights_of)
+                     equation, labelled, large, linear, lists, looked, masks, method, normal,
+                     positive, prior_of, quick, related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
 from semmatch import Matcher, spread_prior
 
