@@ -496,7 +496,7 @@ def co_attention(hidden: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def knowledge_factor(ln_K: Tensor, cross: Tensor) -> Tensor:
-    """ln K̃, which calibrated_attention takes: K̃ is K_prior divided by its mean.  Knowledge Eq. (5)
+    """ln K̃, which calibrated_attention takes: K̃ is K_prior over its mean.  Knowledge Eq. (5)
 
     Departs: the mean of K_prior over n and m tokens of words is (1/n + 1/m)/2, far below 1, so that
     Eq. (5) as printed shrinks all scores between the sentences towards 0. Divided by its mean over
@@ -612,7 +612,7 @@ def mean_attention_factor(scores: Tensor) -> Tensor:
 class AlignedAttention(SelfAttention):
     """In some of the heads a word looks at its copy in the other sentence. No paper has it.
 
-        weights ∝ K̃ exp(QKᵀ / √k),   K̃ = mean_attention_factor(sharpness · prior) between sentences
+        weights ∝ K̃ exp(QKᵀ / √k),  K̃ = mean_attention_factor(sharpness · prior) across sentences
 
     It adds no weight, needs no parser, and asks how much of a gain is due to equal words alone. A
     subclass may name another `prior`: DAFA's trees, another pair's, a function of your own.
