@@ -666,6 +666,8 @@ class Matcher(nn.Module):
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
         self.carrier = layers[0] if prior_of(method, options) else None
+        names = self.bert.layers[layers[0]].attention.state_dict()  # has the method weights?
+        self.one_spread = all(name.startswith(("query.", "key.", "value.")) for name in names)
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
 
@@ -712,7 +714,6 @@ class Matcher(nn.Module):
         no weights, all layers would make the same: the first one's serves all.
         """
         carriers = self.carriers()
-        first, plain = carriers[self.carrier], ("query.", "key.", "value.")
-        if all(name.startswith(plain) for name in first.state_dict()):
-            return dict.fromkeys(carriers, first.spread(*known))
+        if self.one_spread:
+            return dict.fromkeys(carriers, carriers[self.carrier].spread(*known))
         return {i: carrier.spread(*known) for i, carrier in carriers.items()}

@@ -69,27 +69,29 @@ def note(**tensors):
         SEEN.get().update((name, x.detach()) for name, x in tensors.items())
 
 
-@contextlib.contextmanager
 def scope(name):
     """Context manager: what is noted in it stands in a dict of this name."""
-    if not looked_at():
-        yield
-        return
-    outer = SEEN.get()
-    with recording() as inner:
-        yield
-    outer[name] = inner
+    return noted_inside(lambda inner: SEEN.get().update({name: inner}))
+
+
+def heads_in_batch(heads):
+    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
+    return noted_inside(lambda inner: note(
+        **{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()}))
+
+
+def noted_inside(keep):
+    """Context manager: `keep` gets the dict of what is noted in it. If nobody looks, nothing is
+    done, by a context that torch's compiler knows."""
+    return collecting(keep) if looked_at() else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def heads_in_batch(heads):
-    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
-    if not looked_at():
-        yield
-        return
+def collecting(keep):
+    """Context manager, as noted_inside is while somebody looks."""
     with recording() as inner:
         yield
-    note(**{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()})
+    keep(inner)
 
 
 # ---- Options and equations of a method ----------------------------------------------------------
