@@ -124,7 +124,11 @@ def test_a_reading_that_is_killed_goes_on_bit_for_bit(workplace, monkeypatch):
     monkeypatch.setattr(pretrain, "SAVE_SECONDS", 0.0)
     names = map(" ".join, itertools.permutations("abcdef", 3))
     Path("texts.txt").write_text("".join(f"the cat saw {name} there\n" for name in names))
+    seeds, masked_batch = [], pretrain.masked_batch
+    monkeypatch.setattr(pretrain, "masked_batch", lambda units, tokenizer, seed: (
+        seeds.append(seed), masked_batch(units, tokenizer, seed))[1])
     assert read(*SMALL, "--out", "whole") == 0
+    assert len({*seeds[1:-1]}) == 20  # a seed for each step; before and after it is measured
     loss, calls = pretrain.masked_loss, []
 
     def killed(*args):
