@@ -131,7 +131,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None = None,
               dropout=0.0, name="attention") -> Tensor:
-    """softmax(Q Kᵀ / √k + bias) V, Vaswani et al. Eq. (1), in every head.
+    """softmax(Q Kᵀ / √k + bias) V, Vaswani et al. Eq. (1), DABERT Eq. (1), in every head.
 
     Args: q, k, v: (B, H, L, k). mask: bool (B, L), True = real token. bias: None, (B, L, L), or
         (B, H, L, L) if heads differ. dropout: probability on the weights. name: under which the

@@ -91,6 +91,16 @@ def score_map(A):
     return linear(A, 1, bias=False)
 
 
+def joined_signal(signal: Tensor, found: Tensor, W: nn.Linear) -> Tensor:
+    """A signal joins what its guide found.  DABERT Eq. (5), last line; the others have none.
+
+        d*_i = tanh(W_d* (d_i ⊕ d̄_i) + b_d*),   a*_i = tanh(W_a* (a_i ⊕ ā_i) + b_a*)
+
+    Args: signal, found: (B, L, d), d and d̄, or a and ā. W: Linear 2d → d. Returns: (B, L, d).
+    """
+    return W(torch.cat([signal, found], -1)).tanh()  # (B, L, d)
+
+
 def gated_fusion(sem: Tensor, other: Tensor, W_sem: nn.Linear, W_other: nn.Linear,
                  W_g: nn.Module) -> tuple[Tensor, Tensor]:
     """One gate per token mixes the two signals.
@@ -313,6 +323,7 @@ class DabertAttention(FusionAttention):
 
     difference_scores = staticmethod(difference_scores)
     difference_attention = staticmethod(difference_attention)
+    joined_signal = staticmethod(joined_signal)
 
     PRINTED = printed.DABERT
     ABLATIONS = frozenset({"affinity", "difference", "guide", "gate-fusion", "gate-filter",
@@ -356,8 +367,8 @@ class DabertAttention(FusionAttention):
             # ā_i = A softmax(w_ā γ_i),   γ_i = tanh(W_A A + W_d̄ d̄_i)
             a_bar, by_d = self.guided_attention(a, d_bar, mask, self.W_A, self.W_dbar, self.w_abar)
             # d*_i = tanh(W_d* (d_i ⊕ d̄_i)),   a*_i = tanh(W_a* (a_i ⊕ ā_i))
-            d_star = self.W_dstar(torch.cat([d, d_bar], -1)).tanh()
-            a_star = self.W_astar(torch.cat([a, a_bar], -1)).tanh()
+            d_star = self.joined_signal(d, d_bar, self.W_dstar)
+            a_star = self.joined_signal(a, a_bar, self.W_astar)
             note(affinity_guided=by_a, difference_guided=by_d)
         # v_i = g_i â_i + (1 - g_i) d̂_i,   g_i = σ(W_g (d̂_i ⊕ â_i))                     Eq. (6)
         v, g = self.gated_fusion(a_star, d_star, self.W_ahat, self.W_dhat, self.W_g)

@@ -19,8 +19,8 @@ from reread import (LadraNet, attentive_pooling, choose, choose_left, coverage,
                     dynamic_sequential_attention, layer_mix, phrase_cnn, probability_fusion, reread,
                     stacked_gru)
 from semmatch import (calibrated_attention, co_attention, difference_attention, difference_scores,
-                      filtration_gate, gated_fusion, knowledge_factor, knowledge_scores,
-                      mean_attention_factor, spread_prior)
+                      filtration_gate, gated_fusion, joined_signal, knowledge_factor,
+                      knowledge_scores, mean_attention_factor, spread_prior)
 from support.kernels import additive_scores
 from train import l2_ratio
 
@@ -95,6 +95,9 @@ WRONG["semmatch.guided_attention"] = {
         lambda keys, queries, w: (keys.tanh() @ w)[:, None] + (queries.tanh() @ w)[:, :, None]),
     "guide and value exchanged": guided_by(
         lambda keys, queries, w: additive_scores(queries, keys, w))}
+WRONG["semmatch.joined_signal"] = {
+    "d̄ before d": lambda signal, found, W: joined_signal(found, signal, W),
+    "no tanh": lambda signal, found, W: W(torch.cat([signal, found], -1))}
 WRONG["semmatch.gated_fusion"] = {
     "the signals exchanged": lambda sem, other, *rest: gated_fusion(other, sem, *rest)}
 WRONG["semmatch.filtration_gate"] = {

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import pretrain
-from methods import ATTENTIONS, WHOLE, batch, looked, whole
+from methods import ATTENTIONS, WHOLE, batch, looked, method, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
 from small_runs import ROOT, at_call, beginning, of
@@ -204,7 +204,7 @@ def equation_rows():
         functions, lines, tests = (re.findall(r"[\w./:]+", x.replace("`", "")) for x in cells)
         for place, count in zip(functions, lines, strict=True):
             assert count in ("class", str(body_lines(place))), f"{place}: {body_lines(place)} lines"
-        rows.append((paper, numbers(equations), functions, tests))
+        rows.append((paper, numbers(equations.partition(":")[0]), functions, tests))
     return rows
 
 
@@ -233,6 +233,16 @@ def test_the_equation_table_is_what_docstrings_cite():
     tests = "".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
     for name in re.findall(r"`(test_\w+)`", source("docs/equations.md")):  # of the second table
         assert f"\ndef {name}(" in tests, f"{name} does not exist"
+
+
+def test_the_table_of_weights_has_them_all():
+    """Those of DABERT, DAFA and Knowledge that plain attention lacks."""
+    page = source("docs/equations.md").partition("\n| weight |")[2].partition("\n\n")[0]
+    header, _, *rows = ([cell.strip() for cell in row.split("|")] for row in page.splitlines())
+    for column, paper in enumerate(header[:-1], 1):
+        listed = ", ".join(row[column + 1] for row in rows).split(", ")
+        names = {name.partition(".")[0] for name in method(paper.lower()).state_dict()}
+        assert sorted(filter(None, listed)) == sorted(names - {"query", "key", "value"})
 
 
 # ---- README -------------------------------------------------------------------------------------

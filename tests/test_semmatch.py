@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bert_min
 from bert_min import SelfAttention, split_heads
 from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form,
                      equation, labelled, large, linear, lists, looked, masks, method, normal,
@@ -47,6 +48,14 @@ Q, KEYS, V = (normal(B, 1, L, K, seed=i) for i in range(3))             # one he
 SEM, OTHER = normal(B, L, D, seed=3), normal(B, L, D, seed=4)
 
 
+def test_plain_attention_oracle():
+    """As it is noted, and by the kernel that is used where nobody looks."""
+    got, seen = looked(bert_min.attention, Q, KEYS, V, masks())
+    against((got[:, 0], seen["attention"][:, 0]), common.attention,
+            Q[:, 0], KEYS[:, 0], V[:, 0], masks())
+    same(bert_min.attention(Q, KEYS, V, masks()), got)
+
+
 @each_form
 def test_calibrated_attention_oracle(printed):
     M_F = positive(B, L, L)
@@ -86,6 +95,13 @@ def test_guided_attention_oracle(printed):
     against(equation("dafa", "guided_attention", number)(SEM, OTHER, masks(), *maps),
             lambda *row: common.guided_attention(*row, *map(lists, maps), printed),
             SEM, OTHER, masks())
+
+
+def test_joined_signal_oracle():
+    W = linear(2 * D, D, 3)
+    against(equation("dabert", "joined_signal")(SEM, OTHER, W),
+            lambda *row: [common.tanh(common.affine(lists(W), a + b)) for a, b in zip(*row)],
+            SEM, OTHER)
 
 
 @each_bias
