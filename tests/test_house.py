@@ -6,11 +6,13 @@ import graphlib
 import importlib
 import itertools
 import os
+import pkgutil
 import re
 import runpy
 import shlex
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,10 +40,14 @@ TOP = {"bert_min": {"support.checkpoints", "support.shown"},
 CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for pattern in ("*.py", "support/*.py", "experiments/*.py")
         for path in sorted(ROOT.glob(pattern))}
-PAGES = ["README.md", *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
+PAGES = [path.relative_to(ROOT).as_posix()
+         for pattern in ("*.md", "assets/*.md", "docs/*.md", "tutorials/*.md")
+         for path in sorted(ROOT.glob(pattern))]
 PAPERS = {"DABERT": (1, 7), "DAFA": (1, 9), "Knowledge": (1, 9), "DRr-Net": (1, 8),
           "LadRa-Net": (9, 15)}
+KINDS = pretrain.Reading, Settings, Recipe                 # whose fields are options
 each_file = pytest.mark.parametrize("file", CODE)
+each_page = pytest.mark.parametrize("page", PAGES)
 
 
 def source(name):
@@ -245,7 +251,53 @@ def test_the_table_of_weights_has_them_all():
         assert sorted(filter(None, listed)) == sorted(names - {"query", "key", "value"})
 
 
-# ---- README -------------------------------------------------------------------------------------
+# ---- The pages ----------------------------------------------------------------------------------
+
+def prose(page):
+    """A page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```", "", source(page), flags=re.M | re.S)
+
+
+def spans(page):
+    """What stands in `code style` in the text of a page, each in one line."""
+    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(page))]
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)", prose(page), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@each_page
+def test_links_lead_to_a_file_and_a_heading(page):
+    for link in re.findall(r"\]\(([^)]+)\)", prose(page)):
+        if not link.startswith("https://"):
+            file, _, anchor = link.partition("#")
+            target = (ROOT / page).parent / file if file else ROOT / page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), f"{link}: no such heading"
+
+
+@each_page
+def test_names_in_code_style_exist(page):
+    """Options, files, and names in our modules. The log is left out: it names what is gone."""
+    sources = "".join(map(source, [*CODE, "tutorials/grade.py", "tutorials/lesson.py"]))
+    known = {*re.findall(r'"(--[a-z-]+)"', sources), "--no-scores", "--help"}
+    for kind in KINDS:
+        known |= {options.option_name(field) for field in fields(kind)}
+    for code in spans(page) if page != "docs/log.md" else ():
+        unknown = set(re.findall(r"(?<!\S)--[a-z-]+", code)) - known
+        assert not unknown or re.match("(git|docker|pip) ", code), f"no option: {unknown}"
+        if re.fullmatch(r"[\w/]+\.(py|md|svg|jsonl?|npz|pt|[ct]sv)|(docs|support|tests)/\S*", code):
+            file = code.partition("::")[0]
+            places = [folder / file for folder in (ROOT, (ROOT / page).parent)]
+            named = re.search(rf"(?<!\w){re.escape(code)}", sources)  # such as best.pt
+            assert named or any(map(Path.exists, places)), f"no file: {code}"
+        elif re.match(rf"(?:{'|'.join(TOP)}|support|experiments)\.\w", code):
+            name = re.match(r"[\w.]*\w", code)[0]
+            pkgutil.resolve_name(re.sub(r"^run\.", "run.Run.", name))   # or AttributeError
+
 
 def test_python_of_readme_runs(tmp_path, monkeypatch):
     """So does the code of docs/equations.md, as doctests."""
@@ -262,19 +314,19 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
 def test_commands_of_the_pages_are_understood(monkeypatch):
     """The commands' programs, options and values exist."""
     parse, commands = options.Arguments.parse, 0
-    choices = {f.name: f.metadata["choices"] for kind in (Settings, Recipe) for f in fields(kind)}
+    choices = {f.name: f.metadata["choices"] for kind in KINDS for f in fields(kind)}
 
     def stop(self, argv=None):
         for name, value in parse(self, argv).items():
-            assert value in (choices.get(name) or [value])
+            assert value in (choices.get(name) or [value]) or self.prog == "pretrain.py"
         raise EOFError                                     # the command was understood
 
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(options.Arguments, "parse", stop)
-    pages = "\n".join(source(page) for page in PAGES).replace("\\\n", " ").replace("`", "\n")
-    for line in pages.splitlines():
-        command = re.match(r"(?:torchrun .*?\d|python) (?:-m (experiments\.\w+)|(train)\.py) ?(.*)",
-                           line)
+    lines = "\n".join(map(source, PAGES)).replace("\\\n", " ").splitlines()
+    for line in itertools.chain(lines, *map(spans, PAGES)):
+        command = re.match(r" *(?:torchrun .*?\d|python) (?:-m (experiments\.\w+)|(\w*train)\.py) ?"
+                           "(.*)", line)
         if command and command[3] != "--help":
             with pytest.raises(EOFError):
                 given = shlex.split(command[3], comments=True)
