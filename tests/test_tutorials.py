@@ -142,6 +142,16 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * answers.difference_scores(q, k), "times 3.7"),
     ("difference_scores", lambda q, k: 1.001 * answers.difference_scores(q, k), "times 1.001"),
+    ("attention", lambda q, k, v, mask: answers.attention(2 * q, k, v, mask),
+     "way, what enters the softmax: 294"),
+    ("layer", lambda h, x, W, norm, W_1, *rest: answers.layer(h, x + 1, W, norm, W_1, *rest),
+     "way, what enters W: 30"),
+    ("gated_fusion", lambda sem, other, W_sem, W_other, W_g: (lambda v, g: (-v, g))(
+        *answers.gated_fusion(sem, other, W_sem, W_other, W_g)),
+     "Right: result 2. What enters W_other, W_sem, W_g is right."),
+    ("masked_loss", lambda scores, pieces: scores.sum(), "yours takes none"),
+    ("masked_loss", lambda scores, pieces: -scores.log_softmax(0)[:, 0].mean(), "another axis"),
+    ("equal_words", lambda a, b: answers.equal_words(a, b).tolist(), "list of lists"),
     ("train_steps", lambda *x: list(map(torch.tensor, answers.train_steps(*x))), "graph"),
     ("coverage", lambda left, read, phi, mask: torch.where(
         ((left - read / phi <= 0) | ~mask).all(1, True), 1.0, left - read / phi), "5e-07"),
@@ -171,7 +181,7 @@ def test_the_smallest_case_is_told_and_left_to_the_reader():
     assert found.yours.shape[-2:] == (1, 1)
     said = said_of("tree_similarity", lambda a, b: 0 * answers.tree_similarity(a, b),
                    Draw("one relation").parses())
-    assert "with the pair by hand" in said and re.search(r": '\w' x '\w'\] yours", said)
+    assert "with the pair by hand" in said and re.search(r": '\w' \(\w+\) x '\w' \(\w+\)\] yours", said)
 
 
 def test_a_lesson_shows_no_wrong_result_by_hand():

@@ -149,10 +149,10 @@ attention = check(attention, q, k, v, mask, gives=[
 #   h \leftarrow \mathrm{norm}(h + W_2\,\mathrm{gelu}(W_1 h))$$
 #
 # Each W is a linear map with a bias. The results of W and of W_2 are *added* to the hidden state, and the norm is taken
-# of the sum. By hand: (1, 3, 1, 3) has mean 2 and standard deviation 1, so its norm is (-1, 1, -1, 1).
+# of the sum. By hand: (1, 5, 1, 5) has mean 3 and standard deviation 2, so its norm is (-1, 1, -1, 1).
 #
 #     W moves each number one place on: attention(h) = (0, 1, 1, 0) becomes (0, 0, 1, 1)
-#     h + W attention(h)     (1, 1, 0, 0) + (0, 0, 1, 1) + bias (0, 2, 0, 2) = (1, 3, 1, 3)     norm: (-1, 1, -1, 1)
+#     h + W attention(h)     (1, 1, 0, 0) + (0, 0, 1, 1) + bias (0, 4, 0, 4) = (1, 5, 1, 5)     norm: (-1, 1, -1, 1)
 #     W_1 takes the second of these numbers, 1.     gelu(1) = 0.841, because Φ(1) = 0.841
 #     W_2 makes (0.841, 0.841, -0.841, -0.841). The sum is (-0.159, 1.841, -1.841, 0.159)
 #
@@ -167,7 +167,7 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
     ...
 
 
-W, W_1 = fixed(torch.eye(4).roll(1, 0).tolist(), [0.0, 2, 0, 2]), fixed([[0.0, 1, 0, 0]], [0.0])
+W, W_1 = fixed(torch.eye(4).roll(1, 0).tolist(), [0.0, 4, 0, 4]), fixed([[0.0, 1, 0, 0]], [0.0])
 W_2, norm, doubled = fixed([[1.0], [1], [-1], [-1]], [0.0] * 4), torch.nn.LayerNorm(4), torch.nn.LayerNorm(4)
 doubled.weight.data.fill_(2.0)
 h, mixed = torch.tensor([[[1.0, 1, 0, 0]]]), torch.tensor([[[0.0, 1, 1, 0]]])

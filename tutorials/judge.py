@@ -6,16 +6,20 @@ keeps the arguments and both results of the first case that is wrong.
 """
 import contextlib
 import copy
+import functools
+import inspect
 import random
 import traceback
 from types import SimpleNamespace
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 import answers
 from demands import FORMS
 from support.parses import Parse
+from support.shown import recording
 from tasks import TASKS, Draw
 
 BY_HAND = "the pair by hand"
@@ -57,10 +61,17 @@ def compare(name, function, by_hand, seed):
     if wrong := [case for case in cases if case not in good]:
         case = wrong[0]
         remember(arguments(case), found[case], rights[case])
+        if said := known_mistake(task, found, arguments):
+            return said
         message = describe(rights[case], found[case], arguments(case))
         right = f" It is right with {', '.join(good)}." if good else ""
-        return known_mistake(task, found, arguments) or f"tried with {case}: {message}{right}"
+        way = ""
+        with contextlib.suppress(Exception):        # of calls that Stations does not know
+            way = on_the_way(library, function, lambda: arguments(case))
+        return f"tried with {case}: {message}{way}{right}"
     for case in task.cases:
+        if said := "".join(map(dtypes, rights[case], found[case])):
+            return f"tried with {case}: the numbers are right.{said}"
         right, yours = (gradients(f, arguments(case)) for f in (library, function))
         if not alike(right, yours):
             remember(arguments(case), yours, right)
@@ -116,7 +127,7 @@ def what_failed(function, arguments, case, right, found, axes):
         return f"it changes its argument {place} in place, which others still need."
     try:
         found[case] = results(function, arguments(case))
-    except Tensors as error:
+    except Unfit as error:
         return str(error)
     except (Exception, SystemExit) as error:
         found[case] = None
@@ -137,8 +148,8 @@ def remember(arguments, yours, expected):
         x[0] if isinstance(x, list) and len(x) == 1 else x for x in (yours, expected))
 
 
-class Tensors(Exception):
-    """A function that should return numbers returns tensors."""
+class Unfit(Exception):
+    """A function returns things of another kind than it should."""
 
 
 def copy_of(x):
@@ -166,10 +177,12 @@ def results(function, arguments):
     value = function(*arguments)
     if value is None:
         return None
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        raise Unfit("it returns a list of lists; expected a tensor or a numpy array.")
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
         if any(map(torch.is_tensor, values)):
-            raise Tensors("it returns tensors, each with the whole graph of its batch; expected "
+            raise Unfit("it returns tensors, each with the whole graph of its batch; expected "
                           "numbers, `loss.item()`.")
         values = [torch.tensor(values), *arguments[0].parameters()]
     return [torch.as_tensor(x) for x in values]
@@ -201,6 +214,73 @@ def alike(some, others):
         x.shape == y.shape and not differ(x, y).any() for x, y in zip(some, others))
 
 
+# ---- On the way ---------------------------------------------------------------------------------
+
+class Stations(TorchFunctionMode):
+    """Notes what enters each softmax, and each linear map or other module among the arguments.
+
+    seen: name -> a pair for each call: what entered; what tells two such calls apart."""
+
+    def __init__(self, function, arguments):
+        super().__init__()
+        self.seen = {}
+        names = [*inspect.signature(function).parameters]
+        for name, argument in zip(names, arguments):
+            for key, module in modules_of(name, argument):
+                module.register_forward_pre_hook(functools.partial(self.note, key))
+
+    def note(self, key, _, entered):
+        """A hook of a module."""
+        self.seen.setdefault(key, []).extend((x, x) for x in entered)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs, name = kwargs or {}, function.__name__
+        if name in ("softmax", "log_softmax", "cross_entropy"):
+            x = args[0].masked_fill(args[0] < -1e30, -torch.inf)
+            axis = kwargs.get("dim", args[1] if name != "cross_entropy" and args[1:] else -1)
+            self.seen.setdefault("the softmax", []).append((x, x.softmax(axis).nan_to_num(0.0)))
+        return function(*args, **kwargs)
+
+
+def modules_of(name, argument):
+    """(name, module) of an argument that is a module, or has modules in it."""
+    own = isinstance(argument, torch.nn.Module)
+    inner = argument._modules if own else getattr(argument, "__dict__", {})
+    yield from ((f"{name}.{key}", x) for key, x in inner.items() if isinstance(x, torch.nn.Module))
+    if own:
+        yield name, argument
+
+
+def on_the_way(library, function, arguments):
+    """What the reader's function gives to the first station that gets something else than in the
+    library, in a sentence; which stations get the right numbers, if all do; or ""."""
+    if any(isinstance(x, torch.optim.Optimizer) for x in arguments()):
+        return ""                                   # after a wrong step all numbers are wrong
+    noted = []
+    for f in (library, function):
+        given = arguments()
+        with Stations(function, given) as stations, recording():    # recording: no fused kernel
+            f(*given)
+        noted.append(stations)
+    (theirs, yours), right = noted, []
+    for name, calls in theirs.seen.items():
+        if name not in yours.seen and name == "the softmax":
+            return " The library takes a softmax, yours takes none."
+        if len(yours.seen.get(name, ())) != len(calls):             # such as a loop over tokens
+            continue
+        for (x, key), (y, other) in zip(calls, yours.seen[name]):
+            if x.shape != y.shape:
+                return (f" On the way, what enters {name} has the shape {tuple(y.shape)}, expected "
+                        f"{tuple(x.shape)}, as in the library.")
+            if not alike([key], [other]):
+                what = "it is taken over another axis than expected."
+                if not alike([x], [y]):
+                    what = describe([x], [y], [None])
+                return f" On the way, what enters {name}: {what}"
+        right.append(name)
+    return f" What enters {', '.join(right)} is right." if right else ""
+
+
 # ---- Messages -----------------------------------------------------------------------------------
 
 def where_it_failed(error, function):
@@ -222,8 +302,6 @@ def misshaped(rights, found, axes):
                     f"here {tuple(x.shape)}.")
         if (x.dtype == torch.bool) != (y.dtype == torch.bool):
             return f"{which}is {y.dtype}, expected {x.dtype}."
-        if x.requires_grad and x.dtype != y.dtype:
-            return f"{which}is {y.dtype}, expected {x.dtype}, the dtype of the arguments."
     return ""
 
 
@@ -238,21 +316,51 @@ def known_mistake(task, found, arguments):
 
 
 def describe(rights, found, arguments):
-    """How numbers of one shape differ: all of them if they are few; a factor; where most."""
-    number, (x, y) = next((i, pair) for i, pair in enumerate(zip(rights, found), 1)
-                          if differ(*pair).any())
+    """How results of one shape differ, and which do not."""
+    names = [f"result {i + 1}" for i in range(len(rights))]
+    if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
+        names[0], names[1:] = "the losses", ["the weights after the steps"] * len(names[1:])
+    said, good = {}, {}
+    for name, x, y in zip(names, rights, found):
+        if not differ(x, y).any():
+            good[name] = name
+        elif x.numel() <= SHOWN or not said:
+            said.setdefault(name, how_they_differ(x, y, arguments) + dtypes(x, y))
+    more = f" Right: {', '.join(good)}." if good else ""
+    if len(names) == 1:
+        return said[names[0]]
+    return " ".join(f"{name}: {what}" for name, what in said.items()) + more
+
+
+def how_they_differ(x, y, arguments):
+    """All numbers of two tensors of one shape if they are few; a factor; a row that differs."""
     far, x, y = differ(x, y), x.detach().double().squeeze(), y.detach().double().squeeze()
-    which = f"result {number}: " if len(rights) > 1 else ""
     if x.numel() <= SHOWN:
-        return f"{which}yours is {rounded(y)}, expected {rounded(x)}.{relation(x, y)}"
+        return f"yours is {rounded(y)}, expected {rounded(x)}.{relation(x, y)}"
     x, y = (z.view(far.shape) for z in (x, y))
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape)
     at = ", ".join(map(str, place))
-    if isinstance(arguments[0], Parse):                 # a matrix over the words of two parses
-        at += ": {!r} x {!r}".format(*(p.words[i] for p, i in zip(arguments, place)))
-    return (f"{which}{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
-            f"{y[place]:.5g}, expected {x[place]:.5g}.{relation(x, y)}")
+    if isinstance(arguments[0], (Parse, list)):         # a matrix over the words of two sentences
+        at += ": " + " x ".join(map(word_of, arguments, place))
+    elif x.dim() > 1 and x.shape[-1] <= SHOWN:
+        at, place = ", ".join(map(str, place[:-1])), place[:-1]
+    return (f"{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
+            f"{rounded(y[place])}, expected {rounded(x[place])}.{relation(x, y)}")
+
+
+def dtypes(x, y):
+    """Has y another dtype than x, which should be that of the arguments? In a sentence, or ""."""
+    if not x.requires_grad or x.dtype == y.dtype:
+        return ""
+    return f" Yours is {y.dtype}, expected {x.dtype}, the dtype of the arguments."
+
+
+def word_of(sentence, i):
+    """Word i of a list of words, or of a parse, with its relation."""
+    if isinstance(sentence, list):
+        return repr(sentence[i])
+    return f"{sentence.words[i]!r} ({sentence.types[i + 1]})"
 
 
 def rounded(x):
@@ -265,12 +373,12 @@ def rounded(x):
 def relation(x, y):
     """Are the wrong numbers y the right ones times a factor, plus a number, or transposed?"""
     with np.errstate(all="ignore"):
-        place = int(x.abs().nan_to_num().argmax())
+        place = int(x.abs().nan_to_num(0.0, 0.0, 0.0).argmax())
     factor, more = y.flatten()[place] / x.flatten()[place], (y - x).flatten()[place]
     if x.numel() > 1 and factor.isfinite() and not differ(y, factor * x).any():
-        return f" Yours is the right result times {factor:.4g}."
+        return f" Yours are the right numbers times {factor:.4g}."
     if x.numel() > 1 and more.isfinite() and not differ(y, x + more).any():
-        return f" Yours is the right result plus {more:.4g}."
+        return f" Yours are the right numbers plus {more:.4g}."
     if x.dim() > 1 and x.shape[-1] == x.shape[-2] and not differ(y, x.mT).any():
-        return " Yours is the right result transposed."
+        return " Yours are the right numbers transposed."
     return ""
