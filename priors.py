@@ -79,6 +79,10 @@ class FunctionPrior(Prior):
         """part: "words" or "parse", what of a text the function gets."""
         self.function, self.part = function, part
         self.needs = ("words",) if part == "words" else ("parses",)
+        name = getattr(function, "__name__", "")
+        if name.isidentifier():  # a lambda is not
+            self.known = name.replace("_", " ")
+            self.title = f"Prior over words: {self.known}"
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
@@ -230,7 +234,7 @@ class DependencyPrior(Prior):
     title, equations = "Dependency prior over words", "DAFA Eqs. (1)-(5)"
     note = ("How much the trees agree at a word of a (row) and a word of b (column). The same word "
             "in another role and another word in the same role can have the same number. Two roots "
-            "share a head, ROOT, whatever their words, unless `root` is left out.")
+            "share a head, ROOT, whatever their words. --without root changes that.")
 
     def __init__(self, without=frozenset(), subgraph_similarity=subgraph_similarity):
         self.without, self.tfidf = self.PARTS & without, None

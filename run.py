@@ -373,10 +373,11 @@ class Run:
     def influence(self, pairs: Iterable) -> dict:
         """How much the answers to these pairs depend on the method.
 
-        Returns: dict: "pairs", their number; "metric"; "score", if they are labelled; "added", dict
-        layer -> size of the method's part beside plain attention; "changes", dict name of a
-        change -> dict of "score", and of "answers" and "moved" as influence.measure defines them. A
-        change that takes another pair's prior needs two pairs or more.
+        Returns: dict: "pairs", their number; "metric"; "score", if they are labelled, and "roc_auc"
+        of two classes; "added", dict layer -> size of the method's part beside plain attention;
+        "changes", dict name of a change -> dict of "score", "roc_auc", and of "answers" and "moved"
+        as influence.measure defines them. A change that takes another pair's prior needs two pairs
+        or more.
         """
         examples, metric = self.examples(pairs), self.task.metrics[0]
         labels = [pair.label for pair in examples.pairs]
@@ -384,7 +385,9 @@ class Run:
         def score(logits):
             if None in labels:
                 return {}
-            return {"score": evaluate(self.task, labels, answers(logits, self.task))[metric]}
+            scores = {"score": evaluate(self.task, labels, answers(logits, self.task))[metric]}
+            ranked = ranking(self.task, labels, logits)[0]
+            return scores | ({"roc_auc": ranked["roc_auc"]} if ranked else {})
 
         with ONE_AT_A_TIME, influence.added_sizes(self.model) as added:
             before = self.logits(examples)

@@ -1,11 +1,12 @@
 """Figures of a pair of sentences: SVG drawings and HTML tables, made from lists and arrays.
 
-`pair_map` draws numbers between the words of two sentences, with the tree of each sentence; tables
-of the same numbers follow for readers who cannot see a drawing. There is no script, no font, no
-image. Left out: what the numbers mean, and the page (explain). Nothing here knows a model.
+`links` draws lines between the words of two sentences; a table of the same numbers follows, for
+readers who cannot see a drawing. There is no script, no font, no image. Left out: what the numbers
+mean, and the page (explain). Nothing here knows a model.
 """
 import html
 import re
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,15 +16,23 @@ from support.summary import draw_text
 
 # Axes: n rows, m columns
 
-FONT, LEVEL, CELL = 13, 22, 44  # pixels: height of letters, of an arc's level, of a map's cell
+FONT, LARGE = 13, 15  # pixels: height of letters; of the words of `links` and of a picture
+CELL = 44  # pixels: of `heat_map`
+STEP, GAP = 30, 120  # pixels: from a word of `links` to the next; between the sentences
 SHADES, DARK = 5, 4  # steps of the colour scale on each side of 0; the first with light text
-LONGEST = 18  # characters of a label in a drawing; the table has all characters
+LONGEST = 24  # characters of a label in a drawing; the table has all characters
+LEAST = 0.1  # the smallest line that is drawn, as a share of the largest
+WIDE = 380  # pixels of a line of text in a picture
+LETTER = {"title": 10, "word": 9, "soft": 7.7}  # pixels of a letter in a wide font, by class
 # Attributes of a drawing's elements, for readers of SVG without style sheets. page.css wins.
-INK, PAPER, SOFT = "#1b1b1f", "#ffffff", "#585862"
-PLAIN = {"soft": f'fill="{SOFT}"', "on": f'fill="{PAPER}"', "paper": f'fill="{PAPER}"',
+INK, PAPER, SOFT, HEAT, MARK = "#1b1b1f", "#ffffff", "#585862", "#0b4f9e", "#c2410c"
+PLAIN = {"soft": f'fill="{SOFT}"', "on": f'fill="{PAPER}"', "word": 'font-size="15"',
          "title": 'font-weight="700" font-size="15"', "line": 'fill="none" stroke="#d5d5de"',
-         "more": 'fill="#0b4f9e"', "less": 'fill="#c2410c"', "arc": f'fill="none" stroke="{SOFT}"'}
+         "card": f'fill="{PAPER}" stroke="#d5d5de"',
+         "more": f'fill="{HEAT}"', "less": f'fill="{MARK}"', "link": f'fill="none" stroke="{HEAT}"',
+         "own": f'fill="{MARK}" font-weight="700" font-size="15"'}
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
+OF_DRAWINGS = STYLE.partition("\n\n")[0]  # the part of page.css that a drawing needs
 
 
 class Figure(NamedTuple):
@@ -54,20 +63,28 @@ def cut_label(label):
     return label if len(label) <= LONGEST else label[:LONGEST - 1] + "…"
 
 
-def label_width(label):
-    """The width of `cut_label(label)` in pixels, an estimate for English."""
-    label = cut_label(label)
-    large = sum(c.isupper() or c in "mwMW@%…—" for c in label)
-    return FONT * (0.62 * len(label) + 0.3 * large) + 4
+def widest(labels, font=FONT):
+    """The width in pixels of the widest `cut_label(label)`, an estimate for English."""
+    widths = [0]
+    for label in map(cut_label, labels):
+        large = sum(c.isupper() or c in "mwMW@%…—" for c in label)
+        widths.append(font * (0.62 * len(label) + 0.3 * large) + 4)
+    return int(max(widths))
 
 
-def short_number(value):
-    """A number with two decimals at most, without the 0 before the point.
+def short_numbers(values):
+    """Texts of an array of numbers (n, m), all with two decimals, without the 0 before the point;
+    all without decimals where all are whole.
 
-    >>> [short_number(x) for x in (0, 0.25, 1, 0.004, -0.004, -0.126, 14.5, float("nan"))]
-    ['0', '.25', '1', '0', '0', '-.13', '14.5', 'nan']
+    >>> short_numbers(np.array([[0, 0.1, 0.13], [-0.004, -14.5, np.nan]]))
+    [['0', '.10', '.13'], ['0', '-14.50', 'nan']]
+    >>> short_numbers(np.array([[0, 1.0]]))
+    [['0', '1']]
     """
-    return re.sub(r"^(-?)0\.", r"\1.", f"{round(float(value), 2) + 0.0:g}")
+    whole = (values == np.rint(values)).all()
+    rows = [[f"{value:.{0 if whole else 2}f}" for value in row] for row in values.tolist()]
+    return [[re.sub(r"^(-?)0\.", r"\1.", re.sub(r"^-?0(\.00)?$", "0", text)) for text in row]
+            for row in rows]
 
 
 # ---- Tables -------------------------------------------------------------------------------------
@@ -107,85 +124,85 @@ def box(inner, label):
             "</div>")
 
 
-def maps(title, rows, columns, values, note="", top=None, equations=""):
-    """A Figure of a table of numbers (n, m), coloured by their size. rows, columns: n and m labels.
+def map_table(title, rows, columns, values, top=None):
+    """HTML of a table of numbers (n, m), coloured by their size. rows, columns: n and m labels.
     top: the value of the full colour; None: the largest.
     """
-    cells = [[short_number(value) for value in row] for row in values.tolist()]
-    body = table(title, rows, columns, cells, shades(values, top), more=' class="map"')
-    return Figure(title, note, box(body, title), None, equations)
+    return table(title, rows, columns, short_numbers(values), shades(values, top),
+                 more=' class="map"')
 
 
-# ---- Trees --------------------------------------------------------------------------------------
+def maps(title, rows, columns, values, note="", top=None, equations=""):
+    """A Figure of map_table."""
+    body = box(map_table(title, rows, columns, values, top), title)
+    return Figure(title, note, body, None, equations)
 
-def arc_levels(heads):
-    """The level of the arc to each word: above all arcs that it covers or crosses; 0 for a root.
-    heads: the head of each word, counted from 1; 0 for a root.
 
-    >>> arc_levels([2, 0, 5, 5, 2])
-    [1, 0, 2, 1, 3]
+# ---- Words, and lines between them --------------------------------------------------------------
+
+def drawn_links(values):
+    """[(i, j, share)] of the lines that `links` draws, the thin ones first: the largest number of
+    each row and column. share: of the largest number of all, which counts as 1 at least.
+
+    >>> drawn_links(np.array([[8, 2, 0], [4, 1, -3], [0.5, 0, 0]]))
+    [(0, 1, 0.25), (1, 0, 0.5), (0, 0, 1.0)]
     """
-    spans = [(min(i, h), max(i, h)) for i, h in enumerate(heads, 1)]
-    levels, placed = [0] * len(spans), []
-    for i in sorted(range(len(spans)), key=lambda i: spans[i][1] - spans[i][0]):
-        if heads[i]:
-            low, high = spans[i]
-            below = [levels[k] for k in placed if low < spans[k][1] and spans[k][0] < high]
-            levels[i] = 1 + max(below, default=0)
-            placed.append(i)
-    return levels
+    largest = [values.max(axis, keepdims=True, initial=0) == values for axis in (0, 1)]
+    share = values / max(1, values.max(initial=0))
+    found = np.argwhere((largest[0] | largest[1]) & (share >= LEAST))
+    return sorted(((int(i), int(j), float(share[i, j])) for i, j in found), key=lambda x: x[2])
 
 
-def arc(start, end, high, name, tooltip):
-    """SVG of an arc with its arrow, `high` above the line y = 0, and its name where there is room.
-    start, end: x of the head, None for a root, and of the word.
+def column(words, marks, below, step, side):
+    """(SVG of a sentence, a word each `step` pixels, beside x = 0; its width). It stands at the
+    left of x = 0, side -1, or at the right, side 1. marks, below: of one sentence, see `links`.
     """
-    if start is None:
-        y, middle, path = 13 - high, end, f"M{end:.1f} {18 - high:.0f}V-5"
-    else:
-        side = 1 if start < end else -1
-        start, y = start + 5 * side, 4 - high
-        middle = (start + end) / 2
-        name = name if abs(end - start) > label_width(name) else ""
-        path = (f"M{start:.1f} 0V{7 - high:.0f}q0 -7 {7 * side} -7H{end - 7 * side:.1f}"
-                f"q{7 * side} 0 {7 * side} 7V-5")
-    wide = label_width(name)
-    text = (f'<rect class="paper" x="{middle - wide / 2:.1f}" y="{y - FONT + 2}" '
-            f'width="{wide:.1f}" height="{FONT}"/>'
-            f'{draw_text(middle, y, cut_label(name), "soft", "middle")}')
-    return (f'<g><title>{escape(tooltip)}</title><path class="arc" d="{path}"/><path class="soft" '
-            f'd="M{end - 3.5:.1f} -7h7l-3.5 7z"/>{text if name else ""}</g>')
+    anchor, parts = "start" if side > 0 else "end", []
+    for i, (word, marked) in enumerate(zip(words, marks, strict=True)):
+        kind = "own" if marked else "word"
+        parts.append(draw_text(6 * side, i * step + 20, cut_label(word), kind, anchor))
+    for i, text in enumerate(below):
+        parts.append(draw_text(6 * side, i * step + 36, cut_label(text), "soft", anchor))
+    return "".join(parts), 8 + max(widest(words, LARGE), widest(below))
 
 
-def arcs_over(step, words, heads, names):
-    """(SVG of all arcs over the line y = 0, their height). step: from a word to the next, below 0
-    where words go to the left. The first word stands half a step from 0.
+def drawing_of_links(words, marks, values, below=((), ())):
+    """(width, height, SVG elements) of what `links` draws."""
+    step = STEP + 14 * any(below)
+    of_a, left = column(words[0], marks[0], below[0], step, -1)
+    of_b, right = column(words[1], marks[1], below[1], step, 1)
+    parts = [f'<g transform="translate({left} 0)">{of_a}</g>',
+             f'<g transform="translate({left + GAP} 0)">{of_b}</g>']
+    for i, j, share in drawn_links(values):
+        y, to, half = i * step + 15, j * step + 15, left + GAP / 2
+        path = f"M{left} {y}C{half:.0f} {y} {half:.0f} {to} {left + GAP} {to}"
+        parts.append(f'<path class="link" d="{path}" stroke-width="{1 + 5 * share:.1f}" '
+                     f'opacity="{.4 + .6 * share:.2f}"><title>{values[i, j]:.1f}: '
+                     f'{escape(words[0][i])}, {escape(words[1][j])}</title></path>')
+    return left + GAP + right, step * max(map(len, words)), plain("".join(parts))
+
+
+def links(title, words, marks, values, note="", below=((), ())):
+    """A Figure of the words of two sentences, a at the left, b at the right, joined by lines.
+
+    words: two lists, of n and m words. marks: two lists of bool: is the word marked? values:
+    (n, m), the width of a line; see drawn_links. below: two lists of texts, which stand below the
+    words, or (). The Figure's drawing has no such texts.
     """
-    levels, arcs = arc_levels(heads), []
-    over = int((max(levels, default=0) + 1.6) * LEVEL)
-    for i in np.argsort(levels, kind="stable"):  # so that names of higher arcs lie on top
-        head = heads[i]
-        start, above = ((head - .5) * step, words[head - 1]) if head else (None, "the root")
-        tooltip = f"{names[i]}: {above} → {words[i]}"
-        high = levels[i] * LEVEL if head else over
-        arcs.append(arc(start, (i + .5) * step, high, names[i], tooltip))
-    return "".join(arcs), over
+    wide, high, inner = drawing_of_links(words, marks, values, below)
+    drawn = box(svg(wide, high, inner, f'style="min-width:{.75 * wide:.0f}px"'), title)
+    numbers = box(map_table(title, *words, values), f"{title}, as a table")
+    return Figure(title, note, f"{drawn}<details><summary>As a table</summary>{numbers}</details>",
+                  drawing_of_links(words, marks, values))
 
 
-def pair_map(title, rows, columns, values, note="", trees=None):
-    """A Figure of numbers (n, m) between n words, the rows, and m words, the columns. trees: None,
-    or (heads, relations) of the rows, at the left, and of the columns, above; see `arc_levels`.
-    """
-    wide = int(max([CELL, *map(label_width, columns)]))
-    left, base, parts = int(max(map(label_width, rows), default=0)) + 8, 22, []
-    if trees:
-        of_rows, over_rows = arcs_over(-CELL, rows, *trees[0])  # rotated below
-        of_columns, over_columns = arcs_over(wide, columns, *trees[1])
-        left, base = left + over_rows, base + over_columns
-        parts = [f'<g transform="translate({over_rows} {base}) rotate(-90)">{of_rows}</g>',
-                 f'<g transform="translate({left} {over_columns})">{of_columns}</g>']
-    parts += [draw_text(left - 6, base + (i + .5) * CELL + 4, cut_label(label), "soft", "end")
-              for i, label in enumerate(rows)]
+# ---- Pictures that stand alone ------------------------------------------------------------------
+
+def heat_map(title, rows, columns, values):
+    """A stand-alone SVG of numbers (n, m) between n words, the rows, and m words, the columns."""
+    wide, left, base = max(CELL, widest(columns)), widest(rows) + 8, 22
+    parts = [draw_text(left - 6, base + (i + .5) * CELL + 4, cut_label(label), "soft", "end")
+             for i, label in enumerate(rows)]
     parts += [draw_text(left + (j + .5) * wide, base - 7, cut_label(label), "soft", "middle")
               for j, label in enumerate(columns)]
     shaded = shades(values)
@@ -194,17 +211,7 @@ def pair_map(title, rows, columns, values, note="", trees=None):
     across, down = wide * len(columns), CELL * len(rows)
     parts.append(f'<path class="line" d="M{left} {base}h{across}v{down}h-{across}z"/>')
     drawing = left + across + 6, base + down + 6, plain("".join(parts))
-    least = f'aria-hidden="true" style="min-width:{.55 * drawing[0]:.0f}px"'  # can still be read
-    cells = [[short_number(x) for x in row] for row in values.tolist()]
-    tables = [table(title, rows, columns, cells, shaded)]
-    for side, words, (heads, names) in zip("ab", (rows, columns), trees or ()):
-        cells = [[word, name, words[head - 1] if head else "", head]
-                 for word, head, name in zip(words, heads, names)]
-        tables.append(table(f"Dependency tree of sentence {side}", range(1, len(words) + 1), [
-            "word", "relation", "to its head", "head's number"], cells, corner="number"))
-    hidden = box("".join(tables), f"{title}, as a table")
-    return Figure(title, note, f"{box(svg(*drawing, least), title)}<details><summary>As a table"
-                  f"</summary>{hidden}</details>", drawing)
+    return picture(title, [(title, "title")], drawing)
 
 
 def cell(x, y, wide, value, shade):
@@ -228,14 +235,22 @@ def svg(wide, high, inner, more):
             f'font-family="system-ui, sans-serif" font-size="{FONT}">{inner}</svg>')
 
 
-def picture(title, figure, legend=()):
-    """A stand-alone SVG of a Figure that has a drawing. title: for screen readers. legend: the
-    lines below the drawing."""
-    w, h, inner = figure.drawing
-    longest = max([len(title) + 1, *map(len, legend)])
-    wide = max(0.55 * FONT * longest + 16, w + 32, 0.7 * FONT * len(figure.title) + 32)
-    lines = [draw_text(16, h + 64 + LEVEL * i, line, "soft") for i, line in enumerate(legend)]
-    around = plain('<rect class="paper" width="100%" height="100%"/>'
-                   + draw_text(16, 29, legal_text(figure.title), "title") + "".join(lines))
-    drawing, high = svg(w, h, inner, 'x="16" y="44"'), h + 60 + LEVEL * len(legend)
-    return svg(wide, high, f"<title>{escape(title)}</title>{around}{drawing}", 'role="img"') + "\n"
+def picture(title, above, drawing, below=(), style=""):
+    """A stand-alone SVG: texts, a drawing, texts. title: for screen readers. above, below: [(text,
+    its class)]; a long text becomes several lines. style: a style sheet.
+    """
+    wide, deep, inner = drawing
+    texts, y = [], 30
+    for part in (above, below):
+        for text, kind in part:
+            for line in textwrap.wrap(legal_text(text), WIDE / LETTER[kind]):
+                texts.append(draw_text(16, y, line, kind))
+                wide, y = max(wide, LETTER[kind] * len(line)), y + 22
+        if part is above:
+            top, y = y - 8, y + deep + 18
+    around = plain('<rect class="card" width="100%" height="100%" rx="8"/>' + "".join(texts))
+    left = 16 + (wide - drawing[0]) / 2
+    inside = svg(drawing[0], deep, inner, f'x="{left:.0f}" y="{top}"')
+    sheet = style and f"<style>{style}</style>"
+    return svg(wide + 32, y - 4, f"<title>{escape(title)}</title>{sheet}{around}{inside}",
+               'role="img"') + "\n"

@@ -3,10 +3,11 @@
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
 prints the model's answer, with and without each part of the method, and what a method that reads
-step by step reads. It also writes a page into the run's folder: these answers, where calibration
-moves attention, what is known of the words, and what the model recorded, each with the number of
-its equation. `RUN --serve` shows the same page with two text fields, on this machine alone, until
-Ctrl-C. `--picture FILE.svg` draws the page's first figure.
+step by step reads. It also writes a page into the run's folder: these answers, the words that look
+at each other, what is known of the words, and what the model recorded, each with the number of its
+equation. `RUN --serve` shows the same page with two text fields, on this machine alone, until
+Ctrl-C. `--picture FILE.svg` draws both sentences, the answer, and lines between the words that look
+at each other.
 
 Nothing here knows a method or a paper: a method describes what it records by the names of the axes
 (bert_min.Shown). Left out: each head alone (run.explain has the heads; here is their mean).
@@ -17,6 +18,7 @@ import inspect
 import os
 import re
 import sys
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote
@@ -33,12 +35,9 @@ from support.errors import join_names, one_line, prefix_errors, refuse
 from support.files import check_free, read_json, write_text
 from support.options import Arguments, run_command
 from support.pairs import Pair
-from support.parses import split_words
+from support.parses import split_words, words_at
 
 EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
-
-LEGEND = ("A number: how much more attention the word at the left gives to the word on top,",
-          "in percent of all its attention. Red: less.")  # of moved_figure
 
 
 # ---- What a model recorded ----------------------------------------------------------------------
@@ -117,10 +116,12 @@ def trace_figures(run, examples, both, trace):
         labels["words"] = [known.words or ["(no word)"] for known in both]
     if reader.method.READS == "pieces":
         labels["piece"] = reader.tokenizer.pieces(examples.tokens[0][0])
-    tables = [(shown, table) for part, shown in source.TRACE.items() if part in trace
-              for table in tables_of(shown, trace[part], labels)]
-    for shown, (name, rows, columns, x) in tables:
-        title, note = f"{shown.title}{name and ': '}{name}", shown.note
+    tables = [(shown, trace[part].ndim, table) for part, shown in source.TRACE.items()
+              if part in trace for table in tables_of(shown, trace[part], labels)]
+    for shown, axes, (name, rows, columns, x) in tables:
+        title = f"{shown.title}{name and ': '}{name}"
+        heads = "head" in shown.axes or axes > len(shown.axes.split())
+        note = " ".join(filter(None, [shown.note, place_of(run, heads)]))
         if shown.chosen:
             order = " → ".join(draw.legal_text(columns[j]) for j in x.argmax(1))
             note += f" In order: {order}."
@@ -150,7 +151,47 @@ def traced_module(run):
     return next((x, layer) for layer, x in enumerate(attentions) if type(x) is method)
 
 
+def place_of(run, heads):
+    """A sentence on where a trace was recorded; "" for a whole model. heads: has it an axis of
+    heads?
+    """
+    source, layer = traced_module(run)
+    if layer is None:
+        return ""
+    mean = f", mean of its {source.heads} heads" if heads else ""
+    return f"Layer {layer} (of 0 to {len(run.model.bert.layers) - 1}){mean}."
+
+
 # ---- What is known of the words -----------------------------------------------------------------
+
+def words_of(text):
+    """(spans (n, 2), list of the n words) of a text."""
+    spans = split_words(text)
+    return spans, words_at(text, spans)
+
+
+def roles_of(known):
+    """The dependency tree of a text, for each word its relation and its head: "obj of chased"."""
+    return [f"{relation} of {known.words[head - 1]}" if head else relation
+            for head, relation in zip(known.parse.heads, known.parse.relations)]
+
+
+def own_words(a, b):
+    """Two lists of bool: does a sentence, a list of words, have this word, up to case, more often
+    than the other one has it?
+
+    >>> own_words(["The", "cat", "saw", "the", "dog"], ["the", "dog", "slept"])
+    [[False, True, True, True, False], [False, False, True]]
+    """
+    marks = []
+    for words, others in ((a, b), (b, a)):
+        left = Counter(word.casefold() for word in others)
+        marks.append([])
+        for word in map(str.casefold, words):
+            left[word] -= 1
+            marks[-1].append(left[word] < 0)
+    return marks
+
 
 def warnings_of(run, pair):
     """Sentences that warn: a text has no words, the model did not read or does not know some."""
@@ -180,31 +221,56 @@ def word_figures(examples, both):
     return [draw.maps(prior.title, *words, matrix, prior.note, equations=prior.equations)]
 
 
-def moved_figure(run, examples, both, trace, rows):
-    """[draw.Figure of calibrated minus plain attention from words of a to words of b], or []. Its
-    note says what the answer is without. rows: see headline."""
-    reader = run.reader
-    if not {"calibrated", "attention"} <= trace.keys() or reader.prior is None:
-        return []
-    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    _, segment, word = examples.tokens[0]
-    words = [known.words for known in both]
-    a = (segment == 0) & (word == np.arange(len(words[0]))[:, None])
-    b = (segment == 1) & (word == np.arange(len(words[1]))[:, None])
-    mean = a / np.maximum(1, a.sum(1, keepdims=True))  # over the pieces of a word
-    points = 100 * mean @ moved @ b.T
-    note, trees = "In this pair nothing moves.", None
-    if points.size and points.max() > 0:
+def looks_of(run, trace):
+    """(weights (L, L) of pieces, title, legend) of how pieces look at each other, the mean over
+    heads. Of a method that calibrates its attention by what is known of the words: how much more
+    than without that. None for a model without attention between words.
+    """
+    method, prior = run.reader.method, run.reader.prior
+    if not issubclass(method, SelfAttention) or "attention" not in trace:
+        return None
+    plain = trace["attention"][0].mean(0)
+    if prior is None or "calibrated" not in trace:
+        return plain, "Attention between the sentences", (
+            "Joined words look at each other. Thicker: more. This alone explains no answer.")
+    return trace["calibrated"][0].mean(0) - plain, f"Attention moved by {prior.known}", (
+        f"Because of {prior.known}, joined words look at each other more. Thicker: more.")
+
+
+def link_figure(run, pair, both, looks, said):
+    """(draw.Figure of the words of a and b that look at each other, a picture of them that stands
+    alone). both: Known of the texts. looks: what looks_of returned. said: the verdict.
+    """
+    weights, title, legend = looks
+    spans, words = zip(*map(words_of, (pair.a, pair.b)))
+    _, segment, word = run.reader.tokenizer.encode(pair.a, spans[0], pair.b, spans[1],
+                                                   run.reader.max_length)
+    points = 100 * between_words(weights, np.array(segment), np.array(word), *map(len, words))
+    most = "Here no two words do."
+    if points.max(initial=0) > 0:
         i, j = np.unravel_index(points.argmax(), points.shape)
-        note = (f"“{words[0][i]}” in a gains most: {points[i, j]:.0f} more of 100 parts of its "
-                f"attention go to “{words[1][j]}” in b.")
-    for how, (answer, probabilities) in rows[1:2]:
-        at = f"“{answer}”, at {100 * probabilities[answer]:.1f} %" if probabilities else ""
-        note += f" {how[0].upper()}{how[1:]} the answer is {at or format(answer, '.3f')}."
-    if "parses" in reader.prior.needs:
-        trees = [(known.parse.heads, known.parse.relations) for known in both]
-    title = f"Attention moved by {reader.prior.known}"
-    return [draw.pair_map(title, *words, points, note, trees)]
+        most = (f"Most: “{words[0][i]}” and “{words[1][j]}”, {points[i, j]:.0f} of 100 parts of "
+                "their attention, the mean of both directions.")
+    roles, marks, place = ((), ()), own_words(*words), place_of(run, True)
+    if run.reader.needs_parses:
+        roles = [roles_of(known) for known in both]
+    figure = draw.links(title, words, marks, points, f"{legend} {most} {place}", roles)
+    lacks = ["Bold: the other sentence lacks the word."] if any(map(any, marks)) else []
+    return figure, draw.picture(
+        f"{pair.a} {pair.b} {said}", [(pair.a, "word"), (pair.b, "word"), (said, "title")],
+        figure.drawing, [(text, "soft") for text in (legend, *lacks, place)], draw.OF_DRAWINGS)
+
+
+def between_words(weights, segment, word, n, m):
+    """How much words of a and b look at each other, (n, m): the mean of both directions. The pieces
+    of the word that looks are averaged, those of the other word added up.
+
+    weights: (L, L), of pieces. segment, word: (L,), of each piece. n, m: words of a and b.
+    """
+    a = (segment == 0) & (word == np.arange(n)[:, None])
+    b = (segment == 1) & (word == np.arange(m)[:, None])
+    mean_a, mean_b = (x / np.maximum(1, x.sum(1, keepdims=True)) for x in (a, b))
+    return (mean_a @ weights @ b.T + (mean_b @ weights @ a.T).T) / 2
 
 
 # ---- What stands first --------------------------------------------------------------------------
@@ -217,44 +283,63 @@ def describe_change(run, change):
             "uniform choice": "with an even choice"}.get(change, f"with {change}")
 
 
-def headline(rows):
-    """A sentence on the answers. rows: [(how, Prediction)], as it is, then without each part."""
-    (_, (answer, probabilities)), *others = rows
+def verdict(prediction):
+    """A sentence: the answer, and how sure the model is.
+
+    >>> [verdict(("same", {"different": 1 - p, "same": p})) for p in (0.648, 0.993)]
+    ['The model says “same”, 65 % sure.', 'The model says “same”, over 99 % sure.']
+    """
+    answer, probabilities = prediction
     if probabilities is None:
         return f"The model gives {answer:.3f}."
-    for how, other in others:
-        if other.answer != answer:
-            return f"The model says “{answer}”; {how} it would say “{other.answer}”."
-    if not others:
-        return f"The model says “{answer}”."
-    share = probabilities[answer]
-    most = max(abs(other.probabilities[answer] - share) for _, other in others)
-    return (f"The model says “{answer}”, whichever part is left out; its probability, "
-            f"{100 * share:.1f} %, moves by {100 * most:.1f} points at most.")
+    percent = 100 * probabilities[answer]
+    return f"The model says “{answer}”, {'over 99' if percent > 99 else f'{percent:.0f}'} % sure."
 
 
-def describe_influence(run):
-    """[a sentence: how many dev answers change without each part]; [] without its result.json."""
-    path = run.folder / "result.json"
-    result = read_json(path) if path.exists() else {"id": None}
-    other = "move by over 0.1 standard deviation" if run.task.regression else "get another answer"
-    with runs.made_here(path):
-        if result["id"] != run.begun["id"]:  # another training wrote it
-            return []
-        influence = result["influence"] or {"changes": {}}
-        parts = [f"{100 * x['answers']:.1f} % {describe_change(run, name)}"
-                 for name, x in influence["changes"].items()]
-        return [f"Of all {influence['pairs']} pairs of {result['selection_split']}, these {other}: "
-                f"{', '.join(parts)}."] if parts else []
+def merge_rows(rows):
+    """The rows of a table; those with equal cells are one row, whose name has all their names.
+
+    >>> merge_rows([["without a", "1"], ["with b", "2"], ["with c", "1"]])
+    [['without a or with c', '1'], ['with b', '2']]
+    """
+    names = {}
+    for name, *cells in rows:
+        names.setdefault(tuple(cells), []).append(name)
+    return [[" or ".join(same), *cells] for cells, same in names.items()]
 
 
-def answers_table(labels, rows):
-    """Rows of cells, the header first: probabilities of `labels`, or scores. rows: see headline."""
-    lines = [["", *(labels or ["score"])]]
+def answers_table(run, pair, first):
+    """(rows of cells, the header first; sentences): the probability of each answer, or the score,
+    as it is and without each part; what the model would say instead. first: its Prediction.
+    """
+    rows = [("as it is", first)]
+    for name, change in run.changes().items():
+        if not change.others:  # which needs another pair
+            rows.append((describe_change(run, name), run.predict([pair], change)[0]))
+    cells = []
     for how, (answer, probabilities) in rows:
         shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
-        lines.append([how, *(shares or [f"{answer:.3f}"])])
-    return lines
+        cells.append([how, *(shares or [f"{answer:.3f}"])])
+    others = [[how, x.answer] for how, x in rows if x.answer != first.answer and x.probabilities]
+    said = [f"{how[0].upper()}{how[1:]} it would say “{answer}”."
+            for how, answer in merge_rows(others)]
+    return [["this pair", *(run.task.labels or ["score"])], cells[0], *merge_rows(cells[1:])], said
+
+
+def influence_table(run):
+    """Rows of cells, the header first: what the parts do to all pairs of dev; [] without the run's
+    result.json. If a part only moves all answers towards one class, the AUC stays.
+    """
+    path = run.folder / "result.json"
+    result = read_json(path) if path.exists() else {"id": None}  # best.pt alone is a run, too
+    with runs.made_here(path):
+        measured = result["id"] == run.begun["id"] and result["influence"]
+        if not measured:  # nothing to leave out, or another training wrote it
+            return []
+        names = {name: describe_change(run, name) for name in measured["changes"]}
+        split = f"{measured['pairs']:,} pairs of {result['selection_split']}"
+        rows = [row[:-1] for row in summary.influence_rows(measured, split, names)]
+        return [*rows[:2], *merge_rows(rows[2:])]
 
 
 # ---- The page -----------------------------------------------------------------------------------
@@ -277,13 +362,14 @@ def form(a, b):
     return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
 
 
-def page(title, sentences, first, lead, figures, equations, top):
+def page(title, quotes, first, lead, figures, equations, top):
     """The whole document.
 
-    sentences: the two texts. first: the sentence below them, in large letters. lead: HTML below
-    that. figures: the first stands beside these. equations: as in `section`. top: HTML above all.
+    quotes: HTML of the two texts. first: the sentence below them, in large letters. lead: HTML
+    below that. figures: the first stands beside these. equations: as in `section`. top: HTML above
+    all.
     """
-    quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in sentences)
+    quotes = "".join(f"<blockquote><bdi>{text}</bdi></blockquote>" for text in quotes)
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
             f'<style>{draw.STYLE}</style></head>\n<body><main>{top}<header class="side"><div>'
@@ -291,33 +377,49 @@ def page(title, sentences, first, lead, figures, equations, top):
             f'</header>{section(figures[1:], equations)}</main></body></html>\n')
 
 
+def origin(run):
+    """A sentence: the run's folder, what names its method, what it was trained on."""
+    given = run.settings
+    options = [f"--{name} {value}" for name in ("printed", "without", "layers", "set")
+               if (value := getattr(given, name))]
+    data = f"the pairs of {Path(given.train_file).name}" if given.train_file else given.task
+    return f"{run.folder}: {' '.join([given.model, *options])}, trained on {data}."
+
+
+def marked_text(text, spans, marks):
+    """HTML of a text, with marks around some of its words, at spans (n, 2)."""
+    parts, done = [], 0
+    for (start, end), marked in zip(spans.tolist(), marks, strict=True):
+        if marked:
+            parts += [escape(text[done:start]), "<mark>", escape(text[start:end]), "</mark>"]
+            done = end
+    return "".join([*parts, escape(text[done:])])
+
+
 def explain_pair(run, a, b, equations, top=""):
-    """(lines to print, the page's text, its Figures). equations, top: as in `page`."""
+    """(lines to print, the page's text, its picture or ""). equations, top: as in `page`."""
     pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
     examples = run.examples([pair])
     both = examples.known[a], examples.known[b]
     recorded, reading = trace_figures(run, examples, both, trace)
-    rows, influence = [("as it is", prediction)], describe_influence(run)
-    for name, change in run.changes().items():
-        if not change.others:  # which needs another pair
-            rows.append((describe_change(run, name), run.predict([pair], change)[0]))
-    figures = moved_figure(run, examples, both, trace, rows)
-    figures += word_figures(examples, both) + recorded
-    first = " ".join([*warnings_of(run, pair), headline(rows)])
-    answers = answers_table(run.task.labels, rows)
-    lines = [first, summary.align_columns(answers), *influence, *reading]
-    note = f"{run.settings.model}, run {run.folder}, trained on {run.task.name}."
-    if (layer := traced_module(run)[1]) is not None:
-        note += f" What is shown was recorded in layer {layer}."
-    (_, *columns), *cells = answers
-    table = draw.table("Probability of each answer" if run.task.labels else "What it gives",
-                       [row[0] for row in cells], columns, [row[1:] for row in cells])
-    lead = "".join([draw.box(table, "The answers"),
-                    *(f"<p>{escape(line)}</p>" for line in influence),
-                    f'<p class="note">{escape(note)}</p>'])
+    figures, first, picture = word_figures(examples, both) + recorded, verdict(prediction), ""
+    if looks := looks_of(run, trace):
+        figure, picture = link_figure(run, pair, both, looks, first)
+        figures.insert(0, figure)
+    answers, said = answers_table(run, pair, prediction)
+    said = warnings_of(run, pair) + said
+    lines, lead = [first, *said], [f"<p>{escape(line)}</p>" for line in said]
+    for rows in filter(None, (answers, influence_table(run))):
+        lines.append(summary.align_columns(rows))
+        (name, *columns), *cells = rows
+        table = draw.table(name, [row[0] for row in cells], columns, [x[1:] for x in cells])
+        lead.append(draw.box(table, name))
+    lead.append(f'<p class="note">{escape(origin(run))}</p>')
+    spans, words = zip(*map(words_of, (a, b)))
+    quotes = map(marked_text, (a, b), spans, own_words(*words))
     title = f"What {run.settings.model} saw"
-    text = page(title, (a, b), first, lead, figures, equations, top)
-    return lines, text, figures
+    text = page(title, quotes, first, "".join(lead), figures, equations, top)
+    return [*lines, *reading], text, picture
 
 
 class PageHandler(BaseHTTPRequestHandler):
@@ -390,7 +492,8 @@ def main(argv=None):
     arguments.add_argument("b", metavar="B", nargs="?", help="the other one")
     arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
                            help="serve the page with two text fields (default port: 8000)")
-    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the page's first figure")
+    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the pair, the answer and "
+                           "the words that look at each other")
     arguments.add_argument("--out", metavar="FILE.html", help="the page (default: in RUN)")
     given = arguments.parse(argv)
     folder, a, b, out = (given.pop(name, None) for name in ("run", "a", "b", "out"))
@@ -413,13 +516,13 @@ def main(argv=None):
             refuse(Path(file) == path, f"--picture {file}: is the page's name, too; give two names")
             check_free(file, option="--picture")
         equations = quote(os.path.relpath(EQUATIONS, path.parent))
-        lines, text, figures = explain_pair(run, a, b, equations)
+        lines, text, picture = explain_pair(run, a, b, equations)
     machine.print_once("\n".join(lines))
     pages = {path: text}
     if file:
-        refuse(not (figures and figures[0].drawing), f"--picture {file}: this model's page has no "
-               "drawing; leave the option out")
-        pages[file] = draw.picture(lines[0], figures[0], LEGEND)
+        refuse(not picture, f"--picture {file}: this model's page has no drawing; leave the option "
+               "out")
+        pages[file] = picture
     for path, text in pages.items():
         write_text(path, text)
         print(path)

@@ -88,15 +88,26 @@ def metrics_table(metrics, positive=None):
     return align_columns(rows)
 
 
-def influence_table(influence, split):
-    """Text: the dict that Run.influence returned for a split, a row for each change."""
+def influence_rows(influence, split, names=None):
+    """Rows of cells, the header first, of the dict that Run.influence returned for a split. names:
+    dict change -> what the table calls it.
+    """
     metric = influence["metric"]
     moved = "score moved by" if metric == "pearson" else "probability moved by"
-    rows = [[f"without a part, {split}", metric, "answers changed", moved],
-            ["as it is", f"{100 * influence['score']:.1f}", "", ""]]
-    for name, change in influence["changes"].items():
-        rows.append([name, f"{100 * change['score']:.1f}", f"{100 * change['answers']:.1f} %",
-                     f"{change['moved']:.3f}"])
+    scores = {metric: "score", "ROC AUC": "roc_auc"}
+    if "roc_auc" not in influence:
+        del scores["ROC AUC"]
+    rows = [[f"without a part, {split}", *scores, "answers changed", moved]]
+    for name, x in {"as it is": influence, **influence["changes"]}.items():
+        cells = [f"{100 * x[score]:.1f}" for score in scores.values()]
+        changed = [f"{100 * x['answers']:.1f} %", f"{x['moved']:.3f}"] if "moved" in x else ["", ""]
+        rows.append([(names or {}).get(name, name), *cells, *changed])
+    return rows
+
+
+def influence_table(influence, split):
+    """Text: the dict that Run.influence returned for a split, a row for each change."""
+    metric, rows = influence["metric"], influence_rows(influence, split)
     lines = [align_columns(rows)]
     if metric == "pearson":
         lines.append("a score counts as changed if it moves by a tenth of the standard deviation")

@@ -52,7 +52,8 @@ def tables(root):
 
 ONCE = "--epochs", "1", "--limit", "4"
 MOVED = "Attention moved by the trees"
-KNOWN = {"dafa": [MOVED, "Dependency prior over words"],
+KNOWN = {"bert": ["Attention between the sentences"], "dabert": ["Attention between the sentences"],
+         "dafa": [MOVED, "Dependency prior over words"],
          "knowledge": ["Attention moved by the lexicon", "Relations of words"]}
 LOOK, READ = "First look: sentence ", "Reading, step by step: "
 # Methods with several figures for one entry of the trace: title -> the entry, and where in it
@@ -83,26 +84,30 @@ def test_every_model_explains_itself(model, trained, capsys):
     """The lines printed, the page's first sentence, and all numbers of its tables."""
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
-    root, ((answer, p), trace), shown_by = explained(), run.explain(A, B), run.reader.method.TRACE
-    first, classes, *printed, path = capsys.readouterr().out.splitlines()
-    changes = {name: x for name, x in run.changes().items() if not name.startswith("another")}
-    expected = [p, *(run.predict([(A, B)], x)[0].probabilities for x in changes.values())]
-    found, (columns, rows, cells) = tables(root), tables(root)["Probability of each answer"]
-    assert rows[0] == "as it is" and len(rows) == len(expected) and classes.split() == columns
-    for row, shown, probabilities, line in zip(rows, cells, expected, printed, strict=False):
-        assert shown == [f"{100 * x:.1f} %" for x in probabilities.values()]
-        assert line.split() == f"{row} {' '.join(shown)}".split()
-    assert first == root.find(".//h1").text and f"The model says “{answer}”" in first
-    others = [x[answer] for x in expected[1:]]
-    if others and min(others) > 0.5:  # the answer stays
-        most = 100 * max(abs(x - p[answer]) for x in others)
-        assert first.endswith(f"{100 * p[answer]:.1f} %, moves by {most:.1f} points at most.")
-    if "no prior" in changes and MOVED in titles(root):
-        without = run.predict([(A, B)], changes["no prior"])[0]
-        assert (f"Without the trees the answer is “{without.answer}”, at "
-                f"{100 * max(without.probabilities.values()):.1f} %.") in text_of(root)
-    for change in (result()["influence"] or {"changes": {}})["changes"].values():
-        assert f"{100 * change['answers']:.1f} % with" in text_of(root.find(".//header"))
+    root, (prediction, trace), shown_by = explained(), run.explain(A, B), run.reader.method.TRACE
+    first, *printed, path = capsys.readouterr().out.splitlines()
+    answer, sure = prediction.answer, 100 * max(prediction.probabilities.values())
+    assert first == f"The model says “{answer}”, {sure:.0f} % sure." == root.find(".//h1").text
+    found, influence = tables(root), result()["influence"] or {"changes": {}}
+    columns, rows, cells = found["this pair"]
+    for row, of_row in zip(rows, cells):
+        assert f"{row} {' '.join(of_row)}".split() in map(str.split, printed)
+    assert len({*map(tuple, cells[1:])}) == len(cells[1:])  # equal rows are one row
+    cells = {name: of_row for row, of_row in zip(rows, cells) for name in row.split(" or ")}
+    given = {name: change for name, change in run.changes().items() if not change.others}
+    assert len(cells) == 1 + len(given)
+    for name, change in {"as it is": None, **given}.items():
+        how = explain.describe_change(run, name) if change else name
+        other, p = run.predict([(A, B)], change)[0]
+        assert cells[how] == [f"{100 * x:.1f} %" for x in p.values()]
+        warned = [line for line in printed if f"it would say “{other}”." in line]
+        assert any(how in line.lower() for line in warned) == (other != answer)
+    for name, x in influence["changes"].items():
+        columns, rows, cells = found[f"without a part, {influence['pairs']} pairs of dev"]
+        assert columns == ["accuracy", "ROC AUC", "answers changed"]
+        row, = (i for i, row in enumerate(rows) if explain.describe_change(run, name) in row)
+        assert cells[row] == [f"{100 * x['score']:.1f}", f"{100 * x['roc_auc']:.1f}",
+                              f"{100 * x['answers']:.1f} %"]
     assert path == f"run/{explain.page_name(A, B)}"
     promised = SPLIT.get(model) or {shown.title: (name, 0) for name, shown in shown_by.items()}
     assert titles(root) == KNOWN.get(model, []) + list(promised)
@@ -126,38 +131,49 @@ def test_every_model_explains_itself(model, trained, capsys):
 
 
 def test_attention_moved_by_the_trees(trained):
-    """Words of a by words of b, in hundredths: the mean over the pieces of a word of a, of the sum
-    over the pieces of a word of b. Each sentence has its tree."""
+    """Of a word of a and a word of b, in hundredths: how much more they look at each other. The
+    pieces of who looks are averaged, those that it looks at summed; mean of both directions.
+    """
     run = train.open_run(trained(*of("dafa"), *ONCE))
-    a, b = "the seattle dog", "seattle dog"
+    a, b = "the seattle dog", "a Seattle dog"
     trace = run.explain(a, b)[1]
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
     root = explained(a, b)
     torch.save(loaded("run/best.pt") | {"id": "another training's"}, "run/best.pt")
-    assert "Of all 4 pairs" in text_of(root) and "Of all" not in text_of(explained(a, b))
-    columns, rows, cells = (found := tables(root))[MOVED]
+    assert "4 pairs of dev" in text_of(root) and "pairs of dev" not in text_of(explained(a, b))
+    columns, rows, cells = tables(root)[MOVED]
     assert (rows, columns) == (a.split(), b.split())
-    for side, words in (("a", rows), ("b", columns)):
-        assert [row[0] for row in found[f"Dependency tree of sentence {side}"][2]] == words
     _, segment, word = run.examples([(a, b)]).tokens[0]
-    assert len(word) > 3 + 5                               # some word has several pieces
-    expected = np.zeros((3, 2))
-    for i, j in np.ndindex(3, 2):
+    assert len(word) > 3 + 6                               # some word has several pieces
+    expected = np.zeros((3, 3))
+    for i, j in np.ndindex(3, 3):
         of_a, of_b = (segment == 0) & (word == i), (segment == 1) & (word == j)
-        expected[i, j] = 100 * moved[of_a][:, of_b].sum(1).mean()
+        one_way, back = moved[of_a][:, of_b], moved[of_b][:, of_a]
+        expected[i, j] = 100 * (one_way.sum(1).mean() + back.sum(1).mean()) / 2
     assert np.ptp(expected) > 1                            # it is more than rounding
     np.testing.assert_allclose(np.array(cells, float), expected, atol=6e-3)
+    drawn = [(node.get("class"), node.text) for node in next(root.iter("svg")).iter("text")]
+    for text in (a, b):
+        parse = run.examples([(a, b)]).known[text].parse
+        for name, head in zip(parse.relations, parse.heads):
+            assert ("soft", f"{name} of {text.split()[head - 1]}" if head else name) in drawn
+    assert [text for kind, text in drawn if kind == "own"] == ["the", "a"]
+    assert [node.text for node in root.iter("mark")] == ["the", "a"]  # the other has no such word
+    assert "Layer 0 (of 0 to 1), mean of its 4 heads." in text_of(root)
 
 
 def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
-    """assets/explanation.svg, by the command of assets/README.md."""
+    """assets/explanation.svg, by the command of assets/README.md: both sentences and the answer."""
     said = (ROOT / "assets/README.md").read_text("utf-8")
-    command = re.search("experiments.explain (.+) --picture", said)[1]
+    command = shlex.split(re.search("experiments.explain (.+) --picture", said)[1])
     places = "--out", str(tmp_path / "x.html"), "--picture", str(file := tmp_path / "x.svg")
-    explain.main([*shlex.split(command.replace("assets", str(ROOT / "assets"))), *places])
+    explain.main([str(ROOT / command[0]), *command[1:], *places])
     assert (text := file.read_text("utf-8")) == (ROOT / "assets/explanation.svg").read_text("utf-8")
-    root = parsed(text)  # no browser: colours are attributes
-    assert not {*root.iter("style")} and "var(" not in text and root.get("fill") == draw.INK
+    root = parsed(text)
+    texts = [node.text for node in root.iter("text")]
+    assert texts[:2] == command[1:] and texts[2].startswith("The model says")
+    assert "prefers-color-scheme: dark" in text and root.get("fill") == draw.INK  # with no style
+    assert float(root.get("width")) < 450  # a phone shows it without making it much smaller
 
 
 def test_a_page_elsewhere_of_a_foreign_run(trained, capsys):
@@ -174,7 +190,8 @@ def test_a_method_of_ones_own(trained, workplace):
     place = f"{ROOT}/tutorials/mine.py:Beginnings"
     trained("--model", place, *ONCE)
     root = explained("the good dog", "a dog", "--model", place)
-    assert tables(root)["Prior over words"][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
+    known = next(name for name in tables(root) if name.startswith("Prior over words: "))
+    assert tables(root)[known][2] == [["0", "0"], ["0", "0"], ["0", "1"]]
     assert "Attention after calibration" in titles(root)
     assert explain.equations_of("said", type("M", (), {"__module__": __name__})) == ""  # no docs
 
@@ -184,7 +201,7 @@ def test_a_score_has_no_probabilities_and_words_no_drawing(workplace):
     assert not train.main([*OWN, *of("drrnet"), *ONCE, "--out", "run"])
     root = explained("the dog", "the cat")
     assert re.search(r"The model gives -?\d+\.\d{3}\.$", root.find(".//h1").text)
-    assert "Probability of each answer" not in tables(root)
+    assert tables(root)["this pair"][0] == ["score"]
     assert tables(root)["The two judgements"][0] == ["score"]
     refused("--picture x.svg", "a", "b", "--picture", "x.svg", by=command)
     refused("--serve", "a sentence alone", by=command)
@@ -193,16 +210,17 @@ def test_a_score_has_no_probabilities_and_words_no_drawing(workplace):
 @pytest.mark.parametrize("options", [
     (*of("bert"), "--bert", "scratch", "--epochs", "1"), (*of("drrnet"), "--epochs", "1"),
     (*of("bert"), *ONCE)])
-def test_the_first_line_warns_of_words_that_are_not_known_or_read(options, trained, capsys):
+def test_the_second_line_warns_of_words_that_are_not_known_or_read(options, trained, capsys):
     """The model knows pieces or words of the training pairs. A pre-trained encoder has a piece for
     all but rare letters."""
     trained(*options)
-    for a, b, warning in (("the dog", "the cat", ""), ("", "the cat", "Sentence a has no words. "),
-                          ("the dog", "the 龘", "Rare or new to this model: “龘”. "),
-                          ("the dog " * 30, "the cat", "The pair fills --max-length 48. ")):
-        first = explained(a, b).find(".//h1").text
-        assert first.startswith(f"{warning}The model says") and first in capsys.readouterr().out
-    known = "Rare or new" not in explained("the dogcat", "the cat").find(".//h1").text
+    for a, b, warning in (("the dog", "the cat", ""), ("", "the cat", "Sentence a has no words."),
+                          ("the dog", "the 龘", "Rare or new to this model: “龘”."),
+                          ("the dog " * 30, "the cat", "The pair fills --max-length 48.")):
+        first = (root := explained(a, b)).find(".//h1").text
+        assert f"{first}\n{warning}" in capsys.readouterr().out
+        assert warning.strip() in text_of(root) and first.startswith("The model says")
+    known = "Rare or new" not in text_of(explained("the dogcat", "the cat"))
     assert known == (options[-2:] == ONCE[-2:])
     Path("new.tsv").write_text("sentence1\tsentence2\nthe dog\tthe cat\nthe dogcat\tthe cat\n")
     assert not train.main(["--from", "run", "--predict", "new.tsv"])

@@ -209,6 +209,7 @@ def test_influence_by_hand(trained):
     measured, change = opened.influence(pairs), opened.changes()["no method"]
     assert measured["pairs"] == 3
     assert measured["score"] == opened.evaluate(pairs)["accuracy"]
+    assert measured["roc_auc"] == opened.evaluate(pairs)["roc_auc"]
     first, second = (opened.predict(pairs, change=x) for x in (None, change))
     changed = np.mean([x.answer != y.answer for x, y in zip(first, second)])
     assert measured["changes"]["no method"]["answers"] == pytest.approx(changed)
@@ -223,4 +224,5 @@ def test_a_run_says_its_influence(trained, capsys):
     printed = capsys.readouterr().out
     for name, change in written["changes"].items():
         assert name in printed and f"{100 * change['answers']:.1f} %" in printed
+        assert f"{100 * change['roc_auc']:.1f}" in printed
     assert result(trained(*of("bert")))["influence"] is None

@@ -416,8 +416,7 @@ def show(title, svg):
 
 def show_map(title, rows, columns, values):
     """Draws a matrix, a row and a column for each of these words."""
-    figure = draw.pair_map(title, rows, columns, 100 * values)
-    show(title, draw.picture(title, figure))
+    show(title, draw.heat_map(title, rows, columns, 100 * values))
 
 
 def show_losses(title, losses):
