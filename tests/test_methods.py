@@ -14,10 +14,22 @@ from semmatch import Matcher
 pair_lengths = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_size=3)
 
 
-def check_weights(shown, x, mask):
-    """Weights of a trace are in [0, 1]. If their last axis is of words or pieces, masked ones get
-    exactly 0, and a row sums to 1, or to 0 without a key."""
-    axes = shown.axes.split()
+def sizes_of(arguments):
+    """dict axis of a TRACE -> its size, as far as a batch says it."""
+    mask = arguments["mask"]
+    if mask.dim() == 3:
+        return {"sentence": 2, "pair": mask.shape[1], "word": mask.shape[2], "class": 3}
+    return {"pair": len(mask), "piece": mask.shape[1], "head": config().num_heads, "gate": 1}
+
+
+def check_noted(shown, axes, x, arguments):
+    """A tensor of a trace has the axes of its TRACE; gates are in (0, 1), weights in [0, 1]. If the
+    last axis is of words or pieces, masked ones get exactly 0, and a row sums to 1, or to 0 without
+    a key."""
+    sizes, mask = sizes_of(arguments), arguments["mask"]
+    assert x.shape == tuple(sizes.get(axis, n) for axis, n in zip(axes, x.shape, strict=True))
+    if shown.title.startswith("Gate"):
+        assert ((x > 0) & (x < 1)).all()
     if shown.top is None or axes == ["pair", "step", "reader", "piece"] and not shown.chosen:
         return                                              # no weights, or coverage
     assert ((x >= 0) & (x <= 1 + 1e-9)).all()
@@ -32,8 +44,8 @@ def check_weights(shown, x, mask):
 @quick
 @given(st.data(), pair_lengths, st.integers(0, 2), st.integers(0, 99))
 def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, seed):
-    """A pair has the same logits alone, in its batch, and with other ids at padding. Masked words
-    get no weight."""
+    """A pair has the same logits alone, in its batch, and with other ids at padding. All that is
+    noted is what its TRACE says."""
     model = whole(name, seed, **data.draw(st.sampled_from(WHOLE[name])))
     x = batch(name, lengths, padding, seed)
     (want, trace), mask = looked(model, **x), x["mask"]
@@ -46,49 +58,10 @@ def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, see
         parts = [(layer.attention, trace[f"layer{i}"]) for i, layer in enumerate(model.bert.layers)]
     for part, seen in parts:
         for key in seen.keys() & part.TRACE.keys():
-            check_weights(part.TRACE[key], seen[key], mask)
-
-
-def sizes_of(arguments):
-    """dict axis of a TRACE -> its size, as far as a batch says it."""
-    mask = arguments["mask"]
-    if mask.dim() == 3:
-        return {"sentence": 2, "pair": mask.shape[1], "word": mask.shape[2], "class": 3}
-    return {"pair": len(mask), "piece": mask.shape[1], "head": config().num_heads, "gate": 1}
-
-
-@each_model
-@quick
-@given(st.data(), pair_lengths, st.integers(0, 2), st.integers(0, 99))
-def test_gates_and_shapes(name, data, lengths, padding, seed):
-    """Logits and all that is noted have their shapes; gates are in (0, 1); a fused signal is
-    between the two that it is made of, which are in (-1, 1)."""
-    options = data.draw(st.sampled_from(WHOLE[name]))
-    model, x = whole(name, seed, **options), batch(name, lengths, padding, seed)
-    fused = []
-    for part in model.modules():
-        if hasattr(part, "gated_fusion"):
-            def watch(*given, function=part.gated_fusion):
-                fused.append(function(*given)[0])
-                return function(*given)
-            part.gated_fusion = watch
-    out, seen = looked(model, **x)
-    judges = 1 if 8 in options.get("printed", ()) else 3
-    assert out.shape == ((judges,) * (name == "drrnet") + (len(lengths), 3))
-    assert all((signal.abs() < 1).all() for signal in fused)
-    parts = [(model, seen)]
-    if name not in ("drrnet", "ladranet"):
-        parts = [(layer.attention, seen[f"layer{i}"]) for i, layer in enumerate(model.bert.layers)]
-    for part, noted in parts:
-        for key in noted.keys() & part.TRACE.keys():
-            axes, value = part.TRACE[key].axes.split(), noted[key]
+            axes = part.TRACE[key].axes.split()
             if "head" not in axes and getattr(part, "scope", "") == "head" and key != "prior":
                 axes.insert(1, "head")
-            assert value.dim() == len(axes)
-            for axis, size in zip(axes, value.shape):
-                assert size == sizes_of(x).get(axis, size), (key, axis)
-            if part.TRACE[key].title.startswith("Gate"):
-                assert ((value > 0) & (value < 1)).all()
+            check_noted(part.TRACE[key], axes, seen[key], x)
 
 
 SHARP = "query", "key", "w_d", "W_phi", "W_D", "w.weight"                   # weights of scores
