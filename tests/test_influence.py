@@ -69,14 +69,6 @@ def test_without_its_method_it_is_plain_bert(model):
     torch.testing.assert_close(answer(network, batch, "no method"), plain_answer(network, batch))
 
 
-def test_a_neutral_prior():
-    """Knowledge's is `--without prior`; for DAFA's see test_one_attention."""
-    network, batch = part_of("knowledge")
-    changed = answer(network, batch, "no prior")
-    network.bert.layers[0].attention.gamma = 0.0
-    torch.testing.assert_close(answer(network, batch), changed)
-
-
 @pytest.mark.parametrize("model", ["dafa", "knowledge"])
 def test_another_pairs_prior(model):
     """Each of ten pairs gets the prior of the pair five places on, cut or padded to its own words.
@@ -106,13 +98,6 @@ def test_one_attention(model):
     plain = plain_answer(network, batch)
     assert not torch.equal(answer(network, batch), plain)
     torch.testing.assert_close(answer(network, batch, "no prior"), plain)
-
-
-def test_heads_of_calibrated_trees():
-    """`--model dafa --set HEADS=all`, as assets/english says, is this class."""
-    network, batch = part_of("dafa", "--set", "HEADS=all", "--layers", "all")
-    same, _ = part_of(f"{CONTROLS}:CalibratedTrees")
-    assert torch.equal(answer(with_weights(same, network), batch), answer(network, batch))
 
 
 def test_others_likeness_and_two_plain_attentions():

@@ -10,7 +10,7 @@ import torch
 import pretrain
 from bert_min import Bert, BertConfig, PairTokenizer, read_checkpoint
 from oracles.common import affine, dot
-from small_runs import TINY, equal, run
+from small_runs import TINY, at_call, equal, refused, run
 from support.checkpoints import find_file, our_name, published_name, read_safetensors
 from support.options import run_command
 
@@ -124,23 +124,14 @@ def test_a_reading_that_is_killed_goes_on_bit_for_bit(workplace, monkeypatch):
     monkeypatch.setattr(pretrain, "SAVE_SECONDS", 0.0)
     names = map(" ".join, itertools.permutations("abcdef", 3))
     Path("texts.txt").write_text("".join(f"the cat saw {name} there\n" for name in names))
-    seeds, masked_batch = [], pretrain.masked_batch
-    monkeypatch.setattr(pretrain, "masked_batch", lambda units, tokenizer, seed: (
-        seeds.append(seed), masked_batch(units, tokenizer, seed))[1])
+    batches = at_call(monkeypatch, pretrain, "masked_batch", 0)
     assert read(*SMALL, "--out", "whole") == 0
-    assert len({*seeds[1:-1]}) == 20  # a seed for each step; before and after it is measured
-    loss, calls = pretrain.masked_loss, []
-
-    def killed(*args):
-        calls.append(args)
-        if len(calls) == 8:
-            raise KeyboardInterrupt
-        return loss(*args)
-
-    monkeypatch.setattr(pretrain, "masked_loss", killed)
-    assert read(*SMALL, "--out", "killed") == 130
+    seeds = {seed for *_, seed in batches[1:-1]}  # before and after it is measured
+    assert len(seeds) == 20  # each step has its own
+    with monkeypatch.context() as patch:
+        at_call(patch, pretrain, "masked_loss", 8)
+        assert read(*SMALL, "--out", "killed") == 130
     assert not Path("killed/reading.json").exists()
-    monkeypatch.setattr(pretrain, "masked_loss", loss)
     assert read("--resume", "killed") == 0 and not Path("killed/last.pt").exists()
     whole, killed = (json.loads(Path(x, "reading.json").read_text()) for x in ("whole", "killed"))
     assert whole["after"]["right"] > whole["before"]["right"] + 0.2
@@ -171,11 +162,9 @@ def test_a_reading_of_given_pairs_keeps_the_pooler(workplace):
     (["--texts", "train.tsv", "--out", "full"], "full best.pt"),
     (["--resume", "full"], "full last.pt"), (["--resume", "full", "--lr", "1"], "lr"),
     (["--texts", "train.tsv", "--lr", "1e9", "--steps", "30"], "step --lr")])
-def test_mistakes_are_one_line(workplace, capsys, args, words):
+def test_mistakes_are_one_line(workplace, args, words):
     Path("few.txt").write_text("one text\n\nanother text\none text\n")
     Path("full").mkdir()
     Path("full/best.pt").write_text("a run")
     options = ["--bert", TINY, "--device", "cpu", "--precision", "fp32"]
-    assert read(*options * ("--resume" not in args), *args) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and all(word in said for word in words.split()), said
+    refused(words, *options * ("--resume" not in args), *args, by=read)

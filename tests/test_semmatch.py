@@ -10,7 +10,7 @@ from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, confi
                      equation, labelled, large, linear, lists, looked, masks, method, normal,
                      positive, prior_of, quick, related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
-from semmatch import Matcher, spread_prior
+from semmatch import spread_prior
 
 each_bias = pytest.mark.parametrize("bias", [False, True])
 BIASED = {  # maps that have a bias on the page
@@ -264,21 +264,6 @@ def test_scores_are_wide(printed):
 
 
 # ---- The methods in the encoder -----------------------------------------------------------------
-
-@pytest.mark.parametrize("name", ["bert", *ATTENTIONS])
-def test_matcher(name):
-    """Chosen layers carry the method, others plain attention; a linear map takes pooled [CLS]."""
-    attention = ATTENTIONS.get(name, SelfAttention)
-    matcher, mask = large(Matcher(attention, config(), 3, (0, 2))), masks()
-    index, segment = words()
-    ids = torch.arange(B * L).view(B, L)
-    prior = {"dafa": positive(B, N, M), "knowledge": related(B, N, M)}.get(name)
-    got = matcher(ids, segment, mask, index, prior)
-    assert [*matcher.carriers()] == ([0, 2] if name in ATTENTIONS else [])
-    spread = None if prior is None else {
-        i: matcher.bert.layers[i].attention.spread(prior, index, segment) for i in (0, 2)}
-    same(got, matcher.classifier(matcher.bert(ids, segment, mask, spread)[1]), 1e-9)
-
 
 @each_form
 @pytest.mark.parametrize("name", ATTENTIONS)
