@@ -1,33 +1,33 @@
 """The data of assets/english, the run that answers everyday English, and how a run is shipped.
 
     python -m experiments.english --data-dir data --out FOLDER
-    python -m experiments.english --export RUN --out assets/english
+    python -m experiments.english --data-dir data --export RUN --out assets/english
 
-The first command writes train.tsv, and dev.tsv with its parts dev-paws.tsv and dev-stsb.tsv. The
-second copies a run with int8 weights, and scores these on dev.
+The first command writes train.tsv; dev.tsv and its halves choose.tsv and calibrate.tsv; texts.txt,
+which an encoder reads before it is trained. The second copies a run: a temperature, fitted on
+calibrate.tsv, divides its logits, its weights become int8, and their answers are scored.
 
-The tables are made of data sets whose terms let weights be passed on: PAWS; STS-B, whose scores
-from 4 on are "same", up to 3 "different". STS-B's training pairs with a sentence of MRPC stay out.
-A quarter of train are these pairs. Half are PAWS's once more, three times each, with other names,
-numbers and words: without them a model learns PAWS by heart. A quarter are pairs that functions
-make of the sentences. All this needs WordNet and the shipped parser.
+The tables are made of sources whose terms let weights be passed on: PAWS; STS-B, whose scores from
+4 on are "same", up to 3 "different", without its training pairs with a sentence of MRPC; WordNet's
+examples, which show a word in one sense. Functions make pairs of all these sentences. They need
+WordNet and the shipped parser.
 
 Assumes: a function's label is right. It is not always: who meets whom is met by whom.
 """
 import functools
-import itertools
 import random
 import re
 import sys
-from collections import Counter, namedtuple
+from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 
 from batches import texts_of
 from experiments import robustness
-from experiments.robustness import CALENDAR, Known, is_plain, other_numbers, replace_word
+from experiments.robustness import Known
 from run import open_run
 from support import machine, runs
 from support.biaffine import load_parser
@@ -39,16 +39,17 @@ from support.options import Arguments, run_command
 from support.pairs import Pair, Task, evaluate, ranking
 from support.parses import parse_texts
 from support.summary import metrics_table
-from support.tables import pair_rows, read_pairs, table_text
+from support.tables import pair_rows, table_text
 
 TASK = Task("own", ("different", "same"), ("accuracy",))
 MOST = 200  # pairs that a function makes of PAWS, of STS-B, and of clauses
-COPIES = 3  # of each pair of PAWS, with other names, numbers and words
+SENSES = 1500  # pairs that each relation of WordNet makes of its examples; synonyms three times
 # Past participles that do not end in -ed.
 IRREGULAR = frozenset("""
     eaten written ridden driven taken given thrown drawn shown worn broken chosen beaten stolen made
     held cut fed built sold caught bought brought found kept lost hit shot sung taught told won led
     sent read""".split())
+PREFIXES = "un", "in", "im", "il", "ir", "dis"
 AUXILIARIES = frozenset("is are was were can could will would has have had should must".split())
 
 # A noun and the words below it, without the prepositions and marks around it. head: the index of
@@ -56,55 +57,18 @@ AUXILIARIES = frozenset("is are was were can could will would has have had shoul
 Phrase = namedtuple("Phrase", "start end whole head relation noun")
 
 
+
+
 class Words(Known):
-    """Known, and what is known of all words of the texts."""
+    """Known, and the words of the texts, in small letters; and participles, lemma -> participle."""
 
     def __init__(self, parses, wordnet):
         super().__init__(parses, wordnet)
         words = [word for text in parses for word in self.words(text)]
-        self.counts = Counter((word.text, word.tag) for word in words)
-        self.participles = {self.wordnet.morphy(word, "v"): word for word, tag in self.counts
-                            if tag == "VERB" and (word.endswith("ed") or word in IRREGULAR)}
-        self.capitals = sorted(word for word, tag in self.counts if tag == "PROPN"
-                               and re.fullmatch("[A-Z][a-z]+", word) and word not in CALENDAR)
-
-    @functools.cache
-    def kind(self, word, tag):
-        """(part of speech, WordNet's field of its first sense, ending), or None for rare words."""
-        pos = {"NOUN": "n", "ADJ": "n", "VERB": "v"}.get(tag)
-        lemma = pos and is_plain(word) and self.wordnet.morphy(word, pos)
-        if not lemma or self.counts[word, tag] < 5 or lemma != word and word[-1] not in "sgd":
-            return None
-        sense = self.wordnet.synsets(lemma, pos)[0]
-        field = sense.lexname()
-        if tag == "ADJ":  # a colour, or nothing
-            field = [x for x in sense.hypernyms() if "chromatic" in x.name()] and "colour"
-        return field and (tag, field, word[-1] * (lemma != word), word[0] in "aeiou")
-
-    @functools.cache
-    def senses(self, word, pos):
-        """(senses of a word; these and all senses above them)"""
-        own = {*self.wordnet.synsets(word, pos)}
-        return own, own.union(*(sense.closure(lambda x: x.hypernyms()) for sense in own))
-
-    @functools.cache
-    def cousins(self, word, tag):
-        """Words of the same kind, none of which may mean the same, or more, or less."""
-        kind, pos, found = self.kind(word, tag), "v" if tag == "VERB" else "n", []
-        for other, other_tag in sorted(self.counts) if kind else ():
-            if other != word and self.kind(other, other_tag) == kind:
-                (own, above), (own_2, above_2) = self.senses(word, pos), self.senses(other, pos)
-                if own.isdisjoint(above_2) and own_2.isdisjoint(above):
-                    found.append(other)
-        return found
-
-    def others(self, word):
-        """Words that may stand in the place of a Word, if they do so in both sentences."""
-        if word.tag == "PROPN":
-            return self.capitals if word.text in self.capitals else []
-        if word.tag == "NUM":
-            return other_numbers(word.text)
-        return self.cousins(word.text, word.tag)
+        self.seen = {word.text.lower() for word in words}
+        self.participles = {wordnet.morphy(word, "v"): word for word in sorted(
+            {word.text for word in words if word.tag == "VERB"})
+            if word.endswith("ed") or word in IRREGULAR}
 
     def phrases(self, text):
         """The Phrases of a text that are subjects, objects or stand behind a preposition."""
@@ -142,11 +106,6 @@ def capital(old, new):
 
 
 # ---- Functions: text, random.Random, Words -> another text, or None ------------------------------
-
-def replace_cousin(text, rng, known):
-    """Another word of the same field: a dog for a cat, blue for red."""
-    return replace_word(text, known.words(text), lambda x: known.cousins(x.text, x.tag), rng)
-
 
 def exchange(text, rng, known):
     """Two phrases below one verb change places: subject and object, or two with prepositions."""
@@ -209,6 +168,17 @@ def front(text, rng, known):
                          f"{text[x.end:]}")
 
 
+def deny_opposite(text, rng, known):
+    """What is not impossible is possible: denies a word's opposite with another prefix."""
+    new = negate(text, rng, known)
+    for word in known.words(text) if new else ():
+        for other in known.related_words(word.text, word.tag, antonyms=True):
+            short, long = sorted((word.text, other), key=len)
+            if long.removesuffix(short) in PREFIXES:
+                return re.sub(rf"\b{word.text}\b", other, new)
+    return None
+
+
 def second(swap):
     """A function of robustness as one of these."""
     def edit(text, rng, known):
@@ -221,50 +191,11 @@ def second(swap):
 KINDS = {
     "antonym": (second(robustness.swap_antonym), 0),
     "number": (second(robustness.change_number), 0), "name": (second(robustness.swap_name), 0),
-    "cousin": (replace_cousin, 0), "exchange": (exchange, 0), "negation": (negate, 0),
+    "exchange": (exchange, 0), "negation": (negate, 0), "two negations": (deny_opposite, 1),
     "passive, exchanged": (functools.partial(turn, exchanged=True), 0),
     "passive": (functools.partial(turn, exchanged=False), 1), "front": (front, 1),
     "synonym": (second(robustness.swap_synonym), 1),
     "adverb": (second(robustness.insert_adverb), 1)}
-
-
-def rename(pair, rng, known):
-    """The pair with other names, numbers and words. Of those that both sentences have, about half
-    become others, the same ones in both. So the label stays.
-    """
-    words = {text: known.words(text) for text in (pair.a, pair.b)}
-    both = set.intersection(*({word.text for word in found} for found in words.values()))
-    used = {word.text.lower() for found in words.values() for word in found}
-    new = {}
-    for word in itertools.chain(*words.values()):
-        if word.text in both and word.text not in new:
-            options = known.others(word) if rng.random() < 0.5 else ()
-            other = rng.choice(options) if options else word.text
-            new[word.text] = word.text if other.lower() in used else other
-            used.add(new[word.text].lower())
-
-    def spell(text):
-        parts, end = [], 0
-        for word in words[text]:
-            parts += text[end:word.start], new.get(word.text, text[word.start:word.end])
-            end = word.end
-        return "".join([*parts, text[end:]])
-    return replace(pair, a=spell(pair.a), b=spell(pair.b))
-
-
-def clauses(known):
-    """Short sentences from the known texts, as identical pairs: subject, verb, and what follows."""
-    found = set()
-    for text in known.parses:
-        phrases = sorted(known.phrases(text))
-        for i, x in enumerate(phrases):
-            end, gap = x.end, r" (\w+ ){1,2}"  # of at most one auxiliary and the verb
-            for y in phrases[i + 1:] if x.relation == "nsubj" else ():
-                if y.head == x.head and re.fullmatch(gap, text[end:y.whole]):
-                    end, gap = y.end, " "
-            if end > x.end and end - x.start < 80:
-                found.add(f"{text[x.start].upper()}{text[x.start + 1:end]}.")
-    return [Pair(text, text, 1) for text in sorted(found)]
 
 
 def own_pairs(pairs, known):
@@ -291,6 +222,80 @@ def own_pairs(pairs, known):
     return made
 
 
+# ---- WordNet's examples -------------------------------------------------------------------------
+
+def sentence(text):
+    """An example with a capital and a full stop."""
+    text = text.rstrip(";,")
+    return text[0].upper() + text[1:] + "." * text[-1].isalnum()
+
+
+def examples(wordnet):
+    """[(Synset, one of its examples)], of four words or more, each example once."""
+    found = {text.strip(): sense for sense in wordnet.all_synsets() for text in sense.examples()
+             if len(text.split()) > 3}
+    return [(sense, text) for text, sense in sorted(found.items(), key=lambda x: x[0])]
+
+
+def related(sense, known):
+    """dict relation -> lemmas that may stand in a sense's place: the same, or not the same."""
+    above = sense.hypernyms()
+    cousins = {other for x in above for other in x.hyponyms()} - {sense}
+    names = {
+        "sense, synonym": sense.lemma_names(),
+        "sense, antonym": [x.name() for lemma in sense.lemmas() for x in lemma.antonyms()],
+        "sense, cousin": [x.name() for other in cousins for x in other.lemmas() if x.count()],
+        "sense, more general": [x.name() for other in above for x in other.lemmas() if x.count()]}
+    plain = {kind: sorted({name.replace("_", " ") for name in found}) for kind, found in
+             names.items()}
+    return {kind: [name for name in found if known.seen.issuperset(name.split())
+                   and (kind == "sense, synonym" or name not in plain["sense, synonym"])]
+            for kind, found in plain.items()}
+
+
+def inflect(lemma, word, plain, known):
+    """A lemma with the ending that a word has beside its own lemma `plain`; None if nobody knows.
+
+    Assumes: a form is right if the texts have it. "puted" is in no text, and "goed" neither.
+    """
+    first, space, rest = lemma.partition(" ")
+    if word == plain:
+        return lemma
+    ending = next((x for x in ("ing", "ed", "s") if word.endswith(x)), None)
+    stems = first, first.rstrip("e"), first + first[-1], re.sub("y$", "i", first) + "e" * (
+        ending == "s"), re.sub("y$", "ie", first)[:-1]
+    forms = [stem + ending for stem in stems if ending and stem + ending in known.seen]
+    return forms and forms[0] + space + rest or None
+
+
+def sense_pairs(known):
+    """Pairs of WordNet's examples: a word becomes another one that is `related` to its sense there.
+    Up to SENSES of each relation."""
+    made = {}
+    for sense, text in examples(known.wordnet):
+        text = sentence(text)
+        rng, pos = random.Random(text), sense.pos().replace("s", "a")
+        own = {name.replace("_", " ") for name in sense.lemma_names()}
+        for match in re.finditer(r"(?<![\w'-])([Aa]n? )?([a-z]+)(?![\w'-])", text):
+            article, word = match.groups()
+            plain = known.wordnet.morphy(word, pos)
+            if plain in own and plain != "be":
+                break
+        else:
+            continue
+        for kind, names in related(sense, known).items():
+            forms = [inflect(name, word, plain, known) for name in names if name != plain]
+            forms = [form for form in forms if form and (
+                not article or (form[0] in "aeiou") == (word[0] in "aeiou"))]
+            if forms:
+                new = text[:match.start(2)] + rng.choice(forms) + text[match.end():]
+                label = int(kind == "sense, synonym")
+                made.setdefault(kind, []).append(Pair(*rng.sample([text, new], 2), label, kind))
+    counts = {kind: min(len(pairs), SENSES * (3 if kind == "sense, synonym" else 1))
+              for kind, pairs in made.items()}
+    return [pair for kind in made for pair in random.Random(kind).sample(made[kind], counts[kind])]
+
+
 def load_sources(data_dir):
     """dict split -> name -> list of Pair, of labels 0 different, 1 same."""
     tasks = {name: load_task(name, data_dir)[1] for name in ("paws", "stsb", "mrpc")}
@@ -310,38 +315,64 @@ def bare(text):
 
 
 def write_tables(data_dir, folder):
-    """Writes dev.tsv, its parts, and train.tsv."""
-    names = "train", "dev", "dev-paws", "dev-stsb"
+    """Writes train.tsv; dev.tsv, its odd rows choose.tsv, its even rows calibrate.tsv; texts.txt"""
+    names = "train", "dev", "choose", "calibrate"
     folder.mkdir(parents=True, exist_ok=True)
-    check_free(*(folder / f"{name}.tsv" for name in names))
+    check_free(*(folder / f"{name}.tsv" for name in names), folder / "texts.txt")
     sources, parser, wordnet = load_sources(data_dir), load_parser(), load_wordnet()
-    pairs = sources["train"]["paws"] + sources["train"]["stsb"]
-    known = Words(parse_texts(texts_of(pairs), parser), wordnet)
-    short = clauses(known)
-    known = Words(known.parses | parse_texts(texts_of(short), parser), wordnet)
-    made = [pair for source in (*sources["train"].values(), short)
-            for pair in own_pairs(source, known)]
-    rng = random.Random("renamed")
-    made += [rename(pair, rng, known) for _ in range(COPIES) for pair in sources["train"]["paws"]]
+    pairs, short = sources["train"]["paws"] + sources["train"]["stsb"], examples(wordnet)
+    some = [Pair(sentence(text), sentence(text), 1) for _, text in short[::4]]
+    known = Words(parse_texts(texts_of(pairs + some), parser), wordnet)
+    made = [pair for source in (*sources["train"].values(), some)
+            for pair in own_pairs(source, known)] + sense_pairs(known)
     dev = [*sources["dev"]["paws"], *sources["dev"]["stsb"]]
     held = {frozenset((pair.a, pair.b)) for pair in dev}
     train = [pair for pair in pairs + made if frozenset((pair.a, pair.b)) not in held]
-    for name, rows in zip(names, (train, dev, *sources["dev"].values())):
+    for name, rows in zip(names, (train, dev, dev[::2], dev[1::2])):
         print(f"{name}: {len(rows)} pairs, {sum(pair.label for pair in rows)} of them the same")
         write_text(folder / f"{name}.tsv", table_text("x.tsv", pair_rows(TASK, rows)))
+    texts = dict.fromkeys([*texts_of(pairs), *(text for _, text in short)])
+    write_text(folder / "texts.txt", "".join(f"{text}\n" for text in texts))
 
 
-def export(folder, out):
-    """Copies a run: int8 weights, and all that dev says of these. Its parts lie beside dev.tsv."""
+# ---- The run that ships --------------------------------------------------------------------------
+
+def best_temperature(logits, labels):
+    """The T with the lowest loss of softmax(logits / T), to 1 %. logits: (N, C). labels: (N,)."""
+    tried = torch.logspace(-1, 1, 463)  # 0.1 to 10
+    return float(min(tried, key=lambda T: F.cross_entropy(logits / T, labels)))
+
+
+def calibration(logits, labels):
+    """Can the probabilities be believed?  Guo et al. 2017 (arXiv 1706.04599), Eq. (3)
+
+        ECE = Σ_m |B_m| / N |acc(B_m) - conf(B_m)|,   15 bins of the answers' probabilities
+
+    Returns: dict of "error", this; "sure", the number of answers at 99 % or more; "sure_right", the
+        share of these that are right. logits: (N, C). labels: (N,).
+    """
+    confidence, answer = logits.softmax(1).max(1)  # (N,)
+    right, bins = (answer == labels).float(), (15 * confidence).ceil()  # (N,)
+    gaps = [(right - confidence)[bins == m].sum().abs() for m in bins.unique()]
+    sure = confidence >= 0.99  # (N,)
+    return {"pairs": len(labels), "error": float(sum(gaps)) / len(labels),
+            "sure": int(sure.sum()), "sure_right": float(right[sure].mean())}
+
+
+def export(folder, out, data_dir):
+    """Copies a run: calibrated, with int8 weights, and scored again on all of dev."""
     out.mkdir(parents=True, exist_ok=True)
     check_free(*(out / name for name in runs.RUN_FILES))
     run, saved = open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
     config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
-    place, parts = run.settings.dev_file, ("dev-paws", "dev-stsb")
-    refuse(not place, f"--export {folder}: expected a run on tables that this command wrote, found "
-           f"one on {run.task.name}; train on these by --train-file and --dev-file")
-    dev = run.examples([replace(pair, group=part) for part in parts for pair in
-                        read_pairs(Path(place).with_name(f"{part}.tsv"), run.task.labels)])
+    refuse(run.task.labels != TASK.labels, f"--export {folder}: expected a run on tables that this "
+           f"command wrote, found one on {run.task.name}; train on these by --train-file")
+    dev = run.examples([replace(pair, group=f"dev-{name}") for name, pairs in
+                        load_sources(data_dir)["dev"].items() for pair in pairs])
+    labels, before = torch.tensor([pair.label for pair in dev.pairs]), run.logits(dev)
+    T = best_temperature(before[1::2], labels[1::2])  # of calibrate.tsv
+    for name in ("classifier.weight", "classifier.bias"):
+        saved["weights"][name] /= T
     for content in (saved, config, result):  # no places of this machine
         for values in (content["settings"], content["recipe"], content):
             values |= {name: Path(values[name]).name for name in ("train_file", "dev_file", "bert")
@@ -351,13 +382,17 @@ def export(folder, out):
     saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; config.json has training's
     write_whole(out / "best.pt", lambda file: torch.save(saved, file))
     small = open_run(out)
-    before, after = run.logits(dev).argmax(1), small.logits(dev)
-    result["int8_changes"] = f"{int((before != after.argmax(1)).sum())} of {len(before)} answers"
-    for name in (*parts, run.task.selection):
-        rows = [i for i, pair in enumerate(dev.pairs) if pair.group == name or name not in parts]
-        labels, logits = [dev.pairs[i].label for i in rows], after[rows]
-        more, result["threshold"] = ranking(run.task, labels, logits)  # the last one is all dev's
-        result["metrics"][name] = evaluate(run.task, labels, logits.argmax(1)) | more
+    after = small.logits(dev)
+    changed = int((before.argmax(1) != after.argmax(1)).sum())
+    result["int8_changes"] = f"{changed} of {len(labels)} answers"
+    for name in ("dev-paws", "dev-stsb", "dev"):
+        rows = [i for i, pair in enumerate(dev.pairs) if name in (pair.group, "dev")]
+        more, result["threshold"] = ranking(run.task, labels[rows].tolist(), after[rows])
+        result["metrics"][name] = evaluate(run.task, labels[rows], after[rows].argmax(1)) | more
+    test = load_task("paws", data_dir)[1]["test"]
+    result["calibration"] = {
+        "temperature": T, "dev, other half": calibration(after[::2], labels[::2]),
+        "PAWS's test": calibration(small.logits(test), torch.tensor([x.label for x in test]))}
     result["influence"] = small.influence(dev) if small.changes() else None
     write_json(out / "config.json", config)
     write_json(out / "result.json", result)
@@ -370,11 +405,11 @@ def main(argv=None):
     arguments = Arguments("python -m experiments.english", __doc__)
     arguments.add_argument("--data-dir", default="data", help="folder of data sets")
     arguments.add_argument("--out", metavar="FOLDER", required=True, help="what is written")
-    arguments.add_argument("--export", metavar="RUN", help="the run to copy with int8 weights")
+    arguments.add_argument("--export", metavar="RUN", help="the run to calibrate, as int8")
     given = arguments.parse(argv)
     with machine.torch_session({}):
         if "export" in given:
-            export(Path(given["export"]), Path(given["out"]))
+            export(Path(given["export"]), Path(given["out"]), given["data_dir"])
         else:
             write_tables(given["data_dir"], Path(given["out"]))
 

@@ -1,14 +1,13 @@
 """experiments/english.py: sentences that become others, and a run with int8 weights."""
 import json
 import random
-import shutil
 
 import pytest
 import torch
 
 from experiments import english
 from run import open_run
-from small_runs import ROOT, fails, loaded, of
+from small_runs import ROOT, loaded, of
 from support import runs
 from support.biaffine import load_parser
 from support.lexicon import load_wordnet
@@ -42,19 +41,29 @@ def test_what_each_sentence_becomes(kind, expected, known):
     assert {i: new for i, new in enumerate(made) if new} == expected
 
 
-def test_a_pair_with_other_names(wordnet):
-    """About half of the words of both sentences change, alike in both, and no two become one."""
-    a, b = "Anna and Ben sent Peter 12 books in May.", "Peter sent Anna 12 papers in May."
-    of_pair = parse_texts([a, b, "Maria, Paul, Laura and Tom saw Oslo."], load_parser())
-    known, changed = english.Words(of_pair, load_wordnet()), []
-    for seed in range(40):
-        pair, new = english.rename(Pair(a, b, 1), random.Random(seed), known), {}
-        for old, text in ((a, pair.a), (b, pair.b)):
-            for word, other in zip(old[:-1].split(), text[:-1].split(), strict=True):
-                assert new.setdefault(word, other) == other
-        assert pair.label == 1 and len({*new.values()}) == len(new)
-        changed += [word for word in new if new[word] != word]
-    assert {*changed} == {"Anna", "Peter", "12"} and 30 < len(changed) < 60
+def test_two_negations(wordnet):
+    """A word with a negative prefix, denied, is the word; a word without one stays."""
+    texts = "It is possible.", "The man is happy.", "Tea is hot."
+    known = english.Words(parse_texts(texts, load_parser()), load_wordnet())
+    assert [english.deny_opposite(text, random.Random(0), known) for text in texts] == [
+        "It is not impossible.", "The man is not unhappy.", None]
+
+
+def test_what_wordnet_makes_of_its_examples(wordnet, monkeypatch):
+    """Another word of the sense that the example shows, with the same ending; "a" does not become
+    "an"; a word that no text has stays out."""
+    senses = ("cancel.v.01", "we cancelled the dinner party"), ("large.a.01", "a large city")
+    seen = "We cancelled called off the dinner a big small city.", "He scratched it; they call, we scratch."
+    known = english.Words(parse_texts(seen, load_parser()), load_wordnet())
+    monkeypatch.setattr(english, "examples", lambda wordnet: [
+        (wordnet.synset(name), text) for name, text in senses])
+    found = {(pair.group, *sorted((pair.a, pair.b))) for pair in english.sense_pairs(known)}
+    party, city = "We cancelled the dinner party.", "A large city."
+    assert found <= {
+        ("sense, synonym", "We called off the dinner party.", party),
+        ("sense, synonym", party, "We scratched the dinner party."),
+        ("sense, synonym", "A big city.", city), ("sense, antonym", city, "A small city.")}
+    assert len(found) == 3
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
@@ -78,48 +87,75 @@ def test_int8_weights_are_read_as_they_were_written(trained):
 
 
 def test_an_exported_run_is_measured_by_its_own_answers(trained, monkeypatch):
-    """Not by those of the float weights, which here say the contrary of each answer."""
-    for part in ("dev-paws", "dev-stsb"):
-        shutil.copy("dev.tsv", f"{part}.tsv")
+    """Not by those of the float weights, which here say the contrary of each answer. The
+    temperature is fitted on dev's even rows."""
     folder = trained(*of("dafa"), "--epochs", "1")
+    saved = loaded(folder / "best.pt")
+    task = saved["task"] | {"labels": ("different", "same"), "positive": ""}
+    torch.save(saved | {"task": task}, folder / "best.pt")
+    dev = read_pairs("dev.tsv", ("0", "1"))
+    monkeypatch.setattr(english, "load_sources", lambda _: {
+        "dev": {"paws": dev[:6], "stsb": dev[6:]}})
+    monkeypatch.setattr(english, "load_task", lambda *_: (None, {"test": dev[3:9]}))
     monkeypatch.setattr(runs, "as_int8", lambda weights: {"weights": weights | {
         name: -weights[name] for name in ("classifier.weight", "classifier.bias")}})
-    english.export(folder, folder / "small")
-    run, dev = open_run(folder / "small"), read_pairs("dev.tsv", ("0", "1"))
-    found = json.loads((folder / "small/result.json").read_text())
-    scores = pytest.approx(run.evaluate(dev), abs=1e-6)
-    assert found["metrics"] == dict.fromkeys(("dev", "dev-paws", "dev-stsb"), scores)
-    right = open_run(folder).evaluate(dev)["accuracy"]
-    assert found["metrics"]["dev"]["accuracy"] == pytest.approx(1 - right)
-    assert found["int8_changes"] == "20 of 20 answers"
-    assert found["influence"]["score"] == pytest.approx(1 - right)
-    labels = [pair.label for pair in dev]
+    english.export(folder, folder / "small", "data")
+    run, found = open_run(folder / "small"), json.loads((folder / "small/result.json").read_text())
+    old, labels = open_run(folder).logits(dev), torch.tensor([pair.label for pair in dev])
+    T = english.best_temperature(old[1::2], labels[1::2])
+    assert run.logits(dev) == pytest.approx(-old / T, abs=1e-5)
+    rows = {"dev": dev, "dev-paws": dev[:6], "dev-stsb": dev[6:]}
+    assert {name: found["metrics"][name] for name in rows} == {
+        name: pytest.approx(run.evaluate(pairs), abs=1e-6) for name, pairs in rows.items()}
+    assert found["int8_changes"] == "10 of 10 answers"
+    assert found["influence"]["score"] == pytest.approx(run.evaluate(dev)["accuracy"])
     assert found["threshold"]["threshold"] == pytest.approx(
-        ranking(run.task, labels, run.logits(dev))[1]["threshold"], abs=1e-6)
-    saved = loaded(folder / "best.pt")
-    torch.save(saved | {"settings": saved["settings"] | {
-        "task": "mrpc", "train_file": None, "dev_file": None}}, folder / "best.pt")
-    fails(lambda: english.export(folder, folder / "new"), "--export", "own")
+        ranking(run.task, labels.tolist(), run.logits(dev))[1]["threshold"], abs=1e-6)
+    assert found["calibration"]["temperature"] == T
+    assert found["calibration"]["dev, other half"] == pytest.approx(
+        english.calibration(run.logits(dev[::2]), labels[::2]), nan_ok=True)
+    assert found["calibration"]["PAWS's test"]["pairs"] == 6
+
+
+def test_probabilities_that_can_be_believed():
+    """Guo et al., Eq. (3), in loops; the temperature gives the loss its minimum."""
+    torch.manual_seed(0)
+    logits, labels = 4 * torch.randn(300, 3), torch.randint(3, (300,))
+    labels[:150] = logits[:150].argmax(1)
+    bins, sure = {}, []
+    for row, label in zip(logits.softmax(1).tolist(), labels.tolist()):
+        best = max(range(3), key=row.__getitem__)
+        m = next(m for m in range(15) if m / 15 < row[best] <= (m + 1) / 15)
+        bins.setdefault(m, []).append((best == label, row[best]))
+        sure += [best == label] * (row[best] >= 0.99)
+    error = sum(len(x) / 300 * abs(sum(right for right, _ in x) / len(x) - sum(p for _, p in x)
+                                   / len(x)) for x in bins.values())
+    assert english.calibration(logits, labels) == pytest.approx({
+        "pairs": 300, "error": error, "sure": len(sure), "sure_right": sum(sure) / len(sure)})
+    T = english.best_temperature(logits, labels)
+    loss = torch.nn.functional.cross_entropy
+    assert loss(logits / T, labels) < min(loss(logits / (T * x), labels) for x in (0.98, 1.02))
 
 
 def test_the_tables(tmp_path, monkeypatch):
     """STS-B's scores from 4 on are the same, up to 3 different. No pair of dev, in either order, is
-    in train, whether it was published or made."""
+    in train, whether it was published or made. Halves of dev are its odd and its even rows."""
     stsb = [Pair(f"{score}", "b", score) for score in (0.0, 3.0, 3.5, 4.0, 5.0)]
     paws = [Pair("a", "b", 1), Pair("c", "d", 0)]
     tasks = {"paws": paws, "stsb": stsb, "mrpc": [Pair("0,0", "x", 1)]}
     monkeypatch.setattr(english, "load_task", lambda name, _: (
         None, {"train": tasks[name], "dev": tasks[name][:2]}))
     for name, stub in (("load_parser", lambda: None), ("load_wordnet", lambda: None),
-                       ("parse_texts", lambda *given: {}), ("Words", lambda parses, _: english),
-                       ("clauses", lambda known: []), ("rename", lambda pair, *given: pair),
+                       ("parse_texts", lambda *given: {}), ("Words", lambda parses, _: None),
+                       ("examples", lambda _: [(None, "e f g h")]), ("sense_pairs", lambda _: []),
                        ("own_pairs", lambda pairs, _: [Pair("d", "c", 1), Pair("new", "new", 1)])):
         monkeypatch.setattr(english, name, stub)
-    monkeypatch.setattr(english, "parses", {}, raising=False)
     english.write_tables("data", tmp_path)
-    read = {path.stem: read_pairs(path, english.TASK.labels) for path in tmp_path.iterdir()}
-    assert read["dev-stsb"] == [Pair("0.0", "b", 0), Pair("3.0", "b", 0)]
-    assert read["dev-paws"] == paws and read["dev"] == paws + read["dev-stsb"]
+    texts = (tmp_path / "texts.txt").read_text("utf-8").split("\n")
+    assert texts == ["a", "b", "c", "d", "3.0", "4.0", "5.0", "e f g h", ""]
+    read = {path.stem: read_pairs(path, english.TASK.labels) for path in tmp_path.glob("*.tsv")}
+    assert read["dev"] == [*paws, Pair("0.0", "b", 0), Pair("3.0", "b", 0)]
+    assert read["choose"] == read["dev"][::2] and read["calibrate"] == read["dev"][1::2]
     made = [Pair("new", "new", 1)] * 3
     assert read["train"] == [Pair("4.0", "b", 1), Pair("5.0", "b", 1), *made]
 
