@@ -181,7 +181,8 @@ def test_the_smallest_case_is_told_and_left_to_the_reader():
     assert found.yours.shape[-2:] == (1, 1)
     said = said_of("tree_similarity", lambda a, b: 0 * answers.tree_similarity(a, b),
                    Draw("one relation").parses())
-    assert "with the pair by hand" in said and re.search(r": '\w' \(\w+\) x '\w' \(\w+\)\] yours", said)
+    place = r": '\w' \(\w+\) x '\w' \(\w+\)\] yours"
+    assert "with the pair by hand" in said and re.search(place, said)
 
 
 def test_a_lesson_shows_no_wrong_result_by_hand():
@@ -472,7 +473,7 @@ def grade_files(monkeypatch, folder, files, *options):
         monkeypatch.setattr(lesson, name, getattr(lesson, name))
     monkeypatch.setattr(os, "environ", os.environ.copy())
     command = [str(folder / "in"), "--csv", str(folder / "points.csv"), "--pages",
-               str(folder / "pages"), *options]
+               str(folder / "pages"), "--trusted", *options]
     assert run_command(grade.main, "grade.py", command) == 0
     most, *rows = csv.DictReader((folder / "points.csv").read_text("utf-8").splitlines())
     pages = {path.relative_to(folder / "pages").as_posix(): path.read_text("utf-8")
@@ -562,6 +563,13 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
         else:
             assert int(row["points"]) == (0 if path.stem == "blank" else whole), page
             assert row["remark"] == LOOK.get(path.stem, "")
+
+
+def test_no_hand_in_runs_outside_a_container(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grade, "CONTAINERS", ())
+    assert run_command(grade.main, "grade.py", [str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "no container here" in said and "--trusted" in said and said.count("\n") == 1
 
 
 def test_no_row_waits_for_the_next_hand_in(tmp_path, monkeypatch):

@@ -3,9 +3,9 @@
     python tutorials/grade.py hand-ins/* --csv points.csv --pages pages
 
 A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. It is somebody's
-program: it gets no open file of this one, and what it starts is ended, but it can do what its
-account can do. README.md beside this file says how to run it safely, what a point means, and what
-an error costs.
+program, and can do what its account can do: end all its processes, read its files, use its network.
+So this one refuses to run outside a container, unless you say --trusted. README.md beside this file
+has the command for a container, and says what a point means and what an error costs.
 """
 import ast
 import contextlib
@@ -35,6 +35,7 @@ BEGIN = re.compile(r"^[ \t]*begin\s*\(\s*(?:number\s*=\s*)?([1-7])\b", re.M)
 MAGIC = re.compile(r"^([ \t]*)((?:\w+ *= *)?(?:!|%{1,2}[a-z]).*|\?.*|[\w.]+\?+[ \t]*)$", re.M)
 WRITTEN = 10_000_000    # bytes that a hand-in may write into one file; what it prints is in a file
 PASSED = b"passed"
+CONTAINERS = "/.dockerenv", "/run/.containerenv"        # one of them exists inside a container
 SUBREAPER = 36          # of prctl: who has lost its parent becomes a child of this process
 OURS = {"bert_min", "demands", "judge", "lesson", "pretrain", "priors", "reread", "semmatch",
         "tasks"}        # what a hand-in needs no more of than its lesson imports
@@ -304,7 +305,12 @@ def main(argv=None):
     parser.add_argument("--pages", help="a folder for pages of messages, one for each hand-in")
     parser.add_argument("--seed", type=int, default=0, help="for random arguments (default: 0)")
     parser.add_argument("--limit", type=float, default=20, help="seconds for a cell (default: 20)")
-    given = {"csv": None, "pages": None} | parser.parse(argv)
+    parser.add_argument("--trusted", action="store_true", help="grade outside a container, too: a "
+                        "hand-in can end your processes (kill -1), read your files, use your network")
+    given = {"csv": None, "pages": None, "trusted": False} | parser.parse(argv)
+    refuse(not given["trusted"] and not any(map(os.path.exists, CONTAINERS)),
+           "no container here: a hand-in could end all your processes and read your files. Grade in a "
+           "container (README.md has the command), or say --trusted")
     refuse(given["seed"] < 0, f"--seed {given['seed']}: expected a whole number, 0 or more")
     hand_ins = find_hand_ins(given["hand_ins"])
     if sys.platform == "linux":
