@@ -119,10 +119,8 @@ def read_run(path, model=None, parser=None):
     saved = runs.read_saved(path)
     with runs.made_here(path):
         given, recipe = dict(saved["settings"]), Recipe(**saved["recipe"])
-        gone = given.pop("parses", None)  # a setting of older runs
+        given.pop("parses", None)  # a setting of older runs
         begun = given["model"], given["parser"]
-    refuse(gone and not parser, f"{path}: --parses {gone} is no option any more; name a function "
-           "by --parser, see docs/use.md")
     given["workers"] = Settings.workers
     given["model"] = own_place(path, "model", begun[0], model)
     given["parser"] = own_place(path, "parser", begun[1], parser)

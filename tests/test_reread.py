@@ -187,28 +187,10 @@ def test_ladranet_oracle(printed, without):
 # ---- Properties ---------------------------------------------------------------------------------
 
 masks_drawn = st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=1, max_size=4)
-seeds, betas = st.integers(0, 999), st.sampled_from([1e-3, 1.0, 30.0])
 
 
 @quick
-@given(masks_drawn, seeds, betas, st.integers(0, N - 1), st.floats(0.0, 1.0))
-def test_more_left_to_read_never_means_less_weight(rows, seed, beta, i, more):
-    """LadRa-Net Eq. (14). Masked and spent words get nothing; other rows sum to 1."""
-    mask, b = torch.tensor(rows), len(rows)
-    states, clue = normal(b, N, D, seed=seed), normal(b, A, seed=seed + 1)
-    left, w_d = normal(b, N, seed=seed + 2), linear(A, 1, seed, bias=False)
-    choose, keys = equation("ladranet", "choose"), linear(D, A, bias=False)(states)
-    chosen, weights, _ = choose(states, keys, mask, clue, w_d, beta, left)
-    allowed = mask & (left > SPENT)
-    assert chosen.shape == (b, D) and (weights[~allowed] == 0).all()
-    same(weights.sum(-1), allowed.any(-1).double(), 1e-9)
-    left[:, i] += more
-    more = choose(states, keys, mask, clue, w_d, beta, left)[1][:, i]
-    assert (more >= weights[:, i] - 1e-9).all()
-
-
-@quick
-@given(masks_drawn, seeds, st.integers(1, 7))
+@given(masks_drawn, st.integers(0, 999), st.integers(1, 7))
 def test_a_token_is_read_no_more_often_than_its_limit(rows, seed, steps):
     """LadRa-Net Eq. (14): ⌈φ⌉ readings in full spend a token, 1 <= φ <= max(1, T - 1)."""
     states, mask = normal(len(rows), N, D, seed=seed, scale=5.0), torch.tensor(rows)

@@ -94,12 +94,15 @@ def test_a_run_in_use_is_as_it_was_trained(trained):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
 def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
-    """Its own random state is where the seed put it. A file of float16 has a float32 model."""
+    """Its own random state is where the seed put it. A file of float16 has a float32 model; a file
+    starts no processes, and has no option that is gone."""
     saved = loaded(trained(*of(model)) / "best.pt")
     halves = {name: x.half() for name, x in saved["weights"].items()}
+    saved["settings"] |= {"workers": 100, "parses": None}
     torch.save(saved | {"weights": halves}, "run/best.pt")
     monkeypatch.setattr(torch.random, "fork_rng", contextlib.nullcontext)
     opened = train.open_run("run", device="cpu")
+    assert opened.reader.workers == 0
     assert torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(0).get_state())
     weights = opened.model.state_dict()
     assert equal(weights, {name: x.float() for name, x in halves.items()})
@@ -380,20 +383,6 @@ def test_a_run_goes_on_without_config_and_log(cut, trained_once):
     (cut / "test.json").touch()  # of --from cut --test, before the best epoch
     assert command("--resume", "cut") == 0 and not (cut / "test.json").exists()
     assert_same_run(trained_once(), "cut")
-
-
-def test_an_older_run_had_its_parses_in_a_file(trained):
-    """The setting is dropped if it was not used; else a parser must be named. The file says
-    nothing of the processes that prepare batches."""
-    saved = loaded(path := trained() / "best.pt")
-    Path("mine.py").write_text("def parse(texts): return []\n")
-    for parses in (None, "own.conllu"):
-        saved["settings"] |= {"parses": parses, "workers": 100}
-        torch.save(saved, path)
-        if parses:
-            fails(lambda: train.open_run("run"), "run/best.pt", "--parses own.conllu", "--parser")
-        opened = train.open_run("run", parser="mine.py:parse" if parses else None)
-        assert opened.reader.workers == 0
 
 
 def test_a_folder_is_one_process_s(monkeypatch, capsys):
