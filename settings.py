@@ -35,32 +35,36 @@ class Settings:
     The class that `model` names, which may be the user's, is loaded where it is used: by `method`.
     """
 
-    task: str = option("toy", "toy: generated, offline; own: the pairs of --train-file",
+    task: str = option("toy", "data set; toy: generated, offline; own: the tables of --train-file",
                        ("toy", *SOURCES, "own"))
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
-    train_file: str | None = option(None, "own .tsv or .csv: sentence1, sentence2, label")
-    dev_file: str | None = option(None, "own pairs that choose the best epoch")
-    test_file: str | None = option(None, "own pairs for --test")
+    train_file: str | None = option(None, "table of training pairs, .tsv or .csv, with the columns "
+                                    "sentence1, sentence2, label")
+    dev_file: str | None = option(None, "table of dev pairs, which choose the best epoch")
+    test_file: str | None = option(None, "table of test pairs, for --test")
     out: str | None = option(None, "run folder (default: runs/TASK-MODEL, then -2, -3, ...)")
     seed: int = option(0, "seed of weights, order and dropout", limits=FROM_0)
-    printed: str = option("", "equations computed as printed: all, or numbers such as 6,9")
+    printed: str = option("", "equations to compute as the paper prints them: all, or such as 6,9")
     without: str = option("", "parts of the method to leave out, such as tree,gates")
-    layers: str = option("", "layers that carry the method: first, all, or such as 0,3 (default: "
-                         "first; all with aligned)")
+    layers: str = option("", "encoder layers with the method, from 0: first, all, or such as 0,3; "
+                         "the others stay plain (default: first; all with aligned)")
     set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
     parser: str | None = option(None, "your own function that parses texts: mine.py:parse")
-    columns: str = option("", "columns of own files (default: sentence1,sentence2,label)")
-    positive: str | None = option(None, "the class of own files whose F1 is measured")
-    scores: bool | None = option(None, "are labels of own files scores? (default: as they look)")
+    columns: str = option("", "columns of your tables (default: sentence1,sentence2,label)")
+    positive: str | None = option(None, "class of your tables whose F1 is measured (default: the "
+                                  "second of two)")
+    scores: bool | None = option(None, "are labels of your tables scores? (default: as they look)")
     data_dir: str = option("data", "folder of data sets and weights; missing ones are downloaded")
     max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=(1, 100_001))
-    limit: float | None = option(None, "first pairs of train and dev; below 1: share of train",
-                                 limits=POSITIVE)
-    held_out: float | None = option(None, "this share of train replaces dev", limits=SHARE)
+    limit: float | None = option(None, "number of the first pairs of train and dev; below 1: share "
+                                 "of train, drawn", limits=POSITIVE)
+    held_out: float | None = option(None, "share of the training pairs that becomes dev",
+                                    limits=SHARE)
     recipe: str = option("ours", "ours, or as the knowledge paper prints", ("ours", "printed"))
-    accumulate: int = option(1, "parts that a batch is cut into, to save memory", limits=POSITIVE)
-    class_weights: str = option("none", "balanced: rare classes count more in the loss",
+    accumulate: int = option(1, "parts that a step's pairs are cut into, to save memory",
+                             limits=POSITIVE)
+    class_weights: str = option("none", "balanced: each class counts alike in the loss",
                                 ("none", "balanced"))
     workers: int = option(0, "extra processes that prepare batches", limits=(0, 1000))
 
@@ -120,17 +124,17 @@ class Recipe:
                        "(default: base; scratch on toy)")
     epochs: int = option(3, "passes over the pairs", limits=POSITIVE)
     batch_size: int = option(32, "pairs in a step", limits=POSITIVE)
-    lr: float = option(2e-5, "highest learning rate", limits=POSITIVE)
-    lr_new: float | None = option(None, "the same for new parameters, not in the encoder's file "
-                                  "(default: as --lr; 0.001 with ladranet)", limits=POSITIVE)
-    optimizer: str = option("adamw", "how a gradient becomes a step", ("adamw", "adam", "adadelta"))
-    schedule: str = option("linear", "how the rate falls again", ("linear", "cosine", "flat"))
-    warmup: float = option(0.1, "share of the steps in which the rate rises", limits=SHARE)
-    weight_decay: float = option(0.01, "of matrices, not of biases and norms", limits=FROM_0)
-    clip: float = option(10.0, "largest norm of the gradient", limits=POSITIVE)
-    patience: int = option(0, "steps without a lower dev loss that end training; 0: no limit",
+    lr: float = option(2e-5, "highest learning rate of the encoder", limits=POSITIVE)
+    lr_new: float | None = option(None, "highest learning rate of weights that the encoder's file "
+                                  "lacks (default: as --lr; 0.001 with ladranet)", limits=POSITIVE)
+    optimizer: str = option("adamw", "the optimizer", ("adamw", "adam", "adadelta"))
+    schedule: str = option("linear", "fall of the rate after warm-up", ("linear", "cosine", "flat"))
+    warmup: float = option(0.1, "share of the steps in which the learning rate rises", limits=SHARE)
+    weight_decay: float = option(0.01, "decay of matrices, not of biases and norms", limits=FROM_0)
+    clip: float = option(10.0, "norm that a larger gradient is scaled to", limits=POSITIVE)
+    patience: int = option(0, "steps without a lower loss on dev that end training; 0: none do",
                            limits=FROM_0)
-    dropout: float | None = option(None, "of the encoder (default: its own)", limits=SHARE)
+    dropout: float | None = option(None, "a probability (default: the encoder's)", limits=SHARE)
     device: str = option("cpu", "cpu, cuda, ... (default: cuda where there is one)")
     precision: str = option("fp32", "of the forward pass (default: bf16 if fast, else fp32)",
                             ("fp32", "bf16", "fp16"))

@@ -1,1 +1,2 @@
-"""Commands that use the loop: python -m experiments.NAME. No module at the top imports them."""
+"""Commands beside train.py: compare, explain, robustness, bench, english, train_parser. The other
+files are no commands: groups and draw are parts of these, controls has classes for --model."""

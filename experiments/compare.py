@@ -217,10 +217,10 @@ def command_line():
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
     group.add_argument("--resume", metavar="GROUP", help="continue a group")
-    group.add_argument("--own", nargs="+", metavar="mine.py:M", help="your code, with --resume")
+    group.add_argument("--own", nargs="+", metavar="mine.py:M", help="your classes, with --resume")
     shown = parser.add_argument_group("tables of groups")
     shown.add_argument("--show", nargs="+", metavar="GROUP", help="print their tables")
-    shown.add_argument("--against", metavar="ROW", help="compare with this row, not the first")
+    shown.add_argument("--against", metavar="ROW", help="compare with it, not with the first")
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="test these rows alone")
     add_options(parser)
     return parser

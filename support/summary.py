@@ -58,8 +58,8 @@ def show_result(folder, result):
                f"{result['best_epoch']} of {result['recipe']['epochs']}, chosen on {split}\n\n"
                f"{metrics_table(metrics, result.get('positive'))}")
     if best := result.get("threshold"):
-        print_once(f"\nbest f1 of {best['class']} on {split}, {100 * best['f1']:.1f}: where its "
-                   f"probability is {best['threshold']:.3f} or more")
+        print_once(f"\nbest f1 of {best['class']} on {split}, {100 * best['f1']:.1f}: if a pair is "
+                   f"{best['class']} from a probability of {best['threshold']:.3f} on")
     if (result.get("influence") or {}).get("changes"):
         print_once(f"\n{influence_table(result['influence'], split)}")
     if result["task"] == "toy":
@@ -93,14 +93,18 @@ def influence_rows(influence, split, names=None):
     dict change -> what the table calls it.
     """
     metric = influence["metric"]
-    moved = "score moved by" if metric == "pearson" else "probability moved by"
+    moved, unit = "probability moves by, points", 100
+    if metric == "pearson":
+        moved, unit = "score moves by", 1
     scores = {metric: "score", "ROC AUC": "roc_auc"}
     if "roc_auc" not in influence:
         del scores["ROC AUC"]
     rows = [[f"without a part, {split}", *scores, "answers changed", moved]]
     for name, x in {"as it is": influence, **influence["changes"]}.items():
         cells = [f"{100 * x[score]:.1f}" for score in scores.values()]
-        changed = [f"{100 * x['answers']:.1f} %", f"{x['moved']:.3f}"] if "moved" in x else ["", ""]
+        changed = ["", ""]
+        if "moved" in x:
+            changed = [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:.3g}"]
         rows.append([(names or {}).get(name, name), *cells, *changed])
     return rows
 
@@ -112,8 +116,8 @@ def influence_table(influence, split):
     if metric == "pearson":
         lines.append("a score counts as changed if it moves by a tenth of the standard deviation")
     if influence["added"]:
-        sizes = ", ".join(f"{100 * x:.0f} % in layer {i}" for i, x in influence["added"].items())
-        lines.append(f"size of the method's part, plain attention's being 100 %: {sizes}")
+        sizes = ", ".join(f"{100 * x:.0f} in layer {i}" for i, x in influence["added"].items())
+        lines.append(f"what the method adds to plain attention, in % of its size: {sizes}")
     return "\n".join(lines)
 
 
