@@ -149,7 +149,7 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("gated_fusion", lambda sem, other, W_sem, W_other, W_g: (lambda v, g: (-v, g))(
         *answers.gated_fusion(sem, other, W_sem, W_other, W_g)),
      "Right: result 2. What enters W_other, W_sem, W_g is right."),
-    ("masked_loss", lambda scores, pieces: scores.sum(), "yours takes none"),
+    ("masked_loss", lambda scores, pieces: scores.sum(), "yours calls none"),
     ("masked_loss", lambda scores, pieces: -scores.log_softmax(0)[:, 0].mean(), "another axis"),
     ("equal_words", lambda a, b: answers.equal_words(a, b).tolist(), "list of lists"),
     ("train_steps", lambda *x: list(map(torch.tensor, answers.train_steps(*x))), "graph"),

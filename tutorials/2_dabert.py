@@ -173,6 +173,9 @@ guided_attention = check(guided_attention, d, a, real, W_D, W_a, w, gives=(
 # $$\hat d_i = \tanh(W d^*_i + b), \qquad \hat a_i = \tanh(W a^*_i + b)$$
 # $$g_i = \sigma(W_g (\hat d_i \oplus \hat a_i)), \qquad v_i = g_i \hat a_i + (1 - g_i)\, \hat d_i \tag{6}$$
 #
+# d* and a* are the third line of (5): each signal beside what its guide has found, mapped to one vector again. The
+# library computes this line (`joined_signal`); DAFA and the knowledge paper have none.
+#
 # There is one gate for each token. By hand, two numbers: the W of a* = (ln 2, 5) takes the first number twice, with the
 # bias (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8). The W of d* = (5, ln 3) takes the second number once and
 # twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g = (1.25 ln 3, 0, 1, -¾), the first two numbers for d̂, the

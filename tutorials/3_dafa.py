@@ -302,9 +302,6 @@ show_map("tree similarity", parses[0].words, parses[1].words, tree_similarity(*p
 # one run says little. The printed form learns it as well, because queries and keys are learned: training can turn the
 # sign of a score that (6) would weaken. So a defect that you can prove in an equation need not show in an accuracy.
 #
-# On PAWS, whose pairs have the same words in another order, DAFA averaged learns faster than plain BERT. That a pair's own
-# trees make it faster is not shown, and a better end is not shown either (`docs/results.md`).
-#
 # ## Exercises, without a check
 #
 # 1. With θ = 2 Eq. (1) gives a word with another role as much as another word with the same role. Which pairs of words

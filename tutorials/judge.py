@@ -1,7 +1,8 @@
 """What is wrong with a function that a reader wrote, in the sentence that helps first.
 
 `judge` compares a function with that of answers.py: its results, then their gradients, in each
-case of tasks.py. A demand (see demands.py) is tried with forms of an equation instead. `failed`
+case of tasks.py. If results are wrong, it says what enters the first linear map or softmax that gets
+something wrong, too. A demand (see demands.py) is tried with forms of an equation instead. `failed`
 keeps the arguments and both results of the first case that is wrong.
 """
 import contextlib
@@ -183,7 +184,7 @@ def results(function, arguments):
     if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
         if any(map(torch.is_tensor, values)):
             raise Unfit("it returns tensors, each with the whole graph of its batch; expected "
-                          "numbers, `loss.item()`.")
+                        "numbers, `loss.item()`.")
         values = [torch.tensor(values), *arguments[0].parameters()]
     return [torch.as_tensor(x) for x in values]
 
@@ -265,7 +266,7 @@ def on_the_way(library, function, arguments):
     (theirs, yours), right = noted, []
     for name, calls in theirs.seen.items():
         if name not in yours.seen and name == "the softmax":
-            return " The library takes a softmax, yours takes none."
+            return " The library calls a softmax, yours calls none."
         if len(yours.seen.get(name, ())) != len(calls):             # such as a loop over tokens
             continue
         for (x, key), (y, other) in zip(calls, yours.seen[name]):
@@ -292,7 +293,7 @@ def where_it_failed(error, function):
 
 
 def misshaped(rights, found, axes):
-    """What is wrong with number, shape or dtype of the results, or "". axes: of each result."""
+    """What is wrong with number or shape of the results, or "". axes: of each result."""
     if len(rights) != len(found):
         return f"number of results: {len(found)}, expected {len(rights)}."
     for i, (x, y) in enumerate(zip(rights, found)):
@@ -372,8 +373,7 @@ def rounded(x):
 
 def relation(x, y):
     """Are the wrong numbers y the right ones times a factor, plus a number, or transposed?"""
-    with np.errstate(all="ignore"):
-        place = int(x.abs().nan_to_num(0.0, 0.0, 0.0).argmax())
+    place = int(x.abs().nan_to_num(0.0, 0.0, 0.0).argmax())
     factor, more = y.flatten()[place] / x.flatten()[place], (y - x).flatten()[place]
     if x.numel() > 1 and factor.isfinite() and not differ(y, factor * x).any():
         return f" Yours are the right numbers times {factor:.4g}."
