@@ -22,7 +22,6 @@ GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided atte
 # ---- DABERT, DAFA, knowledge --------------------------------------------------------------------
 
 def difference_of(q, k, mask, printed):
-    """The weights of difference attention."""
     scores = equation("dabert", "difference_scores", printed)
     attention = equation("dabert", "difference_attention", printed)
     return looked(attention, q, k, k, mask, 0.0, scores)[1]["difference"]

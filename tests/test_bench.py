@@ -23,7 +23,6 @@ def test_the_table(monkeypatch, capsys):
 
 
 def test_a_ratio_by_hand(monkeypatch):
-    """The clock moves with the work."""
     seconds = []
     monkeypatch.setattr(bench, "synchronized_time", lambda device: sum(seconds))
     works = {"bert": lambda: seconds.append(2), "dafa": lambda: seconds.append(3)}

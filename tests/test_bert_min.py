@@ -202,7 +202,6 @@ def test_roberta_texts_give_the_fixture_ids():
 
 
 def spaces(text):
-    """Spans of the parts between spaces."""
     return np.array([part.span() for part in re.finditer("[^ ]+", text)], int).reshape(-1, 2)
 
 

@@ -23,16 +23,6 @@ SIZES = dict(word_size=5, vector_size=17, character_size=3, filters=2, hidden=7,
 SENTENCES = [list("pqrpq"), ["q" * 30, "Q"], ["p"], ["é" * 12 + "p" * 99 + "q" * 12]]
 
 
-@pytest.fixture
-def parser():
-    """A small network with random weights and high scores."""
-    torch.manual_seed(0)
-    parser = Parser(VOCABULARY, **SIZES)
-    for weight in (parser.W_arc, parser.W_rel, parser.vectors[1:]):
-        torch.nn.init.normal_(weight, std=3.0)
-    return parser
-
-
 # ---- trees ---------------------------------------------------------------------------------------
 
 def leads_to_root(heads):
@@ -63,8 +53,12 @@ def test_maximum_spanning_tree_is_the_best_of_all_trees(scores, scale):
 
 # ---- the network ---------------------------------------------------------------------------------
 
-def test_padding_and_neighbours_change_no_score(parser):
-    """They change no parse either, and each parse is a tree."""
+def test_padding_and_neighbours_change_no_score():
+    """They change no parse either, and each parse is a tree, though scores are high and random."""
+    torch.manual_seed(0)
+    parser = Parser(VOCABULARY, **SIZES)
+    for weight in (parser.W_arc, parser.W_rel, parser.vectors[1:]):
+        torch.nn.init.normal_(weight, std=3.0)
     for words, answer in zip(SENTENCES, parser.parse(SENTENCES), strict=True):
         assert parser.parse([words]) == [answer]
         assert [len(column) for column in answer] == [len(words)] * 3

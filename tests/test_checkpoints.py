@@ -19,7 +19,6 @@ def copy_fixture(name, folder):
 
 
 def test_every_dtype_is_read(tmp_path):
-    """Safetensors and pickles are read."""
     tags = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
             torch.float64: "F64", torch.int64: "I64"}
     tensors = {tag: torch.tensor([[1.5, 0.0, 3.25]]).to(dtype) for dtype, tag in tags.items()}
@@ -45,7 +44,6 @@ def test_every_dtype_is_read(tmp_path):
     ("vocab.txt", "[PAD]", "[pad]", "[PAD]"), ("vocab.txt", "\nz\n", "\n\xe9\n", "UTF-8"),
     ("vocab.txt", "\nz\n", "\nz\nz\n", "each once")])
 def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, words):
-    """Settings; pieces that no word has."""
     path = copy_fixture("tiny_bert_hf", tmp_path) / file
     text = path.read_text() if path.exists() else "{}"
     path.write_bytes(text.replace(old, new, 1).encode("latin-1"))
@@ -83,7 +81,6 @@ def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("source", sorted(FIXTURES.glob("tiny_*/*")), ids=lambda path: path.name)
 def test_a_file_that_is_cut_off_is_named(tmp_path, source):
-    """Configuration, vocabulary, weights of each kind of folder."""
     folder, whole = copy_fixture(source.parent.name, tmp_path), source.read_bytes()
 
     def read():

@@ -21,7 +21,6 @@ GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5", "--vary", "mode
 
 
 def command(*args):
-    """Exit status of experiments.compare."""
     return run_command(compare.main, "compare", [str(arg) for arg in args])
 
 

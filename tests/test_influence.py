@@ -39,7 +39,6 @@ def with_weights(model, network):
 
 @torch.inference_mode()
 def answer(model, batch, change=None):
-    """Logits, under the change of this name."""
     with influence.changed(model, model.changes()[change] if change else None) as altered:
         return model(**altered(batch))
 
@@ -58,7 +57,6 @@ def test_a_change_has_an_end(model):
 
 
 def plain_answer(network, batch):
-    """The logits of plain BERT with the network's weights."""
     plain = with_weights(Matcher(SelfAttention, network.bert.config, 2), network)
     return answer(plain, {name: x for name, x in batch.items() if name != "prior"})
 
@@ -144,7 +142,6 @@ def test_without_re_reading(model, part):
 
 
 def test_a_uniform_choice():
-    """Each reading gives all words the same weight."""
     network, batch = part_of("drrnet")
     with recording() as trace:
         answer(network, batch, "uniform choice")

@@ -76,8 +76,6 @@ def test_a_long_sentence_is_cut_before_small_letters():
 # ---- parses of many texts ------------------------------------------------------------------------
 
 class Fake(ChainParser):
-    """Keeps the sentences that it is given."""
-
     def __init__(self, fingerprint="v1", stop_at=None):
         self.fingerprint, self.stop_at, self.seen = fingerprint, stop_at, []
 

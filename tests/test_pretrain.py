@@ -19,7 +19,6 @@ SMALL = ("--bert scratch --texts texts.txt --device cpu --precision fp32 --batch
 
 
 def read(*args):
-    """The exit status of pretrain.py with these arguments."""
     return run_command(pretrain.main, "pretrain.py", list(args))
 
 

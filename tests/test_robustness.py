@@ -20,8 +20,6 @@ WORDS = {("big", True): ["small"], ("big", False): ["large"], ("good", True): ["
 
 
 class FewWords(Known):
-    """Knows these words instead of WordNet's."""
-
     def related_words(self, word, tag, antonyms):
         return WORDS.get((word, antonyms), [])
 

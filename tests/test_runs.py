@@ -343,7 +343,6 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
 
 @pytest.fixture
 def cut(monkeypatch):
-    """The folder of a training that was interrupted in its second epoch."""
     run_cut(monkeypatch, ["--test-file", "test.tsv"])
     return Path("cut")
 

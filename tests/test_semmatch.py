@@ -268,7 +268,6 @@ def test_scores_are_wide(printed):
 @each_form
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_biases_stand_where_the_paper_has_them(name, printed):
-    """As printed, w has a bias too."""
     layer = method(name, printed=ATTENTIONS[name].PRINTED if printed else ())
     maps = {key: part for key, part in layer.named_children() if "_" in key}
     w = {key for key, part in maps.items() if part.weight.shape == (1, 2 * A)}

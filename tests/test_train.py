@@ -30,7 +30,6 @@ CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
 # ---- Settings -----------------------------------------------------------------------------------
 
 def complete(model, task="mrpc", **given):
-    """The Recipe of these options."""
     return read_options({"task": task, "model": model, "device": "cpu"} | given)[1]
 
 
@@ -425,7 +424,6 @@ def test_mistakes_of_an_own_class(base, body, words):
     "def state(self): return numpy.float64(3)", "def state(self): return lambda: 3",
     "def load(self, state): self.count, = state"])
 def test_what_could_not_be_read_again_is_found_before_the_first_step(body):
-    """Not after the last one, when best.pt is opened."""
     Path("mine.py").write_text(f"""
 import numpy
 from priors import DependencyPrior
