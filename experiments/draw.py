@@ -243,7 +243,7 @@ def picture(title, above, drawing, below=(), style=""):
     texts, y = [], 30
     for part in (above, below):
         for text, kind in part:
-            for line in textwrap.wrap(legal_text(text), WIDE / LETTER[kind]):
+            for line in textwrap.wrap(legal_text(text), int(WIDE / LETTER[kind])):
                 texts.append(draw_text(16, y, line, kind))
                 wide, y = max(wide, LETTER[kind] * len(line)), y + 22
         if part is above:

@@ -246,11 +246,8 @@ def link_figure(run, pair, both, looks, said):
     _, segment, word = run.reader.tokenizer.encode(pair.a, spans[0], pair.b, spans[1],
                                                    run.reader.max_length)
     points = 100 * between_words(weights, np.array(segment), np.array(word), *map(len, words))
-    most = "Here no two words do."
-    if points.max(initial=0) > 0:
-        i, j = np.unravel_index(points.argmax(), points.shape)
-        most = (f"Most: “{words[0][i]}” and “{words[1][j]}”, {points[i, j]:.0f} of 100 parts of "
-                "their attention, the mean of both directions.")
+    most = (f"The thickest line: {points.max(initial=0):.0f} of 100 parts of their attention, the "
+            "mean of both directions.")
     roles, marks, place = ((), ()), own_words(*words), place_of(run, True)
     if run.reader.needs_parses:
         roles = [roles_of(known) for known in both]
