@@ -252,6 +252,15 @@ def texts_of(pairs):
     return [text for pair in pairs for text in (pair.a, pair.b)]
 
 
+def words_of(pairs, examples):
+    """Yields the words of each text of the pairs: as it was read, if one of the `examples`, a dict
+    split -> Examples, has it.
+    """
+    for text in texts_of(pairs):
+        known = [x.known[text].words for x in examples.values() if text in x.known]
+        yield known[0] if known else words_at(text, split_words(text))
+
+
 def cut_or_pad(array, n, m):
     """The array with sizes n, m of its first two axes: cut, or padded with zeros."""
     array = array[:n, :m]

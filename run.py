@@ -30,14 +30,14 @@ from support.datasets import load_pairs, load_test_splits
 from support.errors import join_names, prefix_errors, refuse
 from support.files import check_free, whole, write_json, writing
 from support.machine import main_process, print_once
-from support.options import OWN, own_parser, read_places, source_of
+from support.options import own_parser, own_sums
 from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
                            predictions_of, seen_in_training, ranking)
 from support.parses import split_words, words_at
 from support.shown import recording
 from support.tables import (is_csv, pair_rows, prediction_cells, prediction_columns, read_table,
                             table_text)
-from support.words import Vocabulary, read_vectors
+from support.words import Vocabulary, learn_words
 
 PART = 4096  # pairs of a table that are labelled at a time
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
@@ -53,23 +53,26 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
     task, splits: from load_pairs. sizes: an encoder's from scratch, other than SCRATCH_SIZES. Of an
     encoder without files the pieces, and all words, are learned from train.
     """
-    reader, encoder, weights = make_reader(settings, recipe), None, None
+    (reader, own), encoder, weights = make_reader(settings, recipe), None, None
     if recipe.bert != "none":
         reader.tokenizer, encoder, weights = find_encoder(
             recipe.bert, settings.data_dir, batches.texts_of(splits["train"]),
             SCRATCH_SIZES | {"max_length": settings.max_length} | sizes)
+        refuse(settings.max_length > encoder.max_length, f"--max-length {settings.max_length}: "
+               f"this encoder has {encoder.max_length} positions")
     examples = {name: reader.examples(splits[name]) for name in seen_in_training(splits)}
     if reader.prior:
         known = examples["train"].known
         reader.prior.fit(known[text].words for text in batches.texts_of(splits["train"]))
     if recipe.bert == "none":
-        reader.tokenizer = learn_words(settings, splits, examples)
+        words = {name: batches.words_of(splits[name], examples) for name in splits}
+        reader.tokenizer = learn_words(words, settings.glove, settings.seed)
     model, new = build_model(settings, recipe, task, reader, encoder, weights)
     if task.regression:     # the untrained model answers about the mean score of train
         mean = sum(pair.label for pair in splits["train"]) / len(splits["train"])
         for layer in getattr(model, "outputs", list)():
             torch.nn.init.constant_(layer.bias, mean)
-    begun = {"id": secrets.token_hex(8), "new_parameters": new, "own": own_sums(settings, reader),
+    begun = {"id": secrets.token_hex(8), "new_parameters": new, "own": own,
              "pairs": runs.sha256_of_pairs({name: x.pairs for name, x in examples.items()})}
     made = Run(settings, recipe, folder, task, reader, encoder, model, begun)
     runs.check_saved(made)
@@ -170,30 +173,16 @@ def encoder_of_run(path):
 
 
 def make_reader(settings, recipe):
-    """The batches.Reader of these settings, still without a tokenizer."""
-    return batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
-                          parser=own_parser(settings.parser), toy=settings.task_name == "toy",
-                          workers=settings.workers)
-
-
-def learn_words(settings, splits, examples):
-    """The Vocabulary of train's words; with --glove, whose vectors are fixed, of all splits'."""
-    names = splits if settings.glove else ["train"]
-
-    def words_of(text):
-        for read in examples.values():
-            if text in read.known:
-                return read.known[text].words
-        return words_at(text, split_words(text))
-
-    sentences = [words_of(text) for name in names for text in batches.texts_of(splits[name])]
-    found = None
-    if settings.glove:
-        needed = {form for x in sentences for word in x for form in (word, word.casefold())}
-        with prefix_errors("--glove "):
-            found = read_vectors(settings.glove, needed)
-        print_once(f"--glove {settings.glove}: vectors of {len(found):,} of {len(needed):,} words")
-    return Vocabulary.learn(sentences, found, settings.seed)
+    """(The batches.Reader of these settings, still without a tokenizer; dict name -> sha256 of a
+    file on which the answers depend: code of one's own, a parser.)
+    """
+    reader = batches.Reader(settings.method, settings.max_length, method_options(settings, recipe),
+                            parser=own_parser(settings.parser), toy=settings.task_name == "toy",
+                            workers=settings.workers)
+    sums = own_sums(model=settings.model, parser=settings.parser or "")
+    if reader.needs_parses and not settings.parser:
+        sums["the shipped parser"] = hashlib.sha256(PARSER.read_bytes()).hexdigest()
+    return reader, sums
 
 
 def build_model(settings, recipe, task, reader, config, weights=None):
@@ -207,17 +196,12 @@ def build_model(settings, recipe, task, reader, config, weights=None):
     if config is None:
         return method(reader.tokenizer, classes, **options), []
     whole = not issubclass(method, SelfAttention)
-    if not whole:
-        with prefix_errors("--layers "):
-            layers = read_places(settings.layers or method.LAYERS, config.num_layers)
-    refuse(settings.max_length > config.max_length, f"--max-length {settings.max_length}: this "
-           f"encoder has {config.max_length} positions")
     if recipe.dropout is not None:
         config = replace(config, dropout=recipe.dropout, attention_dropout=recipe.dropout)
     if whole:
         model = method(config, classes, **options)
     else:
-        model = Matcher(method, config, classes, layers, **options)
+        model = Matcher(method, config, classes, settings.places, **options)
     if recipe.bert == "scratch":
         draw_small_weights(model)
     new = []
@@ -234,19 +218,6 @@ def draw_small_weights(model):
         if p.dim() == 2 and "embeddings" not in name:
             for gate in p.chunk(3 if "gru" in name else 1):
                 torch.nn.init.xavier_uniform_(gate)
-
-
-def own_sums(settings, reader):
-    """dict name -> sha256 of a file. The answers depend on these files: code, a parser."""
-    places, sums = {"model": settings.model, "parser": settings.parser}, {}
-    if reader.needs_parses and not settings.parser:
-        places["the shipped parser"] = str(PARSER)
-    for name, place in places.items():
-        if place and place not in METHODS:
-            file = source_of(place)
-            _, content = OWN.get(str(file), ("", file.read_bytes()))  # of code, what was loaded
-            sums[name] = hashlib.sha256(content).hexdigest()
-    return sums
 
 
 @functools.cache
@@ -271,8 +242,13 @@ class Run:
         """encoder: BertConfig or None. begun: dict of what was noted when training began: its id,
         the names of new_parameters, sha256 of its pairs and of files of one's own.
         """
-        self.settings, self.recipe, self.folder, self.task = settings, recipe, folder, task
-        self.reader, self.encoder, self.begun = reader, encoder, begun
+        self.settings = settings
+        self.recipe = recipe
+        self.folder = folder
+        self.task = task
+        self.reader = reader
+        self.encoder = encoder
+        self.begun = begun
         machine.prepare_device(recipe.device)
         prepare_forks()
         self.model = model.to(recipe.device)
@@ -293,7 +269,8 @@ class Run:
         Our own classes are built without memory, and get the tensors of the file. A class of the
         user's is built as in training, because it may hold tensors that no file has.
         """
-        reader, encoder, ours = make_reader(settings, recipe), None, settings.model in METHODS
+        (reader, own), encoder = make_reader(settings, recipe), None
+        ours = settings.model in METHODS
         with runs.made_here(path):
             task = Task(**saved["task"])
             begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}
@@ -313,7 +290,7 @@ class Run:
                      if kinds[name] != x.is_floating_point()]
             refuse(other, f"numbers of another kind in {join_names(other)}")
             model = model.float() if ours else model    # a file may hold float16, to be small
-        for name, sha256 in own_sums(settings, reader).items():
+        for name, sha256 in own.items():
             if begun["own"].get(name, sha256) != sha256:
                 print_once(f"{path}: {name}: the file has changed since training; answers may "
                            "differ")
@@ -327,11 +304,11 @@ class Run:
                                 minlength=len(self.task.labels))
         return (len(pairs) / (len(counts) * counts.clamp(min=1))).to(self.recipe.device)
 
-    def examples(self, pairs: Iterable) -> batches.Examples:
-        """batches.Examples of pairs."""
+    def examples(self, pairs: Iterable, labelled=False) -> batches.Examples:
+        """batches.Examples of pairs. labelled: each must have a label."""
         if isinstance(pairs, batches.Examples):
             return pairs
-        pairs = as_pairs(self.task, pairs)
+        pairs = as_pairs(self.task, pairs, labelled)
         with ONE_AT_A_TIME:
             return self.reader.examples(pairs)
 
@@ -340,16 +317,17 @@ class Run:
         return getattr(self.model, "changes", dict)()
 
     @torch.inference_mode()
-    def logits(self, pairs: Iterable, change=None) -> torch.Tensor:
+    def logits(self, pairs: Iterable, change=None, added=None) -> torch.Tensor:
         """(N, C) float32 on the CPU, in the order of the pairs. change: a value of `changes()`, or
-        None.
+        None. added: a dict that influence.added_sizes fills, or None.
         """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)][rank::count]
         logits = torch.zeros(len(order), len(self.task.labels) or 1).float()
         self.model.eval()
-        with ONE_AT_A_TIME, influence.changed(self.model, change) as altered:
+        with (ONE_AT_A_TIME, influence.changed(self.model, change) as altered,
+              influence.added_sizes(self.model, added)):
             examples = examples.of_others() if change and change.others else examples
             for part, batch_and_labels in zip(parts, examples.loader(parts)):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
@@ -377,7 +355,9 @@ class Run:
         as influence.measure defines them. A change that takes another pair's prior needs two pairs
         or more.
         """
-        examples, metric = self.examples(pairs), self.task.metrics[0]
+        examples, added, metric = self.examples(pairs), {}, self.task.metrics[0]
+        before = self.logits(examples, added=added)
+        logits = {name: self.logits(examples, change) for name, change in self.changes().items()}
         labels = [pair.label for pair in examples.pairs]
 
         def score(logits):
@@ -387,29 +367,28 @@ class Run:
             ranked = ranking(self.task, labels, logits)[0]
             return scores | ({"roc_auc": ranked["roc_auc"]} if ranked else {})
 
-        with ONE_AT_A_TIME, influence.added_sizes(self.model) as added:
-            before = self.logits(examples)
-        changes = {}
-        for name, change in self.changes().items():
-            after = self.logits(examples, change=change)
-            changes[name] = score(after) | influence.measure(before, after, self.task.regression)
+        changes = {name: score(after) | influence.measure(before, after, self.task.regression)
+                   for name, after in logits.items()}
         return {"pairs": len(labels), "metric": metric} | score(before) | {
             "added": {str(layer): size for layer, size in added.items()}, "changes": changes}
 
     def evaluate(self, pairs: Iterable) -> dict[str, float]:
         """Metrics of labelled pairs, and of each group of pairs: dict name -> float in [-1, 1]."""
-        return self.score(self.examples(pairs))[0]
+        return self.score(self.examples(pairs, labelled=True))[0]
 
-    def score(self, examples: batches.Examples) -> tuple[dict[str, float], float]:
-        """(metrics as `evaluate` returns them, mean loss) of labelled Examples."""
+    def score(self, examples: batches.Examples) -> tuple[dict[str, float], float, dict]:
+        """(metrics as `evaluate` returns them, mean loss, best threshold as `ranking` returns it)
+        of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
         guesses = answers(logits, self.task)
-        scores = evaluate(self.task, labels, guesses) | ranking(self.task, labels, logits)[0]
+        sorted_by, threshold = ranking(self.task, labels, logits)
+        scores = evaluate(self.task, labels, guesses) | sorted_by
         for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
             rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
             of_group = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
             scores[group] = of_group[self.task.metrics[0]]
-        return scores, float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
+        loss = float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
+        return scores, loss, threshold
 
     def explain(self, a: str | tuple, b: str | None = None) -> tuple[Prediction, dict]:
         """The answer for two texts, or one pair as `a`, and what the model noted on the way.

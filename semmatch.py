@@ -663,20 +663,25 @@ class Matcher(nn.Module):
     """An encoder with a method in chosen layers, and a classifier on the pooled [CLS].
 
     Args: method: the attention class; SelfAttention is the plain encoder. config: BertConfig.
-        classes: outputs; 1 for a regression. layers: indices of the layers that carry the method,
-        at least one. options: the attention class's arguments besides config.
+        classes: outputs; 1 for a regression. layers: those that carry the method, "first", "all",
+        or a tuple of indices; None: the method's LAYERS. options: the attention class's arguments
+        besides config.
     Raises: ValueError for a layer that the encoder lacks: without its method, it would be plain.
     """
 
     def __init__(self, method: type[SelfAttention], config: BertConfig, classes: int,
-                 layers: tuple[int, ...] = (0,), **options):
+                 layers: str | tuple[int, ...] | None = None, **options):
         super().__init__()
-        if not layers or not set(layers) <= set(range(config.num_layers)):
-            raise ValueError(f"layers needs some of 0 to {config.num_layers - 1}, this encoder's, "
-                             f"got {', '.join(map(str, layers)) or 'none'}")
+        if layers is None:
+            layers = method.LAYERS
+        every = range(config.num_layers)
+        layers = {"first": (0,), "all": tuple(every)}.get(layers, layers)
+        if not layers or not set(layers) <= set(every):
+            raise ValueError(f"layers {', '.join(map(str, layers)) or 'none'}: expected first, all,"
+                             f" or some of 0 to {config.num_layers - 1}, this encoder's")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        self.carrier = layers[0] if prior_of(method, options) else None
+        self.carrier = min(layers) if prior_of(method, options) else None
         names = self.bert.layers[layers[0]].attention.state_dict()  # has the method weights?
         self.one_spread = all(name.startswith(("query.", "key.", "value.")) for name in names)
         self.dropout = nn.Dropout(config.dropout)

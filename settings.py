@@ -91,6 +91,13 @@ class Settings:
         return find_class(self.model, METHODS)
 
     @property
+    def places(self):
+        """The layers that --layers names, as semmatch.Matcher takes them; None: not given."""
+        if self.layers in ("", "first", "all"):
+            return self.layers or None
+        return tuple(read_names(self.layers))
+
+    @property
     def reads_words(self):
         """Does the method read words, without an encoder? Then `bert` is "none"."""
         return self.method.READS == "words"
@@ -108,8 +115,6 @@ class Settings:
         sizes = sizes_of(self.method)
         with prefix_errors("--set "):
             options = read_values(self.set, sizes)
-        with prefix_errors("--"):
-            check_options(self.method, printed, without)
         for name, parts in (("printed", printed), ("without", without)):
             if parts:
                 options[name] = frozenset(parts)
@@ -174,8 +179,10 @@ def check_method(settings):
            f"--glove: {model} reads pieces of words, by an encoder")
     refuse(settings.layers not in ("", "first") and not in_layers,
            f"--layers: {model} is in no layers; leave it out")
-    settings.options()  # these two raise ValueError for their own options
-    own_parser(settings.parser)
+    options = settings.options()  # raises ValueError for a wrong --set
+    with prefix_errors("--"):
+        check_options(method, options.get("printed", ()), options.get("without", ()))
+    own_parser(settings.parser)  # raises ValueError, too
 
 
 def decide(settings: Settings, **given) -> Recipe:

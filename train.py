@@ -30,7 +30,7 @@ from support.errors import refuse
 from support.files import read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import loss_sum, metric_title, ranking
+from support.pairs import loss_sum, metric_title
 
 LOG_EVERY = 10        # steps between two writes to the log; each write waits for the GPU
 SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an epoch
@@ -183,7 +183,7 @@ def parts_of_batches(run, train_set, progress, steps, log):
 
 def judge_epoch(run, examples, progress, log):
     """Scores dev, writes best.pt if this epoch is the best so far, logs and prints the scores."""
-    scores, mean_loss = run.score(examples)
+    scores, mean_loss, _ = run.score(examples)
     better = progress.judge(scores[run.task.metrics[0]], mean_loss)
     if better and main_process():
         runs.save_best(run, progress)
@@ -200,15 +200,16 @@ def finish_training(run, examples, progress):
     settings, recipe, best = run.settings, run.recipe, run.folder / "best.pt"
     machine.gather(None)  # waits until the main process has written best.pt
     run.model.load_state_dict(runs.read_saved(best)["weights"])
-    metrics = {name: run.evaluate(x) for name, x in examples.items() if name != "train"}
-    dev = examples[run.task.selection]
-    dev_labels = [pair.label for pair in dev.pairs]
+    scores, _, threshold = run.score(examples[run.task.selection])
+    metrics = {run.task.selection: scores}
+    for name, x in examples.items():
+        if name not in ("train", run.task.selection):  # MNLI's second dev split
+            metrics[name] = run.evaluate(x)
     sizes = {name: p.numel() for name, p in run.model.named_parameters()}
     result = {"id": run.begun["id"], "task": run.task.name, "model": settings.model,
               "bert": recipe.bert, "seed": settings.seed, "selection_split": run.task.selection,
               "positive": run.task.positive, "best_epoch": progress.best_epoch,
-              "metrics": metrics,
-              "threshold": ranking(run.task, dev_labels, run.logits(dev))[1],
+              "metrics": metrics, "threshold": threshold,
               "pairs": {name: len(x.pairs) for name, x in examples.items()},
               "seconds": round(progress.seconds, 2), "parameters": sum(sizes.values()),
               "new_parameters": sum(sizes[name] for name in run.begun["new_parameters"]),

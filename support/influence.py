@@ -37,11 +37,14 @@ def changed(model, change):
 
 
 @contextlib.contextmanager
-def added_sizes(model):
-    """Context manager around passes of a model. It gives a dict, which is filled at the end:
-    layer -> ‖out - plain‖ / ‖plain‖ over all real tokens that the passes had.
+def added_sizes(model, sizes):
+    """Context manager around passes of a model. It fills the dict `sizes` at the end: layer ->
+    ‖out - plain‖ / ‖plain‖ over all real tokens that the passes had. None: nothing is measured.
     """
-    sizes, sums = {}, {}
+    if sizes is None:
+        yield
+        return
+    sums = {}
     with contextlib.ExitStack() as hooks:
         for layer, attention in getattr(model, "carriers", dict)().items():
             sums[layer] = torch.zeros(2, dtype=torch.float64)
@@ -51,7 +54,7 @@ def added_sizes(model):
                 for i, x in enumerate((out - plain, plain)):
                     total[i] += x[mask].double().square().sum().item()
             hooks.enter_context(attention.register_forward_hook(measure))
-        yield sizes
+        yield
     for layer, total in sums.items():
         added, plain = machine.sum_over_processes(total)
         sizes[layer] = (added / plain) ** 0.5 if plain else 0.0

@@ -1,6 +1,7 @@
 """A command line made of frozen dataclasses; classes named by their file."""
 import argparse
 import functools
+import hashlib
 import importlib.util
 import inspect
 import math
@@ -102,16 +103,6 @@ def read_names(text):
     """Numbers and words with commas between them, such as "6,tree", as a set; "none" is empty."""
     parts = {*map(str.strip, text.split(","))} - {"", "none"}
     return {int(part) if part.isdecimal() else part for part in parts}
-
-
-def read_places(text, count):
-    """A tuple of the numbers below `count` that "first", "all" or numbers with commas stand for."""
-    if text in ("first", "all"):
-        return (0,) if text == "first" else tuple(range(count))
-    places = read_names(text)
-    refuse(not places or not places <= set(range(count)),
-           f"{text}: expected first, all, or numbers from 0 to {count - 1} with commas")
-    return tuple(sorted(places))
 
 
 def keywords_of(cls):
@@ -220,6 +211,14 @@ def own_parser(place):
     """The function that --parser names, or None."""
     with prefix_errors("--parser "):
         return load_own(place, "function") if place else None
+
+
+def own_sums(**places):
+    """dict name -> sha256 of the code that was loaded from its place, such as mine.py:Mine. A place
+    without a file has no sum.
+    """
+    files = {name: str(source_of(place)) for name, place in places.items() if ":" in place}
+    return {name: hashlib.sha256(OWN[file][1]).hexdigest() for name, file in files.items()}
 
 
 @functools.cache

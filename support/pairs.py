@@ -88,8 +88,6 @@ METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spear
 def evaluate(task, labels, predictions):
     """The task's metrics, dict metric -> float. labels, predictions: (N,) classes, or scores."""
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
-    refuse(not labels.size or not np.isfinite([labels, predictions]).all(), "evaluate: expected "
-           "pairs with labels, and finite numbers; a split without labels cannot be scored")
     positive = task.labels.index(task.positive) if task.positive else 1
     arguments = {"f1": (labels == positive, predictions == positive)}
     return {name: METRICS[name](*arguments.get(name, (labels, predictions)))
@@ -187,9 +185,9 @@ def parse_label(text, labels, where, cure=""):
     return float(text)
 
 
-def as_pairs(task, given):
+def as_pairs(task, given, labelled=False):
     """A list of Pair. given: Pairs, or tuples (a, b) or (a, b, label) with the name of a class or a
-    score; or one Pair or one tuple of texts.
+    score; or one Pair or one tuple of texts. labelled: each must have a label.
     """
     pairs = []
     alone = isinstance(given, Pair) or isinstance(given, tuple) and any(
@@ -205,7 +203,10 @@ def as_pairs(task, given):
                f"expected two texts, such as (a, b), perhaps with a label, found {shorten(one)}")
         refuse(task.labels and one.label not in (None, *range(len(task.labels))),
                f"pair {number}: expected a label below {len(task.labels)}, found {shorten(one)}")
+        refuse(labelled and one.label is None, f"pair {number}: has no label: it can be predicted, "
+               "but not scored")
         pairs.append(one)
+    refuse(labelled and not pairs, "expected pairs with labels, found none")
     return pairs
 
 

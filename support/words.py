@@ -6,7 +6,8 @@ from collections import Counter
 import numpy as np
 from tqdm import tqdm
 
-from support.errors import refuse
+from support.errors import prefix_errors, refuse
+from support.machine import print_once
 
 # Axes: n words, c characters of a word
 
@@ -67,6 +68,20 @@ class Vocabulary:
         words, width = state["words"], state["width"]
         vectors = width and np.zeros((2 + len(words), width), np.float32)
         return cls(words, state["characters"], vectors)
+
+
+def learn_words(sentences, path=None, seed=0):
+    """The Vocabulary of train's words. With the path of a GloVe file, whose vectors are fixed, of
+    the words of all splits. sentences: dict split -> lists of words, of which each is read once.
+    """
+    if not path:
+        return Vocabulary.learn(sentences["train"])
+    sentences = [words for split in sentences.values() for words in split]
+    needed = {form for words in sentences for word in words for form in (word, word.casefold())}
+    with prefix_errors("--glove "):
+        found = read_vectors(path, needed)
+    print_once(f"--glove {path}: vectors of {len(found):,} of {len(needed):,} words")
+    return Vocabulary.learn(sentences, found, seed)
 
 
 def read_vectors(path, words):

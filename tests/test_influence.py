@@ -161,7 +161,8 @@ class Louder(SelfAttention):
 def test_size_of_what_is_added():
     network, batch = part_of("bert")
     louder = Matcher(Louder, network.bert.config, 2, layers=(1,)).eval()
-    with influence.added_sizes(louder) as sizes:
+    sizes = {}
+    with influence.added_sizes(louder, sizes):
         answer(louder, batch)
         answer(louder, batch)
     assert sizes == {1: pytest.approx(0.5)}

@@ -10,7 +10,7 @@ import torch
 from small_runs import fails
 from support.errors import prefix_errors
 from support.options import (ABOVE_0, Arguments, check_values, find_class, load_own, option,
-                             read_names, read_places, read_values, run_command)
+                             read_names, read_values, run_command)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,6 @@ def test_values_names_and_places():
     found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,ON=False,", SIZES)
     assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head", "on": False}
     assert read_names("6, 9 9,tree") == {6, "9 9", "tree"} and not read_names("none,")
-    assert read_places("2, 0,2", 3) == (0, 2)
 
 
 @pytest.mark.parametrize("text, shown", [

@@ -57,6 +57,8 @@ def test_a_run_in_use(args, trained, capsys):
     assert opened.evaluate(dev) == opened.evaluate(opened.examples(dev)) == scores
     labels = [pair.label for pair in dev]
     assert result()["threshold"] == ranking(opened.task, labels, opened.logits(dev))[1], "dev's"
+    fails(lambda: opened.evaluate([*dev, ("good", "bad")]), f"pair {len(dev) + 1}", "label")
+    fails(lambda: opened.evaluate([]), "labels")
     group = [replace(pair, group="new") for pair in dev[3:]]
     assert opened.evaluate(dev[:3] + group) == scores | {"new": opened.evaluate(group)["accuracy"]}
     one, trace = opened.explain("good", "bad book")

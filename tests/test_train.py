@@ -84,7 +84,7 @@ WRONG = [
     ("--out=", "--out"), ("--parser mine.py", "--parser mine.py"),
     ("--device cuda:99", "--device cuda:99"), ("--task med --out run", "med MED.tsv")]
 WRONG_DATA = [
-    ("--model dafa --layers 7", "--layers 7 1"), ("--max-length 64", "--max-length 64 48"),
+    ("--model dafa --layers 7", "layers 7 1"), ("--max-length 64", "--max-length 64 48"),
     ("--model dafa --set SCOPE=heads", "scope heads"), ("--test", "test"),
     ("--positive maybe", "positive maybe 0, 1"), ("--columns sentence1", "--columns three"),
     ("--scores --class-weights balanced", "--class-weights")]
