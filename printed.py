@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_min import attention_weights, linear
-from priors import matching_children
 from support.kernels import dot_products, tanh_scores
 from support.shown import note
 
@@ -80,10 +79,10 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5):
     Every pair of children brings α, whether they match or not, and a leaf gets none.
     """
     match = (a.symbols[:, None] == b.symbols) & (a.types[:, None] == b.types)  # (n+1, m+1)
-    children = [np.bincount(x.heads, minlength=len(x.symbols)) for x in (a, b)]
-    S = float(alpha) * match * np.outer(*children)  # (n+1, m+1)
-    for i, j, p, q in matching_children(match, a, b):
-        S[p, q] += nu * S[i, j]
+    head_a, head_b = (np.eye(len(x.symbols))[:, x.heads] for x in (a, b))   # 1 at a word's head
+    S = np.zeros(match.shape)  # (n+1, m+1)
+    for _ in range(a.depths.max()):  # from the leaves up
+        S = match * (head_a @ (alpha + nu * S[1:, 1:]) @ head_b.T)  # (n+1, m+1)
     return S[1:, 1:]  # (n, m)
 
 

@@ -24,7 +24,6 @@ A parse is any object with these five attributes; support.parses makes such obje
 Left out: how trees are found (support.parses) and what a lexicon knows (support.lexicon).
 """
 
-import copy
 import itertools
 import math
 from collections import Counter
@@ -44,8 +43,8 @@ TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART
 class Prior:
     """What a method knows of a pair's words before training: a matrix over the words of a and b.
 
-    A method's `prior(printed, without)` makes it, a class method, or what `words_prior` and
-    `parses_prior` return; batches.Reader asks it.
+    A method's `prior(printed, without)` makes it, a class method, or what `words_prior` returns;
+    batches.Reader asks it.
 
     needs: what is read of each text, some of "words"; "parses"; "facts" of a lexicon; "tags", the
         parts of speech by which a lexicon looks words up (the toy world's lexicon needs none).
@@ -73,12 +72,10 @@ class Prior:
 
 
 class FunctionPrior(Prior):
-    """The prior that a function of two lists of words computes, or of two parses."""
+    """The prior that a function of two lists of words computes."""
 
-    def __init__(self, function, part):
-        """part: "words" or "parse", what of a text the function gets."""
-        self.function, self.part = function, part
-        self.needs = ("words",) if part == "words" else ("parses",)
+    def __init__(self, function):
+        self.function = function
         name = getattr(function, "__name__", "")
         if name.isidentifier():  # a lambda is not
             self.known = name.replace("_", " ")
@@ -86,7 +83,7 @@ class FunctionPrior(Prior):
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
-        return self.function(*copy.deepcopy([getattr(a, self.part), getattr(b, self.part)]))
+        return self.function(list(a.words), list(b.words))
 
 
 def words_prior(function):
@@ -94,12 +91,7 @@ def words_prior(function):
 
         prior = words_prior(equal_words)
     """
-    return staticmethod(lambda printed, without: FunctionPrior(function, "words"))
-
-
-def parses_prior(function):
-    """The same of a function of two parses."""
-    return staticmethod(lambda printed, without: FunctionPrior(function, "parse"))
+    return staticmethod(lambda printed, without: FunctionPrior(function))
 
 
 def prior_of(method, options):
@@ -201,32 +193,25 @@ def matching_children(match, a, b):
     return zip(*(places[order].tolist() for places in (i, j, p, q)))
 
 
-def dependency_matrix(a, b, tf_a: np.ndarray, tf_b: np.ndarray, without=frozenset(),
-                      subgraph_similarity=subgraph_similarity) -> np.ndarray:
-    """M_F of DAFA Eq. (5), (n, m) float32, for parses a and b of n and m words.
+def dependency_matrix(M: np.ndarray, S: np.ndarray, tf_a: np.ndarray,
+                      tf_b: np.ndarray) -> np.ndarray:
+    """M_F of DAFA Eq. (5), (n, m) float32, for sentences of n and m words.
 
         M_F(i, j) = abs(M(i, j) + S(i, j)) · tf_a[i] · tf_b[j]
 
-    tf_a (n,), tf_b (m,): TfIdf.weights of the words. without: set of parts to leave out, "tree" (M
-    = 0), "subgraph" (S = 0), "tfidf" (tf = 1), "root" (ROOT is no head that two words share).
-    subgraph_similarity: Eq. (4). M and S are never negative: abs does nothing.
-
-    Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
-        all three, 0.
+    M, S (n, m): tree_similarity, subgraph_similarity. tf_a (n,), tf_b (m,): TfIdf.weights of the
+    words. M and S are never negative: abs does nothing.
     """
-    only_tfidf = set(without) - {"root"} == {"tree", "subgraph"}
-    root = "root" not in without
-    M = float(only_tfidf) if "tree" in without else tree_similarity(a, b, root=root)
-    S = 0 if "subgraph" in without else subgraph_similarity(a, b)
-    size = len(a.heads), len(b.heads)
-    tf = np.ones(size) if "tfidf" in without else np.outer(tf_a, tf_b)  # (n, m)
-    return (np.abs(M + S) * tf).astype(np.float32)  # (n, m)
+    return (np.abs(M + S) * np.outer(tf_a, tf_b)).astype(np.float32)  # (n, m)
 
 
 class DependencyPrior(Prior):
     """M_F of DAFA Eqs. (1)-(5), with the tf-idf of the training sentences.
 
-    without, subgraph_similarity: as in dependency_matrix, which ignores other names.
+    without: of PARTS, "tree" (M = 0), "subgraph" (S = 0), "tfidf" (tf = 1), "root" (ROOT is no head
+    that two words share); other names are ignored. subgraph_similarity: Eq. (4).
+    Assumes: tf-idf "only used" (Fig. 4), without tree and subgraph, is tf_a[i] · tf_b[j]; without
+        all three, M_F is 0.
     """
 
     PARTS = frozenset({"tree", "subgraph", "tfidf", "root"})    # which `without` may name
@@ -256,9 +241,17 @@ class DependencyPrior(Prior):
 
     def matrix(self, a, b):
         """M_F, (n, m) float32."""
-        return dependency_matrix(a.parse, b.parse, self.tfidf.weights(a.words),
-                                 self.tfidf.weights(b.words), self.without,
-                                 self.subgraph_similarity)  # (n, m)
+        M = S = np.zeros((len(a.words), len(b.words)))  # (n, m)
+        tf_a, tf_b = (self.tfidf.weights(words) for words in (a.words, b.words))
+        if "tree" not in self.without:
+            M = tree_similarity(a.parse, b.parse, root="root" not in self.without)  # (n, m)
+        if "subgraph" not in self.without:
+            S = self.subgraph_similarity(a.parse, b.parse)  # (n, m)
+        if "tfidf" in self.without:
+            tf_a, tf_b = np.ones_like(tf_a), np.ones_like(tf_b)
+        elif {"tree", "subgraph"} <= self.without:
+            M = np.ones_like(M)
+        return dependency_matrix(M, S, tf_a, tf_b)  # (n, m)
 
 
 # ---- lexical relations ---------------------------------------------------------------------------
@@ -288,18 +281,10 @@ def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     [[], ['synonym'], ['hypernym']]
     """
     k = np.zeros((len(facts_a), len(facts_b), len(RELATIONS)), bool)  # (n, m, R)
-    (words_a, expressions_a), (words_b, expressions_b) = index_facts(facts_a), index_facts(facts_b)
-    for rows, columns, relations in related_places(words_a, words_b):
-        k[rows, columns] = relations
-    settled = k[..., :2].any(-1)  # (n, m)
-    for rows, columns, relations in itertools.chain(
-            related_places(words_a, expressions_b), related_places(expressions_a, words_b),
-            related_places(expressions_a, expressions_b)):
-        cells = settled[rows, columns]
-        free = ~cells.any(1)[:, None] & ~cells.any(0)
-        k[rows, columns] |= free[..., None] & relations
-    k[..., 0] &= ~k[..., 1]
-    k[..., 4] &= ~k[..., 0]
+    a, b = index_facts(facts_a), index_facts(facts_b)
+    relate_words(k, a, b)
+    relate_expressions(k, a, b)
+    keep_apart(k)
     return k  # (n, m, R)
 
 
@@ -346,6 +331,34 @@ def index_facts(facts):
             part = words if size == 1 else expressions
             part.setdefault(entry, []).append(slice(i, i + size))
     return words, expressions
+
+
+def relate_words(k, a, b):
+    """Enters into k (n, m, R) what holds of two words. a, b: of index_facts, here and below."""
+    (words_a, _), (words_b, _) = a, b
+    for rows, columns, relations in related_places(words_a, words_b):
+        k[rows, columns] = relations
+
+
+def relate_expressions(k, a, b):
+    """Enters into k (n, m, R) what holds where one is an expression or both are: of each of its
+    words, but not of a word that has a synonym or an antonym in the other one.
+    """
+    (words_a, expressions_a), (words_b, expressions_b) = a, b
+    settled = k[..., :2].any(-1)  # (n, m)
+    for rows, columns, relations in itertools.chain(
+            related_places(words_a, expressions_b), related_places(expressions_a, words_b),
+            related_places(expressions_a, expressions_b)):
+        cells = settled[rows, columns]
+        free = ~cells.any(1)[:, None] & ~cells.any(0)
+        k[rows, columns] |= free[..., None] & relations
+
+
+def keep_apart(k):
+    """Takes out of k (n, m, R) synonyms that are antonyms, then co-hyponyms that are synonyms."""
+    synonym, antonym, _, _, cohyponym = (k[..., r] for r in range(len(RELATIONS)))
+    synonym &= ~antonym
+    cohyponym &= ~synonym
 
 
 def related_places(parts_a, parts_b):

@@ -19,7 +19,8 @@ Names (ours | paper)
 
 Left out: the encoder (bert_min.py), training (train.py), words and vectors (support/words.py).
 """
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -107,6 +108,11 @@ class Choice(nn.Module):
         self.V_d = linear(d, attention_size, bias=False) if chained else None
         self.w_d = linear(attention_size, 1, bias=False)
 
+    def clue(self, h, guided, chosen=()):
+        """U_d h̄ + M_d h^b + Σ V_d ā^j, (B, A). guided: M_d h^b. chosen: ā^j of earlier choices."""
+        clue = self.U_d(h) + guided
+        return clue + self.V_d(sum(chosen)) if chosen else clue
+
 
 def perceptron(n_in, hidden, n_out, layers):
     """An MLP with hidden ReLU layers. The caller adds the softmax, if there is one."""
@@ -140,9 +146,9 @@ def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choic
         Choice. gru: nn.GRUCell. steps: T. choose: F, Eq. (6).
     Returns: v, that is h̄_T; the weights of each step (B, T, n).
     """
-    keys, of_guide, reading = choice.W_d(states), choice.M_d(guide), []
+    keys, guided, reading = choice.W_d(states), choice.M_d(guide), []
     for _ in range(steps):
-        chosen, weights = choose(states, keys, mask, choice.U_d(h) + of_guide, choice.w_d, beta)
+        chosen, weights = choose(states, keys, mask, choice.clue(h, guided), choice.w_d, beta)
         h = gru(chosen, h)
         reading.append(weights)
     return h, torch.stack(reading, 1)
@@ -461,43 +467,69 @@ def coverage(left: Tensor, read: Tensor, phi: Tensor, mask: Tensor) -> Tensor:
     return left.masked_fill(spent, 1.0)  # (B, n)
 
 
-def dynamic_sequential_attention(
-        states: Sequence[Tensor], mask: Tensor, h_ab: Tensor, choices: Sequence[Choice],
-        W_f: nn.Linear, w_f: nn.Linear, W_phi: nn.Linear, gru: nn.GRUCell, steps: int, beta: float,
-        choose=choose_left, coverage=coverage, read_limit=read_limit,
-        mixture=mixture) -> tuple[Tensor, dict]:
-    """T readings: a token, then phrases that suit it. Each choice knows the choices before.
-    LadRa-Net Eqs. (12)-(14)
+class Source(NamedTuple):
+    """What the choices of one r read: the tokens (r = 0), or the phrases of a CNN (r ≥ 1)."""
 
-        ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)   r = 0 tokens, r ≥ 1 phrases
-        h̄_t = GRU(ā_t, h̄_(t-1)),   h̄_0 = h_ab
+    choice: Choice
+    states: Tensor  # h^r, (B, L, d)
+    keys: Tensor  # W_d A, (B, L, A)
+    guided: Tensor  # M_d h_ab, (B, A)
+    phi: Tensor  # φ, (B, L)
 
-    Assumes: V_rd is one map for all earlier choices, W_φ one for all r, as their indices say.
 
-    Args: states: E tensors (B, L, d), h^r. mask: bool (B, L), True = real. h_ab: (B, d). choices: E
-        of Choice, all but the first chained. W_f: Linear d → A, w_f: Linear A → 1, W_phi: Linear
-        d → 1, all without bias. gru: nn.GRUCell. steps: T. choose, coverage, read_limit, mixture:
-        the equations.
-    Returns: h̄_1, ..., h̄_T (B, T, d); a dict of "reading", the weights of each choice, and
-        "coverage", what they leave, (B, T, E, L), and "mixture" (B, T, E), softmax_r.
+def make_sources(states: Sequence[Tensor], choices: Sequence[Choice], h_ab: Tensor,
+                 W_phi: nn.Linear, steps: int, read_limit=read_limit) -> list[Source]:
+    """The Source of each r, which all steps share.
+
+    Assumes: W_φ is one map for all r, as its indices say.
+    Args: states: E tensors (B, L, d), h^r. choices: E of Choice, all but the first chained. h_ab:
+        (B, d). W_phi: Linear d → 1 without bias. steps: T. read_limit: φ of Eq. (14).
     """
-    keys = [choice.W_d(x) for choice, x in zip(choices, states, strict=True)]
-    of_guide = [choice.M_d(h_ab) for choice in choices]
-    phi = [read_limit(x, W_phi, steps) for x in states]
-    left, h, steps_taken = [torch.ones_like(p) for p in phi], h_ab, []
+    return [Source(choice, x, choice.W_d(x), choice.M_d(h_ab), read_limit(x, W_phi, steps))
+            for choice, x in zip(choices, states, strict=True)]
+
+
+def choose_in_turn(sources: list[Source], left: Tensor, h: Tensor, mask: Tensor, beta: float,
+                   choose=choose_left, coverage=coverage) -> tuple[Tensor, Tensor, Tensor]:
+    """A token, then phrases that suit it: each choice knows the choices before.
+    LadRa-Net Eq. (13)
+
+        ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)
+
+    Assumes: V_rd is one map for all earlier choices, as its indices say.
+
+    Args: sources: E of Source. left: c_(t-1) (B, E, L). h: h̄_(t-1) (B, d). mask: bool (B, L).
+        choose, coverage: F, and c of Eq. (14).
+    Returns: ā^r_t (B, E, d); the weights of each choice (B, E, L); c_t (B, E, L).
+    """
+    turns = []
+    for x, c in zip(sources, left.unbind(1)):
+        clue = x.choice.clue(h, x.guided, [chosen for chosen, *_ in turns])
+        chosen, weights, read = choose(x.states, x.keys, mask, clue, x.choice.w_d, beta, c)
+        turns.append((chosen, weights, coverage(c, read, x.phi, mask)))
+    return tuple(torch.stack(part, 1) for part in zip(*turns))
+
+
+def dynamic_sequential_attention(
+        sources: list[Source], mask: Tensor, h: Tensor, W_f: nn.Linear, w_f: nn.Linear,
+        gru: nn.GRUCell, steps: int, beta: float, choose=choose_left, coverage=coverage,
+        mixture=mixture) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """T readings of a pair.  LadRa-Net Eqs. (12)-(14)
+
+        ā_t = mixture of ā^0_t, ā^1_t, ...,   h̄_t = GRU(ā_t, h̄_(t-1)),   h̄_0 = h_ab,   c_0 = 1
+
+    Args: sources: E of Source. mask: bool (B, L), True = real. h: h_ab (B, d). W_f: Linear d → A,
+        w_f: Linear A → 1, without bias. gru: nn.GRUCell. steps: T. choose, coverage, mixture: the
+        equations.
+    Yields: for each step h̄_t (B, d); the weights of each choice, and c_t, what they leave, (B, E,
+        L); softmax_r (B, E).
+    """
+    left = torch.stack([torch.ones_like(x.phi) for x in sources], 1)  # (B, E, L)
     for _ in range(steps):
-        chosen, reading = [], []
-        for r, choice in enumerate(choices):
-            clue = choice.U_d(h) + of_guide[r] + (choice.V_d(sum(chosen)) if r else 0)
-            a, weights, read = choose(states[r], keys[r], mask, clue, choice.w_d, beta, left[r])
-            left[r] = coverage(left[r], read, phi[r], mask)
-            chosen.append(a)
-            reading.append(weights)
-        a, mixed = mixture(torch.stack(chosen, 1), W_f, w_f)
+        chosen, weights, left = choose_in_turn(sources, left, h, mask, beta, choose, coverage)
+        a, mixed = mixture(chosen, W_f, w_f)
         h = gru(a, h)
-        steps_taken.append((h, torch.stack(reading, 1), torch.stack(left, 1), mixed))
-    h, *parts = (torch.stack(x, 1) for x in zip(*steps_taken))
-    return h, dict(zip(("reading", "coverage", "mixture"), parts))
+        yield h, weights, left, mixed
 
 
 class LadraNet(nn.Module):
@@ -601,8 +633,8 @@ class LadraNet(nn.Module):
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment: int64 (B, L). mask: bool (B, L), True = real. word_index: unused.
-        Noted: "layers", α of Eq. (9); "pooling" of Eq. (11); "reading", "coverage" and "mixture" of
-            dynamic_sequential_attention. What `without` removes is missing.
+        Noted: "layers", α of Eq. (9); "pooling" of Eq. (11); what each step yields, "reading" and
+            "coverage" (B, T, E, L), "mixture" (B, T, E). What `without` removes is missing.
         """
         h_0, cls = self.encode(input_ids, segment, mask)
         phrases = [self.phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]
@@ -613,10 +645,13 @@ class LadraNet(nn.Module):
             note(pooling=torch.stack([weights for _, weights in pooled]))
         vectors = [] if "global" in self.without else [h_ab[:, None]]
         if "dsa" not in self.without:
-            h, seen = self.dynamic_sequential_attention(
-                [h_0, *phrases], mask, h_ab, self.choices, self.W_f, self.w_f, self.W_phi, self.gru,
-                self.steps, self.beta, self.choose, self.coverage, self.read_limit, self.mixture)
-            note(**seen)
+            sources = make_sources([h_0, *phrases], self.choices, h_ab, self.W_phi, self.steps,
+                                   self.read_limit)
+            readings = self.dynamic_sequential_attention(
+                sources, mask, h_ab, self.W_f, self.w_f, self.gru, self.steps, self.beta,
+                self.choose, self.coverage, self.mixture)
+            h, reading, left, mixed = (torch.stack(x, 1) for x in zip(*readings))
+            note(reading=reading, coverage=left, mixture=mixed)
             vectors.append(h)
         vectors = torch.cat(vectors, 1)
         v = vectors.amax(1) if "average-pooling" in self.without else vectors.mean(1)

@@ -15,7 +15,7 @@ import printed
 from bert_min import attention, attention_weights
 from priors import (TfIdf, dependency_matrix, relation_matrix, subgraph_similarity,
                     tree_similarity)
-from reread import (LadraNet, attentive_pooling, choose, choose_left, coverage,
+from reread import (Choice, LadraNet, attentive_pooling, choose, choose_left, coverage,
                     dynamic_sequential_attention, layer_mix, phrase_cnn, probability_fusion, reread,
                     stacked_gru)
 from semmatch import (calibrated_attention, co_attention, difference_attention, difference_scores,
@@ -67,7 +67,7 @@ def mean_of_logarithms(hidden, scores):
 
 
 # The right methods, under names that stay when a test puts a mistake in a method's place.
-judge_pieces, weigh = LadraNet.forward, TfIdf.weights
+judge_pieces, weigh, clue_of = LadraNet.forward, TfIdf.weights, Choice.clue
 WRONG = {}
 
 # BERT
@@ -120,10 +120,9 @@ WRONG["priors.subgraph_similarity"] = {
 WRONG["priors.TfIdf.weights"] = {
     "unit length": lambda self, words: weigh(self, words) / np.linalg.norm(weigh(self, words))}
 WRONG["priors.dependency_matrix"] = {
-    "the weights of a alone": lambda a, b, tf_a, tf_b, *rest:
-        dependency_matrix(a, b, tf_a, np.ones_like(tf_b), *rest),
-    "no S": lambda a, b, tf_a, tf_b, without=(), *rest:
-        dependency_matrix(a, b, tf_a, tf_b, {*without, "subgraph"}, *rest)}
+    "the weights of a alone": lambda M, S, tf_a, tf_b:
+        dependency_matrix(M, S, tf_a, np.ones_like(tf_b)),
+    "no S": lambda M, S, tf_a, tf_b: dependency_matrix(M, 0 * S, tf_a, tf_b)}
 WRONG["semmatch.spread_prior"] = {
     "the prior transposed": lambda prior, index, segment, elsewhere:
         spread_prior(prior, index, 1 - segment, elsewhere),
@@ -210,11 +209,11 @@ WRONG["reread.coverage"] = {
         coverage(left, read, phi, torch.ones_like(mask))}
 WRONG["reread.mixture"] = {"no token in the sum": printed.mixture}
 WRONG["reread.dynamic_sequential_attention"] = {
-    "choices that do not know each other": lambda states, mask, h_ab, choices, *rest:
-        dynamic_sequential_attention(states, mask, h_ab, [
-            Other(choice, V_d=lambda chosen: 0.0) for choice in choices], *rest),
     "coverage that never falls": lambda *args: dynamic_sequential_attention(
-        *args[:11], lambda left, *_: left, *args[12:])}
+        *args[:9], lambda left, *_: left, *args[10:])}
+WRONG["reread.Choice.clue"] = {
+    "choices that do not know each other": lambda self, h, guided, chosen=():
+        clue_of(self, h, guided)}
 WRONG["reread.LadraNet.forward"] = {
     f"without {part}": lambda self, *rest, part=part, **named: judge_pieces(
         Other(self, without=self.without | {part}), *rest, **named)

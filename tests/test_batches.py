@@ -62,7 +62,9 @@ def test_a_row_is_what_was_read_of_its_pair():
         for name, column, padding in zip(("input_ids", "segment", "word_index", "mask"), columns,
                                          (tokenizer.pad_id, 0, -1, False)):
             assert batch[name][row].tolist() == [*column, *[padding] * rest]
-        M_F = priors.dependency_matrix(a, b, tfidf.weights(a.words), tfidf.weights(b.words))
+        M_F = priors.dependency_matrix(
+            priors.tree_similarity(a, b), priors.subgraph_similarity(a, b),
+            tfidf.weights(a.words), tfidf.weights(b.words))
         n, m = M_F.shape
         assert np.array_equal(batch["prior"][row, :n, :m].numpy(), M_F)
         assert batch["prior"][row].count_nonzero() == np.count_nonzero(M_F)
@@ -110,24 +112,20 @@ def test_printed_and_without_reach_the_prior():
 
 
 def test_an_own_prior():
-    """Its function gets parses, or words, and may change them. Wrong numbers are refused."""
+    """Its function gets words, and may change them. Wrong numbers are refused."""
     seen = []
 
     def prior(a, b):
-        seen.append(repr((a, b)))
-        for part in (a, b):
-            getattr(part, "heads", part)[:] = [] if isinstance(part, list) else 0
+        seen.append((a.copy(), b.copy()))
+        a[:] = b[:] = []
         return np.zeros((2, 1))[::-1]  # float64, not contiguous
 
-    for make, words in ((priors.parses_prior, False), (priors.words_prior, True)):
-        method = type("Own", (SelfAttention,), {"prior": make(prior)})
-        reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-        data = reader.examples([Pair("the dog", "cat")])
-        for _ in range(2):
-            assert data.collate([0])[0]["prior"].dtype == torch.float32
-        a, b = data.known["the dog"], data.known["cat"]
-        assert seen[-2:] == [repr((["the", "dog"], ["cat"]) if words else (a.parse, b.parse))] * 2
-        assert (a.parse is None) == words
+    method = type("Own", (SelfAttention,), {"prior": priors.words_prior(prior)})
+    reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+    data = reader.examples([Pair("the dog", "cat")])
+    for _ in range(2):
+        assert data.collate([0])[0]["prior"].dtype == torch.float32
+    assert seen == [(["the", "dog"], ["cat"])] * 2 and data.known["cat"].parse is None
     for wrong in ([[1.0], [math.nan]], [[1.0], [1e300]], [["dog"], ["cat"]], [[1.0]]):
         reader.prior.function = lambda *arguments: wrong
         with np.errstate(over="ignore"), pytest.raises(ValueError, match="prior of Own: .*finite"):

@@ -288,7 +288,7 @@ def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
         assert len(examples.pairs) == 10  # dev's
         seen.append({name: value.clone() for name, value in self.model.state_dict().items()})
         accuracy, loss = next(scores)
-        return {"accuracy": accuracy, "f1": -float(len(seen))}, loss
+        return {"accuracy": accuracy, "f1": -float(len(seen))}, loss, {}
 
     monkeypatch.setattr(Run, "score", score)
     assert run("--epochs", "9", "--patience", "6") == 0
