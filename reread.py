@@ -108,10 +108,12 @@ class Choice(nn.Module):
         self.V_d = linear(d, attention_size, bias=False) if chained else None
         self.w_d = linear(attention_size, 1, bias=False)
 
-    def clue(self, h, guided, chosen=()):
-        """U_d h̄ + M_d h^b + Σ V_d ā^j, (B, A). guided: M_d h^b. chosen: ā^j of earlier choices."""
-        clue = self.U_d(h) + guided
-        return clue + self.V_d(sum(chosen)) if chosen else clue
+    def clue(self, h, of_guide, chosen):
+        """U_d h̄ + M_d h^b + Σ V_d ā^j, (B, A). of_guide: M_d h^b. chosen: list of the ā^j."""
+        clue = self.U_d(h) + of_guide
+        if chosen:
+            clue = clue + self.V_d(sum(chosen))
+        return clue
 
 
 def perceptron(n_in, hidden, n_out, layers):
@@ -146,9 +148,9 @@ def reread(states: Tensor, mask: Tensor, h: Tensor, guide: Tensor, choice: Choic
         Choice. gru: nn.GRUCell. steps: T. choose: F, Eq. (6).
     Returns: v, that is h̄_T; the weights of each step (B, T, n).
     """
-    keys, guided, reading = choice.W_d(states), choice.M_d(guide), []
+    keys, of_guide, reading = choice.W_d(states), choice.M_d(guide), []
     for _ in range(steps):
-        chosen, weights = choose(states, keys, mask, choice.clue(h, guided), choice.w_d, beta)
+        chosen, weights = choose(states, keys, mask, choice.U_d(h) + of_guide, choice.w_d, beta)
         h = gru(chosen, h)
         reading.append(weights)
     return h, torch.stack(reading, 1)
@@ -473,7 +475,7 @@ class Source(NamedTuple):
     choice: Choice
     states: Tensor  # h^r, (B, L, d)
     keys: Tensor  # W_d A, (B, L, A)
-    guided: Tensor  # M_d h_ab, (B, A)
+    of_guide: Tensor  # M_d h_ab, (B, A)
     phi: Tensor  # φ, (B, L)
 
 
@@ -504,7 +506,7 @@ def choose_in_turn(sources: list[Source], left: Tensor, h: Tensor, mask: Tensor,
     """
     turns = []
     for x, c in zip(sources, left.unbind(1)):
-        clue = x.choice.clue(h, x.guided, [chosen for chosen, *_ in turns])
+        clue = x.choice.clue(h, x.of_guide, [chosen for chosen, *_ in turns])
         chosen, weights, read = choose(x.states, x.keys, mask, clue, x.choice.w_d, beta, c)
         turns.append((chosen, weights, coverage(c, read, x.phi, mask)))
     return tuple(torch.stack(part, 1) for part in zip(*turns))

@@ -212,8 +212,8 @@ WRONG["reread.dynamic_sequential_attention"] = {
     "coverage that never falls": lambda *args: dynamic_sequential_attention(
         *args[:9], lambda left, *_: left, *args[10:])}
 WRONG["reread.Choice.clue"] = {
-    "choices that do not know each other": lambda self, h, guided, chosen=():
-        clue_of(self, h, guided)}
+    "choices that do not know each other": lambda self, h, of_guide, chosen:
+        clue_of(self, h, of_guide, [])}
 WRONG["reread.LadraNet.forward"] = {
     f"without {part}": lambda self, *rest, part=part, **named: judge_pieces(
         Other(self, without=self.without | {part}), *rest, **named)
