@@ -3,6 +3,7 @@ import contextvars
 import copy
 import pickle
 import threading
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -68,6 +69,8 @@ def first_value(function):
     """A function that returns what `function` returns, its first tensor doubled."""
     def doubled(*inputs, **named):
         out = function(*inputs, **named)
+        if isinstance(out, Iterator):   # the readings of LadraNet
+            return [(2 * h, *rest) for h, *rest in out]
         return (2 * out[0], *out[1:]) if isinstance(out, tuple) else 2 * out
     return doubled
 
