@@ -60,11 +60,11 @@ MRPC = {"task": "mrpc", "limit": 2000, "epochs": 3, "lr": 1e-4, "precision": "fp
 MRPC_RIGHT = {"bert": (316, 303, 309, 311, 306), "dabert": (307, 307, 310, 313, 305),
               "dafa": (312, 302, 312, 315, 311), "knowledge": (314, 309, 310, 306, 315)}
 # PAWS, accuracy on test: mean, standard deviation (tests/results). As published: ten epochs, ten
-# seeds. After reading: five epochs, five seeds.
+# seeds. After reading: five epochs, six seeds.
 PAWS = {"as published": {
     "plain BERT": (72.4, 5.4), "Aligned": (82.8, 0.4), "DAFA's trees in the form of Aligned":
     (75.9, 1.5), "the same with another pair's trees": (64.9, 1.2)},
-    "after reading copies": {"plain BERT": (81.7, 1.1), "Aligned": (84.4, 0.5)}}
+    "after reading copies": {"plain BERT": (81.7, 1.0), "Aligned": (84.6, 0.6)}}
 lesson_tasks = []       # the names of this lesson's functions
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
