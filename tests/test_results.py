@@ -207,6 +207,7 @@ def test_equal_words_without_reading():
     three = [SIX[task] for task in ("qqp", "sick", "stsb")]
     assert_page_says([
         ("were run, twenty epochs: {}.", [mean(TWENTY)]),
+        ("scores {} on QQP and {} on MRPC.", [mean(SIX["qqp"]), mean(SIX["mrpc"])]),
         ("lowest seed, {:.1f}, is above the highest of twenty of plain BERT with ten epochs, "
          "{:.1f}, and of ten with twenty, {:.1f}.",
          [100 * x for x in (min(aligned), max(plain + scores(TEN)), max(best))]),
