@@ -64,11 +64,12 @@ def compare(name, function, by_hand, seed):
         remember(arguments(case), found[case], rights[case])
         if said := known_mistake(task, found, arguments):
             return said
-        message = describe(rights[case], found[case], arguments(case))
         right = f" It is right with {', '.join(good)}." if good else ""
         way = ""
         with contextlib.suppress(Exception):        # of calls that Stations does not know
             way = on_the_way(library, function, lambda: arguments(case))
+        shown = 6 if " On the way" in way else SHOWN        # the results follow from it
+        message = describe(rights[case], found[case], arguments(case), shown)
         return f"tried with {case}: {message}{way}{right}"
     for case in task.cases:
         if said := "".join(map(dtypes, rights[case], found[case])):
@@ -316,8 +317,8 @@ def known_mistake(task, found, arguments):
     return ""
 
 
-def describe(rights, found, arguments):
-    """How results of one shape differ, and which do not."""
+def describe(rights, found, arguments, shown=SHOWN):
+    """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
     names = [f"result {i + 1}" for i in range(len(rights))]
     if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
         names[0], names[1:] = "the losses", ["the weights after the steps"] * len(names[1:])
@@ -325,18 +326,18 @@ def describe(rights, found, arguments):
     for name, x, y in zip(names, rights, found):
         if not differ(x, y).any():
             good[name] = name
-        elif x.numel() <= SHOWN or not said:
-            said.setdefault(name, how_they_differ(x, y, arguments) + dtypes(x, y))
+        elif x.numel() <= shown or not said:
+            said.setdefault(name, how_they_differ(x, y, arguments, shown) + dtypes(x, y))
     more = f" Right: {', '.join(good)}." if good else ""
     if len(names) == 1:
         return said[names[0]]
     return " ".join(f"{name}: {what}" for name, what in said.items()) + more
 
 
-def how_they_differ(x, y, arguments):
+def how_they_differ(x, y, arguments, shown):
     """All numbers of two tensors of one shape if they are few; a factor; a row that differs."""
     far, x, y = differ(x, y), x.detach().double().squeeze(), y.detach().double().squeeze()
-    if x.numel() <= SHOWN:
+    if x.numel() <= shown:
         return f"yours is {rounded(y)}, expected {rounded(x)}.{relation(x, y)}"
     x, y = (z.view(far.shape) for z in (x, y))
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
