@@ -85,7 +85,7 @@ assert s[0, :2, 2:].tolist() == [[2, 0], [1, -1]]
 # over rows* does both: row i of a is ω^A_i, and row j of b is ω^B of column j. By hand, the row of "wheat" is (2, 0),
 # with weights 0.881 and 0.119. The row of "grew" is (1, -1): the same. The columns: "corn" is (2, 1), 0.731 and 0.269;
 # "rotted" is (0, -1), the same. So K_prior is (0.881 + 0.731) / 2 = 0.806 for wheat and corn, 0.425 for wheat and rotted,
-# 0.575 for grew and corn, 0.194 for grew and rotted.
+# 0.575 for grew and corn, 0.194 for grew and rotted; the logarithms are -0.216, -0.855, -0.554, -1.640.
 #
 # **Yours to write**, in logarithms, because very small weights would become 0: use `log_softmax` and `torch.logaddexp`.
 # A row without a partner, such as that of [CLS], has only -inf and would become nan, so fill in the lowest finite
@@ -131,7 +131,7 @@ demand_relations = check(demand_relations)
 # ω^A sum to 1, so the entries of K_prior have the mean **(1/n + 1/m)/2**, far below 1: *every* score between the
 # sentences is moved towards 0. **The repair**: we multiply weights, as in lesson 3, and by K̃. This is K_prior divided by
 # its mean over the cells between the sentences. By hand: the mean is ½, so K̃ is 1.612 for wheat and corn, 0.850 for wheat
-# and rotted, 1.150 and 0.388 for grew.
+# and rotted, 1.150 and 0.388 for grew; the logarithms are 0.477, -0.162, 0.140, -0.946.
 #
 # **Yours to write**, again in logarithms, for your `calibrated_attention`. In a pair without any cell between the
 # sentences there is nothing to divide by: `clamp` the count and the mean, or gradients become nan.

@@ -77,7 +77,7 @@ equal_words = check(equal_words, a, b, gives=[[1, 0, 0], [0, 0, 0], [0, 0, 0], [
 #     scores of Anna, Anna: ln 3; of slept, Anna: 0
 #     rows     Anna of a has one partner, so its weight is 1; slept has one, too: 1. Anna of b has two: ¾ and ¼
 #     K        Anna, Anna (1 + ¾) / 2 = 0.875      slept, Anna (1 + ¼) / 2 = 0.625      mean 0.75
-#     M̃        1.167 and 0.833
+#     M̃        1.167 and 0.833, the logarithms 0.154 and -0.182
 #
 # The scores come from your `spread_prior` of lesson 3, with -∞ elsewhere. **Yours to write**: the factor. As in lesson 4, a
 # row without a partner would become nan, so fill in a low finite number before the softmax, and 0 after it. The scores
