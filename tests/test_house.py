@@ -105,18 +105,6 @@ def test_importing_changes_nothing(monkeypatch):
     assert asked == [] and state() == before
 
 
-def test_a_name_is_imported_from_the_file_that_defines_it():
-    files = {module_of(file): ast.parse(text) for file, text in CODE.items()}
-    defined = {name: {x.name for x in tree.body if hasattr(x, "name")}
-               | {x.id for x in ast.walk(tree) if isinstance(x, ast.Name)
-                  and isinstance(x.ctx, ast.Store)} for name, tree in files.items()}
-    for file, tree in files.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module in files:
-                handed_on = {x.name for x in node.names} - defined[node.module]
-                assert not handed_on, f"{file} imports {handed_on} from {node.module}"
-
-
 @each_file
 def test_docstrings_and_their_examples(file):
     """Public functions, classes, and methods of several statements have a docstring."""
