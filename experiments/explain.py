@@ -249,7 +249,7 @@ def link_figure(run, pair, both, looks, said):
     most = (f"The thickest line: {points.max(initial=0):.0f} of 100 parts of their attention, the "
             "mean of both directions.")
     roles, marks, place = ((), ()), own_words(*words), place_of(run, True)
-    if run.reader.needs_parses:
+    if "parses" in getattr(run.reader.prior, "needs", ()):
         roles = [roles_of(known) for known in both]
     figure = draw.links(title, words, marks, points, f"{legend} {most} {place}", roles)
     lacks = ["Bold: the other sentence lacks the word."] if any(map(any, marks)) else []
