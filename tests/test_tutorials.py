@@ -332,8 +332,10 @@ def test_no_printed_form_shows_the_lines_that_are_asked_for(number):
 @each_lesson
 def test_the_built_notebook_is_this_lesson(number):
     path = build.LESSONS[number - 1].with_suffix(".ipynb")
-    built = build.notebook_of(LESSONS[number])
+    built, done = build.notebook_of(LESSONS[number]), (FOLDER / "solved" / path.name).read_text("utf-8")
     assert path.read_text("utf-8") == built, "python tutorials/build.py makes it anew"
+    assert build.with_outputs(built, done) == done
+    assert '"execution_count": null' not in done, "python tutorials/build.py solved runs it"
 
 
 def test_a_solved_notebook_has_what_its_cells_print_and_draw(tmp_path, monkeypatch):

@@ -1,10 +1,10 @@
 """Builds the lessons' notebooks: as they are handed out, blank, or as they look when solved.
 
-    python tutorials/build.py           blank
+    python tutorials/build.py           blank; and new text into those that are solved
     python tutorials/build.py solved    as they look when solved, into the folder solved: it trains
 
 A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %%
-[markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script.
+[markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script, or if code was never run.
 """
 import contextlib
 import io
@@ -63,13 +63,23 @@ def solved(path):
     return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
 
 
+def with_outputs(blank, done):
+    """A blank notebook with the outputs of a solved one, where both have the same code."""
+    book = json.loads(blank)
+    known = {"".join(cell["source"]): cell for cell in json.loads(done)["cells"]}
+    for cell in book["cells"]:
+        same = known.get("".join(cell["source"]), {})
+        cell.update((key, same[key]) for key in ("execution_count", "outputs") if key in same)
+    return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
+
+
 if __name__ == "__main__":
-    folder = HERE
     if sys.argv[1:] == ["solved"]:
         os.environ["LESSON"] = "solved"
-        (folder := HERE / "solved").mkdir(exist_ok=True)
     for path in LESSONS:
-        text = solved(path) if folder != HERE else notebook_of(path.read_text("utf-8"))
-        place = folder / path.with_suffix(".ipynb").name
+        place, text = path.with_suffix(".ipynb"), notebook_of(path.read_text("utf-8"))
+        done = HERE / "solved" / place.name
         place.write_text(text, "utf-8")
+        text = solved(path) if sys.argv[1:] else with_outputs(text, done.read_text("utf-8"))
+        done.write_text(text, "utf-8")
         print(place)
