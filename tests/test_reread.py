@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from methods import (HIDDEN, against, config, drr, each_form, equation, far, labelled, ladra, large,
+from methods import (HIDDEN, against, config, drr, equation, far, labelled, ladra, large,
                      linear, lists, looked, normal, pairs, prefix, quick, read_again, same,
                      sentences, silent, vocabulary, weights_of)
 from oracles import drrnet, ladranet
@@ -96,23 +96,9 @@ def test_phrase_cnn_oracle(kernel):
             lambda *one: ladranet.phrase_cnn(*one, *map(lists, layers)), hidden, mask)
 
 
-@each_form
-@pytest.mark.parametrize("steps", [1, 5])
-def test_coverage_oracle(printed, steps):
-    """φ, what is left, and the new start if all is spent."""
-    states, W_phi, mask = 5 * normal(B, N, D), linear(D, 1, bias=False), ragged()
-    read_limit, coverage = (equation("ladranet", name, {14} if printed else ())
-                            for name in ("read_limit", "coverage"))
-    phi, read = read_limit(states, W_phi, steps), normal(B, N, seed=3).softmax(-1)
-    against(phi, lambda one: ladranet.read_limit(one, lists(W_phi), steps, printed), states)
-    for left in (normal(B, N), normal(B, N).clamp(max=SPENT)):
-        against(coverage(left, read, phi, mask),
-                lambda *one: ladranet.coverage(*one, printed), left, read, phi, mask)
-
-
 @pytest.mark.parametrize("printed", SETS_14, ids=labelled)
 def test_dynamic_sequential_attention_oracle(printed):
-    """Seven steps; the pair of one token starts anew."""
+    """Seven steps, φ and what is left in each; the pair of one token starts anew."""
     net, mask, h_ab = ladra(scale=1.0), prefix([N, 4, 1], N), normal(B, D)
     P, states = weights_of(net), [normal(B, N, D, seed=r + 1) for r in range(3)]
     got = read_again(net, printed, states, mask, h_ab, 7, 2.0)
