@@ -66,16 +66,10 @@ def test_calibrated_attention_oracle(printed):
             Q[:, 0], KEYS[:, 0], V[:, 0], M_F, masks())
 
 
-@each_form
-def test_difference_scores_oracle(printed):
-    difference_scores = equation("dabert", "difference_scores", {4} if printed else ())
-    against(difference_scores(Q, KEYS)[:, 0],
-            lambda *row: dabert.difference_scores(*row, printed), Q[:, 0], KEYS[:, 0])
-
-
 @pytest.mark.parametrize("printed", [set(), {3}, {4}, {3, 4}], ids=labelled)
 def test_difference_attention_oracle(printed):
-    """As printed, the mask leaks: M = -10⁴ only cancels the masked token's difference of 10⁴."""
+    """With the scores of Eq. (4), which the page prints without bars. As printed, the mask leaks:
+    M = -10⁴ only cancels the masked token's difference of 10⁴."""
     keys = KEYS.clone()
     keys[1, 0, 2] = 1e4 / K
     scores = equation("dabert", "difference_scores", printed)
@@ -137,14 +131,6 @@ def test_relation_indicator_oracle(printed):
 HIDDEN, BETWEEN = normal(1, N + M + 3, D), 2 * normal(1, N, M, seed=1)
 SPREAD = spread_prior(BETWEEN, *packed(), -torch.inf)
 IN_A, IN_B = slice(1, N + 1), slice(N + 2, -1)                          # the words in `packed`
-
-
-@each_form
-def test_knowledge_scores_oracle(printed):
-    got = equation("knowledge", "knowledge_scores", {1} if printed else ())(HIDDEN, SPREAD)
-    assert torch.equal(got.isinf(), SPREAD.isinf())
-    against(got[:, IN_A, IN_B], lambda *row: knowledge.knowledge_scores(*row, printed),
-            HIDDEN[:, IN_A], HIDDEN[:, IN_B], BETWEEN)
 
 
 def test_co_attention_oracle():
