@@ -84,27 +84,23 @@ def test_every_model_explains_itself(model, trained, capsys):
     """The lines printed, the page's first sentence, and all numbers of its tables."""
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
-    root, (prediction, trace), shown_by = explained(), run.explain(A, B), run.reader.method.TRACE
+    root, ((answer, p), trace), shown_by = explained(), run.explain(A, B), run.reader.method.TRACE
     first, *printed, path = capsys.readouterr().out.splitlines()
-    answer, sure = prediction.answer, 100 * max(prediction.probabilities.values())
-    assert first == f"The model says “{answer}”, {sure:.0f} % sure." == root.find(".//h1").text
     found, influence = tables(root), result()["influence"] or {"changes": {}}
-    columns, rows, cells = found["this pair"]
-    for row, of_row in zip(rows, cells):
-        assert f"{row} {' '.join(of_row)}".split() in map(str.split, printed)
+    assert first == root.find(".//h1").text
+    assert first == f"The model says “{answer}”, {100 * p[answer]:.0f} % sure."
+    changes = {explain.describe_change(run, name): x for name, x in run.changes().items()}
+    others = {how: run.predict([(A, B)], x)[0] for how, x in changes.items() if not x.others}
+    expected = {how: [f"{100 * x:.1f} %" for x in y.values()] for how, (_, y) in others.items()}
+    _, rows, cells = found["this pair"]
+    assert rows[0] == "as it is" and cells[0] == [f"{100 * x:.1f} %" for x in p.values()]
+    assert {name: x for row, x in zip(rows[1:], cells[1:]) for name in row.split(" or ")} == expected
     assert len({*map(tuple, cells[1:])}) == len(cells[1:])  # equal rows are one row
-    cells = {name: of_row for row, of_row in zip(rows, cells) for name in row.split(" or ")}
-    given = {name: change for name, change in run.changes().items() if not change.others}
-    assert len(cells) == 1 + len(given)
-    for name, change in {"as it is": None, **given}.items():
-        how = explain.describe_change(run, name) if change else name
-        other, p = run.predict([(A, B)], change)[0]
-        assert cells[how] == [f"{100 * x:.1f} %" for x in p.values()]
-        warned = [line for line in printed if f"it would say “{other}”." in line]
-        assert any(how in line.lower() for line in warned) == (other != answer)
+    assert f"{rows[-1]} {' '.join(cells[-1])}".split() in map(str.split, printed)
+    said = re.findall("it would say “(.+?)”", "".join(printed))
+    assert {*said} == {x.answer for x in others.values()} - {answer}
     for name, x in influence["changes"].items():
-        columns, rows, cells = found[f"without a part, {influence['pairs']} pairs of dev"]
-        assert columns == ["accuracy", "ROC AUC", "answers changed"]
+        _, rows, cells = found[f"without a part, {influence['pairs']} pairs of dev"]
         row, = (i for i, row in enumerate(rows) if explain.describe_change(run, name) in row)
         assert cells[row] == [f"{100 * x['score']:.1f}", f"{100 * x['roc_auc']:.1f}",
                               f"{100 * x['answers']:.1f} %"]
