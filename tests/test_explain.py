@@ -94,7 +94,8 @@ def test_every_model_explains_itself(model, trained, capsys):
     expected = {how: [f"{100 * x:.1f} %" for x in y.values()] for how, (_, y) in others.items()}
     _, rows, cells = found["this pair"]
     assert rows[0] == "as it is" and cells[0] == [f"{100 * x:.1f} %" for x in p.values()]
-    assert {name: x for row, x in zip(rows[1:], cells[1:]) for name in row.split(" or ")} == expected
+    assert expected == {name: x for row, x in zip(rows[1:], cells[1:])
+                        for name in row.split(" or ")}
     assert len({*map(tuple, cells[1:])}) == len(cells[1:])  # equal rows are one row
     assert f"{rows[-1]} {' '.join(cells[-1])}".split() in map(str.split, printed)
     said = re.findall("it would say “(.+?)”", "".join(printed))
