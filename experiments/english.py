@@ -351,10 +351,10 @@ def calibration(logits, labels):
     Returns: dict of "error", this; "sure", the number of answers at 99 % or more; "sure_right", the
         share of these that are right. logits: (N, C). labels: (N,).
     """
-    confidence, answer = logits.softmax(1).max(1)  # (N,)
-    right, bins = (answer == labels).float(), (15 * confidence).ceil()  # (N,)
+    confidence, answer = logits.softmax(1).max(1)
+    right, bins = (answer == labels).float(), (15 * confidence).ceil()
     gaps = [(right - confidence)[bins == m].sum().abs() for m in bins.unique()]
-    sure = confidence >= 0.99  # (N,)
+    sure = confidence >= 0.99
     return {"pairs": len(labels), "error": float(sum(gaps)) / len(labels),
             "sure": int(sure.sum()), "sure_right": float(right[sure].mean())}
 

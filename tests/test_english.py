@@ -53,7 +53,8 @@ def test_what_wordnet_makes_of_its_examples(wordnet, monkeypatch):
     """Another word of the sense that the example shows, with the same ending; "a" does not become
     "an"; a word that no text has stays out."""
     senses = ("cancel.v.01", "we cancelled the dinner party"), ("large.a.01", "a large city")
-    seen = "We cancelled called off the dinner a big small city.", "He scratched it; they call, we scratch."
+    seen = ("We cancelled called off the dinner a big small city.",
+            "He scratched it; they call, we scratch.")
     known = english.Words(parse_texts(seen, load_parser()), load_wordnet())
     monkeypatch.setattr(english, "examples", lambda wordnet: [
         (wordnet.synset(name), text) for name, text in senses])
