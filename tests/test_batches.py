@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import batches
+import printed
 import priors
 import train
 from bert_min import PairTokenizer, SelfAttention
@@ -48,8 +49,10 @@ def test_batches_hold_every_place_once(count, size, block):
 
 
 def test_a_row_is_what_was_read_of_its_pair():
-    """Padding follows, and the mask leaves it out. tf-idf comes from the training sentences."""
-    data, places = beginning(*of("dafa"))[1]["train"], [3, 0, 7]
+    """Padding follows, and the mask leaves it out. tf-idf comes from the training sentences. The
+    prior is computed as printed, and without a part."""
+    form = "--printed", "all", "--without", "root,gates"
+    data, places = beginning(*of("dafa"), *form)[1]["train"], [3, 0, 7]
     tokenizer, (batch, labels) = data.reader.tokenizer, data.collate(places)
     tfidf = priors.TfIdf(text.split() for pair in data.pairs for text in (pair.a, pair.b))
     assert labels.tolist() == [data.pairs[i].label for i in places]
@@ -63,7 +66,7 @@ def test_a_row_is_what_was_read_of_its_pair():
                                          (tokenizer.pad_id, 0, -1, False)):
             assert batch[name][row].tolist() == [*column, *[padding] * rest]
         M_F = priors.dependency_matrix(
-            priors.tree_similarity(a, b), priors.subgraph_similarity(a, b),
+            priors.tree_similarity(a, b, root=False), printed.subgraph_similarity(a, b),
             tfidf.weights(a.words), tfidf.weights(b.words))
         n, m = M_F.shape
         assert np.array_equal(batch["prior"][row, :n, :m].numpy(), M_F)
@@ -98,17 +101,6 @@ def test_relations_go_in_where_the_method_asks_for_them():
     assert batch["prior"].shape == (2, 2, 3, len(priors.RELATIONS))
     assert batch["prior"].nonzero().tolist() == [[0, 1, 2, priors.RELATIONS.index("synonym")]]
     assert data.collate([1])[0]["prior"].shape == (1, 1, 2, len(priors.RELATIONS))
-
-
-def test_printed_and_without_reach_the_prior():
-    def first_prior(*args):
-        return beginning(*of("dafa"), *args)[1]["train"].collate([0, 3])[0]["prior"]
-
-    plain = first_prior()
-    assert torch.equal(plain, first_prior("--printed", "6,7,9", "--without", "gates"))
-    for args in ("--printed 4", "--without tree", "--without subgraph", "--without tfidf",
-                 "--without root"):
-        assert not torch.equal(plain, first_prior(*args.split())), args
 
 
 def test_an_own_prior():

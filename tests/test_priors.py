@@ -13,7 +13,7 @@ import priors
 from methods import equation
 from oracles import priors as oracle
 from batches import Known
-from priors import TfIdf, relation_matrix, tree_similarity
+from priors import relation_matrix, tree_similarity
 from semmatch import DafaAttention
 from small_runs import write_file
 from support import lexicon
@@ -81,11 +81,6 @@ def test_subgraph_similarity_is_the_recursion(pair, constants, printed):
 sentences = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=6)
 
 
-def weights(sentences, words):
-    with np.errstate(invalid="ignore"):     # a mistake may divide by 0; the comparison finds it
-        return TfIdf(iter(sentences)).weights(words)
-
-
 @many
 @given(pairs, sentences, st.booleans())
 def test_dependency_matrix_is_equation_5(pair, sentences, printed):
@@ -100,14 +95,6 @@ def test_dependency_matrix_is_equation_5(pair, sentences, printed):
         expected = oracle.M_F(*pair, tf_a, tf_b, printed, without)
         assert M_F.dtype == np.float32
         np.testing.assert_allclose(M_F, rows(expected, *pair), rtol=1e-5)
-
-
-@many
-@given(sentences, st.lists(st.sampled_from(WORDS), max_size=8))
-def test_tf_idf_is_the_loop(sentences, words):
-    tf = weights(sentences, words)
-    assert tf.shape == (len(words),)
-    np.testing.assert_allclose(tf, oracle.tf(sentences, words), rtol=1e-12)
 
 
 # ---- Knowledge Eq. (2): WordNet ------------------------------------------------------------------
