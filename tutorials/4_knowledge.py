@@ -192,8 +192,9 @@ words = [run.examples([pair]).known[text].words for text in pair]
 show_map("relations", *words, run.reader.prior.matrix(*(run.examples([pair]).known[text] for text in pair)).any(-1) / 100)
 
 # %% [markdown]
-# Look at the line "no prior": how much of the answers depends on the relations. So a lexicon *can* carry answers. Plain
-# BERT needs none here: it learns which words go together (lesson 1 has the same world). And Eq. (2) says *that* a
+# Look at the line "no prior": how much of the answers depends on the relations. So a lexicon *can* carry answers. It need
+# not: with seeds 0, 2, 3 and 4 47, 0, 12 and 50 % of them change. Plain BERT needs no lexicon here: it learns which words
+# go together (lesson 1 has the same world), and with seed 2 your model has learned this, too. And Eq. (2) says *that* a
 # relation holds, not which one: an antonym counts as a synonym does. With pre-trained weights, WordNet and five seeds,
 # *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the gain there does not come from the
 # lexicon.
