@@ -237,10 +237,10 @@ class DrrNet(nn.Module):
         super().__init__()
         check_options(type(self), printed, without)
         vars(self).update(printed_forms(type(self), printed))
-        judges = {"reading": "global", "re-reading": "reread"}      # and the part that removes it
-        judges = [name for name, part in judges.items() if part not in without]
-        if not judges:
+        if {"global", "reread"} <= set(without):
             raise ValueError("without global, reread: one of them must stay for DrrNet to judge by")
+        removed_by = {"reading": "global", "re-reading": "reread"}
+        judges = [name for name, part in removed_by.items() if part not in without]
         self.axis_names = {"judge": judges}
         if classes == 1:                                            # scores have no largest value
             self.TRACE = self.TRACE | {"relations": self.TRACE["relations"]._replace(top=None)}
@@ -494,7 +494,7 @@ def make_sources(states: Sequence[Tensor], choices: Sequence[Choice], h_ab: Tens
 def choose_in_turn(sources: list[Source], left: Tensor, h: Tensor, mask: Tensor, beta: float,
                    choose=choose_left, coverage=coverage) -> tuple[Tensor, Tensor, Tensor]:
     """A token, then phrases that suit it: each choice knows the choices before.
-    LadRa-Net Eq. (13)
+    LadRa-Net Eq. (12), first line
 
         ā^r_t = F([h^r_1, ..., h^r_l], h̄_(t-1), h_ab, ā^(0..r-1)_t)
 

@@ -248,7 +248,7 @@ class FusionAttention(SelfAttention):
                  attention_size=128):
         super().__init__(config)
         check_options(type(self), printed, without)
-        vars(self).update(printed_forms(type(self), printed))
+        vars(self).update(printed_forms(type(self), printed))  # in the places of the class's
         if scope not in ("hidden", "head"):
             raise ValueError(f"{type(self).__name__}: expected scope hidden or head, got {scope!r}")
         self.without, self.scope = frozenset(without), scope
@@ -682,7 +682,8 @@ class Matcher(nn.Module):
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
         self.carrier = min(layers) if prior_of(method, options) else None
-        names = self.bert.layers[layers[0]].attention.state_dict()  # has the method weights?
+        names = self.bert.layers[layers[0]].attention.state_dict()
+        # Without weights of the method's own, all layers would make the same of a prior.
         self.one_spread = all(name.startswith(("query.", "key.", "value.")) for name in names)
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = linear(config.hidden_size, classes)
