@@ -61,13 +61,12 @@ class Texts(dict):
 
     def make(self, text):
         """The Known of a text."""
-        if not self.kind:
-            return Known()
-        spans, parse = self.spans(text), None
         if self.kind == "parses":
             parse = unpack(text, super().__getitem__(text))
-        words = words_at(text, spans) if parse is None else parse.words
-        return Known(spans, words, parse, self.facts.get(text))
+            return Known(parse.spans, parse.words, parse, self.facts.get(text))
+        spans = self.spans(text)
+        words = () if spans is None else words_at(text, spans)
+        return Known(spans, words, None, self.facts.get(text))
 
     def spans(self, text):
         """(n, 2): first character and end of each word; None where no prior asks for words."""

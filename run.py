@@ -53,7 +53,8 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
     task, splits: from load_pairs. sizes: an encoder's from scratch, other than SCRATCH_SIZES. Of an
     encoder without files the pieces, and all words, are learned from train.
     """
-    (reader, own), encoder, weights = make_reader(settings, recipe), None, None
+    reader, own = make_reader(settings, recipe)
+    encoder = weights = None
     if recipe.bert != "none":
         reader.tokenizer, encoder, weights = find_encoder(
             recipe.bert, settings.data_dir, batches.texts_of(splits["train"]),
@@ -269,8 +270,8 @@ class Run:
         Our own classes are built without memory, and get the tensors of the file. A class of the
         user's is built as in training, because it may hold tensors that no file has.
         """
-        (reader, own), encoder = make_reader(settings, recipe), None
-        ours = settings.model in METHODS
+        reader, own = make_reader(settings, recipe)
+        encoder, ours = None, settings.model in METHODS
         with runs.made_here(path):
             task = Task(**saved["task"])
             begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}

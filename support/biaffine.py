@@ -194,14 +194,15 @@ def maximum_spanning_tree(scores):
     scores[0] = -np.inf
     finite = scores[np.isfinite(scores)]
     scores[1:, 0] -= len(scores) * (finite.max() - finite.min() + 1)   # a second root never pays
-    opened = []
-    while (cycle := find_cycle(heads := scores.argmax(1))) is not None:
+    opened, heads = [], scores.argmax(1)
+    while (cycle := find_cycle(heads)) is not None:
         into = scores[cycle] - scores[cycle, heads[cycle]][:, None]
         out = scores[:, cycle]
         node, gone = cycle[0], cycle[1:]                    # the node that stands for all of them
         opened.append((node, cycle, heads[cycle], cycle[into.argmax(0)], cycle[out.argmax(1)]))
         scores[node], scores[:, node] = into.max(0), out.max(1)
-        scores[gone], scores[:, gone], scores[node, node] = -np.inf, -np.inf, -np.inf
+        scores[gone] = scores[:, gone] = scores[node, node] = -np.inf
+        heads = scores.argmax(1)
     for node, cycle, inside, enter, leave in reversed(opened):
         head = heads[node]                                  # the head of the whole cycle
         heads = np.where(heads == node, leave, heads)  # (T,)

@@ -310,8 +310,10 @@ TF_DTYPES = {1: torch.float32, 3: torch.int32, 9: torch.int64}  # a count of ste
 def _varint(data, at):
     """(a number of seven bits a byte, low bits first; the index behind it)"""
     value = shift = 0
-    while data[at] > 127:
-        value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1
+    while data[at] > 127:  # more bytes follow
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
     return value | data[at] << shift, at + 1
 
 
@@ -320,10 +322,14 @@ def _fields(message):
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
-        value, at = (0, at + 4) if tag & 7 == 5 else _varint(message, at)  # 5: a checksum
-        if tag & 7 == 2:  # 2: bytes, after their number
+        number, kind = tag >> 3, tag & 7
+        if kind == 5:  # a checksum of four bytes
+            value, at = 0, at + 4
+        else:
+            value, at = _varint(message, at)
+        if kind == 2:  # bytes, after their number
             value, at = message[at:at + value], at + value
-        yield tag >> 3, value
+        yield number, value
 
 
 def _block(index, handle):

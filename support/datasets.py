@@ -85,7 +85,8 @@ def cut_by_sentence(rows, _):
     shuffled = sorted(groups.values())   # by their first row
     random.Random(0).shuffle(shuffled)
     for places in shuffled:
-        split = next((name for name in ("test", "dev") if sizes[name] < len(rows) / 10), "train")
+        unfilled = [name for name in ("test", "dev") if sizes[name] < len(rows) / 10]
+        split = unfilled[0] if unfilled else "train"
         sizes[split] += len(places)
         splits.update(dict.fromkeys(places, split))
     return [splits[i] for i in range(len(rows))]
@@ -260,7 +261,8 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
            f"the classes, {join_names(labels) if labels else 'but labels are scores'}")
     if len(labels) == 2:
         positive = positive or labels[1]
-    metrics += ("f1",) * bool(positive)
+    if positive:
+        metrics += ("f1",)
     task = Task("own", labels, metrics, positive=positive,
                 columns=tuple(name.strip() for name in columns) or SENTENCES)
     files = {"train": train_file, "dev": dev_file, "test": test_file}

@@ -123,9 +123,10 @@ class Table(Lexicon):
                 x, y = x.casefold(), y.casefold()
                 for word, other in ((x, y), (y, x)):
                     facts = self.table.setdefault(word, Facts({word}, set(), set(), set()))
-                    key = other if relation in ("antonym", "hypernym") else (x, y)
-                    if relation != "hypernym" or word == x:
-                        getattr(facts, field).add(key)
+                    if relation in ("synonym", "cohyponym"):
+                        getattr(facts, field).add((x, y))  # a key that both share
+                    elif relation == "antonym" or word == x:
+                        getattr(facts, field).add(other)
         super().__init__(self.table)
 
     def base_forms(self, word):

@@ -73,8 +73,10 @@ def cut_batch(batch, accumulate):
     A process without a pair gets the first one, because all processes meet in the backward pass;
     the caller multiplies its loss by 0.
     """
-    (rank, count), parts = world(), min(accumulate, len(batch)) * world()[1]
-    return [part for r in range(rank, parts, count) if (part := batch[r::parts])] or [batch[:1]]
+    rank, count = world()
+    parts = min(accumulate, len(batch)) * count
+    own = [batch[r::parts] for r in range(rank, parts, count) if r < len(batch)]
+    return own or [batch[:1]]
 
 
 def join_processes(given):

@@ -75,7 +75,8 @@ class Arguments(argparse.ArgumentParser):
         if kind_of(f) is not bool:
             shown = "|".join(f.metadata["choices"] or [f.name.upper()])
             form = {"type": kind_of(f), "metavar": shown}
-            form |= {"action": Joined} if f.default == "" else {}
+            if f.default == "":
+                form["action"] = Joined
         group.add_argument(option_name(f), dest=f.name, help=text, **form)
 
 

@@ -194,10 +194,10 @@ def as_pairs(task, given, labelled=False):
         isinstance(part, str) for part in given)
     for number, one in enumerate([given] if alone else given, 1):
         if isinstance(one, (tuple, list)) and len(one) in (2, 3):
-            a, b, label = (*one, None)[:3]
-            if label is not None:
-                label = parse_label(str(label), task.labels, f"pair {number}")
-            one = Pair(a, b, label)
+            a, b, *labels = one
+            labels = [parse_label(str(label), task.labels, f"pair {number}")
+                      for label in labels if label is not None]
+            one = Pair(a, b, *labels)
         texts = (one.a, one.b) if isinstance(one, Pair) else (None,)
         refuse(not all(isinstance(text, str) for text in texts), f"pair {number}: "
                f"expected two texts, such as (a, b), perhaps with a label, found {shorten(one)}")

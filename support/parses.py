@@ -357,7 +357,7 @@ class _Cache:
             return []
         try:
             CACHE.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(sqlite3.connect(CACHE, timeout=60)) as base, base:
+            with contextlib.closing(sqlite3.connect(CACHE, timeout=60)) as base, base:  # commits
                 base.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB) "
                              "WITHOUT ROWID")
                 return [answer for row in rows for answer in base.execute(command, row)]

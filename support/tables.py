@@ -77,7 +77,8 @@ def read_table(path, labels=None, need_label=True, columns=()):
     Arguments: see read_pairs.
     """
     columns = tuple(name.strip() for name in columns) or SENTENCES
-    columns += SENTENCES[2:] * (len(columns) == 2 and not need_label)
+    if len(columns) == 2 and not need_label:
+        columns += SENTENCES[2:]
     refuse(len({*columns}) != 3 or len(columns) != 3, f"--columns: expected three names, of both "
            f"sentences and the label, found {','.join(columns)}")
     lines, again = itertools.tee(split_rows(path))
