@@ -271,7 +271,8 @@ class Run:
         user's is built as in training, because it may hold tensors that no file has.
         """
         reader, own = make_reader(settings, recipe)
-        encoder, ours = None, settings.model in METHODS
+        encoder = None
+        ours = settings.model in METHODS
         with runs.made_here(path):
             task = Task(**saved["task"])
             begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}
