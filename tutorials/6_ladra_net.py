@@ -179,7 +179,7 @@ reading = run.explain(a, b)[1]["reading"][0]                            # steps,
 show_map("five readings of a token", [f"step {t}" for t in range(1, 6)], tokens_of(run, a, b), reading[:, 0])
 
 # %% [markdown]
-# (Seeds differ: with seeds 1 and 2 27 and 17 % of the answers change, with seeds 0 and 3 one in a hundred or none.)
+# (Seeds differ: with seeds 1 and 2 27 and 17 % of the answers change, with 0, 3 and 4 one in a hundred or none.)
 #
 # Where plain BERT has learned the pairs, h_ab alone gives the answers, and the readings are carried along: a good
 # accuracy does not show that they are of use. Then re-reading cannot win, and a printed
