@@ -86,8 +86,6 @@ class Settings:
     @property
     def method(self):
         """The class that --model names. Raises ValueError if there is none."""
-        if (self.model, self.set) == ("dafa", "HEADS=all"):     # of assets/english, older than this
-            return find_class("dafa", {"dafa": "experiments.controls:CalibratedTrees"})
         return find_class(self.model, METHODS)
 
     @property

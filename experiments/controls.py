@@ -9,8 +9,7 @@ other classes have less in the prior, or another prior: they show what is left w
 """
 from bert_min import attention
 from priors import RELATIONS, DependencyPrior
-from semmatch import (AlignedAttention, DafaAttention, FusionAttention, KnowledgeAttention,
-                      dependency_factor, spread_prior)
+from semmatch import AlignedAttention, DafaAttention, FusionAttention, KnowledgeAttention
 
 
 # ---- Another pair's prior, one relation ---------------------------------------------------------
@@ -87,20 +86,3 @@ class OthersSharpTrees(SharpTrees):
     """The same with the trees of other pairs."""
 
     OTHERS = True
-
-
-class CalibratedTrees(AlignedAttention):
-    """DAFA's calibrated attention, Eq. (6), in all heads, and nothing else: no plain attention, no
-    fusion. assets/english of November 2026 is one, trained as `--model dafa --set HEADS=all`.
-    """
-
-    prior, ABLATIONS = DafaAttention.prior, DependencyPrior.PARTS
-    factor = staticmethod(dependency_factor)
-
-    def __init__(self, *args, heads="all"):
-        super().__init__(*args)
-
-    def spread(self, prior, word_index, segment):
-        """ln M̃, (B, L, L)."""
-        factor, elsewhere = self.factor(prior)
-        return spread_prior(factor, word_index, segment, elsewhere)

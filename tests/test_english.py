@@ -17,7 +17,7 @@ from support.tables import read_pairs
 
 TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "They moved to Lisbon.",
          "The letter was written by Anna.", "It snowed in Oslo.", "The shop is open.",
-         "A dog sees a cat.", "Tea is hot.", "It may rain.")
+         "A dog sees a cat.", "Tea is hot.", "It may rain.", "The sun shines today.")
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,10 @@ def known(wordnet):  # which skips this file where there is none
     ("negation", {0: "The storm did not damage the roof.", 1: "A man is not riding two horses.",
                   3: "The letter was not written by Anna.", 6: "A dog does not see a cat.",
                   2: "They did not move to Lisbon.", 4: "It did not snow in Oslo.",
-                  5: "The shop is not open.", 7: "Tea is not hot."}),
-    ("front", {2: "To Lisbon, they moved.", 3: "By Anna, the letter was written.",
-               4: "In Oslo, it snowed."})])
+                  5: "The shop is not open.", 7: "Tea is not hot.",
+                  9: "The sun does not shine today."}),
+    ("front", {2: "To Lisbon they moved.", 3: "By Anna the letter was written.",
+               4: "In Oslo it snowed.", 9: "Today the sun shines."})])
 def test_what_each_sentence_becomes(kind, expected, known):
     made = [english.KINDS[kind][0](text, random.Random(0), known) for text in TEXTS]
     assert {i: new for i, new in enumerate(made) if new} == expected

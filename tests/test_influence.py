@@ -86,8 +86,7 @@ def test_another_pairs_prior(model):
             np.testing.assert_array_equal(examples.prior(i), expected)
 
 
-@pytest.mark.parametrize("model", ["aligned", f"{CONTROLS}:SharpTrees",
-                                   f"{CONTROLS}:CalibratedTrees"])
+@pytest.mark.parametrize("model", ["aligned", f"{CONTROLS}:SharpTrees"])
 def test_one_attention(model):
     """There is no new weight. With a neutral prior each is plain BERT. All layers carry it."""
     network, batch = part_of(model)
