@@ -49,7 +49,6 @@ IRREGULAR = frozenset("""
     eaten written ridden driven taken given thrown drawn shown worn broken chosen beaten stolen made
     held cut fed built sold caught bought brought found kept lost hit shot sung taught told won led
     sent read""".split())
-TIMES = frozenset("yesterday today tomorrow tonight now soon then later again here there".split())
 PREFIXES = "un", "in", "im", "il", "ir", "dis"
 AUXILIARIES = frozenset("is are was were can could will would has have had should must".split())
 
@@ -159,19 +158,14 @@ def negate(text, rng, known):
 
 
 def front(text, rng, known):
-    """The last phrase with a preposition, or the last adverb, goes to the front."""
-    words = [word for word in known.words(text) if word.tag != "PUNCT"]
-    last, moved = known.phrases(text)[-1:], None
-    if last and last[0].relation == "obl" and last[0].whole < last[0].start:
-        moved = last[0].whole, last[0].end
-    elif words and (words[-1].text.endswith("ly") or words[-1].text in TIMES):
-        moved = words[-1].start, words[-1].end
-    if not moved or moved[0] == 0 or moved[1] != words[-1].end:
+    """The last phrase with a preposition goes to the front."""
+    words, last = known.words(text), known.phrases(text)[-1:]
+    if not last or last[0].relation != "obl" or last[0].whole in (0, last[0].start) \
+            or any(word.tag != "PUNCT" for word in words if word.start >= last[0].end):
         return None
-    start, end = moved
-    comma = rng.choice([", ", " "])
-    return capital(text, text[start:end] + comma + known.inner(text, 0, start).rstrip(" ,")
-                   + text[end:])
+    x = last[0]
+    return capital(text, f"{text[x.whole:x.end]}, {known.inner(text, 0, x.whole).rstrip(' ,')}"
+                         f"{text[x.end:]}")
 
 
 def deny_opposite(text, rng, known):

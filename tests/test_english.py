@@ -1,6 +1,7 @@
 """experiments/english.py: sentences that become others, and a run with int8 weights."""
 import json
 import random
+from collections import Counter
 
 import pytest
 import torch
@@ -13,11 +14,11 @@ from support.biaffine import load_parser
 from support.lexicon import load_wordnet
 from support.pairs import Pair, ranking
 from support.parses import parse_texts
-from support.tables import read_pairs
+from support.tables import read_pairs, read_table
 
 TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "They moved to Lisbon.",
          "The letter was written by Anna.", "It snowed in Oslo.", "The shop is open.",
-         "A dog sees a cat.", "Tea is hot.", "It may rain.", "The sun shines today.")
+         "A dog sees a cat.", "Tea is hot.", "It may rain.")
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +34,9 @@ def known(wordnet):  # which skips this file where there is none
     ("negation", {0: "The storm did not damage the roof.", 1: "A man is not riding two horses.",
                   3: "The letter was not written by Anna.", 6: "A dog does not see a cat.",
                   2: "They did not move to Lisbon.", 4: "It did not snow in Oslo.",
-                  5: "The shop is not open.", 7: "Tea is not hot.",
-                  9: "The sun does not shine today."}),
-    ("front", {2: "To Lisbon they moved.", 3: "By Anna the letter was written.",
-               4: "In Oslo it snowed.", 9: "Today the sun shines."})])
+                  5: "The shop is not open.", 7: "Tea is not hot."}),
+    ("front", {2: "To Lisbon, they moved.", 3: "By Anna, the letter was written.",
+               4: "In Oslo, it snowed."})])
 def test_what_each_sentence_becomes(kind, expected, known):
     made = [english.KINDS[kind][0](text, random.Random(0), known) for text in TEXTS]
     assert {i: new for i, new in enumerate(made) if new} == expected
@@ -163,11 +163,19 @@ def test_the_tables(tmp_path, monkeypatch):
 
 
 def test_the_run_that_ships():
-    """Its size; the everyday pairs that assets/README.md says it has right."""
+    """Its size; how many pairs of both lists it has right, which assets/README.md says."""
     assert (folder := ROOT / "assets/english").joinpath("best.pt").stat().st_size < 25e6
-    run = open_run(folder, device="cpu")
+    run, said = open_run(folder, device="cpu"), (ROOT / "assets/README.md").read_text("utf-8")
     pairs = read_pairs(folder / "everyday.tsv", run.task.labels)
     right = run.evaluate(pairs)["accuracy"] * len(pairs)
-    said = (ROOT / "assets/README.md").read_text("utf-8")
     assert f"that ships has {right:.0f} right" in " ".join(said.split())
+    header, rows = read_table(folder / "hundred.tsv", run.task.labels)
+    kinds, pairs = zip(*((fields[header.index("kind")], pair) for fields, pair in rows))
+    answers = run.logits(pairs).argmax(1).tolist()
+    right = Counter(kind for kind, pair, answer in zip(kinds, pairs, answers)
+                    if answer == pair.label)
+    names = [*dict.fromkeys(kinds)]
+    cells = " | ".join(str(right[name]) for name in names)
+    assert f"| | all | {' | '.join(names)} |" in said
+    assert f"| the run that ships | {right.total()} | {cells} |" in said
     assert json.loads((folder / "result.json").read_text("utf-8"))["id"] == run.begun["id"]
