@@ -55,19 +55,19 @@ MANY = 2 ** 31
 class Reading:
     """What is read, and how. Each field is an option."""
 
-    bert: str = option("base", "the encoder, as for train.py; scratch: a small one")
+    bert: str = option("base", "the encoder, as for train.py; scratch: a small untrained one")
     task: str = option("", "read the training pairs of these tasks, such as mrpc,sick")
-    texts: str = option("", "and these files: tables of pairs, or .txt with a text a line")
-    pairs: str = option("copies", "copies: each text beside its copy; given: the pairs themselves",
+    texts: str = option("", "and read these files: tables of pairs, or .txt with one text a line")
+    pairs: str = option("copies", "copies: each text beside its copy; given: the pairs as they are",
                         ("copies", "given"))
     out: str | None = option(None, "folder of the new encoder (default: runs/read, -2, -3, ...)")
     steps: int = option(1000, "batches to read", limits=(1, MANY))
     batch_size: int = option(32, "pairs in a batch", limits=(1, MANY))
     lr: float = option(3e-4, "highest learning rate", limits=(ABOVE_0, MANY))
-    seed: int = option(0, "seed of copies, order, hidden pieces and dropout", limits=(0, MANY))
+    seed: int = option(0, "seed of copies, order, masked pieces and dropout", limits=(0, MANY))
     data_dir: str = option("data", "folder of data sets and weights; missing ones are downloaded")
     device: str = option("cpu", "cpu, cuda, ... (default: cuda where there is one)")
-    precision: str = option("fp32", "of the forward pass (default: bf16 if fast, else fp32)",
+    precision: str = option("fp32", "the forward pass's numbers (default: bf16 if fast, else fp32)",
                             ("fp32", "bf16"))
 
     def __post_init__(self):
@@ -319,7 +319,7 @@ def read_steps(reading, model, optimizer, tokenizer, units, done, folder):
 
 # ---- The command line ---------------------------------------------------------------------------
 
-HELP = """Lets an encoder read pairs: it learns to say hidden pieces, without any label.
+HELP = """Trains an encoder to predict masked word pieces of pairs, without labels (reading).
 
   python pretrain.py --bert base --task mrpc --out encoders/read
   python train.py --bert encoders/read --task mrpc"""

@@ -47,24 +47,25 @@ class Settings:
     printed: str = option("", "equations to compute as the paper prints them: all, or such as 6,9")
     without: str = option("", "parts of the method to leave out, such as tree,gates")
     layers: str = option("", "encoder layers with the method, from 0: first, all, or such as 0,3; "
-                         "the others stay plain (default: first; all with aligned)")
+                         "other layers have plain attention (default: first; all with aligned)")
     set: str = option("", "sizes of the method, such as STEPS=4,KERNELS=1+2,SCOPE=head")
-    glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text form")
+    glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text format")
     parser: str | None = option(None, "your own function that parses texts: mine.py:parse")
     columns: str = option("", "columns of your tables (default: sentence1,sentence2,label)")
     positive: str | None = option(None, "class of your tables whose F1 is measured (default: the "
                                   "second of two)")
-    scores: bool | None = option(None, "are labels of your tables scores? (default: as they look)")
+    scores: bool | None = option(None, "read the labels of your tables as scores, or as "
+                                 "classes (default: guessed from the labels)")
     data_dir: str = option("data", "folder of data sets and weights; missing ones are downloaded")
     max_length: int = option(128, "tokens of a pair; longer pairs are cut", limits=(1, 100_001))
-    limit: float | None = option(None, "number of the first pairs of train and dev; below 1: share "
-                                 "of train, drawn", limits=POSITIVE)
-    held_out: float | None = option(None, "share of the training pairs that becomes dev",
+    limit: float | None = option(None, "use only the first LIMIT pairs of train and dev; below 1: "
+                                 "draw this share of train at random", limits=POSITIVE)
+    held_out: float | None = option(None, "take this share of the training pairs as dev",
                                     limits=SHARE)
-    recipe: str = option("ours", "ours, or as the knowledge paper prints", ("ours", "printed"))
-    accumulate: int = option(1, "parts that a step's pairs are cut into, to save memory",
+    recipe: str = option("ours", "our training, or the knowledge paper's", ("ours", "printed"))
+    accumulate: int = option(1, "cut each batch into so many parts, to save memory",
                              limits=POSITIVE)
-    class_weights: str = option("none", "balanced: each class counts alike in the loss",
+    class_weights: str = option("none", "balanced: all classes have the same weight in the loss",
                                 ("none", "balanced"))
     workers: int = option(0, "extra processes that prepare batches", limits=(0, 1000))
 
@@ -131,15 +132,15 @@ class Recipe:
     lr_new: float | None = option(None, "highest learning rate of weights that the encoder's file "
                                   "lacks (default: as --lr; 0.001 with ladranet)", limits=POSITIVE)
     optimizer: str = option("adamw", "the optimizer", ("adamw", "adam", "adadelta"))
-    schedule: str = option("linear", "fall of the rate after warm-up", ("linear", "cosine", "flat"))
+    schedule: str = option("linear", "the rate's fall after warm-up", ("linear", "cosine", "flat"))
     warmup: float = option(0.1, "share of the steps in which the learning rate rises", limits=SHARE)
-    weight_decay: float = option(0.01, "decay of matrices, not of biases and norms", limits=FROM_0)
-    clip: float = option(10.0, "norm that a larger gradient is scaled to", limits=POSITIVE)
-    patience: int = option(0, "steps without a lower loss on dev that end training; 0: none do",
-                           limits=FROM_0)
-    dropout: float | None = option(None, "a probability (default: the encoder's)", limits=SHARE)
+    weight_decay: float = option(0.01, "weight decay of matrices, not of biases", limits=FROM_0)
+    clip: float = option(10.0, "scale a gradient with a larger norm to this norm", limits=POSITIVE)
+    patience: int = option(0, "end training after so many steps without a lower dev loss; "
+                           "0: never", limits=FROM_0)
+    dropout: float | None = option(None, "its probability (default: the encoder's)", limits=SHARE)
     device: str = option("cpu", "cpu, cuda, ... (default: cuda where there is one)")
-    precision: str = option("fp32", "of the forward pass (default: bf16 if fast, else fp32)",
+    precision: str = option("fp32", "the forward pass's numbers (default: bf16 if fast, else fp32)",
                             ("fp32", "bf16", "fp16"))
 
     def __post_init__(self):

@@ -241,11 +241,12 @@ def command_line():
     parser = Arguments("train.py", HELP)
     add_options(parser)
     group = parser.add_argument_group("a run")
-    group.add_argument("--resume", metavar="RUN", help="go on with the training in this folder")
-    group.add_argument("--from", dest="run", metavar="RUN", help="use RUN; alone: show its result")
+    group.add_argument("--resume", metavar="RUN", help="continue the training in this folder")
+    group.add_argument("--from", dest="run", metavar="RUN",
+                       help="use this run; without another option: show its result")
     group.add_argument("--test", action="store_true", help="score the best epoch on test, once")
     group.add_argument("--predict", metavar="FILE", help="label the pairs of a file or split, into "
-                       "--out; -: of stdin, to stdout")
+                       "the file --out; -: read stdin, write stdout")
     return parser
 
 

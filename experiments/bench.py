@@ -3,12 +3,12 @@
     python -m experiments.bench
     python -m experiments.bench --encoder base --task mrpc --models dafa "dafa --layers all"
 
-A row is a method, with options of train.py behind it if you like. The pairs are the task's; weights
-are random, because only their shapes matter here. The rows take turns, so that a busy machine slows
-all of them alike. A step has a batch of pairs ready: forward, backward, clip, optimizer. A pair is
-two texts that were not seen before; it is parsed and looked up if the method needs that. Times are
-medians (with the lower and upper quartile); a ratio is the median of the ratios of neighbouring
-turns.
+A row is a method; options of train.py may follow it. The pairs come from the task. Weights are
+random, because only their shapes matter here. The rows take turns, so that a busy machine slows all
+rows alike. A step is forward, backward, clip and optimizer, on a batch that is ready. The time of
+a new pair includes its parse and its look-up in the lexicon, if the method needs them. Times are
+medians (with the lower and upper quartile). A ratio is the median of the ratios to plain BERT
+in the same turn.
 """
 import statistics
 import sys
@@ -90,13 +90,16 @@ def main(argv=None):
     parser, device = Arguments("python -m experiments.bench", __doc__), machine.best_device()
     rows = [name for name in METHODS if name != "bert"]
     parser.add_argument("--models", nargs="+", default=rows, metavar="ROW",
-                        help=f"methods, each with options of its own (default: {' '.join(rows)})")
-    defaults = {"encoder": "6-layer", "task": "toy", "data_dir": "data", "device": device,
-                "precision": machine.fast_precision(device), "batch_size": 32, "repeats": 5}
-    for name, default in defaults.items():
+                        help=f"methods, each with options of train.py (default: {' '.join(rows)})")
+    defaults = {"encoder": ("6-layer", f"size of the encoder: {', '.join(ENCODERS)}"),
+                "task": ("toy", "data set"), "data_dir": ("data", "folder of data sets"),
+                "device": (device, "cpu, cuda, ..."),
+                "precision": (machine.fast_precision(device), "number format of the forward pass"),
+                "batch_size": (32, "pairs in a step"), "repeats": (5, "turns of each row")}
+    for name, (default, what) in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, type=type(default),
                             choices=ENCODERS if name == "encoder" else None,
-                            metavar=name.upper(), help=f"(default: {default})")
+                            metavar=name.upper(), help=f"{what} (default: {default})")
     options = parser.parse(argv)
     machine.prepare_device(options["device"])
     with machine.torch_session(options):
