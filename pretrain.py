@@ -162,7 +162,8 @@ def make_batch(units, tokenizer, seed):
     torch.manual_seed(seed)
     ids, segments = [], []
     for unit in units:
-        a, b = unit[0], unit[1] if len(unit) == 2 else copy_of(unit[0])
+        a = unit[0]
+        b = unit[1] if len(unit) == 2 else copy_of(a)
         if torch.rand(()) < 0.5:
             a, b = b, a
         start, end = tokenizer.first + a + tokenizer.middle, b + tokenizer.last

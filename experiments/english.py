@@ -42,7 +42,7 @@ from support.summary import metrics_table
 from support.tables import pair_rows, table_text
 
 TASK = Task("own", ("different", "same"), ("accuracy",))
-MOST = 200  # pairs that a function makes of PAWS, of STS-B, and of clauses
+MOST = 200  # pairs that a function makes of PAWS, of STS-B, and of WordNet's examples
 SENSES = 1500  # pairs that each relation of WordNet makes of its examples; synonyms three times
 # Past participles that do not end in -ed.
 IRREGULAR = frozenset("""
@@ -55,8 +55,6 @@ AUXILIARIES = frozenset("is are was were can could will would has have had shoul
 # A noun and the words below it, without the prepositions and marks around it. head: the index of
 # the word above. whole: where the prepositions begin.
 Phrase = namedtuple("Phrase", "start end whole head relation noun")
-
-
 
 
 class Words(Known):

@@ -93,9 +93,9 @@ def influence_rows(influence, split, names=None):
     dict change -> what the table calls it.
     """
     metric = influence["metric"]
-    moved, unit = "probability moves by, points", 100
+    moved, unit, form = "probability moves by, points", 100, ".1f"
     if metric == "pearson":
-        moved, unit = "score moves by", 1
+        moved, unit, form = "score moves by", 1, ".3g"
     scores = {metric: "score", "ROC AUC": "roc_auc"}
     if "roc_auc" not in influence:
         del scores["ROC AUC"]
@@ -104,7 +104,7 @@ def influence_rows(influence, split, names=None):
         cells = [f"{100 * x[score]:.1f}" for score in scores.values()]
         changed = ["", ""]
         if "moved" in x:
-            changed = [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:.3g}"]
+            changed = [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:{form}}"]
         rows.append([(names or {}).get(name, name), *cells, *changed])
     return rows
 
