@@ -31,9 +31,8 @@ from support.errors import join_names, prefix_errors, refuse
 from support.files import check_free, whole, write_json, writing
 from support.machine import main_process, print_once
 from support.options import own_parser, own_sums
-from support.pairs import (Prediction, Task, answers, as_pairs, check_logits, evaluate, loss_sum,
-                           predictions_of, seen_in_training, ranking)
-from support.parses import split_words, words_at
+from support.pairs import (Prediction, Task, as_pairs, check_logits, loss_sum, predictions_of,
+                           score_logits, seen_in_training)
 from support.shown import recording
 from support.tables import (is_csv, pair_rows, prediction_cells, prediction_columns, read_table,
                             table_text)
@@ -365,9 +364,9 @@ class Run:
         def score(logits):
             if None in labels:
                 return {}
-            scores = {"score": evaluate(self.task, labels, answers(logits, self.task))[metric]}
-            ranked = ranking(self.task, labels, logits)[0]
-            return scores | ({"roc_auc": ranked["roc_auc"]} if ranked else {})
+            scores, _ = score_logits(self.task, labels, logits)
+            names = {"score": metric, "roc_auc": "roc_auc"}
+            return {name: scores[key] for name, key in names.items() if key in scores}
 
         changes = {name: score(after) | influence.measure(before, after, self.task.regression)
                    for name, after in logits.items()}
@@ -382,12 +381,10 @@ class Run:
         """(metrics as `evaluate` returns them, mean loss, best threshold as `ranking` returns it)
         of labelled Examples."""
         logits, labels = self.logits(examples), [pair.label for pair in examples.pairs]
-        guesses = answers(logits, self.task)
-        sorted_by, threshold = ranking(self.task, labels, logits)
-        scores = evaluate(self.task, labels, guesses) | sorted_by
+        scores, threshold = score_logits(self.task, labels, logits)
         for group in dict.fromkeys(pair.group for pair in examples.pairs if pair.group):
             rows = [i for i, pair in enumerate(examples.pairs) if pair.group == group]
-            of_group = evaluate(self.task, [labels[i] for i in rows], [guesses[i] for i in rows])
+            of_group, _ = score_logits(self.task, [labels[i] for i in rows], logits[rows])
             scores[group] = of_group[self.task.metrics[0]]
         loss = float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
         return scores, loss, threshold
@@ -455,8 +452,7 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
     path = Path(out or runs.free_path(run.folder / f"predictions-{Path(file).stem}{ending}"))
     if not piped:
         check_free(path)
-    name, scratch = Path(file).name, run.recipe.bert in ("scratch", "none")
-    labels, logits, lengths, unknown = [], [], [], 0
+    labels, logits, lengths = [], [], []
     table = whole(path) if main_process() and not piped else contextlib.nullcontext()
     bar = tqdm(desc="label", total=count, leave=False, delay=1, disable=None)
     with table as opened, bar:
@@ -475,20 +471,13 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
                 stdout.write(text)
             labels += [pair.label for pair in examples.pairs]
             lengths += examples.lengths
-            if scratch:     # it knows the words of its training alone
-                unknown += sum(bool(unknown_words(run, pair)) for pair in examples.pairs)
             cells = []
             bar.update(len(part))
-    summary.print_limit(run, {name: lengths})
-    if unknown:
-        print_once(f"{name}: {unknown} of {len(labels)} pairs have words that are rare or new to "
-                   "this model")
+    summary.print_limit(run, {Path(file).name: lengths})
     print_once(f"pairs labelled: {len(labels)}, in {'stdout' if piped else path}")
     if None not in labels:
-        logits = torch.cat(logits)
-        scores = evaluate(run.task, labels, answers(logits, run.task))
-        scores |= ranking(run.task, labels, logits)[0]
-        print_once(summary.metrics_table({name: scores}, run.task.positive))
+        scores, _ = score_logits(run.task, labels, torch.cat(logits))
+        print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
 
 
 def pairs_to_label(run, file, columns):
@@ -505,21 +494,3 @@ def pairs_to_label(run, file, columns):
            f"{', '.join(splits)}")
     header, *rows = pair_rows(run.task, splits[file])
     return header, iter(zip(rows, splits[file])), len(rows)
-
-
-def unknown_words(run, pair):
-    """Words of a pair that the model has seen in no or few training pairs: words without an id or
-    a piece; if the pieces were learned from the training pairs, words of several pieces too.
-    """
-    tokenizer, unknown = run.reader.tokenizer, []
-    words = [word for text in (pair.a, pair.b) for word in words_at(text, split_words(text))]
-    for word in dict.fromkeys(words):
-        if run.settings.reads_words:
-            known = tokenizer.ids([word])[0] != 1
-        else:
-            pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
-            split = any(piece.startswith("##") for piece in pieces)
-            known = "[UNK]" not in pieces and not (split and run.recipe.bert == "scratch")
-        if not known:
-            unknown.append(word)
-    return unknown

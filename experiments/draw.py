@@ -166,8 +166,13 @@ def column(words, marks, below, step, side):
     return "".join(parts), 8 + max(widest(words, LARGE), widest(below))
 
 
-def drawing_of_links(words, marks, values, below=((), ())):
-    """(width, height, SVG elements) of what `links` draws."""
+def links(title, words, marks, values, note="", below=((), ())):
+    """A Figure of the words of two sentences, a at the left, b at the right, joined by lines.
+
+    words: two lists, of n and m words. marks: two lists of bool: is the word marked? values:
+    (n, m), the width of a line; see drawn_links. below: two lists of texts, which stand below the
+    words, or ().
+    """
     step = STEP + 14 * any(below)
     of_a, left = column(words[0], marks[0], below[0], step, -1)
     of_b, right = column(words[1], marks[1], below[1], step, 1)
@@ -179,21 +184,12 @@ def drawing_of_links(words, marks, values, below=((), ())):
         parts.append(f'<path class="link" d="{path}" stroke-width="{1 + 5 * share:.1f}" '
                      f'opacity="{.4 + .6 * share:.2f}"><title>{values[i, j]:.1f}: '
                      f'{escape(words[0][i])}, {escape(words[1][j])}</title></path>')
-    return left + GAP + right, step * max(map(len, words)), plain("".join(parts))
-
-
-def links(title, words, marks, values, note="", below=((), ())):
-    """A Figure of the words of two sentences, a at the left, b at the right, joined by lines.
-
-    words: two lists, of n and m words. marks: two lists of bool: is the word marked? values:
-    (n, m), the width of a line; see drawn_links. below: two lists of texts, which stand below the
-    words, or (). The Figure's drawing has no such texts.
-    """
-    wide, high, inner = drawing_of_links(words, marks, values, below)
-    drawn = box(svg(wide, high, inner, f'style="min-width:{.75 * wide:.0f}px"'), title)
+    wide, high = left + GAP + right, step * max(map(len, words))
+    drawing = wide, high, plain("".join(parts))
+    drawn = box(svg(*drawing, f'style="min-width:{.75 * wide:.0f}px"'), title)
     numbers = box(map_table(title, *words, values), f"{title}, as a table")
     return Figure(title, note, f"{drawn}<details><summary>As a table</summary>{numbers}</details>",
-                  drawing_of_links(words, marks, values))
+                  drawing)
 
 
 # ---- Pictures that stand alone ------------------------------------------------------------------

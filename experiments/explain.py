@@ -29,7 +29,6 @@ import train
 from bert_min import SelfAttention
 from experiments import draw
 from experiments.draw import escape
-from run import unknown_words
 from support import machine, runs, summary
 from support.errors import join_names, one_line, prefix_errors, refuse
 from support.files import check_free, read_json, write_text
@@ -42,30 +41,39 @@ EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
 
 # ---- What a model recorded ----------------------------------------------------------------------
 
-def tables_of(shown, values, labels):
-    """[(name, rows, columns, values)] of one entry of a trace: a table for each sentence, and for
-    each place of the axes beyond two.
+def tables_of(axes, values, labels, names=()):
+    """Yields (name, rows, columns, values) of an array: a table for each sentence; while more than
+    two axes are left, for each reader, or else for each place of the first axis.
 
-    Args: values: an array with the axes of shown; behind the pair's axis may be one of heads.
-        labels: dict axis -> list of str; "words" -> two lists of str.
-    Returns: name: the sentence or the place, or "". rows, columns: labels. values: (n, m), the
-        mean over heads.
+    Args: axes: list of the names of the array's axes. labels: dict axis -> list of str; "words" ->
+        two lists of str. names: of the places outside.
+    Yields: name: the places, or "". rows, columns: labels. values: (n, m).
     """
-    axes, values = drop_axes(shown, values)
-    outer, inner = order_axes(axes)
-    axes, values = [axes[i] for i in outer + inner], values.transpose(outer + inner)
-    tables = []
-    for place in np.ndindex(values.shape[:len(outer)]):
-        texts = axis_labels(axes, values.shape, labels, place)
-        name = ", ".join(texts[axis][i] for axis, i in enumerate(place))
-        rows, columns = [["value"], *texts[len(outer):]][-2:]
-        x = np.atleast_2d(values[place])[:len(rows), :len(columns)]  # a shorter sentence is padded
-        tables.append((name, rows, columns, x))
-    return tables
+    texts = [label_places(axis, size, labels) for axis, size in zip(axes, values.shape)]
+    if "sentence" in axes:
+        outer = axes.index("sentence")
+    elif len(axes) > 2:
+        outer = axes.index("reader") if "reader" in axes else 0
+    else:
+        rows, columns = [["value"], *texts][-2:]
+        x = np.atleast_2d(values)[:len(rows), :len(columns)]  # a shorter sentence is padded
+        yield ", ".join(names), rows, columns, x
+        return
+    for place, part in enumerate(np.moveaxis(values, outer, 0)):
+        if axes[outer] == "sentence" and "words" in labels:
+            labels = labels | {"word": labels["words"][place]}
+        rest = axes[:outer] + axes[outer + 1:]
+        yield from tables_of(rest, part, labels, [*names, texts[outer][place]])
+
+
+def label_places(axis, size, labels):
+    """A list of labels of an axis, `size` or fewer."""
+    numbered = [f"{axis} {n + (axis == 'step')}" for n in range(size)]
+    return labels.get(axis, numbered)[:size]
 
 
 def drop_axes(shown, values):
-    """(axes, values) with the mean over heads, and without an axis of one pair, gate or number.
+    """(axes, values) of an entry of a trace: the mean over heads, no axis of one pair or gate.
 
     Raises ValueError where the array has other axes.
     """
@@ -74,35 +82,12 @@ def drop_axes(shown, values):
         axes.insert(1, "head")
     refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
            f"{shown.axes}, got one of the shape {values.shape}")
-    for axis in ("head", "pair", "gate", "one"):
+    for axis in ("head", "pair", "gate"):
         if axis in axes and len(axes) > 1:
             place = axes.index(axis)
             if axis == "head" or values.shape[place] == 1:
                 axes, values = axes[:place] + axes[place + 1:], values.mean(place)
     return axes, values
-
-
-def order_axes(axes):
-    """(outer, inner), two lists of places of axes: the inner ones are a table's rows and columns.
-    A sentence is always outer. Of more than two others a reader is outer first, then the first.
-    """
-    outer = [i for i, axis in enumerate(axes) if axis == "sentence"]
-    inner = [i for i, axis in enumerate(axes) if axis != "sentence"]
-    while len(inner) > 2:
-        outer.append(next((i for i in inner if axes[i] == "reader"), inner[0]))
-        inner.remove(outer[-1])
-    return outer, inner
-
-
-def axis_labels(axes, shape, labels, place):
-    """For each axis a list of labels, as many as its size. place: of the table, its outer axes."""
-    if "sentence" in axes and "words" in labels:
-        labels = labels | {"word": labels["words"][place[0]]}
-    texts = []
-    for axis, size in zip(axes, shape):
-        numbered = [f"{axis} {n + (axis == 'step')}" for n in range(size)]
-        texts.append(labels.get(axis, numbered)[:size])
-    return texts
 
 
 def trace_figures(run, examples, both, trace):
@@ -117,7 +102,7 @@ def trace_figures(run, examples, both, trace):
     if reader.method.READS == "pieces":
         labels["piece"] = reader.tokenizer.pieces(examples.tokens[0][0])
     tables = [(shown, trace[part].ndim, table) for part, shown in source.TRACE.items()
-              if part in trace for table in tables_of(shown, trace[part], labels)]
+              if part in trace for table in tables_of(*drop_axes(shown, trace[part]), labels)]
     for shown, axes, (name, rows, columns, x) in tables:
         title = f"{shown.title}{name and ': '}{name}"
         heads = "head" in shown.axes or axes > len(shown.axes.split())
@@ -143,12 +128,12 @@ def equations_of(name, method):
 
 
 def traced_module(run):
-    """(the module whose TRACE describes the trace, its layer in the encoder or None)"""
-    method = run.reader.method
-    if not issubclass(method, SelfAttention):
+    """(the module whose TRACE describes what run.explain gives, its layer in the encoder or None)
+    """
+    if not hasattr(run.model, "carriers"):
         return run.model, None
-    attentions = [layer.attention for layer in run.model.bert.layers]
-    return next((x, layer) for layer, x in enumerate(attentions) if type(x) is method)
+    layer = min(run.model.carriers(), default=0)
+    return run.model.bert.layers[layer].attention, layer
 
 
 def place_of(run, heads):
@@ -191,6 +176,24 @@ def own_words(a, b):
             left[word] -= 1
             marks[-1].append(left[word] < 0)
     return marks
+
+
+def unknown_words(run, pair):
+    """Words of a pair that the model has seen in no or few training pairs: words without an id or
+    a piece; if the pieces were learned from the training pairs, words of several pieces too.
+    """
+    tokenizer, unknown = run.reader.tokenizer, []
+    words = [word for text in (pair.a, pair.b) for word in words_of(text)[1]]
+    for word in dict.fromkeys(words):
+        if run.settings.reads_words:
+            known = tokenizer.ids([word])[0] != 1
+        else:
+            pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
+            split = any(piece.startswith("##") for piece in pieces)
+            known = "[UNK]" not in pieces and not (split and run.recipe.bert == "scratch")
+        if not known:
+            unknown.append(word)
+    return unknown
 
 
 def warnings_of(run, pair):

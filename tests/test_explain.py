@@ -220,9 +220,6 @@ def test_the_second_line_warns_of_words_that_are_not_known_or_read(options, trai
         assert warning.strip() in text_of(root) and first.startswith("The model says")
     known = "Rare or new" not in text_of(explained("the dogcat", "the cat"))
     assert known == (options[-2:] == ONCE[-2:])
-    Path("new.tsv").write_text("sentence1\tsentence2\nthe dog\tthe cat\nthe dogcat\tthe cat\n")
-    assert not train.main(["--from", "run", "--predict", "new.tsv"])
-    assert ("1 of 2 pairs" in capsys.readouterr().out) != known
 
 
 def asked(port, path, host="127.0.0.1"):
