@@ -2,7 +2,7 @@
 
     --vary model bert "dafa --layers all" --vary task mrpc rte --seeds 5 [--test]
                       trains every combination with five seeds; a value may have options behind it
-    --resume GROUP    continues a group of runs that was cut off; --vary model dabert adds a row
+    --resume GROUP    continues a group of runs that was cut off
     --show GROUP ...  prints the tables of groups: their folders, or files such as comparison.json
 
 Without --vary, plain BERT is compared with --model. The other options hold for all runs. Epochs,
@@ -16,7 +16,8 @@ common with seed 0 of another, so their variances add up. p is two-sided, then c
 number of rows of its table (Holm 1979), because of twenty p one is below 0.05 by chance.
 
 A group's folder holds a folder for each run, and comparison.json, which is enough to continue the
-group in another folder. A finished run is not trained again.
+group in another folder. A finished run is not trained again. A value that you add to `vary` in the
+first line of comparison.json becomes a row.
 """
 import itertools
 import json
@@ -61,15 +62,6 @@ def rows_first(vary, shared):
     return [["model", *dict.fromkeys(models)], *vary]
 
 
-def add_values(group, vary):
-    """Adds to a group the values that it lacks. ValueError where it does not vary the option."""
-    rows = {words[0]: words for words in group["vary"]}
-    for option, *values in vary:
-        refuse(option not in rows, f"--vary {option}: the group varies {', '.join(rows)}; add "
-               "values of these, or start a new group")
-        rows[option] += [value for value in values if value not in rows[option][1:]]
-
-
 # ---- What is to be run --------------------------------------------------------------------------
 
 def new_group(given):
@@ -89,12 +81,12 @@ def new_group(given):
 
 
 def saved_group(folder, given):
-    """(folder, group) of a group to continue. It takes --test, more values of --vary, and --own out
-    of the options `given`, where only options of PROCESS may be left. --own is the user's own code:
-    a file may not name code that is run, so the user names it again.
+    """(folder, group) of a group to continue. It takes --test and --own out of the options `given`,
+    where only options of PROCESS may be left. --own is the user's own code: a file may not name
+    code that is run, so the user names it again.
     """
     group = read_group(Path(folder, FILE))
-    known, more = set(given.pop("own", ())), given.pop("vary", [])
+    known = set(given.pop("own", ()))
     group["test"] = given.pop("test", group["test"])
     refuse(given.keys() - PROCESS, f"--resume {folder}: the group has its own "
            f"{', '.join(given.keys() - PROCESS)}; leave that out")
@@ -104,7 +96,6 @@ def saved_group(folder, given):
     unknown = sorted(code for code in unknown if ":" in code)
     refuse(unknown, f"--resume {folder}: names code of somebody's own, and a folder alone runs no "
            f"code; if you know the files, add --own {' '.join(unknown)}")
-    add_values(group, more)
     if group["test"]:
         group["done"] = {name: result for name, result in group["done"].items()
                          if any(split.startswith("test") for split in result["metrics"])}

@@ -52,6 +52,13 @@ def of(faked, *names):
     return [tuple(given.get(name) for name in names) for given in faked]
 
 
+def add_rows(folder, *values):
+    """Adds values to those that a group in a folder varies, as a user does."""
+    group = group_of(folder)
+    group["vary"][0] += values
+    write_json(Path(folder, "comparison.json"), group)
+
+
 # ---- Running ------------------------------------------------------------------------------------
 
 def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch, capsys):
@@ -99,22 +106,20 @@ def test_what_is_run(faked, capsys):
 
 
 def test_a_group_gets_more_rows(faked):
-    """A value's own options win over the group's. Finished runs stay; a value that the group has
-    is not added again. Code of one's own that the folder names must be named again with --own."""
+    """A value's own options win over the group's. Finished runs stay. Code of one's own that the
+    folder names must be named again with --own."""
     Path("mine.py").write_text("from semmatch import DafaAttention as Mine\nparse = print\n")
     vary = ["--vary", "model", "bert", "dafa --layers all --without fusion --lr 1e-4", "dafa"]
     assert command(*vary, "--lr", "1e-3", "--out", "group") == 0
     assert of(faked, "model", "layers", "without", "lr") == [
         ("bert", None, None, 1e-3), ("dafa", "all", "fusion", 1e-4), ("dafa", None, None, 1e-3)]
-    more = ["dabert --parser mine.py:parse", "bert", "mine.py:Mine"]
-    assert command("--resume", "group", "--vary", "model", *more) == 0
-    assert of(faked[3:], "model", "parser") == [("dabert", "mine.py:parse"), ("mine.py:Mine", None)]
-    group = group_of("group")
-    assert group["vary"] == [[*vary[1:], more[0], more[2]]]
-    assert [*group["done"]][3:] == ["dabert-parser-mine.py-parse-seed0", "mine.py-Mine-seed0"]
+    add_rows("group", "dabert --parser mine.py:parse", "mine.py:Mine")
     refused("--own mine.py:Mine mine.py:parse", "--resume", "group", by=command)
     known = "--resume", "group", "--own", "mine.py:Mine", "mine.py:parse"
-    assert command(*known) == 0 and len(faked) == 5
+    assert command(*known) == 0
+    assert of(faked[3:], "model", "parser") == [("dabert", "mine.py:parse"), ("mine.py:Mine", None)]
+    names = ["dabert-parser-mine.py-parse-seed0", "mine.py-Mine-seed0"]
+    assert [*group_of("group")["done"]][3:] == names
     Path("group/dafa-seed0/log.jsonl").write_text('{"step": 5, "lo')
     refused("dafa-seed0", *known, by=command)
 
@@ -125,7 +130,8 @@ def test_one_process_trains_a_group(faked):
     with runs.lock_folder(Path("group")), runs.lock_folder(Path("new")):
         refused("group another process", "--resume", "group", by=command)
         refused("new another process", "--out", "new", by=command)
-    assert command("--resume", "group", "--vary", "model", "dabert", "--workers", "1") == 0
+    add_rows("group", "dabert")
+    assert command("--resume", "group", "--workers", "1") == 0
     assert of(faked, "model", "workers") == [("bert", None), ("dafa", None), ("dabert", 1)]
     assert "workers" not in group_of("group")["shared"]  # of that process alone
 
@@ -155,7 +161,7 @@ def test_the_file_of_a_group_goes_on_in_another_folder(faked):
     ("--vary printed 4 5 --model dafa", "--printed 5"),
     ("--train-file train.tsv --dev-file dev.tsv --test", "labelled test"),
     ("--out done", "--resume done"), ("--out mine", "--out mine"), ("--resume done --lr 1", "lr"),
-    ("--resume done --vary lr 1", "varies model"), ("--show done --lr 1", "--show"),
+    ("--resume done --vary lr 1", "own vary"), ("--show done --lr 1", "--show"),
     ("--show done --rows dabert", "dabert bert, dafa"), ("--show damaged.json", "damaged.json"),
     *((f"--show {name}.json", f"{name}.json group")
       for name in ("shared", "seeds", "test", "vary")),
