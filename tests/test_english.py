@@ -169,7 +169,7 @@ def test_the_run_that_ships():
     pairs = read_pairs(folder / "everyday.tsv", run.task.labels)
     right = run.evaluate(pairs)["accuracy"] * len(pairs)
     assert f"that ships has {right:.0f} right" in " ".join(said.split())
-    header, rows = read_table(folder / "hundred.tsv", run.task.labels)
+    header, rows = read_table(folder / "others.tsv", run.task.labels)
     kinds, pairs = zip(*((fields[header.index("kind")], pair) for fields, pair in rows))
     answers = run.logits(pairs).argmax(1).tolist()
     right = Counter(kind for kind, pair, answer in zip(kinds, pairs, answers)
