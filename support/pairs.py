@@ -251,12 +251,15 @@ def seen_in_training(splits):
 def describe_labels(task, splits):
     """One line on the labels. It shows a wrong column, and how often a constant answer is right."""
     train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
+    seen = {(pair.a, pair.b) for pair in splits["train"]}
+    twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])
+    note = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
     if task.regression:
-        note = ""
         if not max(map(abs, train)) / 100 <= np.std(train) <= 100:
-            note = ("; a model hardly learns scores so large, or so much alike: take their mean "
-                    "off, and divide by their standard deviation")
+            note += ("; a model hardly learns scores so large, or so much alike: take their mean "
+                     "off, and divide by their standard deviation")
         return f"scores from {min(train):g} to {max(train):g}{note}"
     counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
     classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
-    return f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
+    return (f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
+            f"{note}")

@@ -342,8 +342,12 @@ def test_what_is_no_pair_of_texts(task, wrong, word):
 
 
 def test_the_line_on_labels():
-    assert describe_labels(TWO, {"train": pairs_of(5), "dev": pairs_of(3)}) == (
-        "classes different (3), same (2); dev: 3 pairs, 66.7 % of one class")
+    """It counts the pairs of dev that are in train, too."""
+    splits = {"train": pairs_of(5), "dev": pairs_of(8)}
+    assert describe_labels(TWO, splits) == (
+        "classes different (3), same (2); dev: 8 pairs, 50.0 % of one class; 5 pairs of dev are in "
+        "train, too")
+    assert describe_labels(TWO, splits | {"dev": splits["dev"][5:]}).endswith("66.7 % of one class")
     for scores, told in (([0.0, 2.5, 5.0], 0), ([1e6, 1e6 + 1, 1e6 + 2], 1), ([0.0, 400.0], 1)):
         some = {name: [Pair("a", "b", score) for score in scores] for name in ("train", "dev")}
         assert ("standard deviation" in describe_labels(SCORES, some)) == told
