@@ -101,12 +101,12 @@ def shades(values, top=None):
     return np.rint(SHADES * np.sign(share) * np.sqrt(np.clip(abs(share), 0, 1))).astype(int)
 
 
-def table(caption, rows, columns, cells, shaded=None, corner="", more=""):
+def table(caption, rows, columns, cells, shaded=None, more=""):
     """An HTML table. rows, columns: labels. cells: texts, which this function escapes. shaded:
-    (n, m) shades of the cells. corner: the label above the rows. more: attributes.
+    (n, m) shades of the cells. more: attributes.
     """
     shaded = np.zeros((len(rows), len(columns)), int) if shaded is None else shaded
-    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in (corner, *columns))
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in ("", *columns))
     body = []
     for label, row, tones in zip(rows, cells, shaded.tolist(), strict=True):
         body.append(f'<tr><th scope="row">{escape(label)}</th>')
