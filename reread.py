@@ -569,7 +569,7 @@ class LadraNet(nn.Module):
     TRACE = {
         "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0, by="attentive_pooling"),
         "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True,
-                         "choose_left"),
+                         "choose"),
         "coverage": Shown("Coverage, step by step", "pair step reader piece", "Left to read.", 1.0),
         "layers": Shown("Mixture of layers", "layer", "The same for every sentence."),
         "mixture": Shown("Mixture of each step", "pair step reader", "Share of each reader.", 1.0)}

@@ -117,14 +117,14 @@ def trace_figures(run, examples, both, trace):
 
 
 def equations_of(name, method):
-    """Such as "DAFA Eq. (6)": what a function's docstring cites of the paper of the method."""
-    for module in (sys.modules[base.__module__] for base in method.__mro__ if name):
-        if name in vars(module):
-            first = (inspect.getdoc(vars(module)[name]) or "").split("\n\n")[0]
-            cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
-            return ", ".join(f"{paper} {number}" for paper, number in cited
-                             if f"{paper} Eq" in (method.__doc__ or ""))
-    return ""
+    """Such as "DAFA Eq. (6)": what the docstring of an equation of the method's class cites of the
+    method's paper. name: of the equation in the class, or "".
+    """
+    docstring = inspect.getdoc(getattr(method, name)) if hasattr(method, name) else ""
+    first = (docstring or "").split("\n\n")[0]
+    cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
+    return ", ".join(f"{paper} {number}" for paper, number in cited
+                     if f"{paper} Eq" in (method.__doc__ or ""))
 
 
 def traced_module(run):

@@ -33,7 +33,7 @@ class Shown(NamedTuple):
     note: str = ""
     top: float | None = None  # the value that gets the full colour; None: the largest value
     chosen: bool = False  # name the largest entry of each row, in order
-    by: str = ""  # the equation's function, whose docstring has the formula
+    by: str = ""  # the equation's name in the class; its docstring has the formula
 
 
 class Change(NamedTuple):
