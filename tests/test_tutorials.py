@@ -1,4 +1,4 @@
-"""tutorials/: `check` on right and wrong functions, guesses, my_semmatch.py, points, notebooks.
+"""tutorials/: `check` on right and wrong functions, guesses, points, notebooks.
 
 `.ci/run` runs the lessons themselves, with LESSON=solved.
 """
@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import re
-import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ import bert_min
 import reread
 import semmatch
 from experiments import groups
-from small_runs import ROOT, TINY
+from small_runs import ROOT
 from support import influence
 from support.options import run_command
 
@@ -30,7 +29,6 @@ FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
 LESSONS = {int(path.name[0]): path.read_text("utf-8") for path in sorted(FOLDER.glob("[1-7]_*.py"))}
 sys.path.append(str(FOLDER))
 import build  # noqa: E402
-import answers  # noqa: E402
 import grade  # noqa: E402
 import judge  # noqa: E402
 import lesson  # noqa: E402
@@ -39,6 +37,7 @@ from guesses import GUESSES  # noqa: E402
 from tasks import CONFIG, TASKS, B, Draw, M, N, R  # noqa: E402
 
 each_lesson = pytest.mark.parametrize("number", LESSONS)
+answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
 LISTED = [(name, wrong) for name, task in TASKS.items() for wrong in task.mistakes()]
 # Right functions that need nothing of the library but `attention_weights`.
 PLAIN = {
@@ -70,6 +69,12 @@ BLANK = re.compile(r'^def (\w+)\(.*?\):\n    """.*?"""\n    (?:mask = .*?\n    )
                    re.M | re.S)
 
 
+def named(name, function):
+    """The function under another name."""
+    function.__name__ = name
+    return function
+
+
 def said_of(name, function, by_hand=()):
     """What `check` says of a function, wrapped: it finds the line of an error by a file's name."""
     return judge.judge(name, lambda *arguments: function(*arguments), by_hand)
@@ -82,32 +87,39 @@ def solve(number, **other):
 
 # ---- check --------------------------------------------------------------------------------------
 
-def test_the_layers_to_read_are_the_librarys():
+@functools.cache
+def model_of(number):
+    """The class of a lesson's own model, with the library's functions in it."""
+    mode, lesson.MODE = lesson.MODE, "grade"
+    names = grade.names_of_lesson(number)
+    lesson.MODE = mode
+    name, = (name for name in names if name.startswith("My"))
+    return names[name]
+
+
+def test_the_layers_of_the_lessons_are_the_librarys():
     """The weights are the same. Lesson 1 itself compares `layer` with Bert."""
     d = Draw("padding")
     (words, segment), mask, hidden = d.tokens(), d.mask(), d.states()
-    for library, own, prior in (
-            (bert_min.SelfAttention, answers.MyBert, None),
-            (semmatch.DabertAttention, answers.MyDabert, None),
-            (semmatch.DafaAttention, answers.MyDafa, d.normal(B, N, M).abs()),
-            (semmatch.KnowledgeAttention, answers.MyKnowledge, d.integer(6, B, N, M, R) == 0),
-            (semmatch.AlignedAttention, answers.MyAligned, d.integer(2, B, N, M).double())):
-        right, mine = d.fill(library(CONFIG)).eval(), own(CONFIG).double().eval()
+    for number, library, prior in (
+            (1, bert_min.SelfAttention, None), (2, semmatch.DabertAttention, None),
+            (3, semmatch.DafaAttention, d.normal(B, N, M).abs()),
+            (4, semmatch.KnowledgeAttention, d.integer(6, B, N, M, R) == 0),
+            (7, semmatch.AlignedAttention, d.integer(2, B, N, M).double())):
+        right, mine = d.fill(library(CONFIG)).eval(), model_of(number)(CONFIG).double().eval()
         mine.load_state_dict(right.state_dict())
         outs = [layer(hidden, mask, None if prior is None else layer.spread(prior, words, segment))
                 for layer in (right, mine)]
         torch.testing.assert_close(*outs)
-    assert said_of("choose_left", lambda *arguments: reread.choose_left(*arguments)[:2]) == ""
 
 
-@pytest.mark.parametrize("library, own, given", [
-    (reread.DrrNet, answers.MyDrrNet, [SimpleNamespace(words=["a", "b"], characters=["a"],
-                                                        vectors=None), 2]),
-    (reread.LadraNet, answers.MyLadraNet, [CONFIG, 2])])
-def test_the_whole_models_to_read_are_the_librarys(library, own, given):
+@pytest.mark.parametrize("number, library, given", [
+    (5, reread.DrrNet, [SimpleNamespace(words=["a", "b"], characters=["a"], vectors=None), 2]),
+    (6, reread.LadraNet, [CONFIG, 2])])
+def test_the_whole_models_of_the_lessons_are_the_librarys(number, library, given):
     """Answers as they are, and without re-reading."""
     d = Draw("padding")
-    right, mine = d.fill(library(*given)).eval(), own(*given).double().eval()
+    right, mine = d.fill(library(*given)).eval(), model_of(number)(*given).double().eval()
     mine.load_state_dict(right.state_dict())
     words, mask = d.integer(4, 2, B, 7), d.mask()
     batch = {"word_ids": words, "character_ids": words[..., None] % 3, "tags": words,
@@ -119,8 +131,6 @@ def test_the_whole_models_to_read_are_the_librarys(library, own, given):
         for model in (right, mine):
             with influence.changed(model, change):
                 said.append(model(**batch))
-        if said[0].dim() == 3:
-            said = [logits[0] for logits in said]         # of P; a side left out is 0 in ours
         torch.testing.assert_close(*said)
 
 
@@ -152,7 +162,6 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("masked_loss", lambda scores, pieces: scores.sum(), "yours calls none"),
     ("masked_loss", lambda scores, pieces: -scores.log_softmax(0)[:, 0].mean(), "another axis"),
     ("equal_words", lambda a, b: answers.equal_words(a, b).tolist(), "list of lists"),
-    ("train_steps", lambda *x: list(map(torch.tensor, answers.train_steps(*x))), "graph"),
     ("coverage", lambda left, read, phi, mask: torch.where(
         ((left - read / phi <= 0) | ~mask).all(1, True), 1.0, left - read / phi), "5e-07"),
     ("choose_left", lambda *x: answers.choose_left(
@@ -162,8 +171,7 @@ def test_a_listed_mistake_is_named(name, wrong):
      "gradients are nan"),
     ("co_attention", lambda hidden, s: answers.co_attention(hidden, s.mT), ""),
     ("masked_loss", lambda scores, pieces: torch.nn.functional.cross_entropy(scores, pieces), ""),
-    ("tree_similarity", lambda a, b: torch.as_tensor(answers.tree_similarity(a, b)).long(), ""),
-    ("train_steps", lambda m, x, o, c: answers.train_steps(m, x[:1], o, c), "shape")])
+    ("tree_similarity", lambda a, b: torch.as_tensor(answers.tree_similarity(a, b)).long(), "")])
 def test_mistakes_that_nobody_listed(name, wrong, words):
     """The message has the words that help. Functions without words are right."""
     said = judge.judge(name, wrong)
@@ -205,7 +213,7 @@ def test_a_pair_by_hand_hides_nothing(number, monkeypatch):
     for i, cell in enumerate(grade.read_cells(build.LESSONS[number - 1])):
         grade.run_cell(cell, f"cell {i}", names)
     for name, arguments in by_hand.items():
-        if not arguments:                                   # a demand; train_steps
+        if not arguments:                                   # a demand
             continue
         copied = [judge.copy_of(x) for x in arguments]
         right = judge.results(getattr(answers, name), copied)
@@ -297,11 +305,6 @@ def test_a_lesson_asks_for_its_functions(number):
         assert ast.unparse(blank[name].body[-1]) == "..."
     told = re.findall(r'reveal\("(.*?)", guess\)', text)
     assert len(told) == text.count("\nguess = ...\n") and set(told) <= GUESSES.keys()
-    assert text.count("\nshow_map(") == 1                      # a figure
-    real = re.findall(r'\nif FOLDER:\n    (\w+)\("(\w+)", FOLDER\)\n', text)
-    assert len(real) == (number < 5)
-    assert all(name in lesson.__all__ and hasattr(answers, model) for name, model in real)
-    assert "# ## Exercises, without a check" in text
 
 
 @each_lesson
@@ -323,7 +326,7 @@ def test_no_printed_form_shows_the_lines_that_are_asked_for(number):
     script = "".join(LESSONS[number].split())
     for name, task in TASKS.items():
         if task.lesson == number:
-            text = PLAIN.get(name, lesson.source_of(getattr(answers, name)))
+            text = PLAIN.get(name, lesson.source_of(task.right))
             for line in re.sub(r'""".*?"""', "", text, flags=re.S).split("\n")[1:]:
                 line = "".join(line.split("  #")[0].split())
                 assert len(line) < 30 or line not in script, line
@@ -339,115 +342,51 @@ def test_the_built_notebook_is_this_lesson(number):
     assert '"execution_count": null' not in done, "python tutorials/build.py solved runs it"
 
 
-def test_a_solved_notebook_has_what_its_cells_print_and_draw(tmp_path, monkeypatch):
-    for name in ("show", "lesson_tasks"):
-        monkeypatch.setattr(lesson, name, [])
+def test_a_solved_notebook_has_what_its_cells_print(tmp_path, monkeypatch):
+    monkeypatch.setattr(lesson, "lesson_tasks", [])
     path = tmp_path / "1_lesson.py"
-    path.write_text("# %%\nimport lesson\nprint(lesson.HERE / 'x')\nlesson.show('', '<svg/>')\n")
-    printed, drawn = json.loads(build.solved(path))["cells"][0]["outputs"]
-    assert printed["text"] == ["x\n"] and drawn["data"] == {"image/svg+xml": ["<svg/>"]}
-
-
-def written(tmp_path, text):
-    """What a file of these lines defines."""
-    (tmp_path / "written.py").write_text(text, "utf-8")
-    return runpy.run_path(tmp_path / "written.py")
-
-
-RIGHT = ("def split_heads(x, heads):\n"
-         "    return x.unflatten(-1, (int(heads), -1)).transpose(1, 2)  # mine\n\n\n")
-
-
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-    monkeypatch.setattr(lesson, "OWN", tmp_path / "my_semmatch.py")
-    return lesson.OWN
-
-
-def test_right_functions_go_into_a_file_of_ones_own(tmp_path, own, capsys):
-    """The layers in that file compute with them. What the reader writes there stays."""
-    found = written(tmp_path, f"{RIGHT}def attention_weights(scores, mask):\n    return scores\n")
-    for text in (lesson.OWN_HEAD, None):                                # again: in the same place
-        text = text or own.read_text("utf-8")
-        own.write_text(f"# ours\n{text}# ---- notes\n# ours\n", "utf-8")
-        assert lesson.check(found["split_heads"]) is found["split_heads"]
-        lesson.keep("MyBert", lesson.source_of(answers.MyBert))
-    with pytest.raises(ValueError, match="attention_weights: .*failed.yours"):
-        lesson.check(found["attention_weights"])
-    text = own.read_text("utf-8")
-    assert text.count("# mine") == text.count("class MyBert") == 1 and text.count("# ours") == 4
-    assert "def attention_weights" not in text
-    split_heads = lesson.mine("split_heads")
-    assert split_heads.__module__ == "my_semmatch" and split_heads(torch.ones(1, 2, 6), 3).sum() > 0
-
-
-def test_a_function_that_cannot_stand_alone_has_its_points(tmp_path, own, capsys):
-    """The reader can write what it needs at the top of the file."""
-    above = "from math import sqrt\n\n\n"
-    found = written(tmp_path, above + RIGHT.replace("int(heads)", "int(sqrt(heads ** 2))"))
-    assert lesson.check(found["split_heads"]) and not own.exists()
-    assert "'sqrt' is not defined. Write what it needs" in capsys.readouterr().out
-    own.write_text(above + lesson.OWN_HEAD, "utf-8")
-    assert lesson.check(found["split_heads"]) and "# mine" in own.read_text("utf-8")
-    own.unlink()
-    exec(RIGHT, no_lines := {})                                         # as in a cell of %%time
-    assert lesson.check(no_lines["split_heads"]) and not own.exists()
+    path.write_text("# %%\nimport lesson\nprint(lesson.HERE / 'x')\n")
+    printed, = json.loads(build.solved(path))["cells"][0]["outputs"]
+    assert printed["text"] == ["x\n"]
 
 
 @pytest.mark.parametrize("function, words", [
     (functools.partial(answers.attention), "check.partial.*def"),
-    (answers.attention, "attention: not written yet: this is the library's")])
-def test_what_is_no_function_of_the_reader(function, words, own):
+    (answers.attention, "attention: not written yet: this is the library's"),
+    (named("attention", lambda q, k, v, mask: v), "attention: .*failed.yours")])
+def test_check_stops_with_what_is_wrong(function, words):
     with pytest.raises(ValueError, match=words):
         lesson.check(function)
 
 
-def test_a_layer_with_no_function_of_yours_does_not_train(tmp_path, own, monkeypatch, capsys):
-    """A blank notebook does not succeed. With one function the first line says who wrote what."""
-    monkeypatch.setattr(lesson, "lesson_tasks", ["split_heads", "attention"])
-    with pytest.raises(ValueError, match="MyBert: none of this lesson's functions is yours"):
-        lesson.train_on({}, "MyBert")
-    lesson.check(written(tmp_path, f"from answers import *\n\n\n{PLAIN['attention']}")["attention"])
-    capsys.readouterr()
+def test_a_right_function_is_returned_and_trains(capsys):
+    """The library's lines are shown. A class of the lesson is trained as it is."""
+    exec(PLAIN["attention"], found := {"attention_weights": answers.attention_weights})
+    assert lesson.check(found["attention"]) is found["attention"]
+    assert "attention is right: 2 points. The library's lines:" in capsys.readouterr().out
+    called = []
+
+    class MyBert(bert_min.SelfAttention):
+        def attend(self, *given):
+            called.append(self)
+            return super().attend(*given)
+
     frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
                            "{time}, {name} {get.past} {x} {nouns}"),)}
-    run, found = lesson.train_on(frames, "MyBert", epochs=1, batch_size=400)
-    said = capsys.readouterr().out
-    assert "Yours: attention. The library's: attention_weights, train_steps." in said
+    run, told = lesson.train_on(frames, MyBert, epochs=1, batch_size=400)
+    assert "MyBert: 1 epochs." in capsys.readouterr().out and told["epochs"] == 1
+    assert {*called} == {run.model.bert.layers[0].attention}
     assert {pair.group for pair in lesson.toy.toy_task(frames)[1]["dev"]} == {"numbers"}
-    assert found["epochs"] == 1 and len(found["losses"]) == 2
-    assert "my_semmatch.py" in run.settings.model
 
 
-def test_training_on_real_pairs_is_shown_beside_the_librarys(tmp_path, own, monkeypatch, capsys):
-    """The recipe is that of the method. Here with pairs of the toy world."""
-    monkeypatch.setattr(lesson, "MODE", "solved")
-    monkeypatch.setattr(lesson, "SEED", 1)
-    monkeypatch.setattr(lesson, "MRPC_RIGHT", {"dafa": (204, 306), "bert": (102, 204)})
-    folder, result = lesson.train_on_mrpc("MyDafa", TINY, task="toy", limit=8, epochs=1,
-                                          max_length=48, device="cpu", out=str(tmp_path / "run"))
-    header, yours, *others = capsys.readouterr().out.strip().splitlines()[-4:]
-    assert header.split() == "accuracy on dev seed 1 seeds 0 to 4".split()
-    score = f"{100 * result['metrics']['dev']['accuracy']:.1f}"
-    assert yours.split() == ["MyDafa,", "8", "pairs", score]
-    assert [line.split()[-3:] for line in others] == [["75.0", "62.5", "(17.7)"],
-                                                      ["50.0", "37.5", "(17.7)"]]
-    assert result["recipe"]["weight_decay"] == 1e-8 and result["recipe"]["lr"] == 1e-4
-    assert folder == tmp_path / "run" and result["seed"] == 1
-
-
-def test_the_scores_beside_the_readers_are_those_of_the_results():
-    group = groups.read_group(ROOT / "tests/results/mrpc-2000.json")
-    panel, = groups.find_panels(group)
-    assert lesson.MRPC_RIGHT == {
-        model: tuple(round(408 * x) for x in groups.scores_of(results, "dev", "accuracy"))
-        for model, results in panel.rows.items()}
-    assert lesson.MRPC.items() <= group["shared"].items() and group["seeds"] == [0, 1, 2, 3, 4]
-    for file, found in zip(("paws-aligned", "paws-read"), lesson.PAWS.values(), strict=True):
+def test_the_table_of_lesson_7_has_the_scores_of_the_results():
+    rows = re.findall(r"^# \| (\D*) \| ([\d.]+ \(.*?\)) \| (.*?)\|$", LESSONS[7], re.M)
+    for file, column in ("paws-aligned", 1), ("paws-read", 2):
         panel, = groups.find_panels(groups.read_group(ROOT / f"tests/results/{file}.json"))
         scores = [100 * np.array(groups.scores_of(results, "test", "accuracy"))
                   for model, results in panel.rows.items() if "knowledge" not in model]
-        assert [*found.values()] == [(round(x.mean(), 1), round(x.std(ddof=1), 1)) for x in scores]
+        assert [row[column].strip() for row in rows if row[column].strip()] == [
+            f"{x.mean():.1f} ({x.std(ddof=1):.1f})" for x in scores]
 
 
 @pytest.mark.parametrize("mode, options, words", [

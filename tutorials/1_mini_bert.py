@@ -7,10 +7,10 @@
 # > "Sentence pairs are packed together into a single sequence." (Devlin et al. 2019, BERT, § 3)
 #
 # All methods of these papers are compared with BERT, and four of them are built into it. In this lesson **you write
-# BERT**, function by function, put real weights into it, and train it. For each function there is a formula, a pair that
+# BERT**, function by function, compare it with the library's, and train it. For each function there is a formula, a pair that
 # you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong; `failed.arguments`,
 # `failed.yours` and `failed.expected` hold the smallest case that shows it. If your function is right, `check` shows the
-# library's lines and saves yours in `my_semmatch.py` for later lessons. Where `guess = ...` stands, guess first.
+# library's lines. Where `guess = ...` stands, guess first. Later lessons take the functions of this one from the library.
 #
 # - A **token** is what the network sees: a word, or a **piece** of a word that is not in its vocabulary.
 # - A **segment** is 0 for tokens of the first sentence and 1 for tokens of the second.
@@ -29,11 +29,8 @@
 # %%
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
-from bert_min import PairTokenizer, merge_heads
-from support.pairs import Pair
-from support.toy import toy_task
+from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention, merge_heads
 
-FOLDER = None           # or the folder of a real encoder: docs/data.md has the command for a small one
 begin(1)
 
 # %% [markdown]
@@ -174,12 +171,12 @@ h, mixed = torch.tensor([[[1.0, 1, 0, 0]]]), torch.tensor([[[0.0, 1, 1, 0]]])
 layer = check(layer, h, mixed, W, norm, W_1, W_2, doubled, gives=[-0.2428, 2.8180, -2.8180, 0.2428])
 
 # %% [markdown]
-# ## All of it, with real weights
+# ## All of it
 #
 # What enters the first layer is given: a token's vector is the sum of three rows of tables, one for its piece, one for
-# its place 0, 1, 2, ..., one for its segment, and the norm of this sum. The rest of BERT is made of your functions.
-# `load_encoder` takes the weights of your FOLDER, or else of the small run that ships with the library. Your hidden
-# states must be the library's, to 10⁻⁶.
+# its place 0, 1, 2, ..., one for its segment, and the norm of this sum. The rest of BERT is made of your functions. The
+# library's BERT here has two layers and random weights. With the same weights your hidden states must be the library's,
+# to 10⁻⁶.
 
 # %%
 def encode(bert, input_ids, segment, mask):
@@ -193,103 +190,44 @@ def encode(bert, input_ids, segment, mask):
     return h
 
 
-tokenizer, bert = load_encoder(FOLDER)
-there, back = "book a flight from New York to Seattle", "book a flight from Seattle to New York"
-inputs, _ = pack(tokenizer, [Pair(there, back, 0), Pair(back, "book", 0)])     # the second pair has padding
-bert.double()                                                           # 64 bits: nothing is lost by rounding
-with torch.no_grad():
-    yours, ours = encode(bert, **inputs), bert(**inputs)[0][-1]
-    assert_close(yours[inputs["mask"]], ours[inputs["mask"]], atol=1e-6, rtol=0)
+bert = Bert(BertConfig(tokenizer.vocab_size, 12, num_layers=2, num_heads=3, intermediate_size=24, max_length=16))
+bert.double().eval()                            # 64 bits: nothing is lost by rounding
+length = torch.tensor([[len(ids)], [len(ids) - 3]])                     # the second pair has padding
+inputs = {"input_ids": torch.tensor([ids, ids]), "segment": torch.tensor([segment, segment]),
+          "mask": torch.arange(len(ids)) < length}
+yours, ours = encode(bert, **inputs), bert(**inputs)[0][-1]
+assert_close(yours[inputs["mask"]], ours[inputs["mask"]], atol=1e-6, rtol=0)
 print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['mask']].abs().max():.1e}")
-bert = bert.float()
-
-# %% [markdown]
-# ## Training
-#
-# A classifier makes two numbers, **logits**, of [CLS]. The **loss** of a batch is the mean of -ln p of the right labels
-# (`F.cross_entropy`). A step makes it smaller:
-#
-# 1. the loss of the batch; 2. `backward`: the gradient of the loss for each weight; 3. **clip**: if the norm of all
-# gradients together is larger than `clip`, they are made shorter (`torch.nn.utils.clip_grad_norm_`); 4. the optimizer's
-# `step` moves the weights; 5. `zero_grad`, because `backward` *adds* to gradients.
-#
-# **Yours to write**, for a list of batches. By hand there is little to compute, so `check` compares the weights after
-# three batches.
-
-# %%
-def train_steps(model, batches, optimizer, clip):
-    """batches: (inputs, labels), a dict for `model(**inputs)`, which returns logits (B, C), and int64 (B,).
-    Returns: the loss of each batch before its step, a list of numbers (`loss.item()`)."""
-    ...
-
-
-train_steps = check(train_steps)
-
-# %% [markdown]
-# First see whether it learns one batch by heart. If not, something is wrong, and more data do not help. With two labels
-# and no knowledge the loss is ln 2 = 0.69. Here `encode`, your functions, computes; the encoder's weights are loaded.
-
-# %%
-class YourModel(torch.nn.Module):
-    """Your encoder, and a classifier of [CLS]."""
-
-    def __init__(self, bert):
-        super().__init__()
-        self.bert, self.classifier = bert, torch.nn.Linear(bert.config.hidden_size, 2)
-
-    def forward(self, **inputs):
-        return self.classifier(encode(self.bert, **inputs)[:, 0])
-
-
-model = YourModel(bert)
-batch = pack(tokenizer, toy_task()[1]["train"][:16])
-optimizer, losses = torch.optim.AdamW(model.parameters(), 1e-4), [1.0]
-while losses[-1] > 0.05 and len(losses) < 400:
-    losses += train_steps(model, [batch] * 10, optimizer, 1.0)
-print(f"loss {losses[1]:.2f} at first, {losses[-1]:.4f} after {len(losses) - 1} steps of one batch")
-assert losses[-1] < 0.05, "it has not learned the batch by heart"
-show_losses("one batch", losses[1:])
 
 # %% [markdown]
 # ## A trained model
 #
-# `MyBert` in your `my_semmatch.py` is a small encoder: two layers, 64 numbers, your attention in the first layer, your
-# steps of training. It starts from random weights and learns synonyms for people from 800 pairs. "The doctor praised
-# Anna in April." and "In April, the physician praised Anna." mean the same; with "the lawyer" they do not. Four such
-# sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance. Training ends
-# when 97 % of its own pairs are right.
-#
-# **Real pairs.** With a FOLDER, your layer then trains on 2,000 pairs of MRPC, in the encoder of this folder and by the
-# loop of train.py, for some minutes. Its score stands beside the scores of the library's layers after the same 2,000
-# pairs, if the encoder is the small one of docs/data.md. One seed gives the same weights at the start and the same order
-# of pairs, but not the same dropout: compare a difference with the deviation of five seeds, which stands in brackets.
+# `MyBert` is the library's attention with your function in its place. Here it is the first of two layers of a small
+# encoder with 64 numbers for each token, which starts from random weights. It learns synonyms for people from 800 pairs.
+# "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the same; with "the lawyer" they do
+# not. Four such sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance.
+# Training ends when 97 % of its own pairs are right.
 
 # %%
+class MyBert(SelfAttention):
+    """BERT's attention with your function."""
+
+    def attend(self, hidden, q, k, v, mask, bias):
+        return merge_heads(attention(q, k, v, mask))
+
+
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-run, found = train_on(frames, "MyBert", batch_size=32)
+run, found = train_on(frames, MyBert, batch_size=32)
 assert found["score"] > 0.7
-show_losses("MyBert", found["losses"])
-if FOLDER:
-    train_on_mrpc("MyBert", FOLDER)
 
 # %%
 first = "The doctor praised Anna in April."
 for second in ("In April, the physician praised Anna.", "In April, the lawyer praised Anna.",
                "In April, Anna praised the physician.", "In April, the doctor praised Anna."):
     print(f"p(same) {run.predict([(first, second)])[0].probabilities['same']:.2f}   {second}")
-pieces = tokens_of(run, first, "In April, the physician praised Anna.")
-show_map("attention of MyBert", pieces, pieces, run.explain(first, "In April, the physician praised Anna.")[1][
-    "attention"][0].mean(0))
 
 # %% [markdown]
 # Training had pairs such as the first two, and none such as the last two: do not rely on those answers. In training,
 # every pair that means the same has two *different* words for one person. Nothing taught the model that a doctor is a
 # doctor, or to ask who praised whom. Remember this with every number from the toy world.
-#
-# ## Exercises, without a check
-#
-# 1. Leave out one thing of your BERT after the other: the second residual, √k, gelu, the positions (all weights of
-#    `bert.embeddings.position` 0). How many steps does one batch take then, with seeds 0, 1, 2 (`begin(1, seed=1)`)?
-#    Which one does this batch need, and why that one?
-# 2. Write two sentences that your trained model gets wrong with p above 0.9. Which pairs would training need?

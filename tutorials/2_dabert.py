@@ -23,12 +23,12 @@
 # %%
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
+from bert_min import attention, attention_weights
 from demands import guided_as_printed
 from printed import difference_scores as library_scores
+from semmatch import DabertAttention
 
-FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(2)
-attention, attention_weights = mine("attention"), mine("attention_weights")
 
 # %% [markdown]
 # ## Affinity: Eq. (1)
@@ -218,10 +218,10 @@ filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.
 # %% [markdown]
 # ## A trained model
 #
-# `MyDabert` in `my_semmatch.py` has Eqs. (1) to (7) of your functions in the first of two layers. The toy world has
-# numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50. There are 800
-# pairs; your model and plain BERT start from random weights, and train until 97 % of their own pairs are right. With a
-# FOLDER, your layer then trains on 2,000 pairs of MRPC (lesson 1).
+# `MyDabert` is the library's DABERT with your functions in the place of its equations, in the first of two layers. The
+# toy world has numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50.
+# There are 800 pairs; your model and plain BERT start from random weights, and train until 97 % of their own pairs are
+# right.
 #
 # **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many
 # answers change, "few or none", "about a quarter" or "half"?
@@ -231,19 +231,21 @@ guess = ...
 guessed("plain attention", guess)
 
 # %%
+class MyDabert(DabertAttention):
+    """DABERT with your functions."""
+
+    difference_attention = staticmethod(lambda *given: difference_attention(*given[:4]))        # no dropout
+    guided_attention = staticmethod(guided_attention)
+    gated_fusion = staticmethod(gated_fusion)
+    filtration_gate = staticmethod(filtration_gate)
+
+
 frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
                        "{time}, {name} {get.past} {x} {nouns}"),)}
-run, found = train_on(frames, "MyDabert", batch_size=32, set="ATTENTION_SIZE=16")
+run, found = train_on(frames, MyDabert, batch_size=32, set="ATTENTION_SIZE=16")
 reveal("plain attention", guess)
 assert found["changes"]["no method"]["answers"] < 0.2
 _, plain = train_on(frames, "bert", batch_size=32)
-if FOLDER:
-    train_on_mrpc("MyDabert", FOLDER)
-
-# %%
-pair = "Anna bought 12 chairs on Monday.", "On Monday, Anna bought 43 chairs."
-pieces = tokens_of(run, *pair)
-show_map("difference attention", pieces, pieces, run.explain(*pair)[1]["difference"][0].mean(0))
 
 # %% [markdown]
 # **Does difference attention help?** The line "no method" says how many answers change if the trained model computes plain
@@ -252,10 +254,3 @@ show_map("difference attention", pieces, pieces, run.explain(*pair)[1]["differen
 # interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an
 # equation. They need not show in an accuracy: the layer's input is still added to its result, and the other layers are
 # plain BERT's.
-#
-# ## Exercises, without a check
-#
-# 1. Eq. (4) with squares in the place of bars is a norm as well. What would change for queries of 1,024 numbers? Compute
-#    the weights of ten random keys for both, and say which one you would take.
-# 2. Name a FOLDER in the first cell. Before you look at MRPC's scores: which difference between two models would you
-#    believe, with how many seeds?

@@ -27,12 +27,11 @@ from types import SimpleNamespace
 import numpy as np
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
+from bert_min import attention_weights
+from semmatch import DafaAttention, filtration_gate, gated_fusion, guided_attention
 from support.parses import Parse, split_words
 
-FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(3)
-attention_weights, guided_attention = mine("attention_weights"), mine("guided_attention")
-gated_fusion, filtration_gate = mine("gated_fusion"), mine("filtration_gate")
 
 # %% [markdown]
 # ## A pair by hand
@@ -267,8 +266,8 @@ dafa_fuse = check(dafa_fuse, s, d, two, W, gives=[-0.5388, 0.0212, 4.233])
 #
 # "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna." mean the same; "In the
 # park, Anna praised the tired nurse." does not. Each pair has a twin with the same words and the other label, so
-# chance is 50. There are 800 pairs. `MyDafa` with your functions trains until 95 % of its pairs are right; then plain
-# BERT has as many epochs. With a FOLDER, your layer then trains on 2,000 pairs of MRPC (lesson 1).
+# chance is 50. There are 800 pairs. `MyDafa` is the library's DAFA with your functions; the library makes M_F, as your
+# functions of Eqs. (1) to (4) do. It trains until 95 % of its pairs are right; then plain BERT has as many epochs.
 #
 # **Guess**: your trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of trees.
 # How many of 100 pairs of dev are right: about "50", "75" or "90"?
@@ -278,18 +277,25 @@ guess = ...
 guessed("no trees", guess)
 
 # %%
+class MyDafa(DafaAttention):
+    """DAFA with your functions."""
+
+    calibrated_attention = staticmethod(lambda *given: calibrated_attention(*given[:5]))        # no dropout
+
+    def spread(self, M_F, word_index, segment):
+        return spread_prior(M_F.log1p(), word_index, segment, 0.0)
+
+    def fuse(self, s, d, mask):
+        return dafa_fuse(s, d, mask, self)
+
+
 frames = {"roles": (("event", "{x} {event.past} {y} {when}", "{when}, {x} {event.past} {y}"),)}
-run, told = train_on(frames, "MyDafa", learned=0.95, batch_size=32, set="ATTENTION_SIZE=16")
+run, told = train_on(frames, MyDafa, learned=0.95, batch_size=32, set="ATTENTION_SIZE=16")
 reveal("no trees", guess)
 assert told["changes"]["no prior"]["score"] < told["score"] - 0.1
 
 # %%
 _, plain = train_on(frames, "bert", learned=0.95, batch_size=32, epochs=told["epochs"])
-if FOLDER:
-    train_on_mrpc("MyDafa", FOLDER)
-pair = "The tired nurse praised Anna in the park.", "In the park, the tired nurse praised Anna."
-parses = [run.examples([pair]).known[text].parse for text in pair]
-show_map("tree similarity", parses[0].words, parses[1].words, tree_similarity(*parses) / 100)
 
 # %% [markdown]
 # Without the matrix your model falls to chance: *the matrix* does the work. Do the trees? The matrix holds more than
@@ -301,10 +307,3 @@ show_map("tree similarity", parses[0].words, parses[1].words, tree_similarity(*p
 # Does plain BERT learn this world in as many epochs? With most seeds it stays near 50 %, with some it begins to learn, so
 # one run says little. The printed form learns it as well, because queries and keys are learned: training can turn the
 # sign of a score that (6) would weaken. So a defect that you can prove in an equation need not show in an accuracy.
-#
-# ## Exercises, without a check
-#
-# 1. With θ = 2 Eq. (1) gives a word with another role as much as another word with the same role. Which pairs of words
-#    of the two sentences above would change with θ = 3? Would you expect another accuracy here, and why?
-# 2. Train `MyDafa` with seeds 0 to 4, and plain BERT with as many epochs. What can you claim about plain BERT after one
-#    seed, and what after five?

@@ -26,12 +26,10 @@
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 from priors import RELATIONS, relation_matrix
-from semmatch import knowledge_scores
+from semmatch import KnowledgeAttention, knowledge_scores, spread_prior
 from support.lexicon import Table
 
-FOLDER = None           # or the folder of a real encoder, as in lesson 1
 begin(4)
-spread_prior, calibrated_attention = mine("spread_prior"), mine("calibrated_attention")
 
 # %% [markdown]
 # ## What is known: Eq. (2)
@@ -62,7 +60,7 @@ assert k.any(-1).tolist() == [[[True, False], [False, False]]] and not k[..., :4
 #
 #     wheat, corn:  2 / 2 + 1 = 2       wheat, rotted:  0       grew, corn:  2 / 2 = 1       grew, rotted:  -2 / 2 = -1
 #
-# G is a matrix over tokens, from your `spread_prior` of lesson 3. It is -∞ for two tokens of one sentence, so that they
+# G is a matrix over tokens, from lesson 3's `spread_prior`. It is -∞ for two tokens of one sentence, so that they
 # take no part.
 
 # %%
@@ -133,7 +131,7 @@ demand_relations = check(demand_relations)
 # its mean over the cells between the sentences. By hand: the mean is ½, so K̃ is 1.612 for wheat and corn, 0.850 for wheat
 # and rotted, 1.150 and 0.388 for grew; the logarithms are 0.477, -0.162, 0.140, -0.946.
 #
-# **Yours to write**, again in logarithms, for your `calibrated_attention`. In a pair without any cell between the
+# **Yours to write**, again in logarithms, for lesson 3's `calibrated_attention`. In a pair without any cell between the
 # sentences there is nothing to divide by: `clamp` the count and the mean, or gradients become nan.
 
 # %%
@@ -165,9 +163,8 @@ assert_close((page.item(), yours.item()), (0.6912, 0.8375), atol=1e-4, rtol=0)
 # ## A trained model: a world that a lexicon decides
 #
 # "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"
-# they do not. There are 800 pairs. `MyKnowledge`, Eqs. (1) to (8) of your functions, starts from random weights, and
-# trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8. With
-# a FOLDER, your layer then trains on 2,000 pairs of MRPC, with γ = 1 and WordNet (lesson 1).
+# they do not. There are 800 pairs. `MyKnowledge`, the library's method with your functions, starts from random weights,
+# and trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8.
 #
 # **Guess**: "woman" and "lady" are synonyms in the lexicon, but no pair of training has these words. How many of 100
 # pairs with such words does your trained model get right: about 50, 75 or 100?
@@ -177,19 +174,21 @@ guess = ...
 guessed("unseen", guess)
 
 # %%
+class MyKnowledge(KnowledgeAttention):
+    """The knowledge paper's method with your functions."""
+
+    co_attention = staticmethod(co_attention)
+    factor = staticmethod(knowledge_factor)
+
+
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-run, told = train_on(frames, "MyKnowledge", batch_size=32, set="ATTENTION_SIZE=16,GAMMA=5")
+run, told = train_on(frames, MyKnowledge, batch_size=32, set="ATTENTION_SIZE=16,GAMMA=5")
 reveal("unseen", guess)
 assert told["score"] > 0.8 and told["unseen"] < 0.7
 
 # %%
 _, plain = train_on(frames, "bert", batch_size=32, epochs=told["epochs"])
-if FOLDER:
-    train_on_mrpc("MyKnowledge", FOLDER)
-pair = "The doctor thanked Anna last week.", "Last week, the physician thanked Anna."
-words = [run.examples([pair]).known[text].words for text in pair]
-show_map("relations", *words, run.reader.prior.matrix(*(run.examples([pair]).known[text] for text in pair)).any(-1) / 100)
 
 # %% [markdown]
 # Look at the line "no prior": how much of the answers depends on the relations. So a lexicon *can* carry answers. It need
@@ -198,10 +197,3 @@ show_map("relations", *words, run.reader.prior.matrix(*(run.examples([pair]).kno
 # relation holds, not which one: an antonym counts as a synonym does. With pre-trained weights, WordNet and five seeds,
 # *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the gain there does not come from the
 # lexicon.
-#
-# ## Exercises, without a check
-#
-# 1. A γ for each relation, Σ_r γ_r k_ijr in the place of γ I(k_ij), could learn that co-hyponyms speak against a match.
-#    Write it as a layer of your own: `Beginnings` in `mine.py` is a small one that you can start from, and
-#    [own_method.md](../docs/own_method.md) says how. Train it on real pairs. What must its control have?
-# 2. "Other pairs' relations gain as much." Name two things that a matrix of the *wrong* pair can still teach a model.

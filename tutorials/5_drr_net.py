@@ -27,9 +27,9 @@
 from lesson import *     # torch, math, F, assert_close, check, failed, ...
 
 import reread as library
+from bert_min import attention_weights
 
 begin(5)
-attention_weights = mine("attention_weights")
 two = torch.tensor([[True, True, False]])
 
 # %% [markdown]
@@ -146,8 +146,8 @@ reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]])
 #
 # The toy world follows the paper's first example (Table VIII): "Last week, the nurse and Anna walked hand in hand near
 # the park." and "The nurse and Anna walked hand in hand near the park last week." mean the same; with another person in
-# the second, they do not. There are 800 pairs. `MyDrrNet` in `my_semmatch.py` is the library's DRr-Net with
-# your functions in the place of the library's. It starts from random weights.
+# the second, they do not. There are 800 pairs. `MyDrrNet` is the library's DRr-Net with your `reread`, which
+# calls your `choose`. It starts from random weights.
 #
 # **Guess**: the model answers dev twice more, once without exact match ("no prior") and once without re-reading. Which
 # of the two brings it down to chance, "exact match" or "re-reading"?
@@ -157,9 +157,15 @@ guess = ...
 guessed("what decides", guess)
 
 # %%
+class MyDrrNet(library.DrrNet):
+    """DRr-Net with your functions."""
+
+    reread = staticmethod(lambda *given: reread(*given[:8]))            # without F: yours calls choose
+
+
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
-run, found = train_on(frames, "MyDrrNet", batch_size=32)
+run, found = train_on(frames, MyDrrNet, batch_size=32)
 reveal("what decides", guess)
 without = {name: change["score"] for name, change in found["changes"].items()}
 assert found["score"] > 0.8 and without["no prior"] < 0.65 < without["no re-reading"]
@@ -169,19 +175,10 @@ first = "Last week, the nurse and Anna walked hand in hand near the park."
 second = "The waiter and Anna walked hand in hand near the park last week."
 words = run.examples([(first, second)]).known[second].words
 reading = run.explain(first, second)[1]["reading"][1, 0]                # of the second sentence: steps, words
-show_map("six readings", [f"step {t}" for t in range(1, 7)], words, reading)
 print("It reads", " → ".join(words[place] for place in reading.argmax(-1)))
 
 # %% [markdown]
 # In the paper's table DRr-Net reads walk, walk, couple, couple, street, street. Ours reads one or two words of a
 # sentence six times, and they need not be the words that decide. This is no contradiction: the state of a GRU at "park"
 # has read all words before it, so a weight on a *place* is no weight on a *word*. The answer depends on exact match, as
-# the lines after the training show. So the picture of what is read does not explain the answer; leaving a part out
-# does.
-#
-# ## Exercises, without a check
-#
-# 1. Take exact match away *in training*, not afterwards: write the same word with another ending in each second sentence.
-#    What must the model read then, and which of your functions has to find it?
-# 2. "People only focus on 1.5 words each time." Which number of your trained model could be compared with 1.5? Say how
-#    you would compute it, and what it would not show.
+# the lines after the training show. So what is read does not explain the answer; leaving a part out does.

@@ -4,7 +4,8 @@
     python tutorials/build.py solved    as they look when solved, into the folder solved: it trains
 
 A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %%
-[markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script, or if code was never run.
+[markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script, or
+if code was never run.
 """
 import contextlib
 import io
@@ -17,21 +18,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LESSONS = sorted(HERE.glob("[1-7]_*.py"))
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-SETUP = """
-# For Google Colab alone: the address of your course's copy of the repository.
-import os, sys
-REPOSITORY = ""
-if REPOSITORY and not os.path.exists("lesson.py"):
-    os.system(f"git clone -q --depth 1 {REPOSITORY} course && pip install -q -r course/requirements.txt")
-    os.chdir("course/tutorials")
-    sys.path.insert(0, os.getcwd())
-"""
 
 
 def notebook_of(text):
-    """The notebook of a script, as text. Its first cell of code is for Colab."""
+    """The notebook of a script, as text."""
     cells, (_, *parts) = [], re.split(r"^# %%(.*)\n", text, flags=re.M)
-    parts[2:2] = "", SETUP
     for number, (kind, source) in enumerate(zip(parts[::2], parts[1::2])):
         cell = {"cell_type": "code", "execution_count": None, "outputs": []}
         if "[markdown]" in kind:
@@ -43,23 +34,18 @@ def notebook_of(text):
 
 
 def solved(path):
-    """The notebook of a lesson with what its cells print and draw with the library's functions."""
+    """The notebook of a lesson with what its cells print with the library's functions."""
     import lesson
-    book, names, figures = json.loads(notebook_of(path.read_text("utf-8"))), {}, []
-    lesson.show = lambda title, svg: figures.append(svg)
+    book, names = json.loads(notebook_of(path.read_text("utf-8"))), {"__name__": "__main__"}
     lesson.lesson_tasks[:] = ["no script starts again"]
     cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
     for number, cell in enumerate(cells, 1):
-        figures.clear()
         with contextlib.redirect_stdout(io.StringIO()) as said:
             exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
         text, cell["execution_count"] = said.getvalue().replace(f"{HERE}/", ""), number
         if text:
             lines = text.splitlines(keepends=True)
             cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": lines})
-        for svg in figures:
-            cell["outputs"].append({"output_type": "display_data", "metadata": {},
-                                    "data": {"image/svg+xml": svg.splitlines(keepends=True)}})
     return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -1,7 +1,7 @@
 """What is wrong with a function that a reader wrote, in the sentence that helps first.
 
-`judge` compares a function with that of answers.py: its results, then their gradients, in each
-case of tasks.py. If results are wrong, it says what enters the first linear map or softmax that gets
+`judge` compares a function with the right one of tasks.py: its results, then their gradients, in
+each case. If results are wrong, it says what enters the first linear map or softmax that gets
 something wrong, too. A demand (see demands.py) is tried with forms of an equation instead. `failed`
 keeps the arguments and both results of the first case that is wrong.
 """
@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-import answers
 from demands import FORMS
 from support.parses import Parse
 from support.shown import recording
@@ -26,7 +25,7 @@ from tasks import TASKS, Draw
 BY_HAND = "the pair by hand"
 TRIALS = 200            # of a form, where numbers are drawn: a demand may be right by luck
 SHOWN = 24              # a result with no more numbers than this is shown as a whole
-NUMPY = "0 / 0, the log of 0 or an infinity does this, even if torch.where or a mask drops it later."
+NUMPY = "0 / 0, the log of 0 or an infinity does this, even where torch.where or a mask drops it."
 failed = SimpleNamespace(arguments=None, yours=None, expected=None)
 
 
@@ -38,14 +37,14 @@ def judge(name, function, by_hand=(), seed=0):
     message = compare(name, function, (), seed)
     if message and by_hand:
         with contextlib.suppress(Exception):            # a reader may have changed them
-            results(getattr(answers, name), [copy_of(x) for x in by_hand])
+            results(TASKS[name].right, [copy_of(x) for x in by_hand])
             message = compare(name, function, by_hand, seed) or message
     return message
 
 
 def compare(name, function, by_hand, seed):
     """What is wrong with a function in the cases of its task, or "", the pair by hand first."""
-    task, library, rights, found = TASKS[name], getattr(answers, name), {}, {}
+    task, library, rights, found = TASKS[name], TASKS[name].right, {}, {}
 
     def arguments(case):
         drawn = by_hand if case == BY_HAND else task.draw(Draw(case, seed))
@@ -74,7 +73,10 @@ def compare(name, function, by_hand, seed):
     for case in task.cases:
         if said := "".join(map(dtypes, rights[case], found[case])):
             return f"tried with {case}: the numbers are right.{said}"
-        right, yours = (gradients(f, arguments(case)) for f in (library, function))
+        try:
+            right, yours = (gradients(f, arguments(case)) for f in (library, function))
+        except Exception as error:
+            return where_it_failed(error, function)
         if not alike(right, yours):
             remember(arguments(case), yours, right)
             what, why = "wrong", "detach, item, .data, numpy and no_grad cut them off."
@@ -124,16 +126,16 @@ def random_states():
 def what_failed(function, arguments, case, right, found, axes):
     """Why a function has no results of the right form for a case, or "". Puts them into `found`.
     axes: letters of the axes of each result; None: those of the case."""
-    if place := changed_in_place(function, arguments(case)):
-        found[case] = None
-        return f"it changes its argument {place} in place, which others still need."
+    given, before = arguments(case), arguments(case)
     try:
-        found[case] = results(function, arguments(case))
-    except Unfit as error:
-        return str(error)
+        with torch.no_grad():       # with gradients torch refuses some changes in its own words
+            found[case] = results(function, given)
     except (Exception, SystemExit) as error:
         found[case] = None
         return where_it_failed(error, function)
+    for i, (x, y) in enumerate(zip(given, before), 1):
+        if torch.is_tensor(x) and not torch.equal(x.nan_to_num(), y.nan_to_num()):
+            return f"it changes its argument {i} in place, which others still need."
     if found[case] is None:
         del found[case]
         return "not written yet: it returns nothing. Write it, with `return`."
@@ -150,51 +152,27 @@ def remember(arguments, yours, expected):
         x[0] if isinstance(x, list) and len(x) == 1 else x for x in (yours, expected))
 
 
-class Unfit(Exception):
-    """A function returns things of another kind than it should."""
-
-
 def copy_of(x):
     """An argument that a function may change without harm."""
     return x.detach().clone() if torch.is_tensor(x) else copy.deepcopy(x)
 
 
-def changed_in_place(function, arguments):
-    """The number of the first tensor among the arguments that a function changes, counted from 1.
-
-    It is called without gradients: with them torch refuses some of these changes in its own words.
-    """
-    before = [copy_of(x) if torch.is_tensor(x) else None for x in arguments]
-    with torch.no_grad(), contextlib.suppress(Exception, SystemExit):
-        function(*arguments)
-    for i, (x, old) in enumerate(zip(arguments, before)):
-        if torch.is_tensor(x) and not torch.equal(x.nan_to_num(), old.nan_to_num()):
-            return i + 1
-    return 0
-
-
 def results(function, arguments):
-    """What a function returns for these arguments, as a list of tensors; None if nothing. If an
-    optimizer is among the arguments, the weights that it has changed are results, too."""
+    """What a function returns for these arguments, as a list of tensors; None if nothing."""
     value = function(*arguments)
     if value is None:
         return None
     if isinstance(value, list) and value and isinstance(value[0], list):
-        raise Unfit("it returns a list of lists; expected a tensor or a numpy array.")
-    values = list(value) if isinstance(value, (tuple, list)) else [value]
-    if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
-        if any(map(torch.is_tensor, values)):
-            raise Unfit("it returns tensors, each with the whole graph of its batch; expected "
-                        "numbers, `loss.item()`.")
-        values = [torch.tensor(values), *arguments[0].parameters()]
+        raise ValueError("it returns a list of lists; expected a tensor or a numpy array.")
+    values = value if isinstance(value, (tuple, list)) else [value]
     return [torch.as_tensor(x) for x in values]
 
 
 def gradients(function, arguments):
     """The gradients of a weighted sum of the results, for each tensor among the arguments."""
-    flat = [y for x in arguments for y in (x if isinstance(x, list) else [x])]
-    leaves = [weight for x in flat if isinstance(x, torch.nn.Module) for weight in x.parameters()]
-    leaves += [x for x in flat if torch.is_tensor(x) and x.requires_grad]
+    leaves = [weight for x in arguments if isinstance(x, torch.nn.Module)
+              for weight in x.parameters()]
+    leaves += [x for x in arguments if torch.is_tensor(x) and x.requires_grad]
     if not leaves:
         return []
     total = torch.zeros((), requires_grad=True)
@@ -256,8 +234,6 @@ def modules_of(name, argument):
 def on_the_way(library, function, arguments):
     """What the reader's function gives to the first station that gets something else than in the
     library, in a sentence; which stations get the right numbers, if all do; or ""."""
-    if any(isinstance(x, torch.optim.Optimizer) for x in arguments()):
-        return ""                                   # after a wrong step all numbers are wrong
     noted = []
     for f in (library, function):
         given = arguments()
@@ -320,8 +296,6 @@ def known_mistake(task, found, arguments):
 def describe(rights, found, arguments, shown=SHOWN):
     """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
     names = [f"result {i + 1}" for i in range(len(rights))]
-    if any(isinstance(x, torch.optim.Optimizer) for x in arguments):
-        names[0], names[1:] = "the losses", ["the weights after the steps"] * len(names[1:])
     said, good = {}, {}
     for name, x, y in zip(names, rights, found):
         if not differ(x, y).any():

@@ -1,14 +1,12 @@
-"""What the lessons share: guesses, `check`, your own file my_semmatch.py, a short training.
+"""What the lessons share: guesses, `check`, a short training.
 
 LESSON=solved in the environment: the library's functions stand in for yours. grade.py runs lessons
 in a third way: nothing stops, and `check` tells it what is wrong.
 """
-import ast
 import builtins
 import inspect
 import math
 import os
-import re
 import runpy
 import random
 import sys
@@ -24,47 +22,22 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import batches
-import answers
 import pretrain
 import train
-from bert_min import Bert, PairTokenizer, SelfAttention, load_bert, read_checkpoint
-from experiments import draw
 from experiments.groups import percent
 from guesses import GUESSES
 from judge import failed, judge, results
-from run import new_run, open_run
-from settings import RECIPES
+from run import new_run
+from settings import METHODS
 from support import options, summary, toy
 from support.errors import refuse
 from tasks import TASKS
 
-__all__ = ["F", "assert_close", "begin", "check", "failed", "fixed", "guessed", "load_encoder",
-           "math", "mine", "pack", "read_pairs", "reveal", "show_losses", "show_map", "show_table",
-           "tokens_of", "torch", "train_on", "train_on_mrpc", "train_seeds"]     # what a lesson gets by `from lesson import *`
+# What a lesson gets by `from lesson import *`.
+__all__ = ["F", "assert_close", "begin", "check", "failed", "fixed", "guessed", "math",
+           "read_pairs", "reveal", "show_table", "torch", "train_on", "train_seeds"]
 MODE = os.environ.get("LESSON", "")     # "", "solved"; grade.py sets "grade"
 SEED = 0
-OWN = HERE / "my_semmatch.py"
-OWN_HEAD = '''"""Your functions that the lessons found right, and the layers made of them.
-
-A lesson writes its parts here again each time. What you write above the first part, or below a
-line such as `# ---- notes`, stays.
-python train.py --model tutorials/my_semmatch.py:MyDafa     (from the folder above)
-"""
-from answers import *  # the library's functions, where yours do not stand below
-
-
-'''
-# Real pairs: how the library's layers were trained, and how many of dev's 408 pairs each had right,
-# seeds 0 to 4 (tests/results/mrpc-2000.json). Their encoder is all-MiniLM-L6-v2.
-MRPC = {"task": "mrpc", "limit": 2000, "epochs": 3, "lr": 1e-4, "precision": "fp32"}
-MRPC_RIGHT = {"bert": (316, 303, 309, 311, 306), "dabert": (307, 307, 310, 313, 305),
-              "dafa": (312, 302, 312, 315, 311), "knowledge": (314, 309, 310, 306, 315)}
-# PAWS, accuracy on test: mean, standard deviation (tests/results). As published: ten epochs, ten
-# seeds. After reading: five epochs, six seeds.
-PAWS = {"as published": {
-    "plain BERT": (72.4, 5.4), "Aligned": (82.8, 0.4), "DAFA's trees in the form of Aligned":
-    (75.9, 1.5), "the same with another pair's trees": (64.9, 1.2)},
-    "after reading copies": {"plain BERT": (81.7, 1.0), "Aligned": (84.6, 0.6)}}
 lesson_tasks = []       # the names of this lesson's functions
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
@@ -102,13 +75,6 @@ def run_script(_):
     runpy.run_path(file, run_name="__main__")
 
 
-def mine(name):
-    """Your function of an earlier lesson from my_semmatch.py, or else the library's."""
-    if MODE or not OWN.exists():
-        return getattr(answers, name)
-    return getattr(options.load_file(OWN, str(OWN), OWN.read_bytes()), name)
-
-
 # ---- Guesses ------------------------------------------------------------------------------------
 
 def guessed(name, guess):
@@ -138,7 +104,7 @@ def check(function, *by_hand, gives=()):
     name = getattr(function, "__name__", type(function).__name__)
     if not inspect.isfunction(function) or name not in TASKS:
         stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
-    library, points = getattr(answers, name), TASKS[name].points
+    library, points = TASKS[name].right, TASKS[name].points
     if MODE != "grade":
         check_lesson(name, library, by_hand, gives)
     if MODE == "solved":
@@ -153,9 +119,8 @@ def check(function, *by_hand, gives=()):
         hint = "" if failed.arguments is None else (
             " Look: failed.arguments, failed.yours, failed.expected.")
         stop(f"{name}: {said}{hint}")
-    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. "
-          f"{'' if name.startswith('demand') else keep_function(name, function)}"
-          f"The library's lines:\n\n{source_of(library)}\n")
+    print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n\n"
+          f"{source_of(library)}\n")
     return function
 
 
@@ -167,132 +132,102 @@ def check_lesson(name, library, by_hand, gives):
         assert near.all(), f"a mistake in this lesson: {name} gives {y}, not {x}"
 
 
-# ---- The library's lines, and your file ---------------------------------------------------------
-
 def source_of(part):
     """The lines of a function or class."""
     return textwrap.dedent(inspect.getsource(part)).rstrip()
 
 
-def keep_function(name, function):
-    """Puts a right function into my_semmatch.py. Returns: what to say if it cannot stand there."""
-    try:
-        source = source_of(function)
-        exec(own_parts()[""] + source, in_own_file := {})
-        message = judge(name, in_own_file[name], seed=SEED)
-    except (Exception, SystemExit) as error:        # such as a cell of %%time, which has no source
-        message = str(error)
-    if message:
-        return (f"But {OWN.name} keeps the library's, because yours cannot stand there: {message}. "
-                "Write what it needs inside it, or at the top of that file. ")
-    keep(name, source)
-    return ""
-
-
-def own_parts():
-    """The parts of my_semmatch.py, name -> its lines. The name of the first part is ""."""
-    text = OWN.read_text("utf-8") if OWN.exists() else OWN_HEAD
-    first, *others = re.split(r"^# ---- (\w+)\n", text, flags=re.M)
-    parts = {"": first}
-    for name, part in zip(others[::2], others[1::2]):
-        parts[name] = parts.get(name, "") + part
-    return parts
-
-
-def keep(name, source):
-    """Writes lines that define a name into my_semmatch.py, in the place of the older ones."""
-    parts = own_parts() | {name: f"{source}\n\n\n"}      # functions first: classes name them
-    parts = dict(sorted(parts.items(), key=lambda part: part[0][:1].isupper()))
-    texts = [f"# ---- {title}\n{text}" if title else text for title, text in parts.items()]
-    OWN.write_text("".join(texts), "utf-8")
-
-
 # ---- Training -----------------------------------------------------------------------------------
 
-def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **given):
-    """Trains a model on a toy world of these frames, until it has learned the pairs of training.
-
-    frames: dict name -> frames, as in support.toy.FRAMES. model: a name of --model, or a class of
-    answers.py, which then computes with your functions. start: a Run on these frames; the new
-    encoder begins with its weights, as if they were pre-trained. learned: the share of training's
-    pairs that is enough. epochs: at most so many. given: options of train.py.
-    Returns: the Run; what Run.influence says of dev, with "unseen", the accuracy with words that
-    training did not have, and "losses", of each step.
+def start_on(frames, model, given):
+    """A model on a toy world. frames: dict name -> frames, as in support.toy.FRAMES. model: a name
+    of --model, or a class that the lesson has made. given: options of train.py.
+    Returns: (the Run before its first step, dict split -> Examples, dict split -> pairs).
     """
-    place = describe_model(model, "train_steps")
-    run, examples, splits, losses, count = fit(
-        frames, place, start, learned, epochs, {"seed": SEED, "lr": lr} | given)
+    if MODE == "grade":
+        raise SystemExit("the training is left out")
+    if isinstance(model, type):             # --model finds a class by its name, in a module
+        model, own = model.__name__, model
+        METHODS[model], globals()[model] = f"{__name__}:{model}", own
+    settings, recipe = train.read_options({"device": "cpu", "model": model} | given)
+    task, splits = toy.toy_task(frames)
+    return *new_run(settings, recipe, HERE, task, splits), splits
+
+
+def fit(frames, model, start, learned, epochs, lr, given):
+    """What train_on and train_seeds do. given: options of train.py, with seed.
+    Returns: as start_on; how many epochs there were."""
+    run, examples, splits = start_on(frames, model, given)
+    if start is not None:                               # what the method adds keeps random weights
+        run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
+    trained, optimizer = examples["train"], torch.optim.AdamW(run.model.parameters(), lr)
+    for epoch in range(epochs):
+        order = batches.training_batches(trained.lengths, run.recipe.batch_size,
+                                         f"{given['seed']} {epoch}", 4)
+        optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * lr        # a slow start
+        run.model.train()
+        for inputs, labels in map(trained.collate, order):
+            logits = run.model(**inputs).flatten(0, -2)     # DRr-Net judges each pair three times
+            F.cross_entropy(logits, labels.repeat(len(logits) // len(labels))).backward()
+            torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        if run.evaluate(trained)["accuracy"] >= learned:
+            break
+    return run, examples, splits, epoch + 1
+
+
+def train_on(frames, model, start=None, learned=0.97, epochs=30, lr=1e-3, **given):
+    """Trains a model on a toy world, until it has learned the pairs of training.
+
+    frames, model: see start_on. start: a Run on these frames; the new encoder begins with its
+    weights, as if they were pre-trained. learned: the share of training's pairs that is enough.
+    epochs: at most so many. given: options of train.py.
+    Returns: the Run; what Run.influence says of dev, with "unseen", the accuracy with words that
+    training did not have, and "epochs".
+    """
+    run, examples, splits, count = fit(frames, model, start, learned, epochs, lr,
+                                       {"seed": SEED} | given)
     found = run.influence(examples["dev"])
-    found |= {"losses": losses, "epochs": count,
-              "unseen": run.evaluate(splits["dev_unseen"])["accuracy"]}
-    print(f"{count} epochs. {100 * found['score']:.1f} % of dev are right; with words that "
-          f"training did not have {100 * found['unseen']:.1f} %. Chance is 50.")
+    found |= {"epochs": count, "unseen": run.evaluate(splits["dev_unseen"])["accuracy"]}
+    print(f"{run.settings.model}: {count} epochs. {100 * found['score']:.1f} % of dev are right; "
+          f"with words that training did not have {100 * found['unseen']:.1f} %. Chance is 50.")
     if found["changes"]:
         print(f"{summary.influence_table(found, 'dev')}\n")
     return run, found
 
 
-def start_on(frames, given):
-    """(the Run before its first step, dict split -> Examples, dict split -> pairs) of a world."""
-    settings, recipe = train.read_options({"device": "cpu"} | given)
-    task, splits = toy.toy_task(frames)
-    return *new_run(settings, recipe, HERE, task, splits), splits
-
-
-def fit(frames, place, start, learned, epochs, given):
-    """What train_on and train_seeds do. given: options of train.py, with seed and lr.
-    Returns: as start_on; the loss of each step; how many epochs there were."""
-    run, examples, splits = start_on(frames, {"model": place} | given)
-    if start is not None:                               # what the method adds keeps random weights
-        run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
-    losses, trained, train_steps = [], examples["train"], mine("train_steps")
-    optimizer = torch.optim.AdamW(run.model.parameters(), given["lr"], weight_decay=0.01)
-    repeats = 3 if run.settings.reads_words else 1      # DRr-Net judges each pair three times
-    for epoch in range(epochs):
-        order = batches.training_batches(trained.lengths, run.recipe.batch_size,
-                                         f"{given['seed']} {epoch}", 4)
-        optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * given["lr"]  # a slow start
-        run.model.train()
-        batch = ((inputs, labels.repeat(repeats)) for inputs, labels in map(trained.collate, order))
-        losses += train_steps(run.model, batch, optimizer, 1.0)
-        if run.evaluate(trained)["accuracy"] >= learned:
-            break
-    return run, examples, splits, losses, epoch + 1
-
-
 def train_seeds(frames, model, start=None, learned=0.95, epochs=30, lr=1e-3, **given):
     """Trains a model three times, as train_on does, with this lesson's seed and the two after it.
     Returns: the three accuracies on dev."""
-    place, scores, begun = describe_model(model, "train_steps"), [], time.monotonic()
+    scores, begun = [], time.monotonic()
     for seed in range(SEED, SEED + 3):
-        run, examples, *_ = fit(frames, place, start, learned, epochs,
-                                {"seed": seed, "lr": lr, "batch_size": 32} | given)
+        run, examples, *_ = fit(frames, model, start, learned, epochs, lr,
+                                {"seed": seed, "batch_size": 32} | given)
         scores.append(run.evaluate(examples["dev"])["accuracy"])
     shown = ", ".join(f"{100 * score:.1f}" for score in scores)
-    print(f"dev, seeds {SEED} to {SEED + 2}: {shown} ({time.monotonic() - begun:.0f} seconds)")
+    print(f"{run.settings.model}: dev, seeds {SEED} to {SEED + 2}: {shown} "
+          f"({time.monotonic() - begun:.0f} seconds)")
     return scores
 
 
-def read_pairs(frames, pairs, steps=1500, lr=3e-3):
-    """Lets the mini-BERT of a world read its training texts, without labels, by your hide_pieces
-    and masked_loss; the rest is pretrain.py's.
+def read_pairs(frames, pairs, hide_pieces, masked_loss, steps=1500, lr=3e-3):
+    """Lets the mini-BERT of a world read its training texts, without labels, by your two functions;
+    the rest is pretrain.py's.
 
     pairs: "copies", each text beside itself (pretrain.py's copies lack some pieces, which takes
-    longer to learn); "random", beside another text. Returns: a Run whose encoder has read, for
-    train_seeds(..., start=it).
+    longer to learn); "random pairs", each beside another text. Returns: a Run whose encoder has
+    read, for train_seeds(..., start=it).
     """
-    if MODE == "grade":
-        raise SystemExit("the reading is left out")
-    run, _, splits = start_on(frames, {"model": "bert", "seed": SEED})
+    run, _, splits = start_on(frames, "bert", {"seed": SEED})
     draw, tokenizer = random.Random(SEED), run.reader.tokenizer
     texts = list(dict.fromkeys(batches.texts_of(splits["train"])))
     copies = pretrain.encode_units([(text, text) for text in texts], tokenizer)
     model = pretrain.MaskedWords(run.model.bert).train()
     optimizer, begun = pretrain.make_optimizer(model, lr), time.monotonic()
-    hide_pieces, masked_loss = mine("hide_pieces"), mine("masked_loss")
     for step in range(steps):
         units = draw.sample(copies, 32)
-        if pairs == "random":
+        if pairs == "random pairs":
             units = [(a, b) for (a, _), (b, _) in zip(units, draw.sample(copies, 32))]
         batch, words = pretrain.make_batch(units, tokenizer, SEED * steps + step)
         pieces = batch["input_ids"]
@@ -313,76 +248,6 @@ def read_pairs(frames, pairs, steps=1500, lr=3e-3):
     return run
 
 
-def describe_model(model, also=""):
-    """Says who wrote what a model, and `also`, a function, compute with. Returns: the model's name
-    for --model. It stops if a lesson's layer has none of your functions."""
-    if MODE == "grade":
-        raise SystemExit("the training is left out")
-    if not hasattr(answers, model):
-        print(f"{model} of the library is training ...", flush=True)
-        return model
-    text, written = source_of(getattr(answers, model)), {} if MODE else own_parts()
-    used = [name for name in TASKS if re.search(rf"\b{name}\b(?!=)", f"{text} {also}")]
-    if not MODE:
-        if written.keys().isdisjoint(lesson_tasks):
-            stop(f"{model}: none of this lesson's functions is yours; write one first.")
-        keep(model, text)
-    yours, theirs = (", ".join(name for name in used if (name in written) is here) or "nothing"
-                     for here in (True, False))
-    print(f"{model} is training. Yours: {yours}. The library's: {theirs}.", flush=True)
-    return f"{answers.__file__ if MODE else OWN}:{model}"
-
-
-def train_on_mrpc(model, folder, **given):
-    """Trains a layer of answers.py, which computes with your functions, on 2,000 pairs of MRPC,
-    by train.py's loop. Prints its accuracy on dev beside the library's.
-
-    folder: an encoder that --bert takes. given: options of train.py, such as data_dir.
-    Returns: the run's folder, the dict of its result.json.
-    """
-    method, place = model.removeprefix("My").lower(), describe_model(model)
-    here = {"model": place, "seed": SEED, "bert": str(folder),
-            "data_dir": str(HERE.parent / "data")}
-    folder, result = train.train_or_resume(RECIPES.get(method, {}) | MRPC | here | given)
-    rows = [["accuracy on dev", f"seed {SEED}", "seeds 0 to 4"],
-            [f"{model}, {result['pairs']['train']} pairs",
-             percent([result["metrics"]["dev"]["accuracy"]]), ""]]
-    for name in dict.fromkeys([method, "bert"]):
-        scores = [right / 408 for right in MRPC_RIGHT.get(name, ())]
-        rows.append([f"the library's {name}, 2000 pairs", percent(scores[SEED:SEED + 1]),
-                     percent(scores)])
-    print(f"\n{summary.align_columns(rows)}\n")
-    return folder, result
-
-
-def load_encoder(folder=None):
-    """(PairTokenizer, bert_min.Bert) of a folder that --bert takes; None: those of the run that
-    ships with the library, without what DAFA adds."""
-    if folder is None:
-        run = open_run(HERE.parent / "assets/toy-dafa", device="cpu")
-        bert = Bert(run.model.bert.config).eval()
-        bert.load_state_dict(run.model.bert.state_dict(), strict=False)
-        return run.reader.tokenizer, bert
-    config, weights = read_checkpoint(Path(folder))
-    bert = Bert(config).eval()
-    load_bert(bert, weights, str(folder))
-    return PairTokenizer.from_folder(Path(folder), config), bert
-
-
-def pack(tokenizer, pairs):
-    """({"input_ids", "segment", "mask"}, each (B, L); labels (B,)) of a list of Pair."""
-    reader = batches.Reader(SelfAttention, 128, tokenizer=tokenizer)
-    inputs, labels = reader.examples(pairs).collate(range(len(pairs)))
-    inputs.pop("word_index")
-    return inputs, labels
-
-
-def tokens_of(run, a, b):
-    """The tokens of a packed pair, as a Run reads it."""
-    ids, *_ = run.reader.tokenizer.encode(a, None, b, None, run.settings.max_length)
-    return run.reader.tokenizer.pieces(ids)
-
-
 # ---- Small things -------------------------------------------------------------------------------
 
 def fixed(rows, bias=None):
@@ -398,29 +263,3 @@ def show_table(rows):
     """Prints scores, dict row -> the accuracies of three seeds, with their mean and deviation."""
     lines = [[name, percent(scores)] for name, scores in rows.items()]
     print(summary.align_columns([["accuracy on dev", "mean (deviation)"], *lines]))
-    for encoder, results in PAWS.items():
-        lines = [[name, f"{mean} ({deviation})"] for name, (mean, deviation) in results.items()]
-        print(f"\n{summary.align_columns([[f'PAWS, all-MiniLM-L6-v2 {encoder}', ''], *lines])}")
-
-
-def show(title, svg):
-    """Shows a drawing in a notebook; a script writes it beside itself, as my_TITLE.svg."""
-    if hasattr(builtins, "__IPYTHON__"):
-        from IPython.display import SVG, display
-        display(SVG(svg))
-    elif MODE != "grade":
-        file = HERE / f"my_{title.replace(' ', '_')}.svg"
-        file.write_text(svg, "utf-8")
-        print(f"A figure: {file.name}")
-
-
-def show_map(title, rows, columns, values):
-    """Draws a matrix, a row and a column for each of these words."""
-    show(title, draw.heat_map(title, rows, columns, 100 * values))
-
-
-def show_losses(title, losses):
-    """Draws the loss of each step."""
-    curve = summary.draw_panel(title, "step", list(enumerate(losses, 1)), summary.LEFT)
-    show(title, summary.svg_page(2 * summary.LEFT + summary.WIDE, summary.TOP + summary.HIGH + 40,
-                                 curve))

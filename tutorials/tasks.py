@@ -1,12 +1,14 @@
-"""The functions that the lessons ask for: TASKS[name] has points, random arguments and mistakes.
+"""The functions that the lessons ask for: TASKS[name] has the right one, its points, random
+arguments and mistakes.
 
-judge.py compares your function with that of answers.py. The mistakes that it can name are listed
-here and in tests/mistakes.py. Cases come from small to large.
+judge.py compares your function with the right one: the library's, or one of those that only the
+lessons ask for, below (shapes and masks are in the docstrings of the lessons). A lesson shows the
+right one when yours is right. The mistakes that judge.py can name are listed here and in
+tests/mistakes.py. Cases come from small to large.
 """
 import math
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import answers
 import reread
-from bert_min import BertConfig
-from semmatch import DafaAttention
+from bert_min import BertConfig, attention, attention_weights, split_heads
+from pretrain import masked_loss
+from priors import equal_words, subgraph_similarity, tree_similarity
+from semmatch import (DafaAttention, calibrated_attention, co_attention, difference_attention,
+                      difference_scores, filtration_gate, gated_fusion, guided_attention,
+                      knowledge_factor, mean_attention_factor, spread_prior)
 from support.parses import Parse, split_words
 
 sys.path.append(str(Path(reread.__file__).parent / "tests"))
@@ -35,14 +40,15 @@ class Task(NamedTuple):
 
     lesson: int
     points: int
-    place: str          # "module.name" of the library's function; "" if it takes other arguments
+    right: object       # the function as it should be
     draw: object = None     # a function: Draw -> arguments; None: a demand, see demands.py
     more: dict = {}     # name -> mistaken function, added to those of tests/mistakes.py
     cases: tuple = CASES
 
     def mistakes(self):
         """name -> mistaken function"""
-        return dict(MISTAKES.get(self.place, ())) | self.more
+        place = f"{self.right.__module__}.{self.right.__name__}"
+        return dict(MISTAKES.get(place, ())) | self.more
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -55,8 +61,7 @@ class Draw:
         self.L, self.n, self.m = (1, 1, 1) if case in ("one token", "one word") else (7, N, M)
         self.dtype = torch.float32 if case == "float32" else torch.float64
         self.letters = {B: "B", H: "H", K: "k", A: "A", T: "T", D: "d", 2 * A: "f",
-                        self.L: "L", self.n: "n", self.m: "m"} | {
-                            1: "1", 4: "batches"}
+                        self.L: "L", self.n: "n", self.m: "m", 1: "1"}
 
     def normal(self, *shape, large=1.0):
         """Normal numbers; in the case "large scores" they are `large` times as large."""
@@ -98,7 +103,7 @@ class Draw:
     def cross(self):
         """G (B, L, L): 0 or 2.5 between words of different sentences, -inf elsewhere."""
         related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
-        return answers.spread_prior(related, *self.tokens(), -math.inf)
+        return spread_prior(related, *self.tokens(), -math.inf)
 
     def scores(self):
         """Symmetric scores (B, L, L), -inf except between words of different sentences."""
@@ -153,7 +158,7 @@ def coverage_draw(d):
 
 def factor_draw(d):
     """ln K_prior and the cells between the sentences."""
-    ln_K = answers.co_attention(d.states(), d.scores())[0].detach().requires_grad_()
+    ln_K = co_attention(d.states(), d.scores())[0].detach().requires_grad_()
     return [ln_K, ln_K > -math.inf]
 
 
@@ -171,105 +176,122 @@ def pieces_draw(d):
     return [d.integer(V, B, d.L), d.integer(4, B, d.L) > 0, 4, draws, V + d.integer(V, B, d.L)]
 
 
-def batches_draw(d):
-    """A model, batches of (inputs, labels), an optimizer and a limit that cuts each gradient."""
-    count = 1 if d.case == "one batch" else 4
-    batches = [({"input": d.normal(B, D).detach()}, d.integer(T, B)) for _ in range(count)]
-    model = d.linear(D, T)
-    return [model, batches, torch.optim.SGD(model.parameters(), 0.5, momentum=0.5), 0.3]
+# ---- What only the lessons ask for --------------------------------------------------------------
+
+def layer(hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):
+    hidden = attention_norm(hidden + attention_output(mixed))  # (B, L, d)
+    return output_norm(hidden + output(F.gelu(intermediate(hidden))))  # (B, L, d)
 
 
-def clip_numbers(model, batches, optimizer, clip):
-    """train_steps that clips each number of a gradient."""
-    for weight in model.parameters():
-        weight.register_hook(lambda gradient: gradient.clamp(-clip, clip))
-    return answers.train_steps(model, batches, optimizer, math.inf)
+def demand_guide(f):
+    values, guide, other = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    found = f(values, guide)
+    steady = torch.allclose(found, f(values, guide))  # no noise
+    by_guide = not torch.allclose(found, f(values, other), atol=1e-3)
+    by_values = not torch.allclose(found, f(values + 1, guide), atol=1e-3)
+    return steady and by_guide and by_values
+
+
+def demand_trees(f):
+    scores, M = torch.tensor([[-1.0, 0], [1, 0]]), torch.tensor([[4.0, 1], [4, 1]])
+    more = f(scores, M) - scores.softmax(-1)  # than plain attention; both signs of a score
+    return bool((more[:, 0] > 1e-3).all() and (more[:, 1] < -1e-3).all())
+
+
+def dafa_fuse(s, d, mask, W):
+    d_star, _ = guided_attention(d, s, mask, W.W_D, W.W_s, W.w_d)
+    s_star, _ = guided_attention(s, d_star, mask, W.W_S, W.W_dstar, W.w_sstar)
+    v, _ = gated_fusion(s_star, d_star, W.W_shat, W.W_dhat, W.W_g)
+    return filtration_gate(s, v, W.W_v, W.W_l, W.W_f)[0]  # (B, L, d)
+
+
+def demand_relations(f):
+    K, cross = torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.bool)
+    K[:2, 2:] = K[2:, :2] = torch.tensor([[0.806, 0.425], [0.575, 0.194]])
+    cross[:2, 2:] = cross[2:, :2] = True
+    for score in (1.0, -1.0):  # of wheat and corn, which are related
+        scores = torch.zeros(4, 4)
+        scores[0, 2] = score
+        if f(scores, K, cross)[0, 2] < scores.softmax(-1)[0, 2] + 1e-3:
+            return False
+    return True
+
+
+def hide_pieces(pieces, words, mask_id, draws, others):
+    chosen = (draws[0] < 0.15) & words  # (B, L)
+    hidden = pieces.masked_fill(chosen & (draws[1] < 0.8), mask_id)  # (B, L)
+    return torch.where(chosen & (draws[1] >= 0.9), others, hidden), chosen
 
 
 # ---- The functions ------------------------------------------------------------------------------
 
 CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
-TASKS = {
+TASKS = {task.right.__name__: task for task in (
     # ---- 1. Mini-BERT
-    "split_heads": Task(1, 1, "bert_min.split_heads", lambda d: [d.states(), H]),
-    "attention_weights": Task(1, 2, "bert_min.attention_weights",
-                              lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
+    Task(1, 1, split_heads, lambda d: [d.states(), H]),
+    Task(1, 2, attention_weights, lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
         "10,000 subtracted": lambda s, m:
             (s - 1e4 * ~m[:, None, None]).softmax(-1) * m[:, None, None]}),
-    "attention": Task(1, 2, "bert_min.attention", lambda d: [*d.heads(), d.mask()]),
-    "layer": Task(1, 2, "", lambda d: [
+    Task(1, 2, attention, lambda d: [*d.heads(), d.mask()]),
+    Task(1, 2, layer, lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
         "the second residual adds h, not the result of the first norm":
             lambda h, x, W, n, W_1, W_2, n_2: n_2(h + W_2(F.gelu(W_1(n(h + W(x)))))),
         "gelu by its tanh form, where F.gelu is exact": lambda h, x, W, n, W_1, W_2, n_2:
-            n_2((y := n(h + W(x))) + W_2(F.gelu(W_1(y), approximate="tanh")))}),
-    "train_steps": Task(1, 2, "", batches_draw, {
-        "gradients that are never set to 0 and add up": lambda m, b, o, clip:
-            answers.train_steps(m, b, SimpleNamespace(step=o.step, zero_grad=list), clip),
-        "no clip, or only after the step": lambda m, b, o, clip:
-            answers.train_steps(m, b, o, math.inf),
-        "each number of a gradient clipped, not the norm of all": clip_numbers,
-        "no step, or gradients that are 0 before it": lambda m, b, o, clip:
-            answers.train_steps(m, b, SimpleNamespace(step=list, zero_grad=o.zero_grad), clip)},
-        cases=("one batch", "four batches")),
+            n_2(n(h + W(x)) + W_2(F.gelu(W_1(n(h + W(x))), approximate="tanh")))}),
     # ---- 2. DABERT
-    "difference_scores": Task(2, 2, "semmatch.difference_scores", lambda d: d.heads()[:2], {
-        "rows and columns exchanged": lambda q, k: answers.difference_scores(k, q),
+    Task(2, 2, difference_scores, lambda d: d.heads()[:2], {
+        "rows and columns exchanged": lambda q, k: difference_scores(k, q),
         "Euclid's distance": lambda q, k: torch.cdist(q, k)}),
-    "demand_guide": Task(2, 3, ""),
-    "difference_attention": Task(2, 2, "semmatch.difference_attention",
-                                 lambda d: [*d.heads(), d.mask()]),
-    "guided_attention": Task(2, 3, "semmatch.guided_attention", lambda d: [
+    Task(2, 3, demand_guide),
+    Task(2, 2, difference_attention, lambda d: [*d.heads(), d.mask()]),
+    Task(2, 3, guided_attention, lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
         d.linear(A, 1, False)]),
-    "gated_fusion": Task(2, 2, "semmatch.gated_fusion", lambda d: [
+    Task(2, 2, gated_fusion, lambda d: [
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
-    "filtration_gate": Task(2, 2, "semmatch.filtration_gate", lambda d: [
+    Task(2, 2, filtration_gate, lambda d: [
         d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
     # ---- 3. DAFA
-    "tree_similarity": Task(3, 2, "priors.tree_similarity", Draw.parses, cases=TREES),
-    "subgraph_similarity": Task(3, 4, "priors.subgraph_similarity", Draw.parses, cases=TREES),
-    "spread_prior": Task(3, 3, "semmatch.spread_prior",
-                         lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
-    "calibrated_attention": Task(3, 2, "semmatch.calibrated_attention", lambda d: [
-        *d.heads(), d.mask(), d.normal(B, d.L, d.L)]),
-    "demand_trees": Task(3, 3, ""),
-    "dafa_fuse": Task(3, 3, "", lambda d: [
+    Task(3, 2, tree_similarity, Draw.parses, cases=TREES),
+    Task(3, 4, subgraph_similarity, Draw.parses, cases=TREES),
+    Task(3, 3, spread_prior, lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
+    Task(3, 2, calibrated_attention, lambda d: [*d.heads(), d.mask(), d.normal(B, d.L, d.L)]),
+    Task(3, 3, demand_trees),
+    Task(3, 3, dafa_fuse, lambda d: [
         d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))]),
     # ---- 4. External knowledge
-    "co_attention": Task(4, 4, "semmatch.co_attention", lambda d: [d.states(), d.scores()]),
-    "demand_relations": Task(4, 3, ""),
-    "knowledge_factor": Task(4, 2, "semmatch.knowledge_factor", factor_draw, {
+    Task(4, 4, co_attention, lambda d: [d.states(), d.scores()]),
+    Task(4, 3, demand_relations),
+    Task(4, 2, knowledge_factor, factor_draw, {
         "the mean of logarithms, not the logarithm of the mean": lambda ln_K, cross: torch.where(
             cross, ln_K - ln_K.where(cross, 0.0).sum((1, 2), keepdim=True)
             / cross.sum((1, 2), keepdim=True).clamp(min=1), 0.0)}),
     # ---- 5. DRr-Net
-    "choose": Task(5, 2, "reread.choose", choose_draw),
-    "reread": Task(5, 3, "reread.reread", lambda d: [
+    Task(5, 2, reread.choose, choose_draw),
+    Task(5, 3, reread.reread, lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
         d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
     # ---- 6. LadRa-Net
-    "phrase_cnn": Task(6, 3, "reread.phrase_cnn", phrase_draw, cases=(*CASES, "kernel 3")),
-    "coverage": Task(6, 2, "reread.coverage", coverage_draw),
-    "choose_left": Task(6, 2, "", lambda d: [*choose_draw(d), left_draw(d)]),
+    Task(6, 3, reread.phrase_cnn, phrase_draw, cases=(*CASES, "kernel 3")),
+    Task(6, 2, reread.coverage, coverage_draw),
+    Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
     # ---- 7. What helps?
-    "equal_words": Task(7, 2, "priors.equal_words", words_draw, cases=TREES[:2]),
-    "mean_attention_factor": Task(
-        7, 4, "semmatch.mean_attention_factor", lambda d: [d.scores().detach()], {
-            "M̃, not its logarithm": lambda scores: answers.mean_attention_factor(scores).exp()},
+    Task(7, 2, equal_words, words_draw, cases=TREES[:2]),
+    Task(7, 4, mean_attention_factor, lambda d: [d.scores().detach()], {
+        "M̃, not its logarithm": lambda scores: mean_attention_factor(scores).exp()},
         cases=("one token", "some pairs", "float32")),
-    "hide_pieces": Task(7, 3, "", pieces_draw, {
+    Task(7, 3, hide_pieces, pieces_draw, {
         "both numbers exchanged": lambda pieces, words, mask_id, draws, others:
-            answers.hide_pieces(pieces, words, mask_id, draws.flip(0), others)},
+            hide_pieces(pieces, words, mask_id, draws.flip(0), others)},
         cases=("one token", "some pairs")),
-    "masked_loss": Task(7, 1, "", lambda d: [
+    Task(7, 1, masked_loss, lambda d: [
         d.normal(N, V, large=100.0).detach().float().requires_grad_(), d.integer(V, N)], {
         "a softmax before F.cross_entropy, which takes one itself":
-            lambda scores, pieces: answers.masked_loss(scores.softmax(-1), pieces),
-        "the sum, not the mean": lambda scores, pieces: len(pieces) * answers.masked_loss(
-            scores, pieces),
-        "the other sign": lambda scores, pieces: -answers.masked_loss(scores, pieces),
-        "the mean of all V": lambda scores, pieces: answers.masked_loss(scores, pieces) / V},
-        cases=("some pairs", "large scores")),
-}
+            lambda scores, pieces: masked_loss(scores.softmax(-1), pieces),
+        "the sum, not the mean":
+            lambda scores, pieces: len(pieces) * masked_loss(scores, pieces),
+        "the other sign": lambda scores, pieces: -masked_loss(scores, pieces),
+        "the mean of all V": lambda scores, pieces: masked_loss(scores, pieces) / V},
+        cases=("some pairs", "large scores")))}
