@@ -8,9 +8,9 @@
 #
 # All methods of these papers are compared with BERT, and four of them are built into it. In this lesson **you write
 # BERT**, function by function, compare it with the library's, and train it. For each function there is a formula, a pair that
-# you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong; `failed.arguments`,
-# `failed.yours` and `failed.expected` hold the smallest case that shows it. If your function is right, `check` shows the
-# library's lines. Where `guess = ...` stands, guess first. Later lessons take the functions of this one from the library.
+# you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong, in the smallest case that
+# shows it. If your function is right, `check` shows the library's lines. Where `guess = ...` stands, guess first. Later
+# lessons take the functions of this one from the library.
 #
 # - A **token** is what the network sees: a word, or a **piece** of a word that is not in its vocabulary.
 # - A **segment** is 0 for tokens of the first sentence and 1 for tokens of the second.
@@ -27,7 +27,7 @@
 # | norm | subtracts the mean of a token's numbers, and divides by their standard deviation (torch.nn.LayerNorm) |
 
 # %%
-from lesson import *     # torch, math, F, assert_close, check, failed, ...
+from lesson import *     # torch, math, F, assert_close, check, ...
 
 from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention, merge_heads
 
@@ -202,9 +202,9 @@ print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['ma
 # %% [markdown]
 # ## A trained model
 #
-# `MyBert` is the library's attention with your function in its place. Here it is the first of two layers of a small
-# encoder with 64 numbers for each token, which starts from random weights. It learns synonyms for people from 800 pairs.
-# "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the same; with "the lawyer" they do
+# `MyBert` is the library's attention with your function in its place: so a method of your own is made
+# (docs/own_method.md). Here it is in the first of two layers of a small encoder with 64 numbers for each token, which
+# starts from random weights. It learns synonyms for people from 800 pairs. "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the same; with "the lawyer" they do
 # not. Four such sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance.
 # Training ends when 97 % of its own pairs are right.
 
@@ -218,7 +218,7 @@ class MyBert(SelfAttention):
 
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-run, found = train_on(frames, MyBert, batch_size=32)
+run, found = train_on(frames, MyBert)
 assert found["score"] > 0.7
 
 # %%

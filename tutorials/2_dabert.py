@@ -21,12 +21,11 @@
 # | W, w, b | matrices, vectors and numbers that are learned; each place in a formula has its own |
 
 # %%
-from lesson import *     # torch, math, F, assert_close, check, failed, ...
+from lesson import *     # torch, math, F, assert_close, check, ...
 
 from bert_min import attention, attention_weights
 from demands import guided_as_printed
 from printed import difference_scores as library_scores
-from semmatch import DabertAttention
 
 begin(2)
 
@@ -44,7 +43,6 @@ begin(2)
 # weights are (0.384, 0.233, 0.384): "12" gives the *least* weight to "42". A second head has all numbers times -2.
 
 # %%
-words = ["12", "42", "digits"]
 tokens = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [9, 9, 9, 9]])       # the last one is padding
 tokens = torch.stack([tokens, -2 * tokens])[None]       # one pair, two heads
 values = torch.stack([torch.eye(4), 2 * torch.eye(4)])[None]            # value i is 1 at place i: results are weights
@@ -218,10 +216,9 @@ filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.
 # %% [markdown]
 # ## A trained model
 #
-# `MyDabert` is the library's DABERT with your functions in the place of its equations, in the first of two layers. The
-# toy world has numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50.
-# There are 800 pairs; your model and plain BERT start from random weights, and train until 97 % of their own pairs are
-# right.
+# The library's DABERT, whose equations compute what yours do, stands in the first of two layers. The toy world has
+# numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50. There are 800
+# pairs; the model and plain BERT start from random weights, and train until 97 % of their own pairs are right.
 #
 # **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many
 # answers change, "few or none", "about a quarter" or "half"?
@@ -231,21 +228,12 @@ guess = ...
 guessed("plain attention", guess)
 
 # %%
-class MyDabert(DabertAttention):
-    """DABERT with your functions."""
-
-    difference_attention = staticmethod(lambda *given: difference_attention(*given[:4]))        # no dropout
-    guided_attention = staticmethod(guided_attention)
-    gated_fusion = staticmethod(gated_fusion)
-    filtration_gate = staticmethod(filtration_gate)
-
-
 frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
                        "{time}, {name} {get.past} {x} {nouns}"),)}
-run, found = train_on(frames, MyDabert, batch_size=32, set="ATTENTION_SIZE=16")
+run, found = train_on(frames, "dabert", set="ATTENTION_SIZE=16")
 reveal("plain attention", guess)
 assert found["changes"]["no method"]["answers"] < 0.2
-_, plain = train_on(frames, "bert", batch_size=32)
+_ = train_on(frames, "bert")
 
 # %% [markdown]
 # **Does difference attention help?** The line "no method" says how many answers change if the trained model computes plain

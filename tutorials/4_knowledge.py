@@ -23,10 +23,10 @@
 # | n, m, R | the words of a; the words of b; the relations |
 
 # %%
-from lesson import *     # torch, math, F, assert_close, check, failed, ...
+from lesson import *     # torch, math, F, assert_close, check, ...
 
 from priors import RELATIONS, relation_matrix
-from semmatch import KnowledgeAttention, knowledge_scores, spread_prior
+from semmatch import knowledge_scores, spread_prior
 from support.lexicon import Table
 
 begin(4)
@@ -158,42 +158,31 @@ assert_close((page.item(), yours.item()), (0.6912, 0.8375), atol=1e-4, rtol=0)
 # semantic understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no*
 # semantic signal; o^sem + y has all of it.
 #
-# Eq. (9) is a penalty on large weights that grows over 100,000 steps; train.py has it, as `l2_ratio`.
-#
 # ## A trained model: a world that a lexicon decides
 #
 # "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"
-# they do not. There are 800 pairs. `MyKnowledge`, the library's method with your functions, starts from random weights,
-# and trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8.
+# they do not. There are 800 pairs. The library's method, whose equations compute what yours do, starts from random
+# weights, and trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8.
 #
 # **Guess**: "woman" and "lady" are synonyms in the lexicon, but no pair of training has these words. How many of 100
-# pairs with such words does your trained model get right: about 50, 75 or 100?
+# pairs with such words does the trained model get right: about 50, 75 or 100?
 
 # %%
 guess = ...
 guessed("unseen", guess)
 
 # %%
-class MyKnowledge(KnowledgeAttention):
-    """The knowledge paper's method with your functions."""
-
-    co_attention = staticmethod(co_attention)
-    factor = staticmethod(knowledge_factor)
-
-
 frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
                       "{time}, the {x[1]} {treat.past} {name}"),)}
-run, told = train_on(frames, MyKnowledge, batch_size=32, set="ATTENTION_SIZE=16,GAMMA=5")
+run, told = train_on(frames, "knowledge", set="ATTENTION_SIZE=16,GAMMA=5")
 reveal("unseen", guess)
 assert told["score"] > 0.8 and told["unseen"] < 0.7
-
-# %%
-_, plain = train_on(frames, "bert", batch_size=32, epochs=told["epochs"])
+_ = train_on(frames, "bert", epochs=told["epochs"])
 
 # %% [markdown]
 # Look at the line "no prior": how much of the answers depends on the relations. So a lexicon *can* carry answers. It need
 # not: with seeds 0, 2, 3 and 4 47, 0, 12 and 50 % of them change. Plain BERT needs no lexicon here: it learns which words
-# go together (lesson 1 has the same world), and with seed 2 your model has learned this, too. And Eq. (2) says *that* a
+# go together (lesson 1 has the same world), and with seed 2 the model has learned this, too. And Eq. (2) says *that* a
 # relation holds, not which one: an antonym counts as a synonym does. With pre-trained weights, WordNet and five seeds,
 # *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the gain there does not come from the
 # lexicon.

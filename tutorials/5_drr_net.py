@@ -24,7 +24,7 @@
 # | W, U, M, w, ω, b | matrices, vectors and numbers that are learned |
 
 # %%
-from lesson import *     # torch, math, F, assert_close, check, failed, ...
+from lesson import *     # torch, math, F, assert_close, check, ...
 
 import reread as library
 from bert_min import attention_weights
@@ -33,21 +33,17 @@ begin(5)
 two = torch.tensor([[True, True, False]])
 
 # %% [markdown]
-# ## The first reading: Eqs. (1) and (2)
+# ## The first reading: Eqs. (1), (2), (3)
 #
 # $$h^l_t = H_l(x^l_t, h^l_{t-1}), \qquad x^l_t = h^{l-1}_t \tag{1}$$
 # $$x^l_t = [h^{l-1}_t; x^{l-1}_t] \tag{2}$$
-#
-# Layer l reads, word by word, the state h of the layer below and, by Eq. (2), also the input x of the layer below. Eq.
-# (1) passes on h alone; the text presents Eq. (2) as the better one. The library computes Eq. (2): h_i is the state and
-# the input of the top layer, [h; x], and 0 at padding.
-#
-# ## A sentence as one vector: Eq. (3)
-#
 # $$\alpha = \omega^\top \tanh(W A + b), \qquad h = \sum_i \mathrm{softmax}_i(\alpha)\, h_i, \qquad
 #   A = [h_1, \ldots, h_l] \tag{3}$$
 #
-# The sum is a sentence as one vector: the mean of the states by learned weights. The library computes it, too.
+# The library computes these. Layer l reads, word by word, the state h of the layer below and, by Eq. (2), also the input
+# x of the layer below. Eq. (1) passes on h alone; the text presents Eq. (2) as the better one. So h_i is the state and the
+# input of the top layer, [h; x], and 0 at padding. The sum in (3) is a sentence as one vector: the mean of the states by
+# learned weights.
 #
 # ## Choosing one word: Eqs. (5) and (6)
 #
@@ -146,8 +142,8 @@ reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]])
 #
 # The toy world follows the paper's first example (Table VIII): "Last week, the nurse and Anna walked hand in hand near
 # the park." and "The nurse and Anna walked hand in hand near the park last week." mean the same; with another person in
-# the second, they do not. There are 800 pairs. `MyDrrNet` is the library's DRr-Net with your `reread`, which
-# calls your `choose`. It starts from random weights.
+# the second, they do not. There are 800 pairs. The library's DRr-Net, whose equations compute what
+# yours do, starts from random weights.
 #
 # **Guess**: the model answers dev twice more, once without exact match ("no prior") and once without re-reading. Which
 # of the two brings it down to chance, "exact match" or "re-reading"?
@@ -157,15 +153,9 @@ guess = ...
 guessed("what decides", guess)
 
 # %%
-class MyDrrNet(library.DrrNet):
-    """DRr-Net with your functions."""
-
-    reread = staticmethod(lambda *given: reread(*given[:8]))            # without F: yours calls choose
-
-
 frames = {"hand in hand": (("person", "{time}, the {x} and {name} walked hand in hand near the {place}",
                             "the {x} and {name} walked hand in hand near the {place} {time}"),)}
-run, found = train_on(frames, MyDrrNet, batch_size=32)
+run, found = train_on(frames, "drrnet")
 reveal("what decides", guess)
 without = {name: change["score"] for name, change in found["changes"].items()}
 assert found["score"] > 0.8 and without["no prior"] < 0.65 < without["no re-reading"]

@@ -24,10 +24,9 @@
 # | W, U, M, V, ω, b, α of Eq. (9) | matrices, vectors and numbers that are learned |
 
 # %%
-from lesson import *     # torch, math, F, assert_close, check, failed, ...
+from lesson import *     # torch, math, F, assert_close, check, ...
 
 from bert_min import attention_weights
-from reread import LadraNet
 
 begin(6)
 
@@ -161,8 +160,8 @@ choose_left = check(choose_left, states, keys, last_three.flip(1), torch.tensor(
 #
 # "Only the nurse and Anna walked hand in hand last week." and "In fact, only the nurse and Anna walked hand in hand
 # last week." mean the same; with "even" in the second, they do not. There are 800 pairs. The paper starts from a
-# pre-trained BERT, and we do the same in small: plain BERT is trained on these pairs first. Then `MyLadraNet`, with your
-# functions in the place of the library's, begins with its encoder.
+# pre-trained BERT, and we do the same in small: plain BERT is trained on these pairs first. Then the library's LadRa-Net,
+# whose equations compute what yours do, begins with its encoder.
 #
 # **Guess**: the trained model answers dev once more by h_ab alone. How many answers change, "few or none", "about a
 # quarter" or "half"?
@@ -172,24 +171,15 @@ guess = ...
 guessed("by heart", guess)
 
 # %%
-class MyLadraNet(LadraNet):
-    """LadRa-Net with your functions."""
-
-    phrase_cnn = staticmethod(phrase_cnn)
-    coverage = staticmethod(coverage)
-    choose = staticmethod(choose_left)
-
-
 frames = {"hand in hand": (("focus", "{x} the {person} and {name} walked hand in hand {time}",
                             "{claim}, {x} the {person} and {name} walked hand in hand {time}"),)}
-plain, before = train_on(frames, "bert", batch_size=32, learned=0.99)
-run, found = train_on(frames, MyLadraNet, plain, batch_size=32, set="ATTENTION_SIZE=16")
+plain, _ = train_on(frames, "bert", learned=0.99)
+run, found = train_on(frames, "ladranet", plain, set="ATTENTION_SIZE=16")
 reveal("by heart", guess)
 assert found["changes"]["no re-reading"]["answers"] < 0.4
 
 # %% [markdown]
-# (Seeds differ: with seeds 1 and 2 27 and 17 % of the answers change, with 0, 3 and 4 one in a hundred or none.)
-#
 # Where plain BERT has learned the pairs, h_ab alone gives the answers, and the readings are carried along: a good
-# accuracy does not show that they are of use. Then re-reading cannot win, and a printed equation cannot lose. Nor would
-# what is read explain an answer: a token's vector has read all others (lesson 1), so any token may carry the answer.
+# accuracy does not show that they are of use. (Seeds differ: with seeds 1 and 2 27 and 17 % of the answers change, with
+# 0, 3 and 4 one in a hundred or none.) Then re-reading cannot win, and a printed equation cannot lose. Nor would what is
+# read explain an answer: a token's vector has read all others (lesson 1), so any token may carry the answer.

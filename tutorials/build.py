@@ -4,8 +4,7 @@
     python tutorials/build.py solved    as they look when solved, into the folder solved: it trains
 
 A lesson's script is the source, in the percent format: `# %%` begins a cell of code, `# %%
-[markdown]` a cell of text. tests/test_tutorials.py fails if a notebook differs from its script, or
-if code was never run.
+[markdown]` a cell of text. A test fails if a notebook differs from it, or if code was never run.
 """
 import contextlib
 import io

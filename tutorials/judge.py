@@ -2,8 +2,7 @@
 
 `judge` compares a function with the right one of tasks.py: its results, then their gradients, in
 each case. If results are wrong, it says what enters the first linear map or softmax that gets
-something wrong, too. A demand (see demands.py) is tried with forms of an equation instead. `failed`
-keeps the arguments and both results of the first case that is wrong.
+something wrong, too. A demand (see demands.py) is tried with forms of an equation instead.
 """
 import contextlib
 import copy
@@ -11,7 +10,6 @@ import functools
 import inspect
 import random
 import traceback
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -26,7 +24,6 @@ BY_HAND = "the pair by hand"
 TRIALS = 200            # of a form, where numbers are drawn: a demand may be right by luck
 SHOWN = 24              # a result with no more numbers than this is shown as a whole
 NUMPY = "0 / 0, the log of 0 or an infinity does this, even where torch.where or a mask drops it."
-failed = SimpleNamespace(arguments=None, yours=None, expected=None)
 
 
 def judge(name, function, by_hand=(), seed=0):
@@ -47,20 +44,19 @@ def compare(name, function, by_hand, seed):
     task, library, rights, found = TASKS[name], TASKS[name].right, {}, {}
 
     def arguments(case):
-        drawn = by_hand if case == BY_HAND else task.draw(Draw(case, seed))
-        return [copy_of(x) for x in drawn] if case == BY_HAND else drawn
+        if case == BY_HAND:
+            return [copy_of(x) for x in by_hand]
+        return task.draw(Draw(case, seed))
 
     cases = [BY_HAND, *task.cases] if by_hand else task.cases
+    axes = axes_of(task, library, seed)
     for case in sorted(cases, key=lambda case: case.startswith("one")):     # L = 1 says no shape
         rights[case] = results(library, arguments(case))
-        axes = None if case in task.cases else axes_of(task, library, seed)
         if message := what_failed(function, arguments, case, rights[case], found, axes):
-            remember(arguments(case), found.get(case), rights[case])
-            return f"tried with {case}: {message}" if case in found else message
+            return message
     good = [case for case in cases if alike(rights[case], found[case])]
     if wrong := [case for case in cases if case not in good]:
         case = wrong[0]
-        remember(arguments(case), found[case], rights[case])
         if said := known_mistake(task, found, arguments):
             return said
         right = f" It is right with {', '.join(good)}." if good else ""
@@ -78,7 +74,6 @@ def compare(name, function, by_hand, seed):
         except Exception as error:
             return where_it_failed(error, function)
         if not alike(right, yours):
-            remember(arguments(case), yours, right)
             what, why = "wrong", "detach, item, .data, numpy and no_grad cut them off."
             if any(x.isnan().any() for x in yours):
                 what, why = "nan", NUMPY
@@ -104,7 +99,6 @@ def judge_demand(name, function, seed):
                 if random_states() == before:       # nothing was drawn: it would say so again
                     break
             if wrong:
-                failed.arguments, failed.yours, failed.expected = [form], not right, right
                 often = f", in {wrong} of {trial} trials" if wrong < trial else ""
                 return f"it is {not right} of {what}{often}, and should be {right}."
     return ""
@@ -125,31 +119,20 @@ def random_states():
 
 def what_failed(function, arguments, case, right, found, axes):
     """Why a function has no results of the right form for a case, or "". Puts them into `found`.
-    axes: letters of the axes of each result; None: those of the case."""
-    given, before = arguments(case), arguments(case)
+    axes: letters of the axes of each result."""
+    given, before, tried = arguments(case), arguments(case), f"tried with {case}: "
     try:
         with torch.no_grad():       # with gradients torch refuses some changes in its own words
             found[case] = results(function, given)
     except (Exception, SystemExit) as error:
-        found[case] = None
-        return where_it_failed(error, function)
+        return tried + where_it_failed(error, function)
     for i, (x, y) in enumerate(zip(given, before), 1):
         if torch.is_tensor(x) and not torch.equal(x.nan_to_num(), y.nan_to_num()):
-            return f"it changes its argument {i} in place, which others still need."
+            return f"{tried}it changes its argument {i} in place, which others still need."
     if found[case] is None:
-        del found[case]
         return "not written yet: it returns nothing. Write it, with `return`."
-    if axes is None:
-        letters = Draw(case).letters
-        axes = [[letters.get(size, str(size)) for size in x.shape] for x in right]
-    return misshaped(right, found[case], axes)
-
-
-def remember(arguments, yours, expected):
-    """Leaves a case where the reader can take it up: one result alone, several as a list."""
-    failed.arguments = arguments
-    failed.yours, failed.expected = (
-        x[0] if isinstance(x, list) and len(x) == 1 else x for x in (yours, expected))
+    message = misshaped(right, found[case], axes)
+    return message and tried + message
 
 
 def copy_of(x):
@@ -295,17 +278,17 @@ def known_mistake(task, found, arguments):
 
 def describe(rights, found, arguments, shown=SHOWN):
     """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
-    names = [f"result {i + 1}" for i in range(len(rights))]
-    said, good = {}, {}
-    for name, x, y in zip(names, rights, found):
+    if len(rights) == 1:
+        return how_they_differ(*rights, *found, arguments, shown) + dtypes(*rights, *found)
+    said, good = [], []
+    for i, (x, y) in enumerate(zip(rights, found), 1):
         if not differ(x, y).any():
-            good[name] = name
+            good.append(f"result {i}")
         elif x.numel() <= shown or not said:
-            said.setdefault(name, how_they_differ(x, y, arguments, shown) + dtypes(x, y))
-    more = f" Right: {', '.join(good)}." if good else ""
-    if len(names) == 1:
-        return said[names[0]]
-    return " ".join(f"{name}: {what}" for name, what in said.items()) + more
+            said.append(f"result {i}: {how_they_differ(x, y, arguments, shown)}{dtypes(x, y)}")
+    if good:
+        said.append(f"Right: {', '.join(good)}.")
+    return " ".join(said)
 
 
 def how_they_differ(x, y, arguments, shown):

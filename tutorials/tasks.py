@@ -2,9 +2,8 @@
 arguments and mistakes.
 
 judge.py compares your function with the right one: the library's, or one of those that only the
-lessons ask for, below (shapes and masks are in the docstrings of the lessons). A lesson shows the
-right one when yours is right. The mistakes that judge.py can name are listed here and in
-tests/mistakes.py. Cases come from small to large.
+lessons ask for, below (shapes and masks are in the docstrings of the lessons). The mistakes that it
+can name are listed here and in tests/mistakes.py. Cases come from small to large.
 """
 import math
 import sys
@@ -28,7 +27,7 @@ from support.parses import Parse, split_words
 sys.path.append(str(Path(reread.__file__).parent / "tests"))
 from mistakes import MISTAKES
 
-B, H, K, A, N, M, T, R, V = 3, 2, 5, 11, 13, 17, 6, 5, 29
+B, H, K, A, N, M, T, V = 3, 2, 5, 11, 13, 17, 6, 29
 D = H * K
 CASES = "one token", "some pairs", "padding", "large scores", "float32"
 TREES = "one word", "some pairs", "one relation"
@@ -100,15 +99,13 @@ class Draw:
         segment = torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0], [0] * 7])
         return [word[:, :self.L], segment[:, :self.L]]
 
-    def cross(self):
-        """G (B, L, L): 0 or 2.5 between words of different sentences, -inf elsewhere."""
-        related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
-        return spread_prior(related, *self.tokens(), -math.inf)
-
     def scores(self):
-        """Symmetric scores (B, L, L), -inf except between words of different sentences."""
+        """Symmetric scores (B, L, L), -inf except between words of different sentences; 2.5 is
+        added to those of related words."""
         x = self.normal(B, self.L, self.L, large=30.0).detach()
-        scores = (x + x.transpose(1, 2) + self.cross()).requires_grad_()
+        related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
+        G = spread_prior(related, *self.tokens(), -math.inf)
+        scores = (x + x.transpose(1, 2) + G).requires_grad_()
         scores.register_hook(lambda g: g + g.mT)    # a softmax over rows or columns: both are right
         return scores
 
@@ -242,7 +239,6 @@ TASKS = {task.right.__name__: task for task in (
             n_2(n(h + W(x)) + W_2(F.gelu(W_1(n(h + W(x))), approximate="tanh")))}),
     # ---- 2. DABERT
     Task(2, 2, difference_scores, lambda d: d.heads()[:2], {
-        "rows and columns exchanged": lambda q, k: difference_scores(k, q),
         "Euclid's distance": lambda q, k: torch.cdist(q, k)}),
     Task(2, 3, demand_guide),
     Task(2, 2, difference_attention, lambda d: [*d.heads(), d.mask()]),
