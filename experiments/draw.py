@@ -17,19 +17,17 @@ from support.summary import draw_text
 # Axes: n rows, m columns
 
 FONT, LARGE = 13, 15  # pixels: height of letters; of the words of `links` and of a picture
-CELL = 44  # pixels: of `heat_map`
 STEP, GAP = 30, 120  # pixels: from a word of `links` to the next; between the sentences
-SHADES, DARK = 5, 4  # steps of the colour scale on each side of 0; the first with light text
+SHADES = 5  # steps of the colour scale on each side of 0
 LONGEST = 24  # characters of a label in a drawing; the table has all characters
 LEAST = 0.1  # the smallest line that is drawn, as a share of the largest
 WIDE = 380  # pixels of a line of text in a picture
 LETTER = {"title": 10, "word": 9, "soft": 7.7}  # pixels of a letter in a wide font, by class
 # Attributes of a drawing's elements, for readers of SVG without style sheets. page.css wins.
 INK, PAPER, SOFT, HEAT, MARK = "#1b1b1f", "#ffffff", "#585862", "#0b4f9e", "#c2410c"
-PLAIN = {"soft": f'fill="{SOFT}"', "on": f'fill="{PAPER}"', "word": 'font-size="15"',
-         "title": 'font-weight="700" font-size="15"', "line": 'fill="none" stroke="#d5d5de"',
-         "card": f'fill="{PAPER}" stroke="#d5d5de"',
-         "more": f'fill="{HEAT}"', "less": f'fill="{MARK}"', "link": f'fill="none" stroke="{HEAT}"',
+PLAIN = {"soft": f'fill="{SOFT}"', "word": 'font-size="15"',
+         "title": 'font-weight="700" font-size="15"', "card": f'fill="{PAPER}" stroke="#d5d5de"',
+         "link": f'fill="none" stroke="{HEAT}"',
          "own": f'fill="{MARK}" font-weight="700" font-size="15"'}
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
 OF_DRAWINGS = STYLE.partition("\n\n")[0]  # the part of page.css that a drawing needs
@@ -193,31 +191,6 @@ def links(title, words, marks, values, note="", below=((), ())):
 
 
 # ---- Pictures that stand alone ------------------------------------------------------------------
-
-def heat_map(title, rows, columns, values):
-    """A stand-alone SVG of numbers (n, m) between n words, the rows, and m words, the columns."""
-    wide, left, base = max(CELL, widest(columns)), widest(rows) + 8, 22
-    parts = [draw_text(left - 6, base + (i + .5) * CELL + 4, cut_label(label), "soft", "end")
-             for i, label in enumerate(rows)]
-    parts += [draw_text(left + (j + .5) * wide, base - 7, cut_label(label), "soft", "middle")
-              for j, label in enumerate(columns)]
-    shaded = shades(values)
-    for i, j in np.argwhere(shaded):
-        parts.append(cell(left + j * wide, base + i * CELL, wide, values[i, j], shaded[i, j]))
-    across, down = wide * len(columns), CELL * len(rows)
-    parts.append(f'<path class="line" d="M{left} {base}h{across}v{down}h-{across}z"/>')
-    drawing = left + across + 6, base + down + 6, plain("".join(parts))
-    return picture(title, [(title, "title")], drawing)
-
-
-def cell(x, y, wide, value, shade):
-    """SVG of a cell in the colour of its shade, with its number."""
-    number = f"{value:+.0f}".replace("-", "−")
-    text = draw_text(x + wide / 2, y + CELL / 2 + 4, number if number.strip("+−0") else "",
-                     "on" if abs(shade) >= DARK else "", "middle")
-    return (f'<rect class="{"more" if shade > 0 else "less"}" x="{x + 1}" y="{y + 1}" '
-            f'width="{wide - 2}" height="{CELL - 2}" opacity="{abs(shade) / SHADES:g}"/>{text}')
-
 
 def plain(elements):
     """These elements, each with the attributes of its class."""

@@ -459,7 +459,7 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
     files |= {f"less/{name}.py": solve(2, difference_scores=text)
               for name, (text, _) in TWO_LESS.items()}
     files |= {f"none/{name}": content for name, (content, _) in NOTHING.items()}
-    unread = {".ipynb_checkpoints/right.py": solve(2), "my_semmatch.py": "x = 1\n"}
+    unread = {".ipynb_checkpoints/right.py": solve(2)}
     monkeypatch.setenv("TABLE", str(tmp_path / "points.csv"))
     most, rows, pages = grade_files(
         monkeypatch, tmp_path, files | unread, "--limit", "4", "--seed", "5")

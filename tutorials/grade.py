@@ -265,7 +265,7 @@ def remark_on(cells):
 # ---- What is written ----------------------------------------------------------------------------
 
 def page_of(path, grades):
-    """The messages for one student. grades: as `grade` returns them, or what the file is instead."""
+    """The messages for one student. grades: those of `grade`, or what the file is instead."""
     if isinstance(grades, str):
         return f"{path}: {grades}. No points.\n"
     lines = [f"{won}/{most}  {name}  {message}".rstrip()
@@ -306,10 +306,10 @@ def main(argv=None):
     parser.add_argument("--seed", type=int, default=0, help="for random arguments (default: 0)")
     parser.add_argument("--limit", type=float, default=20, help="seconds for a cell (default: 20)")
     parser.add_argument("--trusted", action="store_true", help="grade outside a container, too: a "
-                        "hand-in can end your processes (kill -1), read your files, use your network")
+                        "hand-in can end your processes, read your files, use your network")
     given = {"csv": None, "pages": None, "trusted": False} | parser.parse(argv)
     refuse(not given["trusted"] and not any(map(os.path.exists, CONTAINERS)),
-           "no container here: a hand-in could end all your processes and read your files. Grade in a "
+           "no container here: a hand-in could end your processes and read your files. Grade in a "
            "container (README.md has the command), or say --trusted")
     refuse(given["seed"] < 0, f"--seed {given['seed']}: expected a whole number, 0 or more")
     hand_ins = find_hand_ins(given["hand_ins"])
