@@ -121,6 +121,8 @@ def test_a_listed_mistake_is_named(name, wrong):
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).sum(1), "(B, H, L, L)"),
     ("difference_scores", lambda q, k: (answers.difference_scores(q, k), k), "results: 2"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).half(), "float16"),
+    ("difference_scores", lambda q, k: torch.from_numpy(
+        answers.difference_scores(q, k).numpy()), "Can't call numpy() on Tensor that requires"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 3.7 * answers.difference_scores(q, k), "times 3.7"),
     ("difference_scores", lambda q, k: 1.001 * answers.difference_scores(q, k), "times 1.001"),

@@ -12,7 +12,7 @@ GUESSES = {
         They have learned the numbers by themselves."""),
     "no trees": ("50", ["75", "90"], """
         Pairs of both labels have the same words. Who does it to whom differs, and the model reads
-        this with the help of the matrix. Without it your model is plain attention that has learned
+        this with the help of the matrix. Without it the model is plain attention that has learned
         to rely on a matrix."""),
     "unseen": (50, [75, 100], """
         The lexicon says where to look, not what to make of it. Attention then reads the values of

@@ -106,7 +106,7 @@ def check(function, *by_hand, gives=()):
         stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
     library, points = TASKS[name].right, TASKS[name].points
     if MODE == "solved":
-        print(f"{inspect.getsource(library)}\n")
+        print(inspect.getsource(library))
         return library
     said = "not written yet: this is the library's function. Write yours." * (function is library)
     said = said or judge(name, function, by_hand, SEED)
@@ -116,7 +116,7 @@ def check(function, *by_hand, gives=()):
     if said:
         stop(f"{name}: {said}")
     print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n\n"
-          f"{inspect.getsource(library)}\n")
+          f"{inspect.getsource(library)}")
     return function
 
 
