@@ -389,18 +389,23 @@ class Run:
         loss = float(loss_sum(logits, torch.tensor(labels), self.task)) / len(labels)
         return scores, loss, threshold
 
+    def shown_layer(self) -> int | None:
+        """The layer whose notes `explain` returns, the first with the method; None: the model's."""
+        carriers = getattr(self.model, "carriers", None)
+        return min(carriers(), default=0) if carriers else None
+
     def explain(self, a: str | tuple, b: str | None = None) -> tuple[Prediction, dict]:
         """The answer for two texts, or one pair as `a`, and what the model noted on the way.
 
         Returns: (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher
-        gives the arrays of the first layer that carries the method.
+        gives the arrays of one layer, see shown_layer.
         """
         pairs = as_pairs(self.task, a if b is None else (a, b))
         refuse(len(pairs) != 1, f"explain: expected one pair, got {len(pairs)}")
         with recording() as seen:
             prediction = self.predict(pairs)[0]
-        if hasattr(self.model, "carriers"):
-            seen = seen[f"layer{min(self.model.carriers(), default=0)}"]
+        if (layer := self.shown_layer()) is not None:
+            seen = seen[f"layer{layer}"]
         return prediction, {name: x.float().cpu().numpy() for name, x in seen.items()
                             if not isinstance(x, dict)}
 

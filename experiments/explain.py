@@ -94,7 +94,7 @@ def trace_figures(run, examples, both, trace):
     """(draw.Figures of a pair's trace, lines to print on what is read in order). both: Known of the
     two texts, here and below.
     """
-    source, reader, figures, lines = traced_module(run)[0], run.reader, [], []
+    source, reader, figures, lines = traced_module(run), run.reader, [], []
     labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
     labels |= getattr(source, "axis_names", {})
     if reader.needs_parses or reader.needs_facts:
@@ -128,22 +128,19 @@ def equations_of(name, method):
 
 
 def traced_module(run):
-    """(the module whose TRACE describes what run.explain gives, its layer in the encoder or None)
-    """
-    if not hasattr(run.model, "carriers"):
-        return run.model, None
-    layer = min(run.model.carriers(), default=0)
-    return run.model.bert.layers[layer].attention, layer
+    """The module whose TRACE describes what run.explain returns."""
+    layer = run.shown_layer()
+    return run.model if layer is None else run.model.bert.layers[layer].attention
 
 
 def place_of(run, heads):
     """A sentence on where a trace was recorded; "" for a whole model. heads: has it an axis of
     heads?
     """
-    source, layer = traced_module(run)
+    layer = run.shown_layer()
     if layer is None:
         return ""
-    mean = f", mean of its {source.heads} heads" if heads else ""
+    mean = f", mean of its {traced_module(run).heads} heads" if heads else ""
     return f"Layer {layer} (of 0 to {len(run.model.bert.layers) - 1}){mean}."
 
 

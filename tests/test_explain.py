@@ -131,7 +131,7 @@ def test_attention_moved_by_the_trees(trained):
     """Of a word of a and a word of b, in hundredths: how much more they look at each other. The
     pieces of who looks are averaged, those that it looks at summed; mean of both directions.
     """
-    run = train.open_run(trained(*of("dafa"), *ONCE))
+    run = train.open_run(trained(*of("dafa"), "--layers", "all", *ONCE))
     a, b = "the seattle dog", "a Seattle dog"
     trace = run.explain(a, b)[1]
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
@@ -156,8 +156,9 @@ def test_attention_moved_by_the_trees(trained):
             assert ("soft", f"{name} of {text.split()[head - 1]}" if head else name) in drawn
     assert [text for kind, text in drawn if kind == "own"] == ["the", "a"]
     assert [node.text for node in root.iter("mark")] == ["the", "a"]  # the other has no such word
-    for place in ("Layer 0 (of 0 to 1).", "Layer 0 (of 0 to 1), mean of its 4 heads."):
-        assert place in text_of(root)  # of gates, of attention
+    layer = "Layer 0 (of 0 to 1)"
+    for text in (f"{layer}.", f"{layer}, mean of its 4 heads.", "DAFA Eq. (9)"):
+        assert text in text_of(root)  # of gates, of attention; the gate's equation
 
 
 def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
