@@ -107,10 +107,15 @@ class MaskedWords(nn.Module):
         """Scores of all pieces at the chosen places, (M, V).
 
         p(w | x̃) = softmax(E norm(gelu(W h_i + b)) + b_V),   E the embeddings of the pieces
+
+        On a CPU, PyTorch keeps memory for each shape of a product in bfloat16. So both axes that
+        vary, L and M, are filled up to few sizes.
         """
-        states, _ = self.bert(input_ids, segment, mask)
-        h = self.norm(F.gelu(self.W(states[-1][chosen])))  # (M, d)
-        return F.linear(h, self.bert.embeddings.word.weight, self.b_V)  # (M, V)
+        L, M = input_ids.shape[1], int(chosen.sum())
+        states, _ = self.bert(*(F.pad(x, (0, -L % 8)) for x in (input_ids, segment, mask)))
+        h = F.pad(states[-1][:, :L][chosen], (0, 0, 0, -M % 64))  # (M and more, d)
+        h = self.norm(F.gelu(self.W(h)))
+        return F.linear(h, self.bert.embeddings.word.weight, self.b_V)[:M]  # (M, V)
 
 
 def masked_loss(scores: Tensor, pieces: Tensor) -> Tensor:
