@@ -411,8 +411,7 @@ WRONG_CHECK = "def difference_scores(q, k):\n    return q\n\n\ncheck(difference_
 WHOLE = {       # each has all points
     "right": solve(2), "cells and shell.ipynb": build.notebook_of(with_cell(
         "x = !ls\n!ls\n%cd x\nmath.exp?\ndisplay(1)")),
-    "input": with_cell("input()"), "await": with_cell("await x"),
-    "exit": with_cell("import os; os._exit(0)"),
+    "input": with_cell("input()"), "exit": with_cell("import os; os._exit(0)"),
     "output": with_cell("while True: print('x' * 99999)"),
     "first cell": solve(2).replace("begin(2)", "import nothing_of_that_name\nbegin( 2 , seed=5)"),
     "helper": solve(2, difference_scores="from math import sqrt\n\n\ndef of(x):\n    return "
