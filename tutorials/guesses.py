@@ -22,8 +22,7 @@ GUESSES = {
         Without re-reading hardly an answer changes: the first reading has the label already."""),
     "which part": ("equal words", ["trees", "the gates"], """
         What has equal words and no tree, no gate and no new weight is as good as all of DAFA. What
-        has trees and gates and no equal words comes near DAFA with some seeds, and stays near plain
-        BERT with others."""),
+        has trees and gates and no equal words is worse in most seeds."""),
     "random texts": ("all", ["none", "half"], """
         Reading has taught the words, the places and the frames of this small world, and that is
         enough here. So in this world the gain of reading is shown, and what brings it is not
