@@ -9,7 +9,6 @@ A `Reader` serves one method, whose prior says what it needs of a pair. DRr-Net 
 word pieces, and WordExamples collates them. Left out: where pairs come from (support.datasets), how
 words and trees are found (support.parses), how priors are computed (priors).
 """
-import copy
 import random
 from typing import NamedTuple
 
@@ -155,7 +154,7 @@ class Examples:
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known = pairs, reader, known
-        self.others, self.tokens = getattr(reader.method, "OTHERS", False), []
+        self.tokens = []
         largest = max(reader.tokenizer.vocab_size, reader.max_length)
         small = np.int16 if largest < 2 ** 15 else np.int32
         for part in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
@@ -184,19 +183,9 @@ class Examples:
         return batch, self.labels(indices)
 
     def prior(self, i):
-        """The prior of pair i; with `others`, another pair's, cut or padded to the words of i."""
-        a, b = (self.known[text] for text in texts_of([self.pairs[i]]))
-        if not self.others:
-            return self.reader.matrix(a, b)
-        other = self.pairs[(i + len(self.pairs) // 2) % len(self.pairs)]
-        prior = self.reader.matrix(self.known[other.a], self.known[other.b])
-        return cut_or_pad(prior, len(a.words), len(b.words))
-
-    def of_others(self):
-        """The same pairs. Each has the prior of another pair, which is half the list further on."""
-        changed = copy.copy(self)
-        changed.others = not self.others
-        return changed
+        """The prior of pair i, see Reader.matrix."""
+        pair = self.pairs[i]
+        return self.reader.matrix(self.known[pair.a], self.known[pair.b])
 
     def labels(self, indices):
         """(B,), or None if one is missing."""
@@ -214,7 +203,7 @@ class WordExamples(Examples):
     """Pairs as DRr-Net reads them. A batch's tensors have a first axis of 2, sentences a and b."""
 
     def __init__(self, pairs, reader, known):
-        self.pairs, self.reader, self.known, self.others = pairs, reader, known, False
+        self.pairs, self.reader, self.known = pairs, reader, known
         longest = [max(len(known.spans(p.a)), len(known.spans(p.b)), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 

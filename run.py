@@ -329,7 +329,6 @@ class Run:
         self.model.eval()
         with (ONE_AT_A_TIME, influence.changed(self.model, change) as altered,
               influence.added_sizes(self.model, added)):
-            examples = examples.of_others() if change and change.others else examples
             for part, batch_and_labels in zip(parts, examples.loader(parts)):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):
@@ -353,8 +352,7 @@ class Run:
         Returns: dict: "pairs", their number; "metric"; "score", if they are labelled, and "roc_auc"
         of two classes; "added", dict layer -> size of the method's part beside plain attention;
         "changes", dict name of a change -> dict of "score", "roc_auc", and of "answers" and "moved"
-        as influence.measure defines them. A change that takes another pair's prior needs two pairs
-        or more.
+        as influence.measure defines them.
         """
         examples, added, metric = self.examples(pairs), {}, self.task.metrics[0]
         before = self.logits(examples, added=added)

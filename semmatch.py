@@ -626,7 +626,7 @@ class AlignedAttention(SelfAttention):
         weights ∝ K̃ exp(QKᵀ / √k),  K̃ = mean_attention_factor(sharpness · prior) across sentences
 
     It adds no weight, needs no parser, and asks how much of a gain is due to equal words alone. A
-    subclass may name another `prior`: DAFA's trees, another pair's, a function of your own.
+    subclass may name another `prior`: DAFA's trees, a function of your own.
 
     Args: sharpness: of two equal words. share: of the heads that look so, the first ones.
     """
@@ -698,8 +698,8 @@ class Matcher(nn.Module):
         return {i: x for i, x in attentions if type(x) is not SelfAttention}
 
     def changes(self):
-        """dict name -> Change for support.influence: no prior; another pair's prior, cut or padded
-        to this pair's size; no method, but plain attention with the trained weights.
+        """dict name -> Change for support.influence: no prior; no method, but plain attention with
+        the trained weights.
         """
         def neutral(batch):
             carrier = self.bert.layers[self.carrier].attention
@@ -710,7 +710,7 @@ class Matcher(nn.Module):
 
         changes = {}
         if self.carrier is not None:
-            changes = {"no prior": Change(neutral), "another pair's prior": Change(others=True)}
+            changes["no prior"] = Change(neutral)
         if carriers := self.carriers():
             changes["no method"] = Change(outputs=dict.fromkeys(carriers.values(), plain))
         return changes

@@ -275,9 +275,9 @@ def between_words(weights, segment, word, n, m):
 def describe_change(run, change):
     """The name of a change (run.changes) in a sentence."""
     known = getattr(run.reader.prior, "known", "")
-    return {"no prior": f"without {known}", "another pair's prior": f"with {known} of another pair",
-            "no method": "with plain attention", "no re-reading": "without re-reading",
-            "uniform choice": "with an even choice"}.get(change, f"with {change}")
+    return {"no prior": f"without {known}", "no method": "with plain attention",
+            "no re-reading": "without re-reading", "uniform choice": "with an even choice"
+            }.get(change, f"with {change}")
 
 
 def verdict(prediction):
@@ -311,8 +311,7 @@ def answers_table(run, pair, first):
     """
     rows = [("as it is", first)]
     for name, change in run.changes().items():
-        if not change.others:  # which needs another pair
-            rows.append((describe_change(run, name), run.predict([pair], change)[0]))
+        rows.append((describe_change(run, name), run.predict([pair], change)[0]))
     cells = []
     for how, (answer, probabilities) in rows:
         shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]

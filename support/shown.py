@@ -42,7 +42,6 @@ class Change(NamedTuple):
     batch: Callable | None = None  # function: collated batch, a dict -> the batch for the model
     outputs: dict = {}  # module -> forward hook, a function of (module, inputs, output)
     attributes: dict = {}  # name -> value, set in the model while it predicts
-    others: bool = False  # each pair gets another pair's prior, see batches.Examples.of_others
 
 
 # ---- The recorder -------------------------------------------------------------------------------

@@ -1,20 +1,18 @@
-"""support/influence.py, Run.influence, experiments/controls.py, each model's `changes`."""
+"""support/influence.py, Run.influence, each model's `changes`."""
 import numpy as np
 import pytest
 import torch
 
 import train
 from bert_min import SelfAttention
-from priors import RELATIONS
 from semmatch import Matcher
-from small_runs import MODELS, ROOT, beginning, gentle, of, result
+from small_runs import MODELS, beginning, gentle, of, result
 from support import influence
 from support.pairs import Pair
 from support.shown import recording
 from support.tables import read_pairs
 
 pytestmark = pytest.mark.usefixtures("workplace")
-CONTROLS = f"{ROOT}/experiments/controls.py"
 READING = {"uniform choice", "no re-reading"}
 NAMES = {"bert": set(), "dabert": {"no method"}, "drrnet": {"no prior"} | READING,
          "ladranet": READING}
@@ -47,12 +45,10 @@ def answer(model, batch, change=None):
 def test_a_change_has_an_end(model):
     """Each model has the right changes. Each change alters the answers, and ends."""
     network, batch = part_of(model)
-    before, dev = answer(network, batch), beginning(*gentle(model))[1]["dev"]
-    changes = network.changes()
-    assert changes.keys() == NAMES.get(model, {"no prior", "another pair's prior", "no method"})
-    for name, change in changes.items():
-        given = (dev.of_others() if change.others else dev).collate(range(6))[0]
-        assert not torch.equal(answer(network, given, name), before), name
+    before, changes = answer(network, batch), network.changes()
+    assert changes.keys() == NAMES.get(model, {"no prior", "no method"})
+    for name in changes:
+        assert not torch.equal(answer(network, batch, name), before), name
         assert torch.equal(answer(network, batch), before), name
 
 
@@ -67,65 +63,15 @@ def test_without_its_method_it_is_plain_bert(model):
     torch.testing.assert_close(answer(network, batch, "no method"), plain_answer(network, batch))
 
 
-@pytest.mark.parametrize("model", ["dafa", "knowledge"])
-def test_another_pairs_prior(model):
-    """Each of ten pairs gets the prior of the pair five places on, cut or padded to its own words.
-    So does the control that trains with other pairs' priors; its others' are the pair's own."""
-    own = f"{CONTROLS}:Shuffled{model.title()}"
-    dev = beginning(*gentle(model))[1]["dev"]
-    assert any(dev.prior(i).any() for i in range(10))
-    control = beginning(*gentle(model), "--model", own)[1]["dev"]
-    for i in range(10):
-        np.testing.assert_array_equal(control.of_others().prior(i), dev.prior(i))
-    for examples in (dev.of_others(), control):
-        for i in range(10):
-            mine, other = dev.prior(i), dev.prior((i + 5) % 10)
-            n, m = (min(sizes) for sizes in zip(mine.shape[:2], other.shape[:2]))
-            expected = np.zeros_like(mine)
-            expected[:n, :m] = other[:n, :m]
-            np.testing.assert_array_equal(examples.prior(i), expected)
-
-
-@pytest.mark.parametrize("model", ["aligned", f"{CONTROLS}:SharpTrees"])
-def test_one_attention(model):
-    """There is no new weight. With a neutral prior each is plain BERT. All layers carry it."""
-    network, batch = part_of(model)
+def test_equal_words_add_no_weight():
+    """With a neutral prior the model is plain BERT. All layers carry it. Case does not count."""
+    network, batch = part_of("aligned")
     assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
     assert [*network.carriers()] == [*range(network.bert.config.num_layers)]
     plain = plain_answer(network, batch)
     assert not torch.equal(answer(network, batch), plain)
     torch.testing.assert_close(answer(network, batch, "no prior"), plain)
-
-
-def test_others_likeness_and_two_plain_attentions():
-    """A batch of one pair has no other, so that its likeness is its own; two plain attentions
-    without dropout are one."""
-    form = "--layers", "all", "--without"
-    own, batch = part_of("knowledge", *form, "fusion,prior")
-    others = with_weights(part_of(f"{CONTROLS}:OthersLikeness", *form, "fusion,prior")[0], own)
-    one = {name: x[:1] for name, x in batch.items()}
-    torch.testing.assert_close(answer(others, one), answer(own, one))
-    assert not torch.allclose(answer(others, batch), answer(own, batch))
-    fixed = with_weights(part_of(f"{CONTROLS}:FixedLikeness", *form, "fusion,prior")[0], own)
-    torch.testing.assert_close(answer(fixed, batch), answer(own, batch))
-    gradients = []
-    for network in (own, fixed):
-        network.train()
-        network(**batch).square().sum().backward()
-        gradients.append(network.bert.embeddings.word.weight.grad)
-    assert not torch.allclose(*gradients)
-    twice, batch = part_of(f"{CONTROLS}:TwoPlain", *form, "fusion")
-    torch.testing.assert_close(answer(twice, batch), plain_answer(twice, batch))
-
-
-def test_less_in_the_prior():
-    """One control keeps the relation "b is wider than a" alone, another equal words in any case."""
-    wider, _ = part_of(f"{CONTROLS}:WiderKnowledge")
-    index, segment = torch.tensor([[0, 0]]).expand(5, 2), torch.tensor([[0, 1]]).expand(5, 2)
-    found = wider.bert.layers[0].attention.spread(
-        torch.eye(5, dtype=torch.bool)[:, None, None], index, segment)[:, 0, 1]
-    assert [name for name, weight in zip(RELATIONS, found) if weight] == ["hypernym"]
-    equal = beginning(*gentle("dafa"), "--model", "aligned")[0]
+    equal = beginning(*gentle("aligned"))[0]
     prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
     np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
