@@ -1,6 +1,6 @@
 """The dependency parser that ships with the project: a biaffine network, its trees, its weights.
 
-experiments/train_parser.py made assets/parser.npz. support.parses uses it.
+support.parses uses it. Left out: how it was trained (assets/README.md names the commit).
 """
 
 import hashlib
@@ -22,7 +22,6 @@ PARSER = Path(__file__).resolve().parent.parent / "assets" / "parser.npz"   # th
 BATCH_WORDS = 4096   # words that go through the network at once, about
 WORD_LETTERS = 24    # the network reads the first and the last twelve letters of a longer word
 FAR = -1e4           # a score so low that it is never chosen
-DROPOUT = 0.33       # in training
 # How treebanks write brackets.
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
@@ -67,20 +66,20 @@ class Parser(nn.Module):
         self.W_rel = nn.Parameter(torch.zeros(len(vocabulary["relations"]), relation_size + 1,
                                               relation_size + 1))
 
-    def forward(self, sentences, unknown=0.0):
+    def forward(self, sentences):
         """Scores of the tags and heads of sentences, lists of words, and vectors for relations.
 
-        unknown: share of words to hide (training). Neither padding nor neighbours change a score.
-        Returns: scores of tags (S, T, tags) and of heads (S, T, T), and for `relation_scores` the
-        vectors of dependents and of heads, both (S, T, relation_size + 1). Place 0 is ROOT.
+        Neither padding nor neighbours change a score. Returns: scores of tags (S, T, tags) and of
+        heads (S, T, T), and for `relation_scores` the vectors of dependents and of heads, both
+        (S, T, relation_size + 1). Place 0 is ROOT.
         """
         lengths = torch.tensor([len(words) + 1 for words in sentences])[:, None]
-        x = self.embed(sentences, unknown)
+        x = self.embed(sentences)
         position = torch.arange(x.shape[1])
         real = position < lengths  # (S, T)
         x = self.read(x, torch.where(real, lengths - 1 - position, position))
         arc_dep, arc_head, rel_dep, rel_head = (
-            self.drop(F.leaky_relu(layer(x), 0.1))
+            F.leaky_relu(layer(x), 0.1)
             for layer in (self.arc_dep, self.arc_head, self.rel_dep, self.rel_head))
         one = x.new_ones(*x.shape[:2], 1)
         arc = torch.cat([arc_dep, one], 2) @ self.W_arc @ arc_head.transpose(1, 2)  # (S, T, T)
@@ -88,7 +87,7 @@ class Parser(nn.Module):
         arc = arc.masked_fill(~real[:, None] | itself, FAR)  # (S, T, T)
         return self.tag(x), arc, torch.cat([rel_dep, one], 2), torch.cat([rel_head, one], 2)
 
-    def embed(self, sentences, unknown):
+    def embed(self, sentences):
         """Each word's embedding, fixed vector and character features, (S, T, features)."""
         words = sorted({word for sentence in sentences for word in sentence})
         place = {word: i for i, word in enumerate(words, 1)}
@@ -102,11 +101,8 @@ class Parser(nn.Module):
         words = [word.lower() for word in words]
         ids = torch.tensor([1, *(self.word_ids.get(word, 0) for word in words)])[rows]  # (S, T)
         fixed = torch.tensor([0, *(self.vector_ids.get(word, 0) for word in words)])[rows]  # (S, T)
-        if unknown:
-            ids = ids.masked_fill((torch.rand(rows.shape) < unknown) & (rows > 0), 0)  # (S, T)
-            fixed = fixed.masked_fill(torch.rand(rows.shape) < unknown, 0)  # (S, T)
         vectors = F.embedding(fixed, self.vectors)
-        return self.drop(torch.cat([self.word(ids), vectors, F.embedding(rows, x)], 2))
+        return torch.cat([self.word(ids), vectors, F.embedding(rows, x)], 2)
 
     def spell(self, words):
         """Character ids of words, (words + 1, letters); the first row, for ROOT, is empty."""
@@ -127,12 +123,8 @@ class Parser(nn.Module):
             return F.embedding(rows, y.flatten(0, 1))   # takes whole rows, faster than gather
 
         for left, right in zip(self.lstm[::2], self.lstm[1::2]):
-            x = self.drop(torch.cat([left(x)[0], reverse(right(reverse(x))[0])], 2))
+            x = torch.cat([left(x)[0], reverse(right(reverse(x))[0])], 2)
         return x
-
-    def drop(self, x):
-        """Dropout with one mask for all places of a sentence (Gal and Ghahramani 2016)."""
-        return F.dropout1d(x.transpose(1, 2), DROPOUT, self.training).transpose(1, 2)
 
     def relation_scores(self, rel_dep, rel_head):
         """Scores of every relation, (words, relations), for words and their heads, one row each."""
@@ -150,9 +142,8 @@ class Parser(nn.Module):
         Heads count from 1; 0 = ROOT. Each answer is a tree with one root. If the best heads of all
         words are no tree, Chu-Liu/Edmonds finds the best tree. A word may have two subjects.
         """
-        self.eval()
         answers, lengths = {}, [len(words) for words in sentences]
-        for places in length_batches(lengths, lengths, BATCH_WORDS):
+        for places in length_batches(lengths, BATCH_WORDS):
             answers |= zip(places, self.parse_batch([sentences[i] for i in places]))
         return [answers[i] for i in range(len(sentences))]
 
@@ -223,13 +214,13 @@ def find_cycle(heads):
     return np.array(path[path.index(node):])
 
 
-def length_batches(lengths, order, size):
-    """Lists of places of sentences, at most `size` positions in each.
+def length_batches(lengths, size):
+    """Lists of places of sentences, sorted by length, at most `size` positions in each.
 
-    lengths: words of each sentence. order: numbers by which the sentences are sorted.
+    lengths: words of each sentence.
     """
     batches = []
-    for i in sorted(range(len(lengths)), key=order.__getitem__):
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
         if not batches or (len(batches[-1]) + 1) * (lengths[i] + 1) > size:
             batches.append([])
         batches[-1].append(i)
@@ -237,13 +228,12 @@ def length_batches(lengths, order, size):
 
 
 def load_parser(path: str | Path = PARSER) -> Parser:
-    """The Parser in a file of experiments/train_parser.py. Its fingerprint: the file's SHA-256."""
-    with expecting(path, "a parser", "check the file out again, or train one with "
-                   "experiments/train_parser.py"):
+    """The Parser in a file such as the one that ships. Its fingerprint: the file's SHA-256."""
+    with expecting(path, "a parser", "check the file out again"):
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             arrays = dict(arrays)
         with torch.random.fork_rng([]):  # keeps the caller's random state
             parser = Parser(json.loads(arrays.pop("vocabulary").item()))
         parser.load_state_dict({name: torch.from_numpy(x).float() for name, x in arrays.items()})
     parser.fingerprint = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return parser.eval()
+    return parser

@@ -1,7 +1,6 @@
-"""support/biaffine.py: trees, the network, its file; experiments/train_parser.py."""
+"""support/biaffine.py: trees, the network, its file."""
 import itertools
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments import train_parser
-from experiments.train_parser import read_conllu
 from priors import TAGS
-from small_runs import fails, refused, write_file
+from small_runs import fails
 from support.biaffine import Parser, load_parser, maximum_spanning_tree
-from support.options import run_command
 
 VOCABULARY = {"words": ["p", "q"], "characters": ["p", "é"], "tags": ["NOUN", "VERB"],
               "relations": ["root", "obj", "x"], "vectors": ["q", "r"]}
@@ -76,103 +72,37 @@ def test_a_file_is_what_was_saved(tmp_path):
     path, parser = tmp_path / "x.npz", Parser(VOCABULARY)
     for weight in parser.parameters():
         torch.nn.init.constant_(weight, 0.0 if weight.dim() > 2 else 0.125)
-    train_parser.save_parser(parser, path)
+    arrays = {name: value.half().numpy() for name, value in parser.state_dict().items()}
+    np.savez_compressed(path, vocabulary=json.dumps(VOCABULARY), **arrays)
     again, whole = load_parser(path), path.read_bytes()
     torch.testing.assert_close(dict(again.state_dict()), dict(parser.state_dict()))
-    assert again.parse(SENTENCES) == parser.parse(SENTENCES) and not again.training
+    assert again.parse(SENTENCES) == parser.parse(SENTENCES)
     assert again.fingerprint == load_parser(path).fingerprint != load_parser().fingerprint
     path.write_bytes(whole[:999])
     fails(lambda: load_parser(path), path)
 
 
+ENGLISH = """\
+The/DET/3/det old/ADJ/3/amod dog/NOUN/4/nsubj chased/VERB/0/root a/DET/6/det \
+cat/NOUN/4/obj ./PUNCT/4/punct
+The/DET/2/det cat/NOUN/8/nsubj that/PRON/4/nsubj chased/VERB/2/acl:relcl the/DET/6/det \
+dog/NOUN/4/obj was/AUX/8/cop black/ADJ/0/root ./PUNCT/8/punct
+Who/PRON/4/obj did/AUX/4/aux Anna/PROPN/4/nsubj see/VERB/0/root ?/PUNCT/4/punct
+The/DET/2/det letter/NOUN/4/nsubj:pass was/AUX/4/aux:pass written/VERB/0/root by/ADP/7/case \
+my/PRON/7/nmod:poss sister/NOUN/4/obl:agent ./PUNCT/4/punct"""
+
+
 def test_the_shipped_parser_knows_english():
-    """It also knows a treebank's names of brackets, and typographic apostrophes. To load it leaves
-    torch's random state. Its tags are all tags that DRr-Net's input has a place for."""
+    """Also a treebank's names of brackets, and typographic apostrophes; also under a caller's
+    autocast. To load it leaves torch's random state. DRr-Net's input has a place for all its tags.
+    """
     before, parser = torch.get_rng_state(), load_parser()
     assert torch.equal(before, torch.get_rng_state())
     assert sorted(parser.vocabulary["tags"]) == [*TAGS]
-    with torch.autocast("cpu", torch.bfloat16):
-        answer = parser.parse(["The old dog chased a cat .".split()])
-    assert answer == [("DET ADJ NOUN VERB DET NOUN PUNCT".split(), [3, 3, 4, 0, 6, 4, 4],
-                       "det amod nsubj root det obj punct".split())]
+    for line in ENGLISH.splitlines():
+        words, tags, heads, relations = zip(*(word.split("/") for word in line.split()))
+        with torch.autocast("cpu", torch.bfloat16):
+            answer = parser.parse([words])
+        assert answer == [([*tags], [*map(int, heads)], [*relations])]
     pair = ["It 's here -LRB- Bob -RRB- .".split(), "It ’s here ( Bob ) .".split()]
     assert len({str(answer) for answer in parser.parse(pair)}) == 1
-
-
-# ---- the treebank --------------------------------------------------------------------------------
-
-def row(number, form, head="_", relation="_", tag="X"):
-    return "\t".join(map(str, [number, form, "_", tag, "_", "_", head, relation, "_", "_"]))
-
-
-EXAMPLE = "\n".join([
-    "# newdoc id = d", "# text = I don't see", row(1, "I", 4, "nsubj", "PRON"),
-    row("2-3", "don't"), row(2, "do", 4, "aux"), row(3, "n't", 4, "advmod"),
-    row(4, "see", 0, "root"), row("4.1", "e"), "", row("0.1", "E"), row(1, "10 000", 0, "root"),
-    "", ""])
-TWO = [row(1, "a", 2, "x"), row(2, "b", 0, "root")]
-
-
-@pytest.mark.parametrize("content", [
-    EXAMPLE, "\ufeff" + EXAMPLE.replace("\n", "\r\n"), "\n" + EXAMPLE.rstrip("\n")])
-def test_conllu_is_read(content, tmp_path):
-    """The file may have Windows' line ends, empty lines before, and none behind."""
-    assert read_conllu(write_file(tmp_path, "x.conllu", content)) == [
-        (["I", "do", "n't", "see"], ["PRON", "X", "X", "X"], [4, 4, 4, 0],
-         ["nsubj", "aux", "advmod", "root"]), (["10 000"], ["X"], [0], ["root"])]
-
-
-@pytest.mark.parametrize("lines, where", [
-    ([TWO[0], "2\tb\t_"], 2), ([row(1, " ", 0, "root")], 1), ([*TWO, row(4, "c", 1, "x")], 3),
-    ([*TWO, "", row(1, "b", 0, "root"), row(2, "b", 0, "root")], 4),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x"), row(3, "c", 2, "y")], 1),
-    ([row(1, "a", 0, "root"), row(2, "b", 3, "x")], 1)])
-def test_conllu_errors_name_file_and_line(lines, where, tmp_path):
-    """Too few columns, no form, a number that does not follow; two roots, a cycle, no such head."""
-    path = write_file(tmp_path, "x.conllu", "\n".join(lines) + "\n\n")
-    fails(lambda: read_conllu(path), f"{path}, line {where}: ")
-
-
-# ---- training ------------------------------------------------------------------------------------
-
-@pytest.fixture
-def treebank(tmp_path, monkeypatch):
-    """Each split has one tree ten times, which is learned in a second."""
-    monkeypatch.setattr(train_parser, "RECIPE", train_parser.RECIPE | {"epochs": 14, "lr": 0.05})
-    tree = "\n".join([row(1, "the", 2, "det", "NUM"), row(2, "dog", 3, "nsubj", "NOUN"),
-                      row(3, "barked", 0, "root", "VERB")]) + "\n\n"
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"x-{split}.conllu").write_text(10 * tree)
-    return tmp_path
-
-
-def run(*args):
-    return run_command(train_parser.main, "train_parser", list(map(str, args)))
-
-
-def test_training_writes_parser_and_scores(treebank, capsys):
-    """Vectors are those of "the" and "cat". --score gives the same scores. An existing file is
-    refused before training."""
-    glove, out = treebank / "glove.txt", treebank / "new/mine.npz"
-    glove.write_text(f"the{' 0.5' * 50}\ncat{' -1' * 50}\n")
-    assert run("--treebank", treebank, "--vectors", glove, "--out", out) == 0
-    report = json.loads(out.with_suffix(".json").read_text())
-    perfect = dict.fromkeys(["UPOS", "UAS", "LAS", "LAS_universal"], 1)
-    assert report["scores"]["dev"] == report["scores"]["test"] == perfect
-    printed = capsys.readouterr().out
-    assert run("--treebank", treebank, "--score", out) == 0
-    assert capsys.readouterr().out == printed
-    written = load_parser(out)
-    assert written.vocabulary["words"] == ["the", "dog", "barked"] and report["vectors"] == 2
-    rows = zip(["", *written.vocabulary["vectors"]], written.vectors[:, 0].tolist())
-    assert dict(rows) == {"": 0, "the": 0.5, "cat": -1}
-    out.unlink()
-    refused("mine.json exists", "--treebank", treebank, "--out", out, by=run)
-    assert not out.exists()
-
-
-def test_scores_by_hand(treebank):
-    answer = ["NUM", "X", "VERB"], [2, 3, 2], ["det:x", "obj", "root"]
-    fake = SimpleNamespace(parse=lambda sentences: [answer] * len(sentences))
-    scores = train_parser.score_parser(fake, read_conllu(treebank / "x-dev.conllu"))
-    assert scores == {"UPOS": 2 / 3, "UAS": 2 / 3, "LAS": 0, "LAS_universal": 1 / 3}

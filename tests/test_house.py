@@ -141,7 +141,6 @@ def run_words():
         beginning(*args)[1]["train"].collate([0, 1, 2])
     small = biaffine.Parser(VOCABULARY, **SIZES)
     small.parse([list("pqrpq"), list("qq"), ["p"]])
-    small([list("pqrpq")], unknown=0.5)
     biaffine.maximum_spanning_tree(np.array([[0, 0, 0], [1, 0, 2], [1, 2, 0.0]]))
     pairs.spearman([1, 2, 2, 5, 3], [2, 1, 7, 4, 4])
 
