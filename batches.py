@@ -21,9 +21,9 @@ from tqdm import tqdm
 import priors
 from support import lexicon
 from support.biaffine import load_parser
+from support.datasets import TOY
 from support.errors import prefix_errors, refuse
 from support.parses import Parse, pack, parse_texts, split_words, unpack, words_at
-from support.toy import LEXICON
 
 # Axes: B batch, L tokens, n words of a (of either sentence for DRr-Net), m words of b,
 # c characters of a word, R relations
@@ -121,7 +121,7 @@ class Reader:
             self.seen = dict([*self.seen.items(), *known.items()][-TEXTS_KEPT:])
         if self.needs_facts:
             self.lexicon = self.lexicon or (
-                lexicon.Table(LEXICON) if self.toy else lexicon.WordNet())
+                lexicon.Table.read(TOY / "relations.tsv") if self.toy else lexicon.WordNet())
             for text in tqdm(texts, "looking up words", leave=False, disable=None, delay=1):
                 x = known.make(text)
                 known.facts[text] = self.lexicon.facts(x.words, x.parse and x.parse.tags)

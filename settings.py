@@ -35,8 +35,8 @@ class Settings:
     The class that `model` names, which may be the user's, is loaded where it is used: by `method`.
     """
 
-    task: str = option("toy", "data set; toy: generated, offline; own: the tables of --train-file",
-                       ("toy", *SOURCES, "own"))
+    task: str = option("toy", "data set; toy: ships, offline; own: the tables of --train-file",
+                       (*SOURCES, "own"))
     model: str = option("dafa", f"{', '.join(METHODS)}, or your own class: mine.py:MyAttention")
     train_file: str | None = option(None, "table of training pairs, .tsv or .csv, with the columns "
                                     "sentence1, sentence2, label")

@@ -17,7 +17,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from reprlib import repr as shorten
 
@@ -26,7 +26,6 @@ from support.files import download, write_whole
 from support.machine import print_once
 from support.pairs import Pair, Task, hold_out, is_number, limit_pairs
 from support.tables import SENTENCES, read_pairs, read_rows, split_rows
-from support.toy import toy_task
 
 
 # ---- How published files are read ---------------------------------------------------------------
@@ -105,6 +104,7 @@ class Source:
     spelled: dict[str, str | None] = field(default_factory=dict)    # text -> label; None: no pair
     mend: Callable = list                # function: fields of a row as published -> fields to read
     cut: Callable | None = None          # function, see above
+    block: int = 1                       # see Task
     sizes: tuple = ()                    # published pairs of each split, after the cut
     our_sizes: tuple = ()                # the same, where docs/data.md says what we cut ourselves
 
@@ -118,7 +118,12 @@ ALLEN = "http://data.allenai.org.s3.amazonaws.com"     # its certificate does no
 TABLES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 INFERENCE = ("entailment", "neutral", "contradiction")
 VOTES = ("0", "0", "0", None, "1", "1", "1")           # [n]: label if n of six saw a paraphrase
+TOY = Path(__file__).resolve().parent.parent / "assets" / "toy"
 SOURCES = {
+    "toy": Source(
+        splits={split: f"{split}.tsv"
+                for split in ("train", "dev", "dev_unseen", "test", "test_unseen")},
+        labels=("different", "same"), block=4),
     "mrpc": Source(
         files={f"{SENTEVAL}/msr_paraphrase_train.txt": "60a9b09084528f06",
                f"{SENTEVAL}/msr_paraphrase_test.txt": "a04e271090879aab",
@@ -185,14 +190,13 @@ SOURCES = {
 # ---- Tasks --------------------------------------------------------------------------------------
 
 def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
-    """A task by its name. The files lie in `<data_dir>/<name>/`, or are downloaded to that folder.
+    """A task by its name. The files lie in `<data_dir>/<name>/`, or are downloaded to that folder;
+    those of toy ship.
 
     Returns: (Task, dict split -> list of Pair), pairs in the order of the files.
     """
-    if name == "toy":
-        return toy_task()
-    refuse(name not in SOURCES, f"task {name}: expected toy, {', '.join(SOURCES)}")
-    folder, source = Path(data_dir) / name, SOURCES[name]
+    refuse(name not in SOURCES, f"task {name}: expected {', '.join(SOURCES)}")
+    folder, source = TOY if name == "toy" else Path(data_dir) / name, SOURCES[name]
     fetch_tables(source, folder)
     splits = {split: [] for split in (TABLES if source.cut else source.splits)}
     for split, file in source.splits.items():
@@ -201,8 +205,8 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
         rows = [*read_rows(folder / file, columns, source.labels, labelled, source.spelled,
                            source.mend)]
         cut = source.cut(rows, folder) if source.cut and split == "train" else [split] * len(rows)
-        for part, (pair, _) in zip(cut, rows):
-            splits[part].append(pair)
+        for part, (pair, row) in zip(cut, rows):
+            splits[part].append(replace(pair, group=row["group"]) if name == "toy" else pair)
     lacking = [split for split, pairs in splits.items() if not pairs]
     refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; get the files again")
     sizes = [*map(len, splits.values())]
@@ -210,7 +214,7 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
             for split, size, published in zip(splits, sizes, source.sizes) if size < published]
     if less and tuple(sizes) != source.our_sizes:
         tell(f"{folder}: {'; '.join(less)}: if these are not cuts of your own, get the files again")
-    return Task(name, source.labels, source.metrics, source.selection), splits
+    return Task(name, source.labels, source.metrics, source.selection, source.block), splits
 
 
 tell = functools.cache(print_once)  # a data set is loaded several times in a process

@@ -7,6 +7,7 @@ import functools
 import itertools
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 LONGEST = 4   # words in an expression, at most
 DEPTH, SENSES = 4, 3   # WordNet's hypernyms are so many steps away, a lemma has so many senses
@@ -105,7 +106,7 @@ class Lexicon:
 
 
 class Table(Lexicon):
-    """A lexicon from pairs of words, such as support.toy.LEXICON.
+    """A lexicon from pairs of words, such as the toy world's.
 
     Assumes: words are compared as they stand, up to case. Only what the pairs say holds: a
         hypernym's hypernym needs its own pair. Each word is a synonym of itself.
@@ -128,6 +129,15 @@ class Table(Lexicon):
                     elif relation == "antonym" or word == x:
                         getattr(facts, field).add(other)
         super().__init__(self.table)
+
+    @classmethod
+    def read(cls, path):
+        """The Table of a file. A line has a relation and two words, with tabs between them."""
+        pairs = {}
+        for line in Path(path).read_text("utf-8").splitlines():
+            relation, x, y = line.split("\t")
+            pairs.setdefault(relation, []).append((x, y))
+        return cls(pairs)
 
     def base_forms(self, word):
         return [word]
