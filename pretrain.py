@@ -35,7 +35,7 @@ from support import machine, runs
 from support.checkpoints import write_published
 from support.datasets import load_task
 from support.errors import refuse
-from support.files import read_lines, write_json, write_whole
+from support.files import new_folder, read_lines, write_json, write_whole
 from support.options import ABOVE_0, Arguments, check_values, option, run_command
 from support.shown import recording
 from support.tables import read_pairs
@@ -348,7 +348,7 @@ def main(argv=None):
     else:
         device = given.get("device", machine.best_device())
         reading = Reading(**{"device": device, "precision": machine.fast_precision(device)} | given)
-        folder = runs.new_folder(reading.out, "read")
+        folder = new_folder(reading.out, "read")
     machine.prepare_device(reading.device)
     with machine.torch_session({}), runs.lock_folder(folder):
         result = read(reading, folder, saved)

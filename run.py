@@ -28,7 +28,7 @@ from support.biaffine import PARSER
 from support.checkpoints import find_bert
 from support.datasets import load_pairs, load_test_splits
 from support.errors import join_names, prefix_errors, refuse
-from support.files import check_free, whole, write_json, writing
+from support.files import check_free, free_path, whole, write_json, writing
 from support.machine import main_process, print_once
 from support.options import own_parser, own_sums
 from support.pairs import (Prediction, Task, as_pairs, check_logits, loss_sum, predictions_of,
@@ -452,11 +452,11 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
     taken = {*header}.intersection(prediction_columns(run.task))
     refuse(taken, f"{file}: has a column {join_names(sorted(taken))} already; rename it")
     piped, ending = "-" in (out, out or file), ".csv" if is_csv(file) else ".tsv"
-    path = Path(out or runs.free_path(run.folder / f"predictions-{Path(file).stem}{ending}"))
+    path = Path(out or free_path(run.folder / f"predictions-{Path(file).stem}{ending}"))
     if not piped:
         check_free(path)
     labels, logits, lengths = [], [], []
-    table = whole(path) if main_process() and not piped else contextlib.nullcontext()
+    table = whole(path, new=True) if main_process() and not piped else contextlib.nullcontext()
     bar = tqdm(desc="label", total=count, leave=False, delay=1, disable=None)
     with table as opened, bar:
         cells = [[*header, *prediction_columns(run.task)]]

@@ -27,7 +27,7 @@ from settings import PROCESS, Recipe, Settings, add_options, read_options
 from support import machine, runs, summary
 from support.datasets import load_pairs, load_test_splits
 from support.errors import refuse
-from support.files import read_json, write_json, write_text
+from support.files import new_folder, read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
 from support.pairs import loss_sum, metric_title
@@ -300,7 +300,7 @@ def choose_folder(settings):
     folder = None
     if main_process():
         name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
-        folder = runs.new_folder(settings.out, name)
+        folder = new_folder(settings.out, name)
     return machine.gather(folder)[0]
 
 

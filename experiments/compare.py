@@ -32,7 +32,7 @@ from settings import PROCESS, Settings, add_options, read_options
 from support import machine, runs
 from support.datasets import load_pairs, load_test_splits
 from support.errors import prefix_errors, refuse
-from support.files import read_json, write_text
+from support.files import new_folder, read_json, write_text
 from support.machine import print_once
 from support.options import Arguments, run_command
 
@@ -75,7 +75,7 @@ def new_group(given):
     refuse(out and Path(out).exists() and [*Path(out).iterdir()], f"--out {out}: holds files, "
            f"perhaps of other runs; continue a group by --resume {out}, or name a new folder")
     vary = rows_first(vary, given)
-    folder = runs.new_folder(out, "-".join(["compare", *(option for option, *_ in vary)]))
+    folder = new_folder(out, "-".join(["compare", *(option for option, *_ in vary)]))
     return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
                     "test": test, "done": {}}
 

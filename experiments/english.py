@@ -360,7 +360,7 @@ def calibration(logits, labels):
 def export(folder, out, data_dir):
     """Copies a run: calibrated, with int8 weights, and scored again on all of dev."""
     out.mkdir(parents=True, exist_ok=True)
-    check_free(*(out / name for name in runs.RUN_FILES))
+    check_free(*(out / name for name in ("best.pt", "config.json", "result.json")))
     run, saved = open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
     config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
     refuse(run.task.labels != TASK.labels, f"--export {folder}: expected a run on tables that this "

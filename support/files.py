@@ -11,6 +11,11 @@ from tqdm import tqdm
 
 from support.errors import expecting, one_line, refuse
 
+OURS = {  # names of all files that make a run, or an encoder, which we or others wrote
+    "best.pt", "last.pt", "config.json", "result.json", "test.json", "log.jsonl", "curves.svg",
+    "reading.json", "model.safetensors", "pytorch_model.bin", "bert_config.json", "tokenizer.json",
+    "tokenizer_config.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt"}
+
 
 def read_lines(path):
     """The lines of a UTF-8 file, or of stdin, "-", with their ends. U+2028 ends no line."""
@@ -34,35 +39,68 @@ def check_free(*paths, option="--out", remedy="name another file, or move this o
     """Raises ValueError unless a new file can be written at each of these paths: no command writes
     over a file that it did not make, and no mistake is found after hours of work.
 
-    Its folder is there, and only an empty file may lie at the path. option: it names the paths.
-    remedy: what to do if something else does.
+    Its folder is there, nothing lies at the path, and no two paths are one file. option: it names
+    the paths. remedy: what to do if something lies there.
     """
+    places = set()
     for path in map(Path, paths):
-        empty = path.is_file() and not path.stat().st_size
-        refuse(path.name == "-", f"{option} -: expected a file, which stdout is not; name one")
-        refuse(os.path.lexists(path) and not empty, f"{option} {path}: exists already; "
-               f"{remedy}")
+        refuse(path.name in ("", "-"), f"{option} {path}: expected the name of a file")
+        refuse(os.path.lexists(path), f"{option} {path}: exists already; {remedy}")
+        place = os.path.realpath(path)
+        refuse(place in places, f"{option} {path}: is named twice; give two names")
+        places.add(place)
     for path in map(Path, paths):
         refuse(not os.access(path.parent, os.W_OK), f"{option} {path}: its folder is missing, or "
                "not to be written; name a file elsewhere")
 
 
+def new_folder(out, name):
+    """The folder of a new run or encoder: `out`, which must hold no file of another, or None: the
+    first free runs/name, runs/name-2, ... Empty files count as none: a start that was cut off.
+    """
+    if out is None:
+        return free_path(Path("runs", name))
+    folder = Path(out)
+    if os.path.lexists(folder):
+        held = [path for path in sorted(folder.iterdir())
+                if path.name in OURS and (not path.is_file() or path.stat().st_size)]
+        check_free(*held, remedy="name a new folder; --resume goes on with a run")
+        refuse(not os.access(folder, os.W_OK), f"--out {out}: not to be written; name another")
+    return folder
+
+
+def free_path(path):
+    """The first of path, path-2, path-3, ... that does not exist; the file's ending stays."""
+    free, number = path, 1
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
 @contextlib.contextmanager
-def whole(path):
-    """Context manager: a temporary file, renamed to `path` at the end, or removed on an error."""
+def whole(path, new=False):
+    """Context manager: a temporary file, renamed to `path` at the end, or removed on an error.
+
+    new: `path` must be a new file. Another process may have made one meanwhile: FileExistsError.
+    """
     path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may write one file
     try:
         with open(part, "wb") as file:
             yield file
+        if new:
+            open(path, "x").close()  # fails where a file is
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def write_whole(path, save):
-    """Calls save(open temporary file) and renames: the file is whole, or as it was before."""
-    with writing(path), whole(path) as file:
+def write_whole(path, save, new=False):
+    """Calls save(open temporary file) and renames: the file is whole, or as it was before. new: see
+    `whole`.
+    """
+    with writing(path), whole(path, new) as file:
         save(file)
 
 
@@ -71,19 +109,21 @@ def writing(path):
     """Context manager: an error inside says that this file cannot be written."""
     try:
         yield
+    except FileExistsError as error:
+        raise FileExistsError(f"{path}: another process has written it; name another") from error
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
         raise OSError(f"cannot write {path}: {one_line(error)}; what was written before is whole; "
                       "make room, or name a folder that can be written, and go on") from error
 
 
-def write_text(path, text):
+def write_text(path, text, new=False):
     """Writes a text in UTF-8, as write_whole does."""
-    write_whole(path, lambda file: file.write(text.encode("utf-8")))
+    write_whole(path, lambda file: file.write(text.encode("utf-8")), new)
 
 
-def write_json(path, content):
+def write_json(path, content, new=False):
     """Writes JSON, as write_whole does."""
-    write_text(path, json.dumps(content, indent=1) + "\n")
+    write_text(path, json.dumps(content, indent=1) + "\n", new)
 
 
 def download(url, path, sha256="", remedy=""):

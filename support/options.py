@@ -64,7 +64,9 @@ class Arguments(argparse.ArgumentParser):
 
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
-        return vars(self.parse_args(argv))
+        given = vars(self.parse_args(argv))
+        refuse(given.get("out") == "", "--out: expected a name, found nothing")
+        return given
 
     def add_field(self, group, f, exceptions=""):
         """Adds a dataclass's field to a group. exceptions: the help text behind its default."""

@@ -25,33 +25,10 @@ import torch
 from support import machine
 from support.checkpoints import load_saved
 from support.errors import expecting, prefix_errors, refuse
-from support.files import check_free, write_json, write_text, write_whole
+from support.files import write_json, write_text, write_whole
 from support.machine import main_process, print_once
 
-RUN_FILES = ("best.pt", "last.pt", "config.json", "result.json", "test.json", "log.jsonl",
-             "curves.svg")  # a folder with one holds a run
-
-
 # ---- The folder ---------------------------------------------------------------------------------
-
-def new_folder(out, name):
-    """The folder for a new run: `out`, which must hold no run; else the first free runs/name-N."""
-    if not out:
-        return free_path(Path("runs", name))
-    if Path(out).exists():
-        check_free(*(Path(out, file) for file in RUN_FILES),
-                   remedy="resume this run, or name another folder")
-    return Path(out)
-
-
-def free_path(path):
-    """The first of path, path-2, path-3, ... that does not exist; the file's ending stays."""
-    free, number = path, 1
-    while free.exists():
-        number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
-    return free
-
 
 @contextlib.contextmanager
 def lock_folder(folder):

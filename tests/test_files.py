@@ -5,6 +5,7 @@ import random
 import shutil
 import urllib.error
 import urllib.response
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from bert_min import read_checkpoint
 from small_runs import fails, write_file
 from support import checkpoints
 from support.checkpoints import BERTS, find_bert, read_config
-from support.files import download, write_whole
+from support.files import check_free, download, new_folder, whole, write_text, write_whole
 from test_checkpoints import FIXTURES, copy_fixture
 
 
@@ -44,6 +45,34 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, error, raised):
         write_whole(path, lambda file: file.write(b"new"))
         assert opened.read() == b"whole"  # a new file took the place of the old one
     assert path.read_bytes() == b"new"
+
+
+def test_what_must_be_new_takes_no_name_of_another(tmp_path, monkeypatch):
+    """A dangling link is a name, too. Paths are compared as files, not as texts."""
+    monkeypatch.chdir(tmp_path)
+    write_file(tmp_path, "sub/held", "theirs")
+    Path("link").symlink_to("nowhere")
+    for names, words in ((["sub/held"], "exists"), (["sub/../link"], "exists"), (["-"], "-"),
+                         (["none/x"], "folder"), (["new", "sub/../new"], "twice")):
+        fails(lambda names=names: check_free(*names), names[-1], words)
+    check_free("new", "sub/new")
+    with pytest.raises(FileExistsError), whole("new", new=True) as file:
+        file.write(b"ours")
+        write_file(tmp_path, "new", "came meanwhile")
+    assert Path("new").read_text() == "came meanwhile" and not [*Path().glob("*.tmp")]
+    write_text("other", "ours", new=True)
+    assert Path("other").read_text() == "ours"
+
+
+@pytest.mark.parametrize("name", (
+    "best.pt last.pt config.json result.json test.json log.jsonl curves.svg reading.json "
+    "model.safetensors pytorch_model.bin tokenizer.json tokenizer_config.json vocab.txt").split())
+def test_a_new_run_takes_no_folder_of_another(tmp_path, name):
+    write_file(tmp_path, "other", "theirs")
+    write_file(tmp_path, name, "")  # a start that was cut off
+    assert new_folder(str(tmp_path), "x") == tmp_path
+    write_file(tmp_path, name, "theirs")
+    fails(lambda: new_folder(str(tmp_path), "x"), tmp_path / name, "exists")
 
 
 URL = "http://served.example/"

@@ -237,6 +237,7 @@ def test_what_is_written_lies_over_nothing(trained, monkeypatch):
                               ("run/predictions-test.tsv", "again.tsv", 2),  # has predictions
                               ("test.tsv", "new.csv", 0)):
         assert command("--from", "run", "--predict", file, "--out", out) == status
+    refused("--out", "--from", "run", "--predict", "test.tsv", "--out", "")
     assert len(asked) == 1  # mistakes are found before the work
     monkeypatch.setattr("os.access", lambda *args: False)  # somebody else's folder
     refused("run", "--from", "run", "--test")
