@@ -30,8 +30,9 @@ from tqdm import tqdm
 
 from batches import training_batches
 from bert_min import Bert, linear, load_bert
-from run import SCRATCH_SIZES, draw_small_weights, find_encoder
-from support import machine, runs
+from run import (SCRATCH_SIZES, draw_small_weights, find_encoder, lock_folder, made_here,
+                 read_saved)
+from support import machine
 from support.checkpoints import write_published
 from support.datasets import load_task
 from support.errors import refuse
@@ -262,7 +263,7 @@ def read(reading: Reading, folder: Path, saved: dict | None = None) -> dict:
     held, units = units[:held_out], units[held_out:]
     optimizer, done = make_optimizer(model, reading.lr), {"step": 0, "seconds": 0.0}
     if saved:
-        with runs.made_here(folder / "last.pt"):
+        with made_here(folder / "last.pt"):
             model.load_state_dict(saved["weights"])
             optimizer.load_state_dict(saved["optimizer"])
             done = saved["done"]
@@ -342,15 +343,15 @@ def main(argv=None):
         folder = Path(given.pop("resume"))
         refuse(given, f"--resume: the reading has its own {', '.join(given)}; leave that out")
         refuse((folder / "reading.json").exists(), f"{folder}: was read to its end")
-        saved = runs.read_saved(folder / "last.pt")
-        with runs.made_here(folder / "last.pt"):
+        saved = read_saved(folder / "last.pt")
+        with made_here(folder / "last.pt"):
             reading = Reading(**saved["reading"])
     else:
         device = given.get("device", machine.best_device())
         reading = Reading(**{"device": device, "precision": machine.fast_precision(device)} | given)
         folder = new_folder(reading.out, "read")
     machine.prepare_device(reading.device)
-    with machine.torch_session({}), runs.lock_folder(folder):
+    with machine.torch_session({}), lock_folder(folder):
         result = read(reading, folder, saved)
     for name in ("before", "after"):
         copies = max(result[name]["copies"])

@@ -1,13 +1,22 @@
-"""A run: a model, the Reader of its pairs, and its folder.
+"""A run: a model, the Reader of its pairs, and its folder. Prediction needs best.pt alone.
 
-A run begins (`new_run`), goes on (`resumed_run`) or is used (`open_run`): each is one function.
-Training scores each epoch with the same code with which a run is used.
+    best.pt       the best epoch: weights, and all else that prediction needs
+    last.pt       the last step: the same, optimizer state and progress, for --resume
+    config.json   settings and recipe      log.jsonl     one event a line; curves.svg draws them
+    result.json   scores on dev            test.json     scores on test, if --test asked for them
 
-Left out: the equations (semmatch, reread, bert_min), the form of the files (support.runs).
+The `id` of a training is in best.pt, last.pt and result.json, so that no result is shown for the
+weights of another training. `save` writes both files of weights, `load_run` opens both, and opening
+runs no code. Training scores each epoch with the code with which a run is used.
+
+Left out: the equations (semmatch, reread, bert_min), the loop (train).
 """
 import contextlib
+import copy
+import fcntl
 import functools
 import hashlib
+import io
 import itertools
 import os
 import secrets
@@ -23,12 +32,12 @@ import batches
 from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
 from settings import METHODS, Recipe, Settings, method_options
-from support import influence, machine, runs, summary
+from support import influence, machine, summary
 from support.biaffine import PARSER
-from support.checkpoints import find_bert
+from support.checkpoints import find_bert, load_saved
 from support.datasets import load_pairs, load_test_splits
-from support.errors import join_names, prefix_errors, refuse
-from support.files import check_free, free_path, whole, write_json, writing
+from support.errors import expecting, join_names, prefix_errors, refuse
+from support.files import check_free, free_path, whole, write_json, write_whole, writing
 from support.machine import main_process, print_once
 from support.options import own_parser, own_sums
 from support.pairs import (Prediction, Task, as_pairs, check_logits, loss_sum, predictions_of,
@@ -38,12 +47,185 @@ from support.tables import (is_csv, pair_rows, prediction_cells, prediction_colu
                             table_text)
 from support.words import Vocabulary, learn_words
 
+FORMAT = 2   # of best.pt and last.pt; commit e5a3c6f was the last with format 1
 PART = 4096  # pairs of a table that are labelled at a time
 ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files are shared, too
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
-# ---- A new run, a resumed run, an opened run ----------------------------------------------------
+# ---- The folder ---------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def lock_folder(folder):
+    """Context manager: only this process writes into a run's folder.
+
+    It makes the folder, and removes it if it is still empty at the end. On Ctrl-C it says how to
+    resume. Raises BlockingIOError if another process has locked the folder.
+    """
+    if not main_process():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise BlockingIOError(f"{folder}: another process trains there") from None
+    except OSError as error:  # some file systems have no locks
+        print_once(f"{folder}: cannot be locked ({error.strerror}): start no second training there")
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        saved = (folder / "last.pt").exists()
+        raise KeyboardInterrupt(f"--resume {folder} goes on" if saved else stop) from None
+    finally:
+        os.close(lock)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+# ---- best.pt and last.pt ------------------------------------------------------------------------
+
+def save(run, name, **more):
+    """Writes best.pt or last.pt: weights, all else that prediction needs, and `more`."""
+    state = run.state() | {"weights": run.model.state_dict(), **more}
+    write_whole(run.folder / name, lambda file: torch.save(state, file))
+
+
+def check_saved(run):
+    """Raises ValueError if a file of the run could not be opened again, before there is one. What
+    can fail is a method of somebody's own."""
+    with expecting(run.settings.model, "plain values from `state()` of its prior, which `load` "
+                   "takes: dict, list, str, int, float, tensors", "write float(x) where numpy has "
+                   "made x"):
+        file = io.BytesIO()
+        torch.save(run.state(), file)
+        file.seek(0)
+        saved = torch.load(file, weights_only=True)
+        if run.reader.prior:
+            copy.copy(run.reader.prior).load(saved["prior"])
+
+
+def made_here(path):
+    """Context manager: any error inside becomes one message, that this file of a run is damaged."""
+    return expecting(path, "what this code writes", "made by other code, cut off or damaged: copy "
+                     "it again, or train anew")
+
+
+def read_saved(path):
+    """The dict in best.pt or last.pt. Raises ValueError if the file is missing or damaged."""
+    refuse(not path.exists(), f"{path}: no such file; the folder of a run, such as runs/toy-dafa, "
+           f"has last.pt until training ends (--resume), and best.pt from its first epoch on")
+    with made_here(path):
+        saved = load_saved(path)
+        for name, scale in saved.get("scales", {}).items():  # int8: parts of 64 columns
+            parts = saved["weights"][name]
+            refuse(parts.dtype != torch.int8 or scale.shape != (*parts.shape[:2], 1),
+                   f"{name}: {parts.dtype} {(*parts.shape,)} with scales {(*scale.shape,)}")
+            saved["weights"][name] = (parts * scale.float()).flatten(1)
+    return saved
+
+
+def as_int8(weights):
+    """What a best.pt of a quarter of the size holds: dict "weights", each matrix in parts of 64
+    columns, int8; dict "scales", name -> a float16 for each part of each row. Their product is the
+    matrix, to 0.57 of a scale. A matrix of other widths stays as it is.
+    """
+    parts = {name: W.unflatten(1, (-1, 64)) for name, W in weights.items()
+             if W.dim() == 2 and W.shape[1] % 64 == 0}
+    scales = {name: (W.abs().amax(2, keepdim=True) / 127).clamp(min=1e-7).half()
+              for name, W in parts.items()}
+    return {"scales": scales, "weights": weights | {
+        name: (W / scales[name]).round().to(torch.int8) for name, W in parts.items()}}
+
+
+def load_run(path: Path, model: str | None = None, parser: str | None = None, device=None,
+             precision=None, **changes) -> tuple["Run", dict]:
+    """(the Run in the file best.pt or last.pt, with its weights; the file's content).
+
+    A file alone decides neither which code runs nor how many processes start: `model` and `parser`
+    name somebody's own class and function again. changes: new values of workers, data_dir. The
+    caller's random state stays.
+
+    Our own classes are built without memory, and get the tensors of the file. A class of the user's
+    is built as in training, because it may hold tensors that no file has.
+    """
+    other = changes.keys() - {"workers", "data_dir"}
+    refuse(other, f"--{' --'.join(other)}: belongs to training, or is no option; a run takes "
+           "device, precision, workers, data_dir")
+    saved = read_saved(path)
+    with made_here(path):
+        for gone in ("accumulate", "parses"):  # options of older runs
+            saved["settings"].pop(gone, None)
+        given, recipe, task = saved["settings"], Recipe(**saved["recipe"]), Task(**saved["task"])
+        begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}
+        model_before, parser_before = given["model"], given["parser"]
+    own = {"model": own_place(path, "model", model_before, model),
+           "parser": own_place(path, "parser", parser_before, parser)}
+    with made_here(path):
+        settings = Settings(**given | own | {"workers": Settings.workers})
+    settings = replace(settings, **{name: str(x) if isinstance(x, Path) else x
+                                    for name, x in changes.items()})
+    recipe = replace(recipe, device=device or recipe.device,
+                     precision=precision or recipe.precision)
+    reader, sums = make_reader(settings, recipe)
+    encoder, ours = None, settings.model in METHODS
+    with made_here(path):
+        if reader.prior:
+            reader.prior.load(saved["prior"])
+        if recipe.bert == "none":
+            reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
+        else:
+            encoder = BertConfig(**saved["encoder"])
+            reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
+        building = machine.without_weights() if ours else contextlib.nullcontext()
+        with torch.random.fork_rng([]), building:
+            network, _ = build_model(settings, recipe, task, reader, encoder)
+        kinds = {name: x.is_floating_point() for name, x in network.state_dict().items()}
+        network.load_state_dict(saved["weights"], assign=ours)
+        other = [name for name, x in saved["weights"].items()
+                 if kinds[name] != x.is_floating_point()]
+        refuse(other, f"numbers of another kind in {join_names(other)}")
+        network = network.float() if ours else network  # a file may hold float16, to be small
+    for name, sha256 in sums.items():
+        if begun["own"].get(name, sha256) != sha256:
+            print_once(f"{path}: {name}: the file has changed since training; answers may differ")
+    return Run(settings, recipe, path.parent, task, reader, encoder, network, begun), saved
+
+
+def own_place(path, kind, begun, place):
+    """Where the class or the function of a run is: where it was, or `place`, which must be given
+    for somebody's own. kind: "model" or "parser". begun: the place in the file `path`, or None.
+    """
+    old, new = str(begun or ""), str(place or "")
+    refuse(":" in old and not new, f"{path}: the {kind} is somebody's own, {old}; opening a run "
+           f"runs no code: if you know it, say {kind} {old} as well")
+    name, new_name = (x.rpartition(":")[2] for x in (old, new))
+    refuse(old and new and name != new_name, f"{path}: its {kind} is {old}, not {new}")
+    return new or begun
+
+
+def open_run(folder: str | Path, parser: str | None = None, model: str | None = None,
+             device: str | None = None, precision: str | None = None, **changes) -> "Run":
+    """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
+
+    model: your own class, as --model named it in training, because a folder alone runs no code.
+    parser: your own parser, in the same way; it replaces the shipped parser. device: the best of
+    this machine, not training's. changes: new values of workers, data_dir.
+    """
+    path = Path(folder)
+    path = path if path.is_file() else path / "best.pt"
+    run, saved = load_run(path, model, parser, device or machine.best_device(), precision,
+                          **changes)
+    if path.name == "best.pt" and (path.parent / "last.pt").exists():
+        print_once(f"{path.parent}: training stopped before its end, in epoch "
+                   f"{saved['epoch'] + 1} of {run.recipe.epochs} or later; --resume goes on")
+    run.model.eval()
+    return run
+
+
+# ---- A new run ----------------------------------------------------------------------------------
 
 def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, splits: dict,
             **sizes):
@@ -73,74 +255,8 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
         for layer in getattr(model, "outputs", list)():
             torch.nn.init.constant_(layer.bias, mean)
     begun = {"id": secrets.token_hex(8), "new_parameters": new, "own": own,
-             "pairs": runs.sha256_of_pairs({name: x.pairs for name, x in examples.items()})}
-    made = Run(settings, recipe, folder, task, reader, encoder, model, begun)
-    runs.check_saved(made)
-    return made, examples
-
-
-def resumed_run(settings: Settings, recipe: Recipe, folder: Path, task: Task, splits: dict,
-                saved: dict):
-    """A run as its last.pt left it, with the content `saved`. Arguments, result: see new_run."""
-    run = Run.from_state(saved, settings, recipe, folder / "last.pt")
-    check_pairs(run, task, splits)
-    return run, {name: run.examples(splits[name]) for name in seen_in_training(splits)}
-
-
-def open_run(folder: str | Path, parser: str | None = None, model: str | None = None,
-             device: str | None = None, precision: str | None = None, **changes) -> "Run":
-    """The Run in a folder, or in a best.pt alone, with the weights of the best epoch.
-
-    model: your own class, as --model named it in training, because a folder alone runs no code.
-    parser: your own parser, in the same way; it replaces the shipped parser. device: the best of
-    this machine, not training's. changes: new values of workers, data_dir.
-    """
-    folder = Path(folder)
-    path = folder if folder.is_file() else folder / "best.pt"
-    other = changes.keys() - {"workers", "data_dir"}
-    refuse(other, f"--{' --'.join(other)}: belongs to training, or is no option; a run takes "
-           "device, precision, workers, data_dir")
-    saved, settings, recipe = read_run(path, model, parser)
-    recipe = replace(recipe, device=device or machine.best_device(),
-                     precision=precision or recipe.precision)
-    settings = replace(settings, **{name: str(x) if isinstance(x, Path) else x
-                                    for name, x in changes.items()})
-    run = Run.from_state(saved, settings, recipe, path)
-    if path.name == "best.pt" and (path.parent / "last.pt").exists():
-        print_once(f"{path.parent}: training stopped before its end, in epoch "
-                   f"{saved['epoch'] + 1} of {recipe.epochs} or later; --resume goes on")
-    run.model.eval()
-    return run
-
-
-def read_run(path, model=None, parser=None):
-    """(content of the file best.pt or last.pt, a dict; its Settings; its Recipe).
-
-    A file alone decides neither which code runs nor how many processes start. If the run has
-    somebody's own class or parser, the caller gives the place again; it may have changed.
-    """
-    saved = runs.read_saved(path)
-    with runs.made_here(path):
-        given, recipe = dict(saved["settings"]), Recipe(**saved["recipe"])
-        given.pop("parses", None)  # a setting of older runs
-        begun = given["model"], given["parser"]
-    given["workers"] = Settings.workers
-    given["model"] = own_place(path, "model", begun[0], model)
-    given["parser"] = own_place(path, "parser", begun[1], parser)
-    with runs.made_here(path):
-        return saved, Settings(**given), recipe
-
-
-def own_place(path, kind, begun, place):
-    """Where the class or the function of a run is: where it was, or `place`, which must be given
-    for somebody's own. kind: "model" or "parser". begun: the place in the file `path`, or None.
-    """
-    old, new = str(begun or ""), str(place or "")
-    refuse(":" in old and not new, f"{path}: the {kind} is somebody's own, {old}; opening a run "
-           f"runs no code: if you know it, say {kind} {old} as well")
-    name, new_name = (x.rpartition(":")[2] for x in (old, new))
-    refuse(old and new and name != new_name, f"{path}: its {kind} is {old}, not {new}")
-    return new or begun
+             "pairs": sha256_of_pairs({name: x.pairs for name, x in examples.items()})}
+    return Run(settings, recipe, folder, task, reader, encoder, model, begun), examples
 
 
 # ---- What a run is made of ----------------------------------------------------------------------
@@ -162,8 +278,8 @@ def find_encoder(name, data_dir, texts, sizes):
 def encoder_of_run(path):
     """(PairTokenizer, BertConfig, weights) of a run's best.pt. The weights that a plain BERT lacks,
     of the run's method and classifier, stay behind."""
-    saved = runs.read_saved(path)
-    with runs.made_here(path):
+    saved = read_saved(path)
+    with made_here(path):
         refuse(saved["encoder"] is None, "a run that reads words, by no encoder")
         config = BertConfig(**saved["encoder"])
         with torch.device("meta"):  # names without memory
@@ -256,46 +372,10 @@ class Run:
     def state(self):
         """dict of plain values: all that a file of the run holds beside weights."""
         return self.begun | {
-            "settings": asdict(self.settings), "recipe": asdict(self.recipe),
+            "format": FORMAT, "settings": asdict(self.settings), "recipe": asdict(self.recipe),
             "task": asdict(self.task), "encoder": self.encoder and asdict(self.encoder),
             "tokenizer": self.reader.tokenizer.state(),
             "prior": self.reader.prior and self.reader.prior.state()}
-
-    @classmethod
-    def from_state(cls, saved, settings, recipe, path):
-        """The Run, with its weights, of a `state` in the file `path`. settings, recipe: those in
-        `saved`, with changes for this process. The caller's random state stays.
-
-        Our own classes are built without memory, and get the tensors of the file. A class of the
-        user's is built as in training, because it may hold tensors that no file has.
-        """
-        reader, own = make_reader(settings, recipe)
-        encoder = None
-        ours = settings.model in METHODS
-        with runs.made_here(path):
-            task = Task(**saved["task"])
-            begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}
-            if reader.prior:
-                reader.prior.load(saved["prior"])
-            if recipe.bert == "none":
-                reader.tokenizer = Vocabulary.from_state(saved["tokenizer"])
-            else:
-                encoder = BertConfig(**saved["encoder"])
-                reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
-            building = machine.without_weights() if ours else contextlib.nullcontext()
-            with torch.random.fork_rng([]), building:
-                model, _ = build_model(settings, recipe, task, reader, encoder)
-            kinds = {name: x.is_floating_point() for name, x in model.state_dict().items()}
-            model.load_state_dict(saved["weights"], assign=ours)
-            other = [name for name, x in saved["weights"].items()
-                     if kinds[name] != x.is_floating_point()]
-            refuse(other, f"numbers of another kind in {join_names(other)}")
-            model = model.float() if ours else model    # a file may hold float16, to be small
-        for name, sha256 in own.items():
-            if begun["own"].get(name, sha256) != sha256:
-                print_once(f"{path}: {name}: the file has changed since training; answers may "
-                           "differ")
-        return cls(settings, recipe, path.parent, task, reader, encoder, model, begun)
 
     def class_weights(self, pairs: Iterable) -> torch.Tensor | None:
         """(C,) weights that let each class of these training pairs count alike, or None."""
@@ -410,9 +490,15 @@ class Run:
 
 # ---- For the command line -----------------------------------------------------------------------
 
+def sha256_of_pairs(splits):
+    """dict split -> sha256 of its pairs in their order: a resumed run must have the same pairs."""
+    return {split: hashlib.sha256("\n".join(map(ascii, pairs)).encode()).hexdigest()
+            for split, pairs in splits.items()}
+
+
 def check_pairs(run, task, splits):
     """Raises ValueError unless task and splits, of load_pairs, are those of the run's training."""
-    sums = runs.sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
+    sums = sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
     refuse(task != run.task or sums != run.begun["pairs"], f"{run.folder}: the pairs of train "
            f"and dev have changed since the run began; restore the data set, start where the run "
            f"was started, or --predict a file")

@@ -24,7 +24,6 @@ METHODS = {"bert": "bert_min:SelfAttention", "dabert": "semmatch:DabertAttention
            "dafa": "semmatch:DafaAttention", "knowledge": "semmatch:KnowledgeAttention",
            "drrnet": "reread:DrrNet", "ladranet": "reread:LadraNet",
            "aligned": "semmatch:AlignedAttention"}
-PROCESS = {"device", "workers", "data_dir"}  # a run may be resumed with other values of these
 POSITIVE, SHARE, FROM_0 = (ABOVE_0, 2 ** 63), (0, 1), (0, 2 ** 63)
 
 
@@ -63,8 +62,6 @@ class Settings:
     held_out: float | None = option(None, "take this share of the training pairs as dev",
                                     limits=SHARE)
     recipe: str = option("ours", "our training, or the knowledge paper's", ("ours", "printed"))
-    accumulate: int = option(1, "cut each batch into so many parts, to save memory",
-                             limits=POSITIVE)
     class_weights: str = option("none", "balanced: all classes have the same weight in the loss",
                                 ("none", "balanced"))
     workers: int = option(0, "extra processes that prepare batches", limits=(0, 1000))

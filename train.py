@@ -1,8 +1,8 @@
 """Train, evaluate and use sentence-pair models: `python train.py --task mrpc --model dafa`.
 
-`training_loop` is one flat loop. Read it from top to bottom: order, batch, forward, loss, backward,
-clip, rate, step, log; then save, evaluate, keep the best. The dev split chooses the best epoch. The
-test split is read if `--test` asks for it. support.runs lists the files in a run's folder.
+`training_loop` is one flat loop. Read it from top to bottom: order, batch, seed, forward, loss,
+backward, clip, rates, step, log; then save, evaluate, keep the best. The dev split chooses the best
+epoch. The test split is read if `--test` asks for it. run.py lists the files in a run's folder.
 
 From Python: `run = train.open_run("runs/toy-dafa")`, then run.predict, run.evaluate, run.explain.
 Several GPUs or machines: `torchrun --nproc-per-node 4 train.py ...` cuts each batch.
@@ -13,24 +13,26 @@ how a model is made and used (run), data sets and files (support).
 import contextlib
 import json
 import math
+import random
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
-import batches
-from run import new_run, open_run, predict_file, read_run, resumed_run, score_test
-from settings import PROCESS, Recipe, Settings, add_options, read_options
-from support import machine, runs, summary
+from batches import training_batches
+from run import (check_pairs, check_saved, load_run, lock_folder, made_here, new_run, open_run,
+                 predict_file, read_saved, save, score_test)
+from settings import add_options, read_options
+from support import machine, summary
 from support.datasets import load_pairs, load_test_splits
 from support.errors import refuse
 from support.files import new_folder, read_json, write_json, write_text
 from support.machine import main_process, print_once
 from support.options import Arguments, run_command
-from support.pairs import loss_sum, metric_title
+from support.pairs import loss_sum, metric_title, seen_in_training
 
 LOG_EVERY = 10        # steps between two writes to the log; each write waits for the GPU
 SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an epoch
@@ -97,133 +99,253 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
 
 # ---- The loop -----------------------------------------------------------------------------------
 
-def train_model(settings: Settings, recipe: Recipe, folder: Path, task, splits, saved=None):
-    """Trains one model in a folder, or resumes its training there. Returns: dict of result.json.
+@dataclass
+class Progress:
+    """How far a training has come; last.pt holds this too."""
+    step: int = 0
+    epoch: int = 0
+    best: float = -math.inf      # the best dev result, and its epoch
+    best_epoch: int = 0
+    lowest: float = math.inf     # the lowest dev loss, and its step
+    lowest_step: int = 0
+    seconds: float = 0.0         # of training and evaluation
 
-    task, splits: from load_pairs. saved: the content of the folder's last.pt, from run.read_run;
-    None starts a new training.
-    """
-    with machine.few_threads(recipe.bert == "scratch"):
-        with machine.main_process_first():  # which parses; the others find the parses
-            if saved:
-                run, examples = resumed_run(settings, recipe, folder, task, splits, saved)
-            else:
-                run, examples = new_run(settings, recipe, folder, task, splits)
-        summary.describe_training(run, examples)
-        return training_loop(run, examples, saved)
+    def judge(self, result, loss):
+        """Notes the dev result and dev loss of an epoch. Returns: is the result the best so far?"""
+        self.epoch += 1
+        better = result > self.best
+        if better:
+            self.best, self.best_epoch = result, self.epoch
+        if loss < self.lowest:
+            self.lowest, self.lowest_step = loss, self.step
+        return better
+
+    def finished(self, epochs, patience, epoch_steps):
+        """Are all epochs done, or has the dev loss not fallen for `patience` steps (0: no limit)?
+
+        Steps of an unfinished epoch do not count, so that a resumed epoch is always finished.
+        """
+        waited = self.epoch * epoch_steps - self.lowest_step
+        return self.epoch >= epochs or bool(patience) and waited >= patience
 
 
 def training_loop(run, examples, saved=None):
-    """Trains a run to its end. saved: as in train_model. Returns: dict of result.json."""
+    """Trains a run to its end. Returns: its Progress.
+
+    examples: dict split -> batches.Examples. saved: the content of the run's last.pt, from which a
+    training goes on. Each step draws from a seed of its own, so that no random state is saved.
+    """
     recipe, train_set, (rank, processes) = run.recipe, examples["train"], machine.world()
     steps = math.ceil(len(train_set.pairs) / recipe.batch_size)  # in an epoch
-    optimizer, progress = make_optimizer(run), runs.Progress()
-    scaler = machine.loss_scaler(recipe.device, recipe.precision)
-    log = runs.Log(run.folder / "log.jsonl", saved["log"] if saved else "")
-    torch.manual_seed(run.settings.seed + rank)  # of dropout
+    weights, waiting = run.class_weights(train_set.pairs), []
+    optimizer, progress = make_optimizer(run), Progress()
+    scaler = torch.amp.GradScaler(recipe.device.split(":")[0], enabled=recipe.precision == "fp16")
     if saved:
-        progress = runs.load_states(run, saved, optimizer, scaler)
-    runs.save_last(run, log, optimizer, scaler, progress)
+        progress = load_states(run, saved, optimizer, scaler)
+    keep_log(run, progress)
+    save_last(run, optimizer, scaler, progress)
     forward = machine.share_gradients(run.model, recipe.device)
-    weights, step_loss = run.class_weights(train_set.pairs), 0.0
+    written = clock = time.monotonic()
     while not progress.finished(recipe.epochs, recipe.patience, steps):
+        order = training_batches(train_set.lengths, recipe.batch_size,
+                                 f"{run.settings.seed} {progress.epoch}", run.task.block)
+        order = order[progress.step - progress.epoch * steps:]
+        # Each process has its pairs of a batch. One without a pair takes the first, with loss 0.
+        own = [batch[rank::processes] or batch[:1] for batch in order]
+        bar = tqdm(train_set.loader(own, recipe.device.startswith("cuda")), leave=False,
+                   desc=f"epoch {progress.epoch + 1}/{recipe.epochs}",
+                   disable=None if main_process() else True)
         run.model.train()
-        for inputs, labels, size, last in parts_of_batches(run, train_set, progress, steps, log):
-            forward.require_backward_grad_sync = last  # processes exchange gradients once a batch
+        for batch, batch_and_labels in zip(order, bar):
+            torch.manual_seed(seed_of_step(run.settings.seed, progress.step, rank))  # of dropout
+            inputs, labels = machine.to_device(batch_and_labels, recipe.device)
             with machine.autocast(recipe.device, recipe.precision):
                 logits = forward(**inputs)
-            counts = rank < size  # a small batch may have no pair for this process, see cut_batch
-            loss = loss_sum(logits, labels, run.task, weights) * counts / size
-            scaler.scale(loss * processes).backward()  # the exchange takes a mean; we need the sum
-            step_loss += loss.detach()
-            if not last:
-                continue
+            loss = loss_sum(logits, labels, run.task, weights) / len(batch) * (rank < len(batch))
+            scaler.scale(loss * processes).backward()  # processes share a mean; we need the sum
             scaler.unscale_(optimizer)
             norm = torch.nn.utils.clip_grad_norm_(run.model.parameters(), recipe.clip)
-            may_skip = scaler.is_enabled() and scaler.get_scale() > 1  # if the norm is infinite
             highest = set_rates(optimizer, run, progress.step, recipe.epochs * steps)
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
             progress.step += 1
-            log.add_step(progress.step, step_loss, norm, highest, may_skip)
-            step_loss = 0.0
-            if progress.step % LOG_EVERY == 0 or progress.step % steps == 0:
-                log.write_steps()
-                waited = machine.gather(time.monotonic() - log.saved)[0]  # the main process decides
-                if waited > SAVE_SECONDS:
-                    runs.save_last(run, log, optimizer, scaler, progress)
-        runs.save_last(run, log, optimizer, scaler, progress)
-        judge_epoch(run, examples[run.task.selection], progress, log)
-    return finish_training(run, examples, progress)
+            waiting.append((progress.step, loss.detach(), norm, highest))
+            ended = progress.step % steps == 0
+            if ended or progress.step % LOG_EVERY == 0:
+                bar.set_postfix_str(f"loss={write_steps(run, waiting):.3f}", False)
+                progress.seconds += time.monotonic() - clock
+                clock = time.monotonic()
+                if ended or clock - written > SAVE_SECONDS:
+                    save_last(run, optimizer, scaler, progress)
+                    written = clock
+        judge_epoch(run, examples[run.task.selection], progress)
+    progress.seconds += time.monotonic() - clock
+    return progress
 
 
-def parts_of_batches(run, train_set, progress, steps, log):
-    """Yields this process's parts of the batches left in an epoch; the seed decides their order.
-
-    Each part is (inputs, labels, size, last): tensors on the run's device, the number of pairs in
-    the whole batch, and whether this is the batch's last part, after which a step follows.
-    """
-    settings, recipe, parts = run.settings, run.recipe, []
-    order = batches.training_batches(train_set.lengths, recipe.batch_size,
-                                     f"{settings.seed} {progress.epoch}", run.task.block)
-    for batch in order[progress.step - progress.epoch * steps:]:
-        shares = machine.cut_batch(batch, settings.accumulate)
-        parts += [(share, len(batch), share is shares[-1]) for share in shares]
-    loader = train_set.loader([part[0] for part in parts], recipe.device.startswith("cuda"))
-    title = f"epoch {progress.epoch + 1}/{recipe.epochs}"
-    with tqdm(desc=title, total=steps * recipe.epochs, initial=progress.step, leave=False,
-              disable=None if main_process() else True) as bar:
-        for batch_and_labels, (_, size, last) in zip(loader, parts):
-            yield *machine.to_device(batch_and_labels, recipe.device), size, last
-            if log.loss is not None:
-                bar.set_postfix_str(f"loss={log.loss:.3f}", False)
-            bar.update(progress.step - bar.n)
+def seed_of_step(seed, step, rank):
+    """The seed of what a process draws in a step: for another step or process, other numbers."""
+    return random.Random(f"{seed} {step} {rank}").getrandbits(63)
 
 
-def judge_epoch(run, examples, progress, log):
+def save_last(run, optimizer, scaler, progress):
+    """Writes last.pt, from which --resume goes on."""
+    if main_process():
+        save(run, "last.pt", optimizer=optimizer.state_dict(), scaler=scaler.state_dict(),
+             progress=asdict(progress))
+        if progress.step == 0:
+            names = "settings", "recipe", "task", "new_parameters"
+            write_json(run.folder / "config.json", {name: run.state()[name] for name in names})
+
+
+def load_states(run, saved, optimizer, scaler):
+    """Puts the states of `saved`, the run's last.pt, into their places. Returns: Progress."""
+    best = run.folder / "best.pt"
+    with made_here(run.folder / "last.pt"):
+        optimizer.load_state_dict(saved["optimizer"])
+        scaler.load_state_dict(saved["scaler"])
+        progress = Progress(**saved["progress"])
+    refuse(progress.best_epoch and read_saved(best)["id"] != saved["id"],
+           f"{best}: another training wrote it than last.pt; copy both again, or train anew")
+    return progress
+
+
+def judge_epoch(run, examples, progress):
     """Scores dev, writes best.pt if this epoch is the best so far, logs and prints the scores."""
     scores, mean_loss, _ = run.score(examples)
     better = progress.judge(scores[run.task.metrics[0]], mean_loss)
     if better and main_process():
-        runs.save_best(run, progress)
-    log(step=progress.step, epoch=progress.epoch, split=run.task.selection, mean_loss=mean_loss,
-        **scores)
+        save(run, "best.pt", epoch=progress.epoch)
+    add_to_log(run, step=progress.step, epoch=progress.epoch, split=run.task.selection,
+               mean_loss=mean_loss, **scores)
     numbers = [f"{metric_title(name, run.task.positive)} {100 * scores[name]:.1f}"
                for name in run.task.metrics]
     print_once(f"epoch {progress.epoch}: {run.task.selection} {', '.join(numbers)}"
                f"{', the best so far' if better else ''}")
 
 
+# ---- log.jsonl, one event a line ----------------------------------------------------------------
+
+def keep_log(run, progress):
+    """Keeps the lines of log.jsonl up to `progress`: a training that goes on writes the rest anew.
+    A killed process can have left half a line at the end."""
+    path = run.folder / "log.jsonl"
+    lines = path.read_text("utf-8").splitlines(True) if path.exists() else []
+    kept = []
+    for line in lines:
+        event = json.loads(line) if line.endswith("\n") else {"step": math.inf}
+        if event["step"] <= progress.step and event.get("epoch", 0) <= progress.epoch:
+            kept.append(line)
+    if main_process():
+        write_text(path, "".join(kept))
+
+
+def add_to_log(run, **event):
+    """Writes an event."""
+    if main_process():
+        with open(run.folder / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+
+def write_steps(run, waiting):
+    """Writes the steps in the list `waiting`, and empties it; each number waits for the GPU.
+
+    waiting: of (step, this process's part of the loss, norm of the gradient, highest rate).
+    Returns: the last loss. Raises ValueError for a loss that is not finite, and for such a norm,
+    but GradScaler leaves out a step of fp16 with such a norm, and lowers its scale.
+    """
+    losses = machine.sum_over_processes(torch.stack([loss for _, loss, *_ in waiting]))
+    for (step, _, norm, highest), loss in zip(waiting, losses):
+        wrong = not math.isfinite(loss + (0 if run.recipe.precision == "fp16" else norm))
+        refuse(wrong, f"the loss is {loss}, the gradient's norm {float(norm)} at step {step}: "
+               "lower --lr or --lr-new, or try --precision fp32")
+        add_to_log(run, step=step, loss=loss, norm=float(norm), lr=highest)
+    waiting.clear()
+    return losses[-1]
+
+
+# ---- A training from its beginning to its end ---------------------------------------------------
+
+def begin(given):
+    """Trains a new run. given: dict of options; with "test" it scores test, too.
+
+    Returns: (the run's folder, dict of result.json, with test's metrics where asked for)
+    """
+    test = given.get("test", False)
+    settings, recipe = read_options({name: x for name, x in given.items() if name != "test"})
+    machine.prepare_device(recipe.device)  # a mistake is found before there is a folder
+    if test:
+        load_test_splits(settings)  # a missing file is found before hours of training
+    name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
+    folder = machine.gather(new_folder(settings.out, name) if main_process() else None)[0]
+    with lock_folder(folder), machine.few_threads(recipe.bert == "scratch"):
+        with machine.main_process_first():  # which downloads and parses; the others find it done
+            run, examples = new_run(settings, recipe, folder, *load_pairs(settings))
+        check_saved(run)
+        return folder, train_run(run, examples, test)
+
+
+def resume(folder, given):
+    """Continues the training in a folder. given: dict of the options that load_run takes, and
+    "test". Returns: as `begin`.
+    """
+    folder, test = Path(folder), given.get("test", False)
+    path, given = folder / "last.pt", {name: x for name, x in given.items() if name != "test"}
+    with lock_folder(folder):
+        run, saved = load_run(path, **given)
+        refuse(run.settings.parser and not saved["settings"]["parser"],
+               f"--parser {run.settings.parser}: the run has the shipped parser; leave it out")
+        with machine.few_threads(run.recipe.bert == "scratch"):
+            with machine.main_process_first():
+                task, splits = load_pairs(run.settings)
+                check_pairs(run, task, splits)
+                examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
+            return folder, train_run(run, examples, test, saved)
+
+
+def train_run(run, examples, test, saved=None):
+    """Trains a run, and scores its test if asked. Returns: dict of result.json, with these scores.
+
+    examples, saved: see training_loop.
+    """
+    summary.describe_training(run, examples)
+    result = finish_training(run, examples, training_loop(run, examples, saved))
+    if test:
+        result["metrics"] |= score_test(run)
+    return result
+
+
 def finish_training(run, examples, progress):
     """Evaluates the best epoch and writes result.json, which it returns; last.pt is removed."""
-    settings, recipe, best = run.settings, run.recipe, run.folder / "best.pt"
+    settings, recipe, task, folder = run.settings, run.recipe, run.task, run.folder
     machine.gather(None)  # waits until the main process has written best.pt
-    run.model.load_state_dict(runs.read_saved(best)["weights"])
-    scores, _, threshold = run.score(examples[run.task.selection])
-    metrics = {run.task.selection: scores}
+    run.model.load_state_dict(read_saved(folder / "best.pt")["weights"])
+    scores, _, threshold = run.score(examples[task.selection])
+    metrics = {task.selection: scores}
     for name, x in examples.items():
-        if name not in ("train", run.task.selection):  # MNLI's second dev split
+        if name not in ("train", task.selection):  # MNLI's second dev split
             metrics[name] = run.evaluate(x)
     sizes = {name: p.numel() for name, p in run.model.named_parameters()}
-    result = {"id": run.begun["id"], "task": run.task.name, "model": settings.model,
-              "bert": recipe.bert, "seed": settings.seed, "selection_split": run.task.selection,
-              "positive": run.task.positive, "best_epoch": progress.best_epoch,
+    result = {"id": run.begun["id"], "task": task.name, "model": settings.model,
+              "bert": recipe.bert, "seed": settings.seed, "selection_split": task.selection,
+              "positive": task.positive, "best_epoch": progress.best_epoch,
               "metrics": metrics, "threshold": threshold,
               "pairs": {name: len(x.pairs) for name, x in examples.items()},
+              "pairs_sha256": run.begun["pairs"], "own": run.begun["own"],
               "seconds": round(progress.seconds, 2), "parameters": sum(sizes.values()),
               "new_parameters": sum(sizes[name] for name in run.begun["new_parameters"]),
               "settings": asdict(settings), "recipe": asdict(recipe),
               "versions": machine.versions(recipe.device),
-              "influence": run.influence(examples[run.task.selection]) if run.changes() else None}
+              "influence": run.influence(examples[task.selection]) if run.changes() else None}
     if main_process():
-        events = map(json.loads, (run.folder / "log.jsonl").read_text("utf-8").splitlines())
-        picture = summary.draw_run([*events], run.task.metrics[0], progress.best_epoch)
-        write_text(run.folder / "curves.svg", picture)
-        for path in (*run.folder.glob("*.pt.*.tmp"), run.folder / "test.json"):
+        events = map(json.loads, (folder / "log.jsonl").read_text("utf-8").splitlines())
+        picture = summary.draw_run([*events], task.metrics[0], progress.best_epoch)
+        write_text(folder / "curves.svg", picture)
+        for path in (*folder.glob("*.pt.*.tmp"), folder / "test.json"):
             path.unlink(missing_ok=True)  # a killed process's half file; older scores
-        write_json(run.folder / "result.json", result)
-        (run.folder / "last.pt").unlink(missing_ok=True)
+        write_json(folder / "result.json", result)
+        (folder / "last.pt").unlink(missing_ok=True)
     return result
 
 
@@ -263,72 +385,11 @@ def use_run(folder, test=False, predict=None, columns="", out=None, test_file=No
         if test:
             print_once(summary.metrics_table(score_test(run), run.task.positive))
         if not test and predict is None:
-            result = read_own_result(run.folder, run.begun)
-            with runs.made_here(run.folder / "result.json"):
+            path = run.folder / "result.json"
+            with made_here(path):
+                result = read_json(path)
+                refuse(result["id"] != run.begun["id"], "the numbers of another training")
                 summary.show_result(run.folder, result)
-
-
-def read_own_result(folder, saved):
-    """The dict of result.json. Raises ValueError if it is missing or another training wrote it."""
-    path = folder / "result.json"
-    result = read_json(path) if path.exists() else {}
-    refuse(result.get("id") != saved["id"], f"{path}: the numbers of this run are not there, or of "
-           "another training; --from works with --test or --predict")
-    return result
-
-
-def options_to_resume(folder, given):
-    """(saved, Settings, Recipe) of a folder's last.pt, or of its best.pt if training has ended.
-
-    An option of PROCESS replaces the run's own. Any other in the dict `given` must equal it.
-    """
-    ended = (folder / "best.pt").exists() and not (folder / "last.pt").exists()
-    path = folder / ("best.pt" if ended else "last.pt")
-    saved, settings, recipe = read_run(path, given.get("model"), given.get("parser"))
-    begun = asdict(settings) | asdict(recipe)
-    begun["parser"] = saved["settings"]["parser"] and settings.parser
-    for name in given.keys() - PROCESS:
-        refuse(given[name] != begun[name], f"--{name.replace('_', '-')} {given[name]}: the run has "
-               f"{begun[name]}; leave it out, or start another run")
-    changes = {name: given[name] for name in given.keys() & PROCESS}
-    device = changes.pop("device", recipe.device)
-    return saved, replace(settings, **changes), replace(recipe, device=device)
-
-
-def choose_folder(settings):
-    """The folder of a new run. The main process chooses it for all."""
-    folder = None
-    if main_process():
-        name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
-        folder = new_folder(settings.out, name)
-    return machine.gather(folder)[0]
-
-
-def train_or_resume(given):
-    """Trains a new run or, with --resume, an old one; `given` are options. --test scores test, too.
-
-    Returns: (the run's folder, dict of result.json, with test's metrics where asked for)
-    """
-    resume, test = given.pop("resume", None), given.pop("test", False)
-    if resume is None:
-        saved, (settings, recipe) = None, read_options(given)
-    else:
-        saved, settings, recipe = options_to_resume(Path(resume), given)
-    machine.prepare_device(recipe.device)  # a mistake is found before there is a folder
-    if test:
-        load_test_splits(settings)  # a missing file is found before hours of training
-    folder = Path(resume) if saved else choose_folder(settings)
-    with runs.lock_folder(folder):
-        if saved and "progress" not in saved:  # best.pt has none: training has ended
-            result = read_own_result(folder, saved)
-        else:
-            with machine.main_process_first():  # which downloads; the others find the files
-                task, splits = load_pairs(settings)
-            result = train_model(settings, recipe, folder, task, splits, saved)
-        if test:
-            run = open_run(folder, settings.parser, settings.model, recipe.device)
-            result["metrics"] |= score_test(run)
-    return folder, result
 
 
 def main(argv=None):
@@ -338,8 +399,10 @@ def main(argv=None):
     with machine.torch_session(given):
         if "run" in given:
             use_run(given.pop("run"), **given)
+        elif "resume" in given:
+            summary.show_result(*resume(given.pop("resume"), given))
         else:
-            summary.show_result(*train_or_resume(given))
+            summary.show_result(*begin(given))
 
 
 if __name__ == "__main__":

@@ -26,10 +26,11 @@ import shlex
 import sys
 from pathlib import Path
 
+import run
 import train
 from experiments.groups import FILE, combinations, name_of, read_group, show_groups
-from settings import PROCESS, Settings, add_options, read_options
-from support import machine, runs
+from settings import Settings, add_options, read_options
+from support import machine
 from support.datasets import load_pairs, load_test_splits
 from support.errors import prefix_errors, refuse
 from support.files import new_folder, read_json, write_text
@@ -63,6 +64,9 @@ def rows_first(vary, shared):
 
 
 # ---- What is to be run --------------------------------------------------------------------------
+
+PROCESS = {"device", "workers", "data_dir"}  # a group may go on with other values of these
+
 
 def new_group(given):
     """(folder, group) of a new group that these options ask for. The folder is not made yet."""
@@ -144,7 +148,7 @@ def check_planned(folder, group, planned):
             load_test_splits(settings)
         load_pairs(settings)
         _, splits = load_pairs(settings, limited=False)
-        sums = runs.sha256_of_pairs(splits)
+        sums = run.sha256_of_pairs(splits)
         begun = group.setdefault("pairs", {}).setdefault(str(place), sums)
         refuse(sums != begun, f"{folder}: pairs of {', '.join(filter(None, place))} changed; "
                "restore them, or begin anew")
@@ -158,13 +162,21 @@ def train_planned(folder, group, planned):
         begun = (folder / name / "last.pt").exists() or (folder / name / "best.pt").exists()
         place = {"resume" if begun else "out": str(folder / name)}
         try:
-            train.train_or_resume(given | place | {"test": group["test"]})
+            train_or_resume(given | place | {"test": group["test"]})
         except ValueError as error:  # such as a loss that is no number; the others are trained
             failed.append(f"{name}: {error}")
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"--resume {folder} goes on") from None
         gather_results(folder, group)
     return failed
+
+
+def train_or_resume(given):
+    """Trains a run, or continues it, as the options say."""
+    if "resume" not in given:
+        return train.begin(given)
+    here = {"model", "parser", "device", "precision", "workers", "data_dir", "test"}
+    return train.resume(given["resume"], {name: x for name, x in given.items() if name in here})
 
 
 def gather_results(folder, group):
@@ -186,7 +198,7 @@ def read_done(folder, test):
     result = read_json(files[0])
     if test:
         result["metrics"] |= read_json(files[1])["metrics"]
-    with runs.made_here(folder):
+    with run.made_here(folder):
         kept = "task", "positive", "best_epoch", "selection_split", "metrics"
         found = {name: result[name] for name in kept}
         changes = result["influence"]["changes"] if result["influence"] else {}
@@ -230,7 +242,7 @@ def main(argv=None):
             folder, group = saved_group(given.pop("resume"), given)
         else:
             (folder, group), given = new_group(given), {}
-        with runs.lock_folder(folder):  # against another process
+        with run.lock_folder(folder):  # against another process
             run_group(folder, group, here=given)
 
 

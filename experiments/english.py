@@ -28,8 +28,8 @@ import torch.nn.functional as F
 from batches import texts_of
 from experiments import robustness
 from experiments.robustness import Known
-from run import open_run
-from support import machine, runs
+from run import as_int8, open_run, read_saved
+from support import machine
 from support.biaffine import load_parser
 from support.datasets import load_task
 from support.errors import refuse
@@ -361,7 +361,7 @@ def export(folder, out, data_dir):
     """Copies a run: calibrated, with int8 weights, and scored again on all of dev."""
     out.mkdir(parents=True, exist_ok=True)
     check_free(*(out / name for name in ("best.pt", "config.json", "result.json")))
-    run, saved = open_run(folder, precision="fp32"), runs.read_saved(folder / "best.pt")
+    run, saved = open_run(folder, precision="fp32"), read_saved(folder / "best.pt")
     config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
     refuse(run.task.labels != TASK.labels, f"--export {folder}: expected a run on tables that this "
            f"command wrote, found one on {run.task.name}; train on these by --train-file")
@@ -376,7 +376,7 @@ def export(folder, out, data_dir):
             values |= {name: Path(values[name]).name for name in ("train_file", "dev_file", "bert")
                        if name in values}
         content["settings"] |= {"out": None, "data_dir": "data"}
-    saved |= runs.as_int8(saved["weights"])
+    saved |= as_int8(saved["weights"])
     saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; config.json has training's
     write_whole(out / "best.pt", lambda file: torch.save(saved, file))
     small = open_run(out)

@@ -29,7 +29,8 @@ import train
 from bert_min import SelfAttention
 from experiments import draw
 from experiments.draw import escape
-from support import machine, runs, summary
+from run import made_here
+from support import machine, summary
 from support.errors import join_names, one_line, prefix_errors, refuse
 from support.files import check_free, read_json, write_text
 from support.options import Arguments, run_command
@@ -328,7 +329,7 @@ def influence_table(run):
     """
     path = run.folder / "result.json"
     result = read_json(path) if path.exists() else {"id": None}  # best.pt alone is a run, too
-    with runs.made_here(path):
+    with made_here(path):
         measured = result["id"] == run.begun["id"] and result["influence"]
         if not measured:  # nothing to leave out, or another training wrote it
             return []

@@ -67,33 +67,10 @@ def share_gradients(model, device):
     return DistributedDataParallel(model, device_ids=places, find_unused_parameters=True)
 
 
-def cut_batch(batch, accumulate):
-    """This process's parts of a batch, `accumulate` or fewer. batch: list of places of pairs.
-
-    A process without a pair gets the first one, because all processes meet in the backward pass;
-    the caller multiplies its loss by 0.
-    """
-    rank, count = world()
-    parts = min(accumulate, len(batch)) * count
-    own = [batch[r::parts] for r in range(rank, parts, count) if r < len(batch)]
-    return own or [batch[:1]]
-
-
-def join_processes(given):
-    """Joins the processes that torchrun started; `given`, the options, gets its GPU."""
-    backend, gpu = "gloo", None
-    if torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda"):
-        backend, gpu = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(gpu)
-        given["device"] = str(gpu)
-    # a day, because the others wait while the main process parses
-    dist.init_process_group(backend, timeout=timedelta(days=1), device_id=gpu)
-
-
 @contextlib.contextmanager
 def torch_session(given):
-    """Context manager around a command, whose options are `given`: joins torchrun's processes, if
-    there are some.
+    """Context manager around a command. It joins torchrun's processes, if there are some; then
+    `given`, the options, gets this process's GPU.
 
     Numbers below 1e-38 count as 0 inside, in this thread and the threads that it starts, if the
     processor can do so: sharp choices (LadRa-Net's β of 600) leave such gradients, which some
@@ -103,7 +80,13 @@ def torch_session(given):
     torch.set_flush_denormal(True)
     try:
         if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # torchrun started us
-            join_processes(given)
+            backend, gpu = "gloo", None
+            if torch.cuda.is_available() and given.get("device", "cuda").startswith("cuda"):
+                backend, gpu = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+                torch.cuda.set_device(gpu)
+                given["device"] = str(gpu)
+            # a day, because the others wait while the main process parses
+            dist.init_process_group(backend, timeout=timedelta(days=1), device_id=gpu)
         yield
     finally:
         torch.set_flush_denormal(False)
@@ -123,7 +106,8 @@ def prepare_device(name):
     try:
         torch.ones(1, device=name).item()  # runs a kernel, too
     except (RuntimeError, AssertionError) as error:  # torch raises either, with a page of text
-        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0].partition(". ")[0]
+        raise ValueError(f"--device {name}: {reason}") from None
     if name.startswith("cuda"):
         torch.set_float32_matmul_precision("high")  # TensorFloat32 where the GPU has it
         # With a mask, cuDNN's attention gives NaN gradients on Hopper: pytorch issue 196678.
@@ -164,11 +148,6 @@ def autocast(device, precision):
     """Context manager of a forward pass; it changes nothing for "fp32"."""
     dtype = torch.float16 if precision == "fp16" else torch.bfloat16
     return torch.autocast(device.split(":")[0], dtype, enabled=precision != "fp32")
-
-
-def loss_scaler(device, precision):
-    """torch's GradScaler: a factor on the loss keeps small fp16 gradients above 0; else unused."""
-    return torch.amp.GradScaler(device.split(":")[0], enabled=precision == "fp16")
 
 
 def versions(device):

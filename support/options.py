@@ -262,7 +262,7 @@ def run_command(main, name, argv=None):
     except Exception as error:
         place, hint = last_own_line(error, OWN), ""   # of the user's own code, or ""
         if not place and isinstance(error, (RuntimeError, MemoryError)):  # torch's
-            hint = "; if memory is short, raise --accumulate, or lower --workers or --batch-size"
+            hint = "; if memory is short, lower --batch-size or --workers"
         elif not place and not isinstance(error, (ValueError, OSError)):
             raise
         print(f"{name}: {place}{one_line(error)}{hint}", file=sys.stderr)

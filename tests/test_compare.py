@@ -9,8 +9,8 @@ import torch
 
 import train
 from experiments import compare, groups
+from run import lock_folder
 from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, result, refused, run
-from support import runs
 from support.errors import refuse
 from support.files import write_json
 from support.options import run_command
@@ -35,7 +35,7 @@ def faked(monkeypatch):
 
     def train_or_resume(given):
         folder = Path(given.get("resume") or given["out"])
-        with runs.lock_folder(folder):
+        with lock_folder(folder):
             trained.append({"model": "dafa"} | given)
             refuse(given.get("lr") == 9, "the loss is nan")
             scores = {"accuracy": len(trained) % 5 / 5, "voice": 0.5}
@@ -44,7 +44,7 @@ def faked(monkeypatch):
                 "settings": given, "recipe": {}, "influence": None, "metrics": {"dev": scores}})
             (folder / "log.jsonl").touch()
 
-    monkeypatch.setattr(train, "train_or_resume", train_or_resume)
+    monkeypatch.setattr(compare, "train_or_resume", train_or_resume)
     return trained
 
 
@@ -82,7 +82,7 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
         assert command(*GRID, *test, "--out", "cut") == 130
     assert "--resume cut " in capsys.readouterr().err  # not that of the run
     assert command("--show", "cut") == 0 and "2 runs are not finished" in capsys.readouterr().out
-    trained = at_call(monkeypatch, train, "train_model", 0, interrupt)
+    trained = at_call(monkeypatch, train, "train_run", 0, interrupt)
     assert command("--resume", "cut") == 0 and len(trained) == 2
     assert group_of("cut") == found
     assert_same_run("whole/dafa-seed0", "cut/dafa-seed0")
@@ -127,7 +127,7 @@ def test_a_group_gets_more_rows(faked):
 def test_one_process_trains_a_group(faked):
     """A second one is refused, whether the group is new or goes on."""
     assert command("--out", "group") == 0
-    with runs.lock_folder(Path("group")), runs.lock_folder(Path("new")):
+    with lock_folder(Path("group")), lock_folder(Path("new")):
         refused("group another process", "--resume", "group", by=command)
         refused("new another process", "--out", "new", by=command)
     add_rows("group", "dabert")

@@ -9,7 +9,7 @@ import torch
 from experiments import english
 from run import open_run
 from small_runs import ROOT, loaded, of
-from support import runs
+from run import as_int8
 from support.biaffine import load_parser
 from support.lexicon import load_wordnet
 from support.pairs import Pair, ranking
@@ -76,7 +76,7 @@ def test_int8_weights_are_read_as_they_were_written(trained):
     weights = saved["weights"]
     for W in weights.values():
         W *= 1 + torch.arange(W.numel()).view(W.shape) % 97  # parts of different sizes
-    small = runs.as_int8(weights)
+    small = as_int8(weights)
     torch.save(saved | small, folder / "best.pt")
     for name, read in open_run(folder).model.state_dict().items():
         bound = 0.0
@@ -99,7 +99,7 @@ def test_an_exported_run_is_measured_by_its_own_answers(trained, monkeypatch):
     monkeypatch.setattr(english, "load_sources", lambda _: {
         "dev": {"paws": dev[:6], "stsb": dev[6:]}})
     monkeypatch.setattr(english, "load_task", lambda *_: (None, {"test": dev[3:9]}))
-    monkeypatch.setattr(runs, "as_int8", lambda weights: {"weights": weights | {
+    monkeypatch.setattr(english, "as_int8", lambda weights: {"weights": weights | {
         name: -weights[name] for name in ("classifier.weight", "classifier.bias")}})
     english.export(folder, folder / "small", "data")
     run, found = open_run(folder / "small"), json.loads((folder / "small/result.json").read_text())

@@ -89,7 +89,7 @@ def test_mistakes_in_own_code(text, shown, workplace, capsys):
     for empty in (torch.empty, np.empty):  # no machine has so much memory
         assert run_command(lambda argv: empty(2 ** 50), "x") == 2
         error = capsys.readouterr().err
-        assert error.count("\n") == 1 and "allocate" in error and "--accumulate" in error
+        assert error.count("\n") == 1 and "allocate" in error and "--batch-size" in error
     with pytest.raises(ZeroDivisionError):  # a mistake of ours is a traceback
         run_command(lambda argv: 1 / 0, "x")
 
