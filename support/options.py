@@ -3,7 +3,6 @@ import argparse
 import functools
 import hashlib
 import importlib.util
-import inspect
 import math
 import os
 import signal
@@ -16,8 +15,6 @@ from threading import current_thread, main_thread
 from support.errors import join_names, last_own_line, one_line, prefix_errors, refuse
 
 OWN = {}  # path of each file of the user's own code that was loaded -> (name given, its content)
-CALLED = {"attend": "self, hidden, q, k, v, mask, bias",  # methods of a user's class
-          "spread": "self, prior, word_index, segment", "prior": "printed, without"}
 # A limit that leaves 0 out. `machine.torch_session` lets the processor round smaller numbers to 0.
 ABOVE_0 = sys.float_info.min
 
@@ -166,34 +163,12 @@ def find_class(name, known):
         lacking = [attribute for attribute in needed if not hasattr(method, attribute)]
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")
-        for part, arguments in CALLED.items():
-            own = getattr(method, part, None)
-            refuse(own is not None and not accepts(own, arguments.split(", ")),
-                   f"{name}: expected {part}({arguments}), found {describe(own, part)}")
     return method
 
 
-def accepts(function, arguments):
-    """Can the function be called with these positional arguments?"""
-    try:
-        return bool(inspect.signature(function).bind(*arguments))
-    except TypeError:
-        return False
-
-
-def describe(own, name):
-    """What a class has under a name: a function as "attend(self, mask)", other things as they are.
-    """
-    return f"{name}{inspect.signature(own)}" if callable(own) else f"{name} = {own!r}"
-
-
 def source_of(place):
-    """The absolute path of the file in "path/to/file.py:Name": below the current folder, or else
-    beside train.py. The file may not exist.
-    """
-    file = Path(place.partition(":")[0])
-    beside = Path(__file__).parents[1] / file
-    return Path(os.path.abspath(beside if beside.exists() and not file.exists() else file))
+    """The absolute path of the file in "path/to/file.py:Name". The file may not exist."""
+    return Path(os.path.abspath(place.partition(":")[0]))
 
 
 @functools.cache
@@ -201,12 +176,10 @@ def load_own(place, kind="class"):
     """The class, or the function, at "path/to/file.py:Name". Raises ValueError if there is none."""
     (source, _, name), file = place.partition(":"), source_of(place)
     refuse(file.suffix != ".py" or not file.is_file(),
-           f"{place}: expected a file and a name in it such as mine.py:Mine, and there is no "
-           f"{file}, and none beside train.py")
+           f"{place}: expected a file and a name in it such as mine.py:Mine; there is no {file}")
     found = getattr(load_file(file, source, file.read_bytes()), name, None)
     refuse(not (isinstance(found, type) if kind == "class" else callable(found)),
            f"{place}: {source} has no {kind} {name}")
-    refuse(kind == "function" and not accepts(found, ["texts"]), f"{place}: is called with texts")
     return found
 
 
@@ -226,21 +199,14 @@ def own_sums(**places):
 
 @functools.cache
 def load_file(file, source, content):
-    """The module of a user's file, which is run once. source: the file's name as the user gave it.
-    content: its bytes; a changed file is another module.
+    """The module of a user's file, which is run once, and may import the files beside it.
 
-    The file may import the files beside it. Modules of the same names from the folder of another
-    file in OWN are removed first, because `import` would return them.
+    source: the file's name as the user gave it. content: its bytes; a changed file is another
+    module.
     """
-    OWN[str(file)], folder = (source, content), str(file.parent)
-    others = {os.path.dirname(path) for path in OWN} - {folder}
-    for path in file.parent.glob("*.py"):
-        module = sys.modules.get(path.stem)
-        if os.path.dirname(getattr(module, "__file__", None) or "") in others:
-            del sys.modules[path.stem]
-    if folder not in sys.path:
-        sys.path.append(folder)
-    sys.path.sort(key=others.__contains__)  # stable: the other folders are searched last
+    OWN[str(file)] = source, content
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(file.stem, module)

@@ -1,5 +1,4 @@
 """support/options.py: options out of a dataclass, values with limits, classes by name, errors."""
-import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -7,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_runs import fails
+from small_runs import fails, write_file
 from support.errors import prefix_errors
 from support.options import (ABOVE_0, Arguments, check_values, find_class, load_own, option,
                              read_names, read_values, run_command)
@@ -94,26 +93,13 @@ def test_mistakes_in_own_code(text, shown, workplace, capsys):
         run_command(lambda argv: 1 / 0, "x")
 
 
-def test_files_of_ones_own_and_their_neighbours(workplace):
-    for folder in ("one", "two"):
-        Path(folder).mkdir()
-        Path(folder, "own_helper.py").write_text(f"folder = {folder!r}\n")
-        Path(folder, "own_file.py").write_text("import own_helper\nclass A:\n    h = own_helper\n")
-    for folder in ("one", "two"):
-        assert load_own(f"{folder}/own_file.py:A").h.folder == folder
-    assert load_own("tutorials/mine.py:Beginnings").__name__ == "Beginnings", "beside train.py"
-    fails(lambda: load_own("none.py:A"), os.path.abspath("none.py"), "beside train.py")
-    for place in ("none.py:A", "one/own_file.py:B", "support.words:Vocabulary"):
-        fails(lambda: load_own(place), place)
+def test_a_file_of_ones_own_and_its_neighbour(workplace):
+    write_file(Path("one"), "own_helper.py", "word = 'beside'")
+    write_file(Path("one"), "own_file.py", "import own_helper\nclass A:\n    h = own_helper\n"
+               "def parse(): pass\n")
+    assert load_own("one/own_file.py:A").h.word == "beside"
+    assert load_own("one/own_file.py:parse", "function")() is None
+    for place, kind in (("none.py:A", "class"), ("one/own_file.py:B", "class"),
+                        ("support.words:Vocabulary", "class"), ("one/own_file.py:A.h", "function")):
+        fails(lambda place=place, kind=kind: load_own(place, kind), place)
     fails(lambda: find_class("one/own_file.py:A", {}), "READS, PRINTED")
-    Path("own.py").write_text("from bert_min import SelfAttention\nclass A(SelfAttention):\n"
-                              "    def attend(self, x, mask):\n        return x\n"
-                              "class B(SelfAttention):\n    def project(self, *given): pass\n"
-                              "class C(B):\n    prior = 3\n"
-                              "class D(B):\n    def prior(cls, printed, without): pass\n"
-                              "def parse(): pass\n")
-    fails(lambda: find_class("own.py:A", {}), "own.py:A", "attend(self, x, mask)", "hidden, q, k")
-    for place, found in (("own.py:C", "prior = 3"), ("own.py:D", "prior(cls, printed, wi")):
-        fails(lambda: find_class(place, {}), f"{place}: expected prior(printed, without)", found)
-    fails(lambda: load_own("own.py:parse", "function"), "own.py:parse", "texts")
-    assert find_class("own.py:B", {}).__name__ == "B"
