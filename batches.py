@@ -47,7 +47,7 @@ class Texts(dict):
     """
 
     def __init__(self, kind):
-        """kind: of what is kept, "parses", "words", or "" for a method without a prior."""
+        """kind: of what is kept, "parses", "words", or "" for a method that asks for no words."""
         self.kind, self.facts, self.made = kind, {}, {}
 
     def __getitem__(self, text):
@@ -97,6 +97,7 @@ class Reader:
         needs = () if self.prior is None else self.prior.needs
         self.needs_facts = "facts" in needs
         self.needs_parses = "parses" in needs or "tags" in needs and not toy
+        self.needs_words = self.prior is not None or hasattr(method, "spread")
         self.parser, self.lexicon, self.seen = parser, None, {}
 
     def __getstate__(self):
@@ -105,7 +106,7 @@ class Reader:
 
     def read(self, pairs):
         """Texts: what is known of these pairs' texts."""
-        if self.prior is None:
+        if not self.needs_words:
             return Texts("")
         texts = list(dict.fromkeys(texts_of(pairs)))
         known = Texts("parses" if self.needs_parses else "words")

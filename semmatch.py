@@ -681,7 +681,8 @@ class Matcher(nn.Module):
                              f" or some of 0 to {config.num_layers - 1}, this encoder's")
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
-        self.carrier = min(layers) if prior_of(method, options) else None
+        self.carrier = min(layers) if hasattr(method, "spread") else None
+        self.has_prior = prior_of(method, options) is not None
         names = self.bert.layers[layers[0]].attention.state_dict()
         # Without weights of the method's own, all layers would make the same of a prior.
         self.one_spread = all(name.startswith(("query.", "key.", "value.")) for name in names)
@@ -709,7 +710,7 @@ class Matcher(nn.Module):
             return attention.plain(*inputs)
 
         changes = {}
-        if self.carrier is not None:
+        if self.has_prior:
             changes["no prior"] = Change(neutral)
         if carriers := self.carriers():
             changes["no method"] = Change(outputs=dict.fromkeys(carriers.values(), plain))

@@ -7,6 +7,7 @@
 Neither value changes later: `replace(settings, model="bert")` needs a new recipe. Each field is an
 option of the command line; `--set` gives the sizes of a method.
 """
+import re
 from dataclasses import dataclass, fields, replace
 from inspect import getattr_static
 
@@ -15,8 +16,8 @@ from support import machine
 from support.checkpoints import BERTS
 from support.datasets import SOURCES
 from support.errors import prefix_errors, refuse
-from support.options import (ABOVE_0, check_values, find_class, keywords_of, option, own_parser,
-                             read_names, read_values, sizes_of)
+from support.options import (ABOVE_0, check_values, find_class, keywords_of, option,
+                             own_parser, read_names, read_values, sizes_of, source_of)
 from support.shown import check_options
 
 # Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
@@ -165,12 +166,18 @@ def check_method(settings):
     method, model = settings.method, settings.model
     in_layers = issubclass(method, SelfAttention) and method is not SelfAttention
     if in_layers:
-        changed = {name for name in ("attend", "forward", "project", "prior")
+        changed = {name for name in ("attend", "forward", "project", "prior", "neutral")
                    if getattr_static(method, name) is not getattr_static(SelfAttention, name)}
-        refuse(not changed - {"prior"},
+        refuse(not changed - {"prior", "neutral"},
                f"--model {model}: has no method attend, so that it would be plain attention")
         refuse("prior" in changed and not hasattr(method, "spread"), f"--model {model}: has a "
                "prior, and no method spread(self, prior, word_index, segment)")
+        refuse("neutral" in changed and "prior" not in changed,
+               f"--model {model}: has a method neutral, and no prior that could be neutral")
+    if ":" in model:
+        for name in uncalled(method, source_of(model).read_text("utf-8", "replace")):
+            raise ValueError(f"--model {model}: nothing calls its {name}; name it as its base class"
+                             " names what it is to replace, or leave it out")
     refuse(settings.glove and not settings.reads_words,
            f"--glove: {model} reads pieces of words, by an encoder")
     refuse(settings.layers not in ("", "first") and not in_layers,
@@ -179,6 +186,25 @@ def check_method(settings):
     with prefix_errors("--"):
         check_options(method, options.get("printed", ()), options.get("without", ()))
     own_parser(settings.parser)  # raises ValueError, too
+
+
+def uncalled(method, text):
+    """Yields the functions of a user's class that nothing calls, such as one with a typing error in
+    its name: the class's file, whose text this is, has the name once, and no class on which it
+    builds has it, or calls it.
+    """
+    known = {"prior", "spread"}                                 # Matcher and batches call these
+    if not issubclass(method, SelfAttention):
+        known = {"prior", "outputs", "changes", "carriers"}
+    own = [base for base in method.__mro__ if base.__module__ == method.__module__]
+    for base in set(method.__mro__).difference(own):
+        known |= vars(base).keys()
+        for code in (getattr(x, "__code__", None) for x in vars(base).values()):
+            known |= set(code.co_names if code else ())
+    for name, x in (item for base in own for item in vars(base).items()):
+        function = callable(x) or isinstance(x, (staticmethod, classmethod))
+        if function and name not in known and len(re.findall(rf"\b{name}\b", text)) == 1:
+            yield name
 
 
 def decide(settings: Settings, **given) -> Recipe:

@@ -152,16 +152,13 @@ def related(*size, seed=0):
     return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
 
 
-def prior_of(name, layer, mask, seed=0):
-    """The prior for one layer. Each real token is a word, of a and of b in turn."""
-    b, length = mask.shape
-    if name == "dabert":
+def prior_of(layer, mask, seed=0):
+    """The prior for one layer, if it has one. Real tokens are words of a and of b in turn."""
+    if not hasattr(layer, "spread"):
         return None
-    if name == "dafa":
-        multiplier = positive(b, length, length, seed=seed)
-        return multiplier if layer.factor(multiplier)[1] else multiplier.log()
-    index = torch.arange(length).expand(b, -1).masked_fill(~mask, -1)
-    return layer.spread(related(b, length, length, seed=seed), index, index % 2)
+    make, index = related if "gamma" in vars(layer) else positive, torch.arange(mask.shape[1])
+    index = index.expand(len(mask), -1).masked_fill(~mask, -1)
+    return layer.spread(make(len(mask), *mask.shape[1:] * 2, seed=seed), index, index % 2)
 
 
 def prefix(lengths, size):

@@ -54,7 +54,7 @@ def test_the_guide_cancels(name, printed):
     """DABERT Eq. (5), DAFA (7), Knowledge (6): ⊕ makes all rows equal, and the guide's weights
     never learn."""
     layer = method(name, printed={GUIDED[name]} if printed else ())
-    out, trace = looked(layer, normal(B, L, D), masks(), prior_of(name, layer, masks()))
+    out, trace = looked(layer, normal(B, L, D), masks(), prior_of(layer, masks()))
     dead = silent(layer, out)
     for part in [part for part in trace if part.endswith("guided")]:
         weights = trace[part][:2]

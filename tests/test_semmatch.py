@@ -215,7 +215,7 @@ def test_spread_prior_oracle(data, n, m, elsewhere):
 def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j, growth):
     """If M_F or G(k_ij) of two words grows, neither word gives the other less weight."""
     layer, mask = method(name, seed, scope=scope), masks()
-    hidden, prior = normal(B, L, D, seed=seed, scale=scale), prior_of(name, layer, mask, seed)
+    hidden, prior = normal(B, L, D, seed=seed, scale=scale), prior_of(layer, mask, seed)
     more = prior.clone()
     more[:, i, j] = prior[:, i, j] + growth
     more[:, j, i] = prior[:, j, i] + growth
