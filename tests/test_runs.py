@@ -163,35 +163,22 @@ def test_scores():
     assert result()["metrics"]["dev"]["pearson"] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.fixture
-def classes():
-    """Pairs of three classes in files with columns of their own, and a run on eight of them."""
+def test_three_classes_with_columns_of_their_own(capsys):
+    """--limit cuts training, and no split that is labelled. Test is read when asked for, again with
+    the same scores. A .csv without labels keeps other columns and has the same predictions."""
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
-    columns = "q1,q2,label"
-    assert run("--columns", columns, "--test-file", "test.tsv", "--test", "--limit", "8") == 0
-    return {name: read_pairs(f"{name}.tsv", columns=columns.split(",")) for name in ("test", "dev")}
-
-
-def test_test_is_read_when_asked_for(classes, capsys):
-    """Its scores are in a file of their own; a second reading gives the same and is told."""
+    assert run("--columns", "q1,q2,label", "--test-file", "test.tsv", "--test", "--limit", "8") == 0
     tested = result(name="test.json")
     assert result()["metrics"].keys() == {"dev"} and tested["selection_split"] == "dev"
-    assert command("--from", "run", "--test") == 0
-    assert result(name="test.json") == tested and "test was read before" in capsys.readouterr().out
-
-
-def test_limit_cuts_training_and_not_a_split_that_is_labelled(classes):
     assert result()["pairs"] == {"train": 8, "dev": 8}
-    assert command("--from", "run", "--predict", "dev") == 0
-    rows = rows_of("run/predictions-dev.tsv")
-    assert [row["sentence1"] for row in rows] == [pair.a for pair in classes["dev"]]
-
-
-def test_a_file_without_labels_keeps_other_columns(classes):
-    """A .csv with columns of its own gets the predictions of the same pairs in a .tsv."""
-    lines = [f'"{pair.a}",{pair.b},"m, n"' for pair in classes["test"]]
+    assert command("--from", "run", "--test", "--predict", "dev") == 0
+    assert result(name="test.json") == tested and "test was read before" in capsys.readouterr().out
+    test, dev = (read_pairs(f"{name}.tsv", columns=["q1", "q2", "label"])
+                 for name in ("test", "dev"))
+    assert [row["sentence1"] for row in rows_of("run/predictions-dev.tsv")] == [x.a for x in dev]
+    lines = [f'"{pair.a}",{pair.b},"m, n"' for pair in test]
     Path("blind.csv").write_text("\n".join(["left,right,note", *lines]))
     for args in (["blind.csv", "--columns", "left,right"], ["test.tsv"]):
         assert command("--from", "run", "--predict", *args) == 0
@@ -353,25 +340,18 @@ def test_other_pairs_than_in_training_are_refused(cut, label):
     fails(lambda: robustness.main(["cut"]), "cut", "pairs")
 
 
-@pytest.mark.parametrize("name, place, value", [
-    ("last.pt", "progress stop", -1), ("last.pt", "optimizer", {}), ("best.pt", "id", "another"),
-    ("best.pt", "", None)])
-def test_a_damaged_or_foreign_file_ends_a_resume(cut, name, place, value):
-    sound = (cut / name).rename("sound.pt")
-    if place:
-        torch.save(put(loaded(sound), place, value), cut / name)
-    refused(f"cut/{name}", "--resume", "cut")
-
-
-def test_a_resumed_run_takes_no_other_parser(cut):
+def test_a_training_that_goes_on(cut, trained_once):
+    """A damaged or foreign file, or another parser, is refused. Of the log, what last.pt has not
+    reached is written anew. Half files of a killed process and older test scores are removed."""
     Path("mine.py").write_text("def parse(texts):\n    return []\n")
     refused("--parser mine.py:parse", "--resume", "cut", "--parser", "mine.py:parse")
-
-
-def test_a_run_goes_on_without_config_and_log(cut, trained_once):
-    """Of the log, what last.pt has not reached is written anew. Half files of a killed process and
-    older test scores are removed."""
-    (cut / "config.json").unlink()
+    for name, place, value in (("last.pt", "progress stop", -1), ("last.pt", "optimizer", {}),
+                               ("best.pt", "id", "another"), ("best.pt", "", None)):
+        sound = (cut / name).rename("sound.pt")
+        if place:
+            torch.save(put(loaded(sound), place, value), cut / name)
+        refused(f"cut/{name}", "--resume", "cut")
+        sound.replace(cut / name)
     with open(cut / "log.jsonl", "a") as log:
         log.write('{"step": 3, "epoch": 2, "accuracy": 0}\n{"step": 5, "loss": 0}\n{"step": 5, "lo')
     (cut / "last.pt.7.tmp").touch()
