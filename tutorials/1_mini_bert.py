@@ -204,9 +204,10 @@ print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['ma
 #
 # `MyBert` is the library's attention with your function in its place: so a method of your own is made
 # (docs/own_method.md). Here it is in the first of two layers of a small encoder with 64 numbers for each token, which
-# starts from random weights. It learns synonyms for people from 800 pairs. "The doctor praised Anna in April." and "In April, the physician praised Anna." mean the same; with "the lawyer" they do
-# not. Four such sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance.
-# Training ends when 97 % of its own pairs are right.
+# starts from random weights. It learns synonyms from 800 pairs of toy, a set of made sentences. "The doctor praised Anna
+# in April." and "The physician praised Anna in April." mean the same; with "the lawyer" they do not. Four such sentences
+# make four pairs, two of each label, so no single word gives the label away: 50 % is chance. Training ends when 97 % of
+# its own pairs are right; dev has 120 other pairs.
 
 # %%
 class MyBert(SelfAttention):
@@ -216,18 +217,9 @@ class MyBert(SelfAttention):
         return merge_heads(attention(q, k, v, mask))
 
 
-frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
-                      "{time}, the {x[1]} {treat.past} {name}"),)}
-run, found = train_on(frames, MyBert)
-assert found["score"] > 0.7
-
-# %%
-first = "The doctor praised Anna in April."
-for second in ("In April, the physician praised Anna.", "In April, the lawyer praised Anna.",
-               "In April, Anna praised the physician.", "In April, the doctor praised Anna."):
-    print(f"p(same) {run.predict([(first, second)])[0].probabilities['same']:.2f}   {second}")
+run, found = train_on("synonyms", MyBert)
 
 # %% [markdown]
-# Training had pairs such as the first two, and none such as the last two: do not rely on those answers. In training,
-# every pair that means the same has two *different* words for one person. Nothing taught the model that a doctor is a
-# doctor, or to ask who praised whom. Remember this with every number from the toy world.
+# **What has it learned?** In training, every pair that means the same has two *different* words for one person. Nothing
+# taught the model that a doctor is a doctor, or to ask who praised whom. The accuracy on pairs of the same kind says
+# nothing about that: remember this with every number from toy.

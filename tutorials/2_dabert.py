@@ -8,9 +8,9 @@
 # > "paying more attention to the fine-grained semantic differences, explicitly modeling the difference and affinity
 # > vectors together will further improve the performance of pre-trained model" (Wang et al., DABERT, § 1)
 #
-# **Affinity** is the paper's word for plain attention, **difference** its word for the new attention. Both use the
-# same queries, keys and values. An **adaptive fusion** then makes one vector for each token from the two results. It
-# has **gates**: numbers between 0 and 1, computed from the vectors, that say how much passes.
+# **Affinity** is the paper's word for plain attention, Eq. (1) and lesson 1; **difference** is its word for the new
+# attention. Both use the same queries, keys and values. An **adaptive fusion** then makes one vector for each token from
+# the two results. It has **gates**: numbers between 0 and 1, computed from the vectors, that say how much passes.
 #
 # | sign | meaning |
 # |---|---|
@@ -23,41 +23,25 @@
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
 
-from bert_min import attention, attention_weights
+from bert_min import attention_weights
 from demands import guided_as_printed
 from printed import difference_scores as library_scores
 
 begin(2)
 
 # %% [markdown]
-# ## Affinity: Eq. (1)
-#
-# $$A = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{k}}\right) V \tag{1}$$
-#
-# is your `attention` of lesson 1. A small example: "12" is in one sentence, "42" in the other, "digits" in both. Let
-# query and key of a token be the same four numbers, so √k = 2:
-#
-#     12 = (1, 0, 0, 0)      42 = (0, 1, 0, 0)      digits = (1, 1, 1, 1)
-#
-# The products of "12" are 1 with itself, 0 with "42", 1 with "digits". Divided by 2 they are (½, 0, ½), and the
-# weights are (0.384, 0.233, 0.384): "12" gives the *least* weight to "42". A second head has all numbers times -2.
-
-# %%
-tokens = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [9, 9, 9, 9]])       # the last one is padding
-tokens = torch.stack([tokens, -2 * tokens])[None]       # one pair, two heads
-values = torch.stack([torch.eye(4), 2 * torch.eye(4)])[None]            # value i is 1 at place i: results are weights
-mask = torch.tensor([[True, True, True, False]])
-affinity = attention(tokens, tokens, values, mask)[0, 0, :, :3]
-assert_close(affinity[0], torch.tensor([0.3837, 0.2327, 0.3837]), atol=1e-4, rtol=0)
-
-# %% [markdown]
 # ## How different? Eq. (4)
 #
 # $$\|Q-K\|_{ij} = \sum_k (Q_{ik} - K_{jk}) \tag{4}$$
 #
-# is on the page. The bars on the left mean a **norm**, so we take Σ_k |Q_ik - K_jk|, the L1 distance. By hand: "12"
-# and "42" differ by 1 in two places, which makes 2; "12" and "digits" differ in three places, which makes 3. In the
-# second head all differences are twice as large.
+# is on the page. The bars on the left mean a **norm**, so we take Σ_k |Q_ik - K_jk|, the L1 distance. A small example:
+# "12" is in one sentence, "42" in the other, "digits" in both. Let query and key of a token be the same four numbers:
+#
+#     12 = (1, 0, 0, 0)      42 = (0, 1, 0, 0)      digits = (1, 1, 1, 1)
+#
+# Attention gives "42" the least weight where "12" is the query: their product is 0, and that of "12" with itself 1. By
+# hand: "12" and "42" differ by 1 in two places, which makes 2; "12" and "digits" differ in three places, which makes 3.
+# A second head has all numbers times -2, so its differences are twice as large.
 
 # %%
 def difference_scores(q, k):
@@ -65,8 +49,9 @@ def difference_scores(q, k):
     ...
 
 
-two = tokens[:, :, [0, 2]]                                              # the queries of 12 and of digits alone
-real = tokens[:, :, :3]
+tokens = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [9, 9, 9, 9]])       # the last one is padding
+tokens = torch.stack([tokens, -2 * tokens])[None]       # one pair, two heads
+real, two = tokens[:, :, :3], tokens[:, :, [0, 2]]      # two: the queries of 12 and of digits alone
 difference_scores = check(difference_scores, two, real, gives=[[[0, 2, 3], [3, 3, 0]], [[0, 4, 6], [6, 6, 0]]])
 
 # %% [markdown]
@@ -98,6 +83,8 @@ def difference_attention(q, k, v, mask):
     ...
 
 
+values = torch.stack([torch.eye(4), 2 * torch.eye(4)])[None]            # value i is 1 at place i: results are weights
+mask = torch.tensor([[True, True, True, False]])
 difference_attention = check(difference_attention, real, tokens, values, mask, gives=[
     [[0.1220, 0.3315, 0.5465, 0], [0.3315, 0.1220, 0.5465, 0], [0.4498, 0.4498, 0.1004, 0]],
     [[0.0702, 0.5190, 1.4108, 0], [0.5190, 0.0702, 1.4108, 0], [0.9757, 0.9757, 0.0486, 0]]])
@@ -121,9 +108,8 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 # stand side by side, each with its own tanh and its own half of w. *Does the printed form do what the sentence asks?*
 #
 # **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your demand
-# is tried with eight forms of the first line, the paper's, ours, and nonsense, up to 200 times each, and must say of each what is
-# so. Values and guides are (L, 4), with other weights inside f, so that you compute nothing: choose arguments, call f as
-# often as you like, and compare what comes back.
+# is tried with eight forms of the first line, the paper's, ours, and nonsense, and must say of each what is so. Values and
+# guides are (L, 4), and f has its own weights: choose arguments, call f as often as you like, compare what comes back.
 
 # %%
 def demand_guide(f):
@@ -216,29 +202,25 @@ filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.
 # %% [markdown]
 # ## A trained model
 #
-# The library's DABERT, whose equations compute what yours do, stands in the first of two layers. The toy world has
-# numbers only: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought 43 chairs." Chance is 50. There are 800
-# pairs; the model and plain BERT start from random weights, and train until 97 % of their own pairs are right.
+# The library's DABERT, whose equations compute what yours do, stands in the first of two layers. Its 800 pairs are those of
+# toy that differ in a number: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought forty-three chairs." Chance is
+# 50. The model and plain BERT start from random weights, and train until 97 % of their own pairs are right.
 #
-# **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many
-# answers change, "few or none", "about a quarter" or "half"?
+# **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many of
+# 100 answers change: about 0, 25 or 50?
 
 # %%
 guess = ...
 guessed("plain attention", guess)
 
 # %%
-frames = {"numbers": (("number", "{name} {get.past} {x} {nouns} {time}",
-                       "{time}, {name} {get.past} {x} {nouns}"),)}
-run, found = train_on(frames, "dabert", set="ATTENTION_SIZE=16")
-reveal("plain attention", guess)
-assert found["changes"]["no method"]["answers"] < 0.2
-_ = train_on(frames, "bert")
+run, found = train_on("numbers", "dabert", set="ATTENTION_SIZE=16")
+reveal("plain attention", guess, 100 * found["changes"]["no method"]["answers"])
+_ = train_on("numbers", "bert")
 
 # %% [markdown]
-# **Does difference attention help?** The line "no method" says how many answers change if the trained model computes plain
-# attention in its place: few. And plain BERT learns this world as well. One run with one seed cannot say more. With a
-# pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over four test sets; the 95 %
-# interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an
-# equation. They need not show in an accuracy: the layer's input is still added to its result, and the other layers are
-# plain BERT's.
+# **Does difference attention help?** One run with one seed cannot say it. Look at both accuracies above: plain BERT learns
+# this world as well. With a pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over
+# four test sets; the 95 % interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7)
+# can be proved in an equation. They need not show in an accuracy: the layer's input is still added to its result, and the
+# other layers are plain BERT's.

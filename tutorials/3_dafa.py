@@ -22,13 +22,10 @@
 # | Q, K, V, d_k | queries, keys, values (lesson 1), and the size of a query |
 
 # %%
-from types import SimpleNamespace
-
 import numpy as np
 from lesson import *     # torch, math, F, assert_close, check, ...
 
 from bert_min import attention_weights
-from semmatch import filtration_gate, gated_fusion, guided_attention
 from support.parses import Parse, split_words
 
 begin(3)
@@ -172,8 +169,8 @@ assert M_tilde[1, 6] == M_tilde[6, 1] == 3 and M_tilde[1, 2] == 1
 # **A demand.** § 1 wants "strengthening the attention weight of same dependency and reducing the attention weight of
 # different dependency". Write in code what this asks of any function f(scores, M): scores (L, L) before the softmax, M
 # (L, L) the matrix, 1 where nothing agrees and more where dependencies agree; f returns weights (L, L). Your demand is
-# tried with eight forms, the paper's, ours, and nonsense, up to 200 times each, and must say of each what is so. Choose scores
-# and matrices for which you can say what f must do. Scores have both signs.
+# tried with eight forms, the paper's, ours, and nonsense, and must say of each what is so. Choose scores and matrices for
+# which you can say what f must do. Scores have both signs.
 
 # %%
 def demand_trees(f):
@@ -218,78 +215,37 @@ calibrated_attention = check(calibrated_attention, q, keys, values, two, ln_M, g
 # %% [markdown]
 # ## The fusion: Eqs. (7), (8), (9)
 #
-# $$\delta_i = \tanh(W_D Dep \oplus (W_s s_i + b)), \qquad d^*_i = Dep\,\mathrm{softmax}(w_d\,\delta_i + b)$$
-# $$\gamma_i = \tanh(W_S Sem \oplus (W_{d^*} d^*_i + b)), \qquad
-#   s^*_i = Sem\,\mathrm{softmax}(w_{s^*}\,\gamma_i + b) \tag{7}$$
-# $$\hat d_i = \tanh(W_{\hat d}\, d^*_i + b), \quad \hat s_i = \tanh(W_{\hat s}\, s^*_i + b), \quad
-#   g_i = \sigma(W_g (\hat d_i \oplus \hat s_i)), \quad v_i = g_i \hat s_i + (1 - g_i)\, \hat d_i \tag{8}$$
-# $$f_i = \sigma(W_f (s_i \oplus (W_v v_i + b))), \qquad l_i = f_i \tanh(W_l v_i + b) \tag{9}$$
+# There are two signals, Sem of plain attention and Dep of calibrated attention. What mixes them are the functions of lesson
+# 2, in other letters: in (7) each s_i is a guide that attends over all of Dep, and what it finds is a guide over all of
+# Sem (`guided_attention`); (8) is `gated_fusion`, (9) `filtration_gate`, and s_i + l_i goes on. The library computes them.
 #
-# There are two signals, Sem of plain attention and Dep of calibrated attention. In (7) each s_i is a guide that
-# attends over all of Dep; d*_i is what it finds. Then each d*_i is a guide that attends over all of Sem; s*_i is what
-# it finds. In (8) one gate for each token mixes both. In (9) another gate says how much of the mixture v_i is added to
-# s_i. The sum s_i + l_i goes on. Three functions of lesson 2 do all this:
-#
-#     guided_attention(values, guide, mask, W_values, W_guide, w)  ->  what each guide finds; weights
-#     gated_fusion(sem, other, W_sem, W_other, W_g)                ->  v; g
-#     filtration_gate(sem, v, W_v, W_l, W_f)                       ->  sem + l; f
-#
-# By hand, two tokens and padding, one number each: s = (0, ln 2), d = (ln 2, ln 9). All weights differ: w_d is 2.5, W_D
-# 1, W_s -1; w_s* is -3, W_S 2, W_d* 0.8; W_d̂ is ½, W_ŝ 1.5; W_g = (1, -2); W_v is 3, W_l -2, W_f = (1, ½). There is no
-# bias but ln 2 at W_s. The numbers on the way, for both tokens:
-#
-#     (7)  d* 1.549, 1.774      s* 0.273, 0.293
-#     (8)  d̂ 0.650, 0.710      ŝ 0.388, 0.414      g 0.469, 0.471      v 0.527, 0.571
-#     (9)  f  0.688, 0.825      s + l -0.539, 0.021
-
-# %%
-def dafa_fuse(s, d, mask, W):
-    """Eqs. (7) to (9). s, d: Sem and Dep, (B, L, d). mask: bool (B, L). W has the linear maps W.W_D, W.W_s, W.w_d;
-    W_S, W_dstar, w_sstar; W_dhat, W_shat, W_g; W_v, W_l, W_f. Returns: s + l (B, L, d)."""
-    ...
-
-
-W = SimpleNamespace(W_D=fixed([[1.0]]), W_s=fixed([[-1.0]], [math.log(2)]), w_d=fixed([[2.5]]),
-                    W_S=fixed([[2.0]]), W_dstar=fixed([[0.8]], [0.0]), w_sstar=fixed([[-3.0]]),
-                    W_dhat=fixed([[0.5]], [0.0]), W_shat=fixed([[1.5]], [0.0]), W_g=fixed([[1.0, -2]]),
-                    W_v=fixed([[3.0]], [0.0]), W_l=fixed([[-2.0]], [0.0]), W_f=fixed([[1.0, 0.5]]))
-s, d = torch.tensor([[[0.0], [math.log(2)], [5]]]), torch.tensor([[[math.log(2)], [math.log(9)], [5]]])
-dafa_fuse = check(dafa_fuse, s, d, two, W, gives=[-0.5388, 0.0212, 4.233])
-
-# %% [markdown]
-# **The page** fails in (7) as DABERT's Eq. (5) does. With ⊕ before tanh the score is a sum of a number of the value and
-# a number of the guide, and the second one cancels in the softmax: *all tokens get the same vector*. And in (9) l_i
-# takes the place of s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine tenths of
-# what attention hands on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is plain BERT.
+# **The page** fails in (7) as DABERT's Eq. (5) does: *all tokens get the same vector*. And in (9) l_i takes the place of
+# s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine tenths of what attention hands
+# on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is plain BERT.
 #
 # ## A trained model
 #
-# "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna." mean the same; "In the
-# park, Anna praised the tired nurse." does not. Each pair has a twin with the same words and the other label, so
-# chance is 50. There are 800 pairs. The library's DAFA, whose equations compute what yours do, trains until 95 % of them
-# are right; then plain BERT has as many epochs.
+# The 800 pairs of toy that ask who did it to whom: "The tired nurse praised Anna in the park." and "In the park, the tired
+# nurse praised Anna." mean the same; "In the park, Anna praised the tired nurse." does not. Each pair has a twin with the
+# same words and the other label, so chance is 50. The library's DAFA, whose equations compute what yours do, trains until
+# 95 % of its pairs are right; then plain BERT has as many epochs.
 #
-# **Guess**: the trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of trees.
-# How many of 100 pairs of dev are right: about "50", "75" or "90"?
+# **Guess**: the trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of the pair's
+# words and trees. How many of 100 pairs of dev are right: about 50, 75 or 90?
 
 # %%
 guess = ...
-guessed("no trees", guess)
+guessed("no matrix", guess)
 
 # %%
-frames = {"roles": (("event", "{x} {event.past} {y} {when}", "{when}, {x} {event.past} {y}"),)}
-run, told = train_on(frames, "dafa", learned=0.95, set="ATTENTION_SIZE=16")
-reveal("no trees", guess)
-assert told["changes"]["no prior"]["score"] < told["score"] - 0.1
-_ = train_on(frames, "bert", learned=0.95, epochs=told["epochs"])
+run, found = train_on("roles", "dafa", learned=0.95, set="ATTENTION_SIZE=16")
+reveal("no matrix", guess, 100 * found["changes"]["no prior"]["score"])
+_ = train_on("roles", "bert", learned=0.95, epochs=found["epochs"])
 
 # %% [markdown]
-# Without the matrix the model falls to chance: *the matrix* does the work. Do the trees? The matrix holds more than
-# trees. Eq. (1) also asks whether the words themselves are equal. Lesson 7 takes the matrix apart: a matrix of equal words
-# alone, without any tree, does as well here, and heads and relations alone do not. We tried to make worlds that trees
-# decide (two or three verbs with exchanged objects, passives, relative clauses). Equal words learned each of them, too: 78
-# to 100 % of dev, two seeds. So this world shows that a matrix can carry an answer, and not that trees are needed.
-#
-# Does plain BERT learn this world in as many epochs? With most seeds it stays near 50 %, with some it begins to learn, so
-# one run says little. The printed form learns it as well, because queries and keys are learned: training can turn the
-# sign of a score that (6) would weaken. So a defect that you can prove in an equation need not show in an accuracy.
+# Without its matrix the model falls near to chance. So *this trained model* relies on the matrix. Does it rely on trees? The
+# matrix holds more: Eq. (1) also asks whether the words themselves are equal. And would it be as good if it had learned
+# without the matrix? Leaving a part out *after* training cannot say either: lesson 7 asks with other trainings. Plain BERT
+# after as many epochs is one run with one seed, which says little. The printed form of Eq. (6) learns this world as well,
+# because queries and keys are learned: training can turn the sign of a score that (6) would weaken. So a defect that you
+# can prove in an equation need not show in an accuracy.

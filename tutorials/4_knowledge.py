@@ -113,8 +113,8 @@ assert_close(context[0, 0], torch.tensor([0.8808, -0.1192, 0, 0]), atol=1e-4, rt
 # relationship, promoting their alignment". Write in code what this asks of any function f(scores, K, cross): scores (L,
 # L) of the whole packed pair; K (L, L), K_prior between the sentences; cross, bool (L, L), True between the sentences. f
 # returns weights (L, L), and a token still looks at its own sentence, too. Your demand is tried with nine forms, the
-# paper's, ours, and nonsense, up to 200 times each, and must say of each what is so. Our pair is a good example, with the tokens
-# wheat, grew, corn, rotted: wheat and corn are related, whatever their score is.
+# paper's, ours, and nonsense, and must say of each what is so. Our pair is a good example, with the tokens wheat, grew,
+# corn, rotted: wheat and corn are related, whatever their score is.
 
 # %%
 def demand_relations(f):
@@ -158,31 +158,8 @@ assert_close((page.item(), yours.item()), (0.6912, 0.8375), atol=1e-4, rtol=0)
 # semantic understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no*
 # semantic signal; o^sem + y has all of it.
 #
-# ## A trained model: a world that a lexicon decides
-#
-# "The doctor thanked Anna last week." and "Last week, the physician thanked Anna." mean the same; with "the lawyer"
-# they do not. There are 800 pairs. The library's method, whose equations compute what yours do, starts from random
-# weights, and trains until 97 % of its own pairs are right. Here γ = 5, because γ = 1 is little beside products of up to √d = 8.
-#
-# **Guess**: "woman" and "lady" are synonyms in the lexicon, but no pair of training has these words. How many of 100
-# pairs with such words does the trained model get right: about 50, 75 or 100?
-
-# %%
-guess = ...
-guessed("unseen", guess)
-
-# %%
-frames = {"people": (("same human", "the {x[0]} {treat.past} {name} {time}",
-                      "{time}, the {x[1]} {treat.past} {name}"),)}
-run, told = train_on(frames, "knowledge", set="ATTENTION_SIZE=16,GAMMA=5")
-reveal("unseen", guess)
-assert told["score"] > 0.8 and told["unseen"] < 0.7
-_ = train_on(frames, "bert", epochs=told["epochs"])
-
-# %% [markdown]
-# Look at the line "no prior": how much of the answers depends on the relations. So a lexicon *can* carry answers. It need
-# not: with seeds 0, 2, 3 and 4 47, 0, 12 and 50 % of them change. Plain BERT needs no lexicon here: it learns which words
-# go together (lesson 1 has the same world), and with seed 2 the model has learned this, too. And Eq. (2) says *that* a
-# relation holds, not which one: an antonym counts as a synonym does. With pre-trained weights, WordNet and five seeds,
+# **What training shows.** In small worlds the lexicon can carry the answers, and need not: with five seeds 0 to 50 % of a
+# trained model's answers changed without it, because training also learns which words go together. Eq. (2) says *that* a
+# relation holds, not which one: an antonym counts as a synonym does. And with pre-trained weights, WordNet and five seeds,
 # *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the gain there does not come from the
 # lexicon.

@@ -1,16 +1,16 @@
 """Grades hand-ins of lessons: a table of points, and a page of messages for each of them.
 
-    python tutorials/grade.py hand-ins/* --csv points.csv --pages pages
+    python tutorials/grade.py hand-ins --out grades
 
-A hand-in is a lesson's .py or .ipynb, whatever its name, or a folder of them. It is somebody's
-program, and can do what its account can do: end all its processes, read its files, use its network.
-So this one refuses to run outside a container, unless you say --trusted. README.md beside this file
-has the command for a container, and says what a point means and what an error costs.
+In the folder hand-ins lies a file or a folder for each student. A hand-in is a lesson's .py or
+.ipynb, whatever its name. It is somebody's program, and can do what its account can do. So this one
+refuses to run outside a container, unless you say --trusted: README.md beside this file.
 """
 import ast
 import contextlib
 import csv
 import ctypes
+import functools
 import io
 import json
 import linecache
@@ -19,9 +19,9 @@ import re
 import resource
 import select
 import signal
-import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -33,13 +33,13 @@ from support.options import Arguments, run_command
 
 BEGIN = re.compile(r"^[ \t]*begin\s*\(\s*(?:number\s*=\s*)?([1-7])\b", re.M)
 MAGIC = re.compile(r"^([ \t]*)((?:\w+ *= *)?(?:!|%{1,2}[a-z]).*|\?.*|[\w.]+\?+[ \t]*)$", re.M)
-WRITTEN = 10_000_000    # bytes that a hand-in may write into one file; what it prints is in a file
-PASSED = b"passed"
+LARGEST = 2_000_000     # bytes: of a hand-in, of what its processes say of it
+MEMORY = 4 * 2 ** 30    # bytes of a hand-in's process
 CONTAINERS = "/.dockerenv", "/run/.containerenv"        # one of them exists inside a container
-SUBREAPER = 36          # of prctl: who has lost its parent becomes a child of this process
-OURS = {"bert_min", "demands", "judge", "lesson", "pretrain", "priors", "reread", "semmatch",
-        "tasks"}        # what a hand-in needs no more of than its lesson imports
-HIDDEN = re.compile(r"\b(sys\.modules|__globals__|_getframe|inspect|importlib|__import__|gc)\b")
+SUBREAPER, DIES_WITH_PARENT = 36, 1     # of prctl: who has lost its parent becomes a child of ours
+OURS = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("*.py")} | {"support"}
+HIDDEN = {"__import__", "exec", "eval", "importlib", "inspect", "gc", "modules", "__globals__",
+          "_getframe", "tell"}
 
 
 # ---- What was handed in -------------------------------------------------------------------------
@@ -47,6 +47,8 @@ HIDDEN = re.compile(r"\b(sys\.modules|__globals__|_getframe|inspect|importlib|__
 def read_cells(path):
     """The cells of code of a .py or .ipynb, without what only Jupyter has (!ls, name?).
     Raises ValueError, which says what the file is instead."""
+    refuse(path.is_symlink() or not path.is_file(), "is no plain file")
+    refuse(path.stat().st_size > LARGEST, f"has more than {LARGEST:,} bytes")
     try:
         text = path.read_bytes().decode("utf-8-sig")
         if path.suffix == ".ipynb":
@@ -58,39 +60,75 @@ def read_cells(path):
                      if "[markdown]" not in kind]
     except UnicodeDecodeError:
         raise ValueError("is no text in UTF-8") from None
-    except (KeyError, TypeError, ValueError):
-        raise ValueError("is no notebook: expected JSON with cells") from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
-    if not "".join(cells).strip():
-        raise ValueError("is empty")
-    if not BEGIN.search("\n".join(cells)):
-        raise ValueError("is no lesson: it has no line such as begin(2)")
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise ValueError("is no notebook: expected JSON with cells") from None
+    refuse(not BEGIN.search("\n".join(cells)), "is no lesson: it has no line such as begin(2)")
     return [cell for cell in cells if cell.strip()]
 
 
-def find_hand_ins(places):
-    """The files of these files and folders, as a dict path -> cells, or what is wrong with it."""
-    found = {}
-    for place in map(Path, places):
-        files = [place]
-        if place.is_dir():
-            files = [x for x in sorted(place.rglob("*")) if x.suffix in (".py", ".ipynb")
-                     and ".ipynb_checkpoints" not in x.parts]
-        for path in files or [place]:
-            try:
-                found[path] = read_cells(path)
-            except ValueError as error:
-                found[path] = str(error) if files else "has no .py or .ipynb"
-    return found
+def lessons_of(cells):
+    """The numbers of the lessons that begin in these cells."""
+    return sorted({int(number) for number in BEGIN.findall("\n".join(cells))})
 
 
-def lesson_of(cells):
-    """The number of a hand-in's lesson."""
-    return int(BEGIN.search("\n".join(cells))[1])
+def read_own(number):
+    """The cells of a lesson as it is handed out."""
+    path, = HERE.glob(f"{number}_*.py")
+    return read_cells(path)
 
 
-# ---- Running cells ------------------------------------------------------------------------------
+@functools.cache
+def names_of_lesson(number):
+    """What a lesson has defined at its end, with right functions for its blank ones."""
+    import lesson
+    lesson.tell, names = lambda *_: None, {"__name__": "__main__", "display": print}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for cell in read_own(number):
+            run_cell(cell, "the lesson", names)                         # its functions are blank
+    return names
+
+
+def marks_in(cells):
+    """What these cells name of the library, whatever they call it: dict text -> "cell, line"."""
+    marks, bound = {}, set()
+    for number, cell in enumerate(cells, 1):
+        tree = ast.Module([], [])
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = ast.parse(cell)
+        for node in ast.walk(tree):
+            found = []
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                module = getattr(node, "module", None)
+                for name in node.names:
+                    whole = f"{module}.{name.name}" if module else name.name
+                    if whole.split(".")[0] in OURS | HIDDEN:
+                        found.append(whole)
+                        bound.add(name.asname or name.name)
+            elif isinstance(node, ast.Attribute):
+                of_ours = isinstance(node.value, ast.Name) and node.value.id in bound
+                if of_ours or node.attr in HIDDEN:
+                    found = [ast.unparse(node)]
+            elif isinstance(node, ast.Name) and node.id in HIDDEN:
+                found = [node.id]
+            for text in found:
+                marks.setdefault(text, f"cell {number}, line {node.lineno}")
+    return marks
+
+
+def remark_on(cells):
+    """What a lecturer should look at: two lessons in a file; what could have given points."""
+    first, *more = lessons_of(cells)
+    said = [f"has also lesson {number}, which is not graded: a file for each" for number in more]
+    own = marks_in(read_own(first))
+    looks = [f"{text} ({place})" for text, place in marks_in(cells).items() if text not in own]
+    if looks:
+        said.append(f"look: it names {', '.join(looks[:5])}")
+    return "; ".join(said)
+
+
+# ---- The process of a hand-in -------------------------------------------------------------------
 
 def run_cell(cell, title, names):
     """Runs a cell. Returns: the error in one line, or ""."""
@@ -99,253 +137,220 @@ def run_cell(cell, title, names):
         exec(compile(cell, title, "exec"), names)
     except BaseException as error:
         place = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        return f"{type(error).__name__}{place}: {error}".split("\n")[0][:500]
+        return f"{type(error).__name__}{place}: {error}".split("\n")[0]
     return ""
 
 
-def run_cells(cells, numbers, names, limit, tell):
-    """Runs the cells of these numbers, each in a child of the process that ran the cell before it.
-    A child that came through goes on with the next cell, and this process waits for it; else this
-    process goes on."""
-    for number in numbers:
-        tell(begun=number)
-        mine, its = socket.socketpair()
-        child = os.fork()
-        if not child:
-            error = run_cell(cells[number], f"cell {number + 1}", names)
-            with contextlib.suppress(OSError):
-                its.send(error.encode("utf-8", "replace") if error else PASSED)
-                mine.close()
-            if error or its.recv(1) == b"":     # nothing comes if the cell has ended who waits
-                os._exit(1)
-            its.close()
-            continue
-        its.close()
-        message = f"ended after {limit:g} seconds".encode()
-        if select.select([mine], [], [], limit)[0]:
-            message = mine.recv(10_000) or b"it ended its process"
-        if message != PASSED:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        else:
-            mine.send(b"1")
-        mine.close()
-        os.waitpid(child, 0)
-        if message == PASSED:
-            return
-        tell(cell=number, message=message.decode())
-    tell(begun=len(cells))
-
-
-def run_hand_in(cells, numbers, names, limit, report):
-    """In a process of its own: runs the cells in an empty folder, with what is printed in a file,
-    and with no other file open. report: a file; it gets a line of JSON for each cell that begins,
-    each function that is checked and each cell that fails."""
-    def tell(name=None, message="", **more):
-        row = json.dumps({"name": name, "message": message} | more)
-        lines = os.open(report, os.O_WRONLY | os.O_APPEND)
-        os.write(lines, f"{row}\n".encode())
-        os.close(lines)
-
+def run_hand_in(cells, skip, names, report, folder):
+    """Runs cells but those of `skip`, and writes lines to the file number `report`: a JSON list of
+    the cell's number; a function's name, or ""; what is wrong with the function or the cell."""
     import lesson
-    os.setsid()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (WRITTEN, WRITTEN))
-    output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])     # the files of grade.py
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
-    lesson.tell = tell
-    run_cells(cells, numbers, names, limit, tell)
+    os.chdir(folder)
+    for number in range(3):
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    os.dup2(report, 3)
+    os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])     # the files of grade.py
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
+    for kind, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_FSIZE, LARGEST)):
+        with contextlib.suppress(ValueError, OSError):                  # not every system has it
+            resource.setrlimit(kind, (most, most))
+
+    def say(number, name="", text=""):
+        os.write(3, f"{json.dumps([number, name, text[:1000]])}\n".encode())
+
+    for number, cell in enumerate(cells):
+        if number not in skip:
+            say(number)
+            lesson.tell = functools.partial(say, number)
+            before = {name: names[name] for name in lesson.TASKS if name in names}
+            if error := run_cell(cell, f"cell {number + 1}", names):
+                say(number, "", error)
+                names |= before         # no function that was not checked
+    say(len(cells))
 
 
-def rows_of(cells, numbers, names, limit):
-    """What a process that ran the cells of these numbers reported, a list of dicts."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        report, others = Path(folder, "report"), children()
-        report.touch()
-        os.mkdir(f"{folder}/work")
-        child = os.fork()
-        if not child:
-            try:
-                os.chdir(f"{folder}/work")
-                run_hand_in(cells, numbers, names, limit, report)
-            finally:
-                os._exit(0)
+def control_process(*what):
+    """Linux's prctl."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(*what)
+
+
+def start(*of_hand_in):
+    """Starts `run_hand_in` in a child of a child: who kills its parent kills no grade.py. Returns:
+    the id of their group."""
+    child = os.fork()
+    if not child:
         try:
-            os.waitpid(child, 0)
-        finally:                        # what the hand-in has started, and has not ended
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child, signal.SIGKILL)
-            while left := children() - others:
-                for process in left:
+            os.setsid()
+            if not os.fork():
+                control_process(DIES_WITH_PARENT, signal.SIGKILL)
+                run_hand_in(*of_hand_in)
+            os.wait()
+        finally:
+            os._exit(0)
+    return child
+
+
+# ---- Who waits for it ---------------------------------------------------------------------------
+
+def lines_of(cells, skip, names, limit):
+    """Yields the lines that a hand-in's process writes, until it has run its last cell, or ended,
+    or written too much, or a cell has taken `limit` seconds. All its processes are ended then.
+
+    names: of its functions, and what the lesson defines: a hand-in begins with all of this and with
+    right functions, so that a cell that fails takes nothing from the others.
+    """
+    before = children()
+    read, write = os.pipe()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        group = start(cells, skip, dict(names), write, folder)
+        os.close(write)
+        end, begun, said, rest = time.monotonic() + limit, -1, 0, b""
+        while said < LARGEST and begun < len(cells):
+            if not select.select([read], [], [], max(0.0, end - time.monotonic()))[0]:
+                break
+            if not (part := os.read(read, 65536)):
+                break
+            said += len(part)
+            *lines, rest = (rest + part).split(b"\n")
+            for number, name, text in filter(None, map(checked, lines)):
+                if begun < number <= len(cells):
+                    end, begun = time.monotonic() + limit, number
+                yield number, name, text
+        os.close(read)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+        while left := children() - before:
+            for process in left:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(process, signal.SIGKILL)
                     os.waitpid(process, 0)
-        return [json.loads(line) for line in report.read_text("utf-8").splitlines()]
+
+
+def checked(line):
+    """A line of a hand-in's process: (number, name, text), or None if it has another form."""
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
+        number, name, text = json.loads(line)
+        if type(number) is int and type(name) is type(text) is str and number >= 0:
+            return number, name, text[:1000]
+    return None
 
 
 def children():
-    """The ids of this process's children, as far as the system lists processes in /proc."""
-    found = set()
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):                  # it has ended since
-            parent = file.read_text("utf-8", "replace").rpartition(")")[2].split()[1]
-            found |= {int(file.parent.name)} if int(parent) == os.getpid() else set()
-    return found
+    """The ids of this process's children, as far as the system lists them."""
+    try:
+        return {*map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())}
+    except OSError:
+        return set()
 
 
-def grade(cells, names, seed=0, limit=20):
-    """Grades the cells of one hand-in. names: what its lesson has defined, with right functions.
-    seed: for the arguments of `check`. limit: seconds for each cell.
+def grade(cells, names, limit=20):
+    """Grades the cells of one hand-in. names: see lines_of. limit: seconds for a cell.
 
-    A cell that ends the processes of its own hand-in is left out, and the others run once more.
+    A cell that ends its process, or takes too long, is left out, and the others run once more.
     Returns: dict name of a function -> (its points, the most points it can have, what is wrong).
     """
-    import lesson
     from tasks import TASKS
-    lesson.SEED = seed
-    errors, checked, grades, begun = {}, {}, {}, 0
-    while begun < len(cells):
-        numbers = [number for number in range(len(cells)) if number not in errors]
-        rows, begun = rows_of(cells, numbers, dict(names), limit), numbers[0]
-        for row in rows:
-            begun = row.get("begun", begun)
-            if "cell" in row:
-                errors[row["cell"]] = row["message"]
-            elif row["name"] and checked.get(row["name"], "never") != "":
-                checked[row["name"]] = row["message"]       # of several checks a right one counts
-        if begun < len(cells):
-            errors[begun] = "it ended the processes of its hand-in"
-    for name, task in TASKS.items():
-        if task.lesson == lesson_of(cells):
-            message = checked.get(name, why_unchecked(name, cells, errors))
-            grades[name] = 0 if message else task.points, task.points, message
+    tasks = {name: task for name, task in TASKS.items() if task.lesson == lessons_of(cells)[0]}
+    errors, found, end, begun = {}, {}, time.monotonic() + 10 * limit, 0
+    while begun < len(cells) and time.monotonic() < end:
+        begun, since = min({*range(len(cells) + 1)} - {*errors}), time.monotonic()
+        for number, name, text in lines_of(cells, errors, names, limit):
+            begun, since = max(begun, number), time.monotonic()
+            if name and found.get(name) != "":              # of several checks a right one counts
+                found[name] = text
+            elif text:
+                errors[number] = text
+        late = time.monotonic() - since >= limit
+        errors[begun] = f"ended after {limit:g} seconds" if late else "it ended its process"
+    grades = {}
+    for name, task in tasks.items():
+        asks = re.compile(rf"\bcheck\(\s*{name}\b|^{name}\s*=\s*check\(", re.M)
+        places = [i for i, cell in enumerate(cells) if asks.search(cell)]
+        said = [errors[i] for i in places if i in errors]
+        none = "check was called otherwise" if places else f"no cell has check({name}, ...)"
+        message = found.get(name, f"not checked: {said[-1] if said else none}")
+        grades[name] = 0 if message else task.points, task.points, message
     return grades
-
-
-def why_unchecked(name, cells, errors):
-    """Why a function was not checked: what its cell said."""
-    asks = re.compile(rf"\bcheck\(\s*{name}\b|^{name}\s*=\s*check\(", re.M)
-    places = [i for i, cell in enumerate(cells) if asks.search(cell)]
-    said = [errors[i] for i in places if i in errors]
-    return f"not checked: {said[-1] if said else 'no cell has check(' + name + ', ...)'}"
-
-
-def names_of_lesson(number):
-    """What the lesson's own script has defined at its end, where `check` gives the right functions
-    for its blank ones: a hand-in begins with these names, so that a cell that fails takes nothing
-    from the other cells."""
-    import lesson
-    path, = HERE.glob(f"{number}_*.py")
-    names = {"__name__": "__main__", "display": print}
-    lesson.tell = lambda *_: None
-    with contextlib.redirect_stdout(io.StringIO()):
-        for i, cell in enumerate(read_cells(path)):
-            run_cell(cell, f"lesson {number}, cell {i}", names)     # its functions are blank
-    return names
-
-
-def remark_on(cells):
-    """"look: ..." with what a hand-in names that could have given it points, or ""."""
-    from tasks import TASKS
-    path, = HERE.glob(f"{lesson_of(cells)}_*.py")
-    own = "\n".join(cells).splitlines()
-    given = {line for file in (path, path.with_suffix(".ipynb"))
-             for cell in read_cells(file) for line in cell.splitlines()}
-    theirs = {name.asname or name.name for cell in read_cells(path) for node in ast.walk(
-        ast.parse(cell)) if getattr(node, "module", "") in OURS - {"lesson"} for name in node.names}
-    words = re.compile(rf"\b({'|'.join(sorted(OURS | theirs - TASKS.keys()))})\b(?!\s*=)")
-    lines = [line.partition("#")[0] for line in own if line not in given]
-    named = {found[0] for line in lines for rule in (words, HIDDEN)
-             for found in rule.finditer(line)}
-    return f"look: it names {', '.join(sorted(named))}" if named else ""
 
 
 # ---- What is written ----------------------------------------------------------------------------
 
-def page_of(path, grades):
-    """The messages for one student. grades: those of `grade`, or what the file is instead."""
-    if isinstance(grades, str):
-        return f"{path}: {grades}. No points.\n"
+def page_of(path, grades, remark):
+    """The messages for one student, who finds no path of ours in them."""
+    if not grades:
+        return f"{path.name} {remark}. No points.\n"
     lines = [f"{won}/{most}  {name}  {message}".rstrip()
              for name, (won, most, message) in grades.items()]
     won, most, _ = zip(*grades.values())
-    return "\n".join([f"{path}: {sum(won)} of {sum(most)} points", "", *lines, ""])
+    return "\n".join([f"{path.name}: {sum(won)} of {sum(most)} points", "", *lines, ""])
 
 
-def begin_table(lessons):
-    """(the columns of the table; its first row, the most points of each function)"""
+def write_all(out, rows, pages):
+    """Writes the table and the pages, all of them each time: what a hand-in does to them is gone
+    after the next one. A row: (student, lesson, hand-in, points of each function, remark)."""
     from tasks import TASKS
-    most = {name: task.points for name, task in TASKS.items() if task.lesson in lessons}
-    whole = {"points": sum(most.values())} if len(lessons) == 1 else {}
-    return ["hand-in", "points", *most, "remark"], {"hand-in": "maximum"} | whole | most
-
-
-def write_table(path, columns, rows):
-    """Writes the whole table: nothing that a hand-in does to the file stays in it."""
-    table = csv.DictWriter(text := io.StringIO(), columns)
+    best = {}           # of two hand-ins of one lesson the better one counts
+    for student, lesson, _, won, _ in rows:
+        of_student = best.setdefault(student, {})
+        of_student[lesson] = max(sum(won.values()), of_student.get(lesson, 0))
+    table = csv.DictWriter(text := io.StringIO(), ["student", "sum", "hand-in", "points", *TASKS,
+                                                   "remark"])
     table.writeheader()
-    table.writerows(rows)
-    write_text(path, text.getvalue())
-
-
-def page_places(folder, paths):
-    """dict path of a hand-in -> the file of its page, which is named as the hand-in is."""
-    whole = {path: path.absolute() for path in paths}
-    top = os.path.commonpath([path.parent for path in whole.values()])
-    return {path: Path(folder, f"{os.path.relpath(file, top)}.txt") for path, file in whole.items()}
+    table.writerow({"student": "maximum"} | {name: task.points for name, task in TASKS.items()})
+    for student, _, name, won, remark in rows:
+        table.writerow({"student": student, "sum": sum(best[student].values()), "hand-in": name,
+                        "points": sum(won.values()), "remark": remark} | won)
+    for path, content in [("points.csv", text.getvalue()), *pages.items()]:
+        try:
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            write_text(out / path, content)
+        except OSError as error:
+            print(f"{out / path}: {error.strerror}; its content was\n{content}")
 
 
 def main(argv=None):
     """The command line."""
     parser = Arguments("grade.py", __doc__, "HAND-INS")
-    parser.add_argument("hand_ins", nargs="+", help="files, or folders of them")
-    parser.add_argument("--csv", help="a table: a row for each hand-in, a column for each function")
-    parser.add_argument("--pages", help="a folder for pages of messages, one for each hand-in")
+    parser.add_argument("hand_ins", help="a folder")
+    parser.add_argument("--out", default="grades", help="a new folder: points.csv, pages")
     parser.add_argument("--seed", type=int, default=0, help="for random arguments (default: 0)")
     parser.add_argument("--limit", type=float, default=20, help="seconds for a cell (default: 20)")
-    parser.add_argument("--trusted", action="store_true", help="grade outside a container, too: a "
-                        "hand-in can end your processes, read your files, use your network")
-    given = {"csv": None, "pages": None, "trusted": False} | parser.parse(argv)
+    parser.add_argument("--trusted", action="store_true", default=False, help="grade outside a "
+                        "container, too: a hand-in can end your processes and read your files")
+    given = parser.parse(argv)
     refuse(not given["trusted"] and not any(map(os.path.exists, CONTAINERS)),
            "no container here: a hand-in could end your processes and read your files. Grade in a "
            "container (README.md has the command), or say --trusted")
     refuse(given["seed"] < 0, f"--seed {given['seed']}: expected a whole number, 0 or more")
-    hand_ins = find_hand_ins(given["hand_ins"])
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SUBREAPER, 1)
+    top, out = Path(given["hand_ins"]), Path(given["out"]).absolute()
+    refuse(not top.is_dir(), f"{top}: is no folder")
+    refuse(out.exists() and any(out.iterdir()), f"--out {out}: is not empty; name a new folder")
+    control_process(SUBREAPER, 1)
+    hand_ins, rows, pages = {}, [], {}
+    for path in sorted(top.rglob("*")):                                 # all before the first runs
+        if path.suffix in (".py", ".ipynb") and ".ipynb_checkpoints" not in path.parts:
+            try:
+                hand_ins[path] = read_cells(path)
+            except ValueError as error:
+                hand_ins[path] = str(error)
     os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}      # before torch comes
-    grade_all(hand_ins, given)
-
-
-def grade_all(hand_ins, given):
-    """Grades one hand-in after another. What is known of it is written before the next one runs."""
     import torch
 
     import lesson
     torch.set_num_threads(1)            # threads do not outlive a fork
-    lesson.MODE = "grade"
-    lessons = sorted({lesson_of(x) for x in hand_ins.values() if not isinstance(x, str)})
-    names, pages = {number: names_of_lesson(number) for number in lessons}, {}
-    columns, *rows = begin_table(lessons)
-    if given["csv"]:
-        write_table(given["csv"], columns, rows)    # a folder that cannot be written is told now
-    if given["pages"]:
-        pages = page_places(given["pages"], hand_ins)
+    lesson.MODE, lesson.SEED = "grade", given["seed"]
     for path, cells in hand_ins.items():
-        grades, remark, won = cells, cells, {}
+        name, grades, remark, number = path.relative_to(top), {}, cells, 0
         if not isinstance(cells, str):
-            grades = grade(cells, names[lesson_of(cells)], given["seed"], given["limit"])
+            number = lessons_of(cells)[0]
+            grades = grade(cells, names_of_lesson(number), given["limit"])
             remark = remark_on(cells)
-            won = {name: points for name, (points, *_) in grades.items()}
-        print(page_of(path, grades), flush=True)
-        rows.append({"hand-in": path, "remark": remark} | {"points": sum(won.values())} | won)
-        if given["csv"]:
-            write_table(given["csv"], columns, rows)
-        if given["pages"]:
-            pages[path].parent.mkdir(parents=True, exist_ok=True)
-            write_text(pages[path], page_of(path, grades))
+        won = {function: points for function, (points, *_) in grades.items()}
+        rows.append((Path(name.parts[0]).stem, number, name, won, remark))
+        pages[f"pages/{name}.txt"] = page_of(path, grades, remark)
+        print(f"{name}: {sum(won.values())} points{remark and f'; {remark}'}", flush=True)
+        write_all(out, rows, pages)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import contextlib
 import copy
 import functools
 import inspect
-import random
 import traceback
+from collections import Counter
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from support.shown import recording
 from tasks import TASKS, Draw
 
 BY_HAND = "the pair by hand"
-TRIALS = 200            # of a form, where numbers are drawn: a demand may be right by luck
+TRIALS = 100            # of each form: a demand that draws numbers may be right by luck
 SHOWN = 24              # a result with no more numbers than this is shown as a whole
 NUMPY = "0 / 0, the log of 0 or an infinity does this, even where torch.where or a mask drops it."
 
@@ -34,51 +34,9 @@ def judge(name, function, by_hand=(), seed=0):
     message = compare(name, function, (), seed)
     if message and by_hand:
         with contextlib.suppress(Exception):            # a reader may have changed them
-            results(TASKS[name].right, [copy_of(x) for x in by_hand])
+            results(TASKS[name].right, map(copy_of, by_hand))
             message = compare(name, function, by_hand, seed) or message
     return message
-
-
-def compare(name, function, by_hand, seed):
-    """What is wrong with a function in the cases of its task, or "", the pair by hand first."""
-    task, library, rights, found = TASKS[name], TASKS[name].right, {}, {}
-
-    def arguments(case):
-        if case == BY_HAND:
-            return [copy_of(x) for x in by_hand]
-        return task.draw(Draw(case, seed))
-
-    cases = [BY_HAND, *task.cases] if by_hand else task.cases
-    axes = axes_of(task, library, seed)
-    for case in sorted(cases, key=lambda case: case.startswith("one")):     # L = 1 says no shape
-        rights[case] = results(library, arguments(case))
-        if message := what_failed(function, arguments, case, rights[case], found, axes):
-            return message
-    good = [case for case in cases if alike(rights[case], found[case])]
-    if wrong := [case for case in cases if case not in good]:
-        case = wrong[0]
-        if said := known_mistake(task, found, arguments):
-            return said
-        right = f" It is right with {', '.join(good)}." if good else ""
-        way = ""
-        with contextlib.suppress(Exception):        # of calls that Stations does not know
-            way = on_the_way(library, function, lambda: arguments(case))
-        shown = 6 if " On the way" in way else SHOWN        # the results follow from it
-        message = describe(rights[case], found[case], arguments(case), shown)
-        return f"tried with {case}: {message}{way}{right}"
-    for case in task.cases:
-        if said := "".join(map(dtypes, rights[case], found[case])):
-            return f"tried with {case}: the numbers are right.{said}"
-        try:
-            right, yours = (gradients(f, arguments(case)) for f in (library, function))
-        except Exception as error:
-            return where_it_failed(error, function)
-        if not alike(right, yours):
-            what, why = "wrong", "detach, item, .data, numpy and no_grad cut them off."
-            if any(x.isnan().any() for x in yours):
-                what, why = "nan", NUMPY
-            return f"tried with {case}: the values are right, their gradients are {what}. {why}"
-    return ""
 
 
 def judge_demand(name, function, seed):
@@ -87,53 +45,67 @@ def judge_demand(name, function, seed):
         torch.manual_seed(seed)
         for what, (form, right) in FORMS[name].items():
             wrong = 0
-            for trial in range(1, TRIALS + 1):
-                before = random_states()
+            for _ in range(TRIALS):
                 try:
                     said = function(form)
+                    if said is None:
+                        return "not written yet: it returns nothing. Write it, with `return`."
+                    wrong += bool(said) != right
                 except (Exception, SystemExit) as error:
                     return f"tried with {what}: {where_it_failed(error, function)}"
-                if said is None:
-                    return "not written yet: it returns nothing. Write it, with `return`."
-                wrong += bool(said) != right
-                if random_states() == before:       # nothing was drawn: it would say so again
-                    break
             if wrong:
-                often = f", in {wrong} of {trial} trials" if wrong < trial else ""
+                often = f", in {wrong} of {TRIALS} trials" if wrong < TRIALS else ""
                 return f"it is {not right} of {what}{often}, and should be {right}."
     return ""
 
 
-def axes_of(task, library, seed):
-    """The letters of the axes of each result, such as (B, L, d)."""
+def compare(name, function, by_hand, seed):
+    """What is wrong with a function in the cases of its task, or "", the pair by hand first."""
+    task, library, rights, found = TASKS[name], TASKS[name].right, {}, {}
+
+    def arguments(case):
+        return [*map(copy_of, by_hand)] if case == BY_HAND else task.draw(Draw(case, seed))
+
+    cases = [BY_HAND, *task.cases] if by_hand else task.cases
     draw = Draw(task.cases[1], seed)
-    return [[draw.letters.get(size, str(size)) for size in x.shape]
+    axes = [[draw.letters.get(size, str(size)) for size in x.shape]
             for x in results(library, task.draw(draw))]
+    for case in sorted(cases, key=lambda case: case.startswith("one")):     # L = 1 says no shape
+        rights[case] = results(library, arguments(case))
+        try:
+            found[case] = results_alone(function, arguments(case))
+        except (Exception, SystemExit) as error:
+            return f"tried with {case}: {where_it_failed(error, function)}"
+        if found[case] is None:
+            return "not written yet: it returns nothing. Write it, with `return`."
+        if message := misshaped(rights[case], found[case], axes):
+            return f"tried with {case}: {message}"
+    good = [case for case in cases if alike(rights[case], found[case])]
+    for case in cases:
+        if case not in good:
+            way = ""
+            with contextlib.suppress(Exception):        # of calls that Stations does not know
+                way = on_the_way(library, function, lambda: arguments(case))
+            shown = 6 if " On the way" in way else SHOWN        # the results follow from it
+            message = describe(rights[case], found[case], arguments(case), shown)
+            right = f" It is right with {', '.join(good)}." if good else ""
+            return f"tried with {case}: {message}{way}{right}"
+    for case in task.cases:
+        if said := "".join(map(dtypes, rights[case], found[case])):
+            return f"tried with {case}: the numbers are right.{said}"
+        try:
+            right, yours = (gradients(f, arguments(case)) for f in (library, function))
+        except Exception as error:
+            return f"tried with {case}, for gradients: {where_it_failed(error, function)}"
+        if not alike(right, yours):
+            what, why = "wrong", "detach, item, .data, numpy and no_grad cut them off."
+            if any(x.isnan().any() for x in yours):
+                what, why = "nan", NUMPY
+            return f"tried with {case}: the values are right, their gradients are {what}. {why}"
+    return ""
 
 
-def random_states():
-    """The states of the generators that a demand may draw from."""
-    _, keys, place, *_ = np.random.get_state()
-    return torch.get_rng_state().tolist(), random.getstate(), keys.tolist(), place
-
-
-def what_failed(function, arguments, case, right, found, axes):
-    """Why a function has no results of the right form for a case, or "". Puts them into `found`.
-    axes: letters of the axes of each result."""
-    given, before, tried = arguments(case), arguments(case), f"tried with {case}: "
-    try:
-        with torch.no_grad():       # with gradients torch refuses some changes in its own words
-            found[case] = results(function, given)
-    except (Exception, SystemExit) as error:
-        return tried + where_it_failed(error, function)
-    for i, (x, y) in enumerate(zip(given, before), 1):
-        if torch.is_tensor(x) and not torch.equal(x.nan_to_num(), y.nan_to_num()):
-            return f"{tried}it changes its argument {i} in place, which others still need."
-    if found[case] is None:
-        return "not written yet: it returns nothing. Write it, with `return`."
-    message = misshaped(right, found[case], axes)
-    return message and tried + message
-
+# ---- Results ------------------------------------------------------------------------------------
 
 def copy_of(x):
     """An argument that a function may change without harm."""
@@ -149,6 +121,17 @@ def results(function, arguments):
         raise ValueError("it returns a list of lists; expected a tensor or a numpy array.")
     values = value if isinstance(value, (tuple, list)) else [value]
     return [torch.as_tensor(x) for x in values]
+
+
+def results_alone(function, arguments):
+    """The results. Raises ValueError if the function changes an argument in place."""
+    before = [*map(copy_of, arguments)]
+    with torch.no_grad():       # with gradients torch refuses some changes in its own words
+        found = results(function, arguments)
+    for i, (x, y) in enumerate(zip(arguments, before), 1):
+        if torch.is_tensor(x) and not torch.equal(x.nan_to_num(), y.nan_to_num()):
+            raise ValueError(f"it changes its argument {i} in place, which others still need.")
+    return found
 
 
 def gradients(function, arguments):
@@ -182,36 +165,31 @@ def alike(some, others):
 class Stations(TorchFunctionMode):
     """Notes what enters each softmax, and each linear map or other module among the arguments.
 
-    seen: name -> a pair for each call: what entered; what tells two such calls apart."""
+    calls: in the order of time, (name; what entered; what tells two such calls apart)."""
 
     def __init__(self, function, arguments):
         super().__init__()
-        self.seen = {}
-        names = [*inspect.signature(function).parameters]
-        for name, argument in zip(names, arguments):
-            for key, module in modules_of(name, argument):
-                module.register_forward_pre_hook(functools.partial(self.note, key))
+        self.calls = []
+        for name, argument in zip(inspect.signature(function).parameters, arguments):
+            own = isinstance(argument, torch.nn.Module)
+            inner = argument._modules if own else getattr(argument, "__dict__", {})
+            modules = {f"{name}.{key}": x for key, x in inner.items()} | {name: argument}
+            for key, module in modules.items():
+                if isinstance(module, torch.nn.Module):
+                    module.register_forward_pre_hook(functools.partial(self.note, key))
 
     def note(self, key, _, entered):
         """A hook of a module."""
-        self.seen.setdefault(key, []).extend((x, x) for x in entered)
+        self.calls += [(key, x, x) for x in entered]
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, function.__name__
         if name in ("softmax", "log_softmax", "cross_entropy"):
             x = args[0].masked_fill(args[0] < -1e30, -torch.inf)
             axis = kwargs.get("dim", args[1] if name != "cross_entropy" and args[1:] else -1)
-            self.seen.setdefault("the softmax", []).append((x, x.softmax(axis).nan_to_num(0.0)))
+            equal = (x == x.amax(axis, True)).all(axis, True)       # such as a row without a key
+            self.calls.append(("the softmax", x, x.masked_fill(equal, 0.0).softmax(axis)))
         return function(*args, **kwargs)
-
-
-def modules_of(name, argument):
-    """(name, module) of an argument that is a module, or has modules in it."""
-    own = isinstance(argument, torch.nn.Module)
-    inner = argument._modules if own else getattr(argument, "__dict__", {})
-    yield from ((f"{name}.{key}", x) for key, x in inner.items() if isinstance(x, torch.nn.Module))
-    if own:
-        yield name, argument
 
 
 def on_the_way(library, function, arguments):
@@ -220,25 +198,29 @@ def on_the_way(library, function, arguments):
     noted = []
     for f in (library, function):
         given = arguments()
-        with Stations(function, given) as stations, recording():    # recording: no fused kernel
+        with Stations(library, given) as stations, recording():     # recording: no fused kernel
             f(*given)
-        noted.append(stations)
-    (theirs, yours), right = noted, []
-    for name, calls in theirs.seen.items():
-        if name not in yours.seen and name == "the softmax":
-            return " The library calls a softmax, yours calls none."
-        if len(yours.seen.get(name, ())) != len(calls):             # such as a loop over tokens
+        noted.append(stations.calls)
+    theirs, yours = (Counter(name for name, *_ in calls) for calls in noted)
+    right, place = {}, Counter()
+    for name, x, key in noted[0]:
+        if theirs[name] != yours[name]:                             # such as a loop over tokens
+            if name == "the softmax" and not yours[name]:
+                return " The library calls a softmax, yours calls none."
             continue
-        for (x, key), (y, other) in zip(calls, yours.seen[name]):
-            if x.shape != y.shape:
-                return (f" On the way, what enters {name} has the shape {tuple(y.shape)}, expected "
-                        f"{tuple(x.shape)}, as in the library.")
-            if not alike([key], [other]):
-                what = "it is taken over another axis than expected."
-                if not alike([x], [y]):
-                    what = describe([x], [y], [None])
-                return f" On the way, what enters {name}: {what}"
-        right.append(name)
+        y, other = [call[1:] for call in noted[1] if call[0] == name][place[name]]
+        place[name] += 1
+        which = f"{name} (call {place[name]})" if theirs[name] > 1 else name
+        if x.shape != y.shape:
+            return (f" On the way, what enters {which} has the shape {tuple(y.shape)}, expected "
+                    f"{tuple(x.shape)}, as in the library.")
+        if not alike([key], [other]):
+            what = "it is taken over another axis than expected."
+            if not alike([x], [y]):
+                rows = differ(key, other).any(-1, True) if x.dim() else True
+                what = describe([x], [torch.where(rows, y, x)], [None])
+            return f" On the way, what enters {which}: {what}"
+        right[name] = True
     return f" What enters {', '.join(right)} is right." if right else ""
 
 
@@ -266,16 +248,6 @@ def misshaped(rights, found, axes):
     return ""
 
 
-def known_mistake(task, found, arguments):
-    """The name of a listed mistake that returns the same numbers, in a sentence, or ""."""
-    for name, mistaken in task.mistakes().items():
-        with contextlib.suppress(Exception):      # a mistake need not run in each case
-            if all(alike(found[case], results(mistaken, arguments(case)))
-                   for case in task.cases):
-                return f"your numbers are those of the equation with this mistake: {name}."
-    return ""
-
-
 def describe(rights, found, arguments, shown=SHOWN):
     """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
     if len(rights) == 1:
@@ -293,10 +265,9 @@ def describe(rights, found, arguments, shown=SHOWN):
 
 def how_they_differ(x, y, arguments, shown):
     """All numbers of two tensors of one shape if they are few; a factor; a row that differs."""
-    far, x, y = differ(x, y), x.detach().double().squeeze(), y.detach().double().squeeze()
+    far, x, y = differ(x, y), x.detach().double(), y.detach().double()
     if x.numel() <= shown:
-        return f"yours is {rounded(y)}, expected {rounded(x)}.{relation(x, y)}"
-    x, y = (z.view(far.shape) for z in (x, y))
+        return f"yours is {rounded(y.squeeze())}, expected {rounded(x.squeeze())}.{relation(x, y)}"
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape)
     at = ", ".join(map(str, place))
@@ -333,7 +304,7 @@ def relation(x, y):
     """Are the wrong numbers y the right ones times a factor, plus a number, or transposed?"""
     place = int(x.abs().nan_to_num(0.0, 0.0, 0.0).argmax())
     factor, more = y.flatten()[place] / x.flatten()[place], (y - x).flatten()[place]
-    if x.numel() > 1 and factor.isfinite() and not differ(y, factor * x).any():
+    if x.numel() > 1 and factor.isfinite() and factor and not differ(y, factor * x).any():
         return f" Yours are the right numbers times {factor:.4g}."
     if x.numel() > 1 and more.isfinite() and not differ(y, x + more).any():
         return f" Yours are the right numbers plus {more:.4g}."

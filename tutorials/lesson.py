@@ -7,12 +7,11 @@ import builtins
 import inspect
 import math
 import os
-import runpy
-import random
 import sys
 import textwrap
 import time
 from pathlib import Path
+from statistics import mean
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]        # the modules stand one folder above the lessons
@@ -22,77 +21,78 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import batches
-import pretrain
 import train
 from guesses import GUESSES
 from judge import judge
 from run import new_run
 from settings import METHODS
-from support import options, summary, toy
-from support.errors import refuse
+from support.datasets import load_task
 from tasks import TASKS
 
 # What a lesson gets by `from lesson import *`.
-__all__ = ["F", "assert_close", "begin", "check", "fixed", "guessed", "math", "read_pairs",
-           "reveal", "torch", "train_on", "train_seeds"]
+__all__ = ["F", "assert_close", "begin", "check", "fixed", "guessed", "math", "reveal", "torch",
+           "train_on", "train_seeds", "verdict"]
 MODE = os.environ.get("LESSON", "")     # "", "solved"; grade.py sets "grade"
 SEED = 0
-lesson_tasks = []       # the names of this lesson's functions
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
 
 
 def stop(message):
-    """Ends a script, or a notebook's cell, with this message and no traceback."""
+    """Ends a script with one line and status 2, a notebook's cell without a traceback."""
+    if not hasattr(builtins, "__IPYTHON__"):
+        print(message, file=sys.stderr)
+        sys.exit(2)
     problem = ValueError(message)
     problem._render_traceback_ = lambda: textwrap.wrap(message, 100)    # Jupyter calls it
     raise problem
 
 
 def begin(number, seed=0):
-    """Opens lesson `number`. seed: of weights and of random arguments. A script, but no notebook,
-    starts a second time inside `run_command`, so that an error is one line, as in every other
-    program of this project."""
+    """Opens lesson `number`. seed: of weights and of random arguments."""
     global SEED
-    first = not lesson_tasks
-    lesson_tasks[:] = [name for name, task in TASKS.items() if task.lesson == number]
     if MODE == "grade":
         return
-    if first and not hasattr(builtins, "__IPYTHON__"):
-        sys.exit(options.run_command(run_script, f"lesson {number}"))
-    refuse(MODE not in ("", "solved"), f"LESSON={MODE}: expected solved, or nothing")
+    if MODE not in ("", "solved"):
+        stop(f"LESSON={MODE}: expected solved, or nothing")
+    if sys.argv[1:] and not hasattr(builtins, "__IPYTHON__"):
+        stop(f"{' '.join(sys.argv[1:])}: a lesson has no options; see its README.md")
     SEED = seed
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     print(f"Lesson {number}, seed {SEED}.")
 
 
-def run_script(_):
-    """Runs the lesson that the command line names, which takes no options."""
-    file = os.path.abspath(sys.argv[0])
-    refuse(sys.argv[1:], f"{' '.join(sys.argv[1:])}: a lesson has no options; see its README.md")
-    options.OWN[file] = sys.argv[0], b""    # so that an error names its line in this file
-    runpy.run_path(file, run_name="__main__")
+def fixed(rows, bias=None):
+    """A linear map with these weights, for hand calculation: x → rows x + bias."""
+    layer = torch.nn.Linear(len(rows[0]), len(rows), bias=bias is not None).requires_grad_(False)
+    layer.weight.copy_(torch.tensor(rows))
+    if bias is not None:
+        layer.bias.copy_(torch.tensor(bias))
+    return layer
 
 
-# ---- Guesses ------------------------------------------------------------------------------------
+# ---- Guesses and check --------------------------------------------------------------------------
 
 def guessed(name, guess):
-    """Stops if the guess is not one of the choices."""
-    right, others, _ = GUESSES[name]
-    if guess not in (right, *others) and not MODE:
-        choices = ", ".join(sorted(map(repr, (right, *others))))
-        stop(f"Guess first: write one of {choices} in the place of ... in `guess = ...`, and run "
-             f"this again.")
+    """Stops if the guess is not one of the choices. A number may be text."""
+    choices, _ = GUESSES[name]
+    if str(guess) not in map(str, choices) and not MODE:
+        stop(f"Guess first: write one of {', '.join(map(repr, choices))} in the place of ... in "
+             f"`guess = ...`, and run this again.")
 
 
-def reveal(name, guess):
-    """Stops if the guess is not one of the choices; else says which one is right, and why."""
+def reveal(name, guess, measured=None):
+    """Stops if the guess is not one of the choices. Else says which one is right: the first one, or
+    the one that is nearest to what was measured here, and why."""
     guessed(name, guess)
-    right, _, why = GUESSES[name]
-    print(textwrap.fill(" ".join(f"It is {right!r}. {why}".split()), 100))
+    choices, why = GUESSES[name]
+    right = choices[0]
+    if measured is not None:
+        right = min(choices, key=lambda choice: abs(choice - measured))
+        print(f"Here it is {measured:.0f}. In most runs of ours {choices[0]} was nearest.")
+    print(textwrap.fill(" ".join(f"It is {right!r}. {why if right == choices[0] else ''}".split()),
+                        100))
 
-
-# ---- check --------------------------------------------------------------------------------------
 
 def check(function, *by_hand, gives=()):
     """Returns your function if it is right. Else it stops with the message that helps first.
@@ -103,7 +103,7 @@ def check(function, *by_hand, gives=()):
     """
     name = getattr(function, "__name__", type(function).__name__)
     if not inspect.isfunction(function) or name not in TASKS:
-        stop(f"check({name}): expected one of {', '.join(lesson_tasks)}, written with `def`.")
+        stop(f"check({name}): expected a function that a lesson asks for, written with `def`.")
     library, points = TASKS[name].right, TASKS[name].points
     if MODE == "solved":
         print(inspect.getsource(library))
@@ -114,7 +114,7 @@ def check(function, *by_hand, gives=()):
         tell(name, said)
         return library if said else function
     if said:
-        stop(f"{name}: {said}")
+        stop(f"line {sys._getframe(1).f_lineno}, {name}: {said}")
     print(f"{name} is right: {points} point{'s' if points > 1 else ''}. The library's lines:\n\n"
           f"{inspect.getsource(library)}")
     return function
@@ -122,10 +122,12 @@ def check(function, *by_hand, gives=()):
 
 # ---- Training -----------------------------------------------------------------------------------
 
-def start_on(frames, model, given):
-    """A model on a toy world. frames: dict name -> frames, as in support.toy.FRAMES. model: a name
-    of --model, or a class that the lesson has made. given: options of train.py.
-    Returns: (the Run before its first step, dict split -> Examples, dict split -> pairs).
+def train_on(group, model, learned=0.97, epochs=30, **given):
+    """Trains a small model on the 800 pairs of a group of toy, until it has learned them.
+
+    model: a name of --model, or a class that the lesson has made. learned: the share of training's
+    pairs that is enough. epochs: at most so many. given: options of train.py. Returns: the Run;
+    what Run.influence says of dev, with "epochs".
     """
     if MODE == "grade":
         raise SystemExit("the training is left out")
@@ -133,107 +135,61 @@ def start_on(frames, model, given):
         model, own = model.__name__, model
         METHODS[model], globals()[model] = f"{__name__}:{model}", own
     settings, recipe = train.read_options(
-        {"device": "cpu", "model": model, "batch_size": 32} | given)
-    task, splits = toy.toy_task(frames)
-    return *new_run(settings, recipe, HERE, task, splits), splits
-
-
-def fit(frames, model, start, learned, epochs, given):
-    """What train_on and train_seeds do. given: options of train.py, with seed.
-    Returns: as start_on; how many epochs there were."""
-    run, examples, splits = start_on(frames, model, given)
-    if start is not None:                               # what the method adds keeps random weights
-        run.model.bert.load_state_dict(start.model.bert.state_dict(), strict=False)
+        {"device": "cpu", "model": model, "batch_size": 32, "seed": SEED} | given)
+    task, splits = load_task("toy", HERE)
+    splits = {name: [pair for pair in splits[name] if pair.group == group]
+              for name in ("train", "dev")}
+    run, examples = new_run(settings, recipe, HERE, task, splits)
     trained, optimizer = examples["train"], torch.optim.AdamW(run.model.parameters())
     for epoch in range(epochs):
-        order = batches.training_batches(trained.lengths, run.recipe.batch_size,
-                                         f"{given['seed']} {epoch}", 4)
+        order = batches.training_batches(trained.lengths, 32, f"{settings.seed} {epoch}", 4)
         optimizer.param_groups[0]["lr"] = min(1.0, (epoch + 1) / 3) * 1e-3      # a slow start
         run.model.train()
         for inputs, labels in map(trained.collate, order):
-            logits = run.model(**inputs).flatten(0, -2)     # DRr-Net judges each pair three times
-            F.cross_entropy(logits, labels.repeat(len(logits) // len(labels))).backward()
+            F.cross_entropy(run.model(**inputs), labels).backward()
             torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
         if run.evaluate(trained)["accuracy"] >= learned:
             break
-    return run, examples, splits, epoch + 1
-
-
-def train_on(frames, model, start=None, learned=0.97, epochs=30, **given):
-    """Trains a model on a toy world, until it has learned the pairs of training.
-
-    frames, model: see start_on. start: a Run on these frames; the new encoder begins with its
-    weights, as if they were pre-trained. learned: the share of training's pairs that is enough.
-    epochs: at most so many. given: options of train.py.
-    Returns: the Run; what Run.influence says of dev, with "unseen", the accuracy with words that
-    training did not have, and "epochs".
-    """
-    run, examples, splits, done = fit(frames, model, start, learned, epochs, {"seed": SEED} | given)
-    found = run.influence(examples["dev"])
-    found |= {"epochs": done, "unseen": run.evaluate(splits["dev_unseen"])["accuracy"]}
-    print(f"{run.settings.model}: {done} epochs. {100 * found['score']:.1f} % of dev are right; "
-          f"with words that training did not have {100 * found['unseen']:.1f} %. Chance is 50.")
-    if found["changes"]:
-        print(f"{summary.influence_table(found, 'dev')}\n")
+    found = run.influence(examples["dev"]) | {"epochs": epoch + 1}
+    print(f"{model}, seed {settings.seed}: {epoch + 1} epochs, {100 * found['score']:.1f} % of dev "
+          f"are right. Chance is 50.")
     return run, found
 
 
-def train_seeds(frames, model, start=None, **given):
-    """Trains a model three times, as train_on does, with this lesson's seed and the two after it,
-    until 95 % are learned. Returns: the three accuracies on dev."""
-    scores, begun = [], time.monotonic()
-    for seed in range(SEED, SEED + 3):
-        run, examples, *_ = fit(frames, model, start, 0.95, 30, {"seed": seed} | given)
-        scores.append(run.evaluate(examples["dev"])["accuracy"])
-    shown = ", ".join(f"{100 * score:.1f}" for score in scores)
-    print(f"{run.settings.model}: dev, seeds {SEED} to {SEED + 2}: {shown} "
-          f"({time.monotonic() - begun:.0f} seconds)")
+def train_seeds(group, model, **given):
+    """Trains a model three times, with this lesson's seed and the two after it, until 95 % are
+    learned. Returns: the three accuracies on dev, in percent."""
+    begun = time.monotonic()
+    scores = [100 * train_on(group, model, 0.95, seed=seed, **given)[1]["score"]
+              for seed in range(SEED, SEED + 3)]
+    print(f"{time.monotonic() - begun:.0f} seconds")
     return scores
 
 
-def read_pairs(frames, pairs, hide_pieces, masked_loss, steps=1500, lr=3e-3):
-    """Lets the mini-BERT of a world read its training texts, without labels, by your two functions;
-    the rest is pretrain.py's.
+def verdict(rows, plain, whole, parts, guess):
+    """Says what a table shows of the parts of a method, by the rule of lesson 7, and of the guess.
 
-    pairs: "copies", each text beside itself (pretrain.py's copies lack some pieces, which takes
-    longer to learn); "random pairs", each beside another text. Returns: a Run whose encoder has
-    read, for train_seeds(..., start=it).
+    rows: name -> a score for each seed. plain, whole, parts: names of rows. Prints each row.
     """
-    run, _, splits = start_on(frames, "bert", {"seed": SEED})
-    draw, tokenizer = random.Random(SEED), run.reader.tokenizer
-    texts = list(dict.fromkeys(batches.texts_of(splits["train"])))
-    copies = pretrain.encode_units([(text, text) for text in texts], tokenizer)
-    model = pretrain.MaskedWords(run.model.bert).train()
-    optimizer, begun = pretrain.make_optimizer(model, lr), time.monotonic()
-    for step in range(steps):
-        units = draw.sample(copies, 32)
-        if pairs == "random pairs":
-            units = [(a, b) for (a, _), (b, _) in zip(units, draw.sample(copies, 32))]
-        batch, words = pretrain.make_batch(units, tokenizer, SEED * steps + step)
-        pieces = batch["input_ids"]
-        batch["input_ids"], chosen = hide_pieces(
-            pieces, words, tokenizer.mask_id, torch.rand(2, *pieces.shape),
-            torch.randint(tokenizer.vocab_size, pieces.shape))
-        loss = masked_loss(model(**batch, chosen=chosen), pieces[chosen])
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = lr * train.rate(step, steps, 0.05)
-        optimizer.step()
-        optimizer.zero_grad()
-    found = pretrain.measure(model, copies[:256], tokenizer, "cpu")
-    print(f"{len(texts)} texts, {pairs}: {steps} steps, {time.monotonic() - begun:.0f} seconds. "
-          f"Beside copies {100 * found['right']:.0f} % of the hidden words are right, and the best "
-          f"head gives a copy {100 * max(found['copies']):.0f} % of its attention.")
-    return run
-
-
-def fixed(rows, bias=None):
-    """A linear map with these weights, for hand calculation: x → rows x + bias."""
-    layer = torch.nn.Linear(len(rows[0]), len(rows), bias=bias is not None).requires_grad_(False)
-    layer.weight.copy_(torch.tensor(rows))
-    if bias is not None:
-        layer.bias.copy_(torch.tensor(bias))
-    return layer
+    least, gain = mean(rows[plain]), mean(rows[whole]) - mean(rows[plain])
+    for name, scores in rows.items():
+        print(f"{name:12}", *(f"{score:6.1f}" for score in scores), f"   mean {mean(scores):.1f}")
+    if min(rows[whole]) <= max(rows[plain]):
+        print(f"{whole} is not above {plain} with each seed: no gain that a part could carry.")
+        return
+    shares = {part: [(score - least) / gain for score in rows[part]] for part in parts}
+    for part, share in shares.items():
+        low, high = min(share), max(share)
+        said = "it carries the gain" if low >= 0.5 else "it does not carry the gain"
+        if low < 0.5 <= high:
+            said = "these three seeds do not say whether it carries the gain"
+        print(f"{part} alone: {100 * low:.0f} to {100 * high:.0f} % of the gain of {gain:.1f} "
+              f"points: {said}.")
+    if any(min(share) < 0.5 <= max(share) for share in shares.values()):
+        print(f"So your guess, {guess!r}, is neither confirmed nor refuted here.")
+        return
+    carrying = [part for part in parts if min(shares[part]) >= 0.5]
+    right = {0: "neither", 1: carrying[0] if carrying else "", 2: "each of them"}[len(carrying)]
+    print(f"Your guess was {guess!r}; this table says {right!r}.")

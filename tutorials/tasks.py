@@ -1,13 +1,11 @@
-"""The functions that the lessons ask for: TASKS[name] has the right one, its points, random
-arguments and mistakes.
+"""The functions that the lessons ask for: TASKS[name] has the right one, its points and random
+arguments.
 
 judge.py compares your function with the right one: the library's, or one of those that only the
-lessons ask for, below (shapes and masks are in the docstrings of the lessons). The mistakes that it
-can name are listed here and in tests/mistakes.py. Cases come from small to large.
+lessons ask for, below. Shapes and masks are in the docstrings of the lessons. Cases come from small
+to large.
 """
 import math
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,16 +14,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import reread
-from bert_min import BertConfig, attention, attention_weights, split_heads
-from pretrain import masked_loss
+from bert_min import attention, attention_weights, split_heads
 from priors import equal_words, subgraph_similarity, tree_similarity
-from semmatch import (DafaAttention, calibrated_attention, co_attention, difference_attention,
-                      difference_scores, filtration_gate, gated_fusion, guided_attention,
-                      knowledge_factor, mean_attention_factor, spread_prior)
+from semmatch import (calibrated_attention, co_attention, difference_attention, difference_scores,
+                      filtration_gate, gated_fusion, guided_attention, knowledge_factor,
+                      mean_attention_factor, spread_prior)
 from support.parses import Parse, split_words
-
-sys.path.append(str(Path(reread.__file__).parent / "tests"))
-from mistakes import MISTAKES
 
 B, H, K, A, N, M, T, V = 3, 2, 5, 11, 13, 17, 6, 29
 D = H * K
@@ -41,13 +35,7 @@ class Task(NamedTuple):
     points: int
     right: object       # the function as it should be
     draw: object = None     # a function: Draw -> arguments; None: a demand, see demands.py
-    more: dict = {}     # name -> mistaken function, added to those of tests/mistakes.py
     cases: tuple = CASES
-
-    def mistakes(self):
-        """name -> mistaken function"""
-        place = f"{self.right.__module__}.{self.right.__name__}"
-        return dict(MISTAKES.get(place, ())) | self.more
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -126,6 +114,11 @@ class Draw:
         return [self.parse(size, *kinds) for size in (self.n, self.m)]
 
 
+def two_signals(d):
+    """Two signals, and the linear maps of a gate over both."""
+    return [d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]
+
+
 def choose_draw(d):
     return [d.states(d.n), d.normal(B, d.n, A), d.mask(d.n), d.normal(B, A), d.linear(A, 1, False),
             200.0 if d.case == "large scores" else 3.0]
@@ -165,14 +158,6 @@ def words_draw(d):
     return [[words[int(i)] for i in d.integer(6, size)] for size in (d.n, d.m)]
 
 
-def pieces_draw(d):
-    """Pieces, which of them are words, [MASK], two numbers for each, other pieces."""
-    draws = torch.rand(2, B, d.L, generator=d.generator)
-    draws[0] *= 0.3                                         # half of the pieces are chosen,
-    draws[1] = 0.6 + 0.4 * draws[1]                         # half of these become [MASK]
-    return [d.integer(V, B, d.L), d.integer(4, B, d.L) > 0, 4, draws, V + d.integer(V, B, d.L)]
-
-
 # ---- What only the lessons ask for --------------------------------------------------------------
 
 def layer(hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):
@@ -195,13 +180,6 @@ def demand_trees(f):
     return bool((more[:, 0] > 1e-3).all() and (more[:, 1] < -1e-3).all())
 
 
-def dafa_fuse(s, d, mask, W):
-    d_star, _ = guided_attention(d, s, mask, W.W_D, W.W_s, W.w_d)
-    s_star, _ = guided_attention(s, d_star, mask, W.W_S, W.W_dstar, W.w_sstar)
-    v, _ = gated_fusion(s_star, d_star, W.W_shat, W.W_dhat, W.W_g)
-    return filtration_gate(s, v, W.W_v, W.W_l, W.W_f)[0]  # (B, L, d)
-
-
 def demand_relations(f):
     K, cross = torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.bool)
     K[:2, 2:] = K[2:, :2] = torch.tensor([[0.806, 0.425], [0.575, 0.194]])
@@ -214,80 +192,45 @@ def demand_relations(f):
     return True
 
 
-def hide_pieces(pieces, words, mask_id, draws, others):
-    chosen = (draws[0] < 0.15) & words  # (B, L)
-    hidden = pieces.masked_fill(chosen & (draws[1] < 0.8), mask_id)  # (B, L)
-    return torch.where(chosen & (draws[1] >= 0.9), others, hidden), chosen
-
-
 # ---- The functions ------------------------------------------------------------------------------
 
-CONFIG = BertConfig(V, D, num_layers=1, num_heads=H, intermediate_size=A, max_length=N)
 TASKS = {task.right.__name__: task for task in (
     # ---- 1. Mini-BERT
     Task(1, 1, split_heads, lambda d: [d.states(), H]),
-    Task(1, 2, attention_weights, lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()], {
-        "10,000 subtracted": lambda s, m:
-            (s - 1e4 * ~m[:, None, None]).softmax(-1) * m[:, None, None]}),
+    Task(1, 2, attention_weights, lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()]),
     Task(1, 2, attention, lambda d: [*d.heads(), d.mask()]),
     Task(1, 2, layer, lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
-        d.linear(2 * A, D), d.fill(nn.LayerNorm(D))], {
-        "the second residual adds h, not the result of the first norm":
-            lambda h, x, W, n, W_1, W_2, n_2: n_2(h + W_2(F.gelu(W_1(n(h + W(x)))))),
-        "gelu by its tanh form, where F.gelu is exact": lambda h, x, W, n, W_1, W_2, n_2:
-            n_2(n(h + W(x)) + W_2(F.gelu(W_1(n(h + W(x))), approximate="tanh")))}),
+        d.linear(2 * A, D), d.fill(nn.LayerNorm(D))]),
     # ---- 2. DABERT
-    Task(2, 2, difference_scores, lambda d: d.heads()[:2], {
-        "Euclid's distance": lambda q, k: torch.cdist(q, k)}),
+    Task(2, 2, difference_scores, lambda d: d.heads()[:2]),
     Task(2, 3, demand_guide),
     Task(2, 2, difference_attention, lambda d: [*d.heads(), d.mask()]),
     Task(2, 3, guided_attention, lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
         d.linear(A, 1, False)]),
-    Task(2, 2, gated_fusion, lambda d: [
-        d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
-    Task(2, 2, filtration_gate, lambda d: [
-        d.states(), d.states(), d.linear(D, D), d.linear(D, D), d.linear(2 * D, 1, False)]),
+    Task(2, 2, gated_fusion, two_signals),
+    Task(2, 2, filtration_gate, two_signals),
     # ---- 3. DAFA
-    Task(3, 2, tree_similarity, Draw.parses, cases=TREES),
-    Task(3, 4, subgraph_similarity, Draw.parses, cases=TREES),
+    Task(3, 2, tree_similarity, Draw.parses, TREES),
+    Task(3, 4, subgraph_similarity, Draw.parses, TREES),
     Task(3, 3, spread_prior, lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
-    Task(3, 2, calibrated_attention, lambda d: [*d.heads(), d.mask(), d.normal(B, d.L, d.L)]),
     Task(3, 3, demand_trees),
-    Task(3, 3, dafa_fuse, lambda d: [
-        d.states(), d.states(), d.mask(), d.fill(DafaAttention(CONFIG, attention_size=A))]),
+    Task(3, 2, calibrated_attention, lambda d: [*d.heads(), d.mask(), d.normal(B, d.L, d.L)]),
     # ---- 4. External knowledge
     Task(4, 4, co_attention, lambda d: [d.states(), d.scores()]),
     Task(4, 3, demand_relations),
-    Task(4, 2, knowledge_factor, factor_draw, {
-        "the mean of logarithms, not the logarithm of the mean": lambda ln_K, cross: torch.where(
-            cross, ln_K - ln_K.where(cross, 0.0).sum((1, 2), keepdim=True)
-            / cross.sum((1, 2), keepdim=True).clamp(min=1), 0.0)}),
+    Task(4, 2, knowledge_factor, factor_draw),
     # ---- 5. DRr-Net
     Task(5, 2, reread.choose, choose_draw),
     Task(5, 3, reread.reread, lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
         d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
     # ---- 6. LadRa-Net
-    Task(6, 3, reread.phrase_cnn, phrase_draw, cases=(*CASES, "kernel 3")),
+    Task(6, 3, reread.phrase_cnn, phrase_draw, (*CASES, "kernel 3")),
     Task(6, 2, reread.coverage, coverage_draw),
     Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
     # ---- 7. What helps?
-    Task(7, 2, equal_words, words_draw, cases=TREES[:2]),
-    Task(7, 4, mean_attention_factor, lambda d: [d.scores().detach()], {
-        "M̃, not its logarithm": lambda scores: mean_attention_factor(scores).exp()},
-        cases=("one token", "some pairs", "float32")),
-    Task(7, 3, hide_pieces, pieces_draw, {
-        "both numbers exchanged": lambda pieces, words, mask_id, draws, others:
-            hide_pieces(pieces, words, mask_id, draws.flip(0), others)},
-        cases=("one token", "some pairs")),
-    Task(7, 1, masked_loss, lambda d: [
-        d.normal(N, V, large=100.0).detach().float().requires_grad_(), d.integer(V, N)], {
-        "a softmax before F.cross_entropy, which takes one itself":
-            lambda scores, pieces: masked_loss(scores.softmax(-1), pieces),
-        "the sum, not the mean":
-            lambda scores, pieces: len(pieces) * masked_loss(scores, pieces),
-        "the other sign": lambda scores, pieces: -masked_loss(scores, pieces),
-        "the mean of all V": lambda scores, pieces: masked_loss(scores, pieces) / V},
-        cases=("some pairs", "large scores")))}
+    Task(7, 2, equal_words, words_draw, TREES[:2]),
+    Task(7, 4, mean_attention_factor, lambda d: [d.scores().detach()],
+         ("one token", "some pairs", "float32")))}
