@@ -39,7 +39,7 @@ from torch import Tensor, nn
 
 from support.checkpoints import (CONFIGS, find_file, read_config, read_pieces, read_tokenizer,
                                  read_weights)
-from support.shown import Shown, looked_at, note, scope
+from support.shown import looked_at, note, scope
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
@@ -158,15 +158,12 @@ class SelfAttention(nn.Module):
     of a pair, and `spread`, which makes of that matrix over words one over tokens; `neutral`, a
     prior without information; READS, pieces or words; PRINTED, number of an equation that it can
     compute as printed -> dict of an attribute's name -> the function that takes its place;
-    ABLATIONS, parts that it can leave out; LAYERS, those that carry it by default; TRACE, name of
-    what it notes -> Shown.
+    ABLATIONS, parts that it can leave out; LAYERS, those that carry it by default.
     """
 
     READS, LAYERS = "pieces", "first"
     PRINTED = {}
     ABLATIONS = frozenset()
-    TRACE = {"attention": Shown("Attention", "pair head piece piece",
-                                "How much a piece (row) takes from each piece (column).", 1.0)}
 
     @classmethod
     def prior(cls, printed, without):

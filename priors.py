@@ -49,13 +49,9 @@ class Prior:
     needs: what is read of each text, some of "words"; "parses"; "facts" of a lexicon; "tags", the
         parts of speech by which a lexicon looks words up (the toy world's lexicon needs none).
     known: its name in a sentence that begins with "without".
-    title, note, equations: what the page of a pair says of the matrix.
-    names: what the last axis of a matrix (n, m, R) of bool holds; () without such an axis.
     """
 
-    needs, known, names = ("words",), "prior knowledge", ()
-    title, equations = "Prior over words", ""
-    note = "What is known of a word of a (row) and a word of b (column)."
+    needs, known = ("words",), "prior knowledge"
 
     def fit(self, sentences):
         """Counts in the training texts. sentences: iterable of lists of words, both of a pair."""
@@ -79,7 +75,6 @@ class FunctionPrior(Prior):
         name = getattr(function, "__name__", "")
         if name.isidentifier():  # a lambda is not
             self.known = name.replace("_", " ")
-            self.title = f"Prior over words: {self.known}"
 
     def matrix(self, a, b):
         """What the function returns. It gets copies, which it may change."""
@@ -216,10 +211,6 @@ class DependencyPrior(Prior):
 
     PARTS = frozenset({"tree", "subgraph", "tfidf", "root"})    # which `without` may name
     needs, known = ("parses",), "the trees"
-    title, equations = "Dependency prior over words", "DAFA Eqs. (1)-(5)"
-    note = ("How much the trees agree at a word of a (row) and a word of b (column). The same word "
-            "in another role and another word in the same role can have the same number. Two roots "
-            "share a head, ROOT, whatever their words. --without root changes that.")
 
     def __init__(self, without=frozenset(), subgraph_similarity=subgraph_similarity):
         self.without, self.tfidf = self.PARTS & without, None
@@ -295,9 +286,7 @@ class RelationPrior(Prior):
     places of the words are all that is read.
     """
 
-    known, names, title = "the lexicon", RELATIONS, "Relations of words"
-    note = ("What the lexicon knows of a word of a (row) and a word of b (column); hypernym: the "
-            "word of b is more general. The model learns that a relation holds, not which.")
+    known = "the lexicon"
 
     def __init__(self, without=frozenset()):
         self.needs = ("facts",) if "tags" in without else ("facts", "tags")
@@ -314,7 +303,7 @@ class RelationPrior(Prior):
 class WordFeatures(Prior):
     """What DRr-Net knows of two words beside their letters (§ IV-A): are they equal, antonyms?"""
 
-    needs, names = ("parses", "facts"), ("equal", "antonym")
+    needs, known = ("parses", "facts"), "equal words and antonyms"
 
     def matrix(self, a, b):
         """(n, m, 2) bool. Words are equal up to case."""

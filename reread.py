@@ -30,7 +30,7 @@ import printed
 from bert_min import Bert, Constant, attention_weights, full_precision, linear
 from priors import TAGS, WordFeatures
 from support.kernels import run_gru, tanh_scores
-from support.shown import Change, Shown, check_options, note, printed_forms
+from support.shown import Change, check_options, note, printed_forms
 
 # Axes: B batch, n words of a sentence or tokens of a pair, L tokens of the packed pair,
 # d width of a state, A attention size, c characters of a word, C classes, T reading steps,
@@ -183,10 +183,6 @@ def probability_fusion(p_h: Tensor | None, p_v: Tensor | None, w_h: nn.Linear, w
     return mlp(sum(gate * p for p, gate in sides)), torch.cat([gate for _, gate in sides], -1)
 
 
-LOOK = "How much each counts in the first vector, before re-reading."
-READ = "Each step reads where its weight is largest."
-
-
 class DrrNet(nn.Module):
     """Reads both sentences word by word, then re-reads T of each one's words: DRr-Net Eqs. (1)-(8).
 
@@ -219,12 +215,6 @@ class DrrNet(nn.Module):
 
     PRINTED = printed.DRR_NET
     ABLATIONS = frozenset({"initial-vector", "guide-vector", "global", "reread"})
-    TRACE = {
-        "pooling": Shown("First look", "sentence pair word", LOOK, 1.0, by="attentive_pooling"),
-        "reading": Shown("Reading, step by step", "sentence pair step word", READ, 1.0, True,
-                         "choose"),
-        "relations": Shown("The two judgements", "pair judge class", "", 1.0),
-        "gates": Shown("Gates of the two judgements", "pair judge", "How much each counts.", 1.0)}
 
     @classmethod
     def prior(cls, printed, without):
@@ -239,11 +229,6 @@ class DrrNet(nn.Module):
         vars(self).update(printed_forms(type(self), printed))
         if {"global", "reread"} <= set(without):
             raise ValueError("without global, reread: one of them must stay for DrrNet to judge by")
-        removed_by = {"reading": "global", "re-reading": "reread"}
-        judges = [name for name, part in removed_by.items() if part not in without]
-        self.axis_names = {"judge": judges}
-        if classes == 1:                                            # scores have no largest value
-            self.TRACE = self.TRACE | {"relations": self.TRACE["relations"]._replace(top=None)}
         self.deep = 8 not in printed
         self.steps, self.beta = steps, 1e8 if 6 in printed else beta
         self.dropout = nn.Dropout(dropout)
@@ -335,8 +320,8 @@ class DrrNet(nn.Module):
 
         Args: word_ids, tags: int64 (2, B, n). character_ids: int64 (2, B, n, c), 0 after a word's
             end. match, antonym: bool (2, B, n). mask: bool (2, B, n), True = real, padding right.
-        Noted: "pooling" of Eq. (3), "reading" of Eq. (6); "relations", p^h and p^v, and "gates" of
-            Eq. (8), of each side that is not left out.
+        Noted: "pooling" (2, B, n) of Eq. (3), "reading" (2, B, T, n) of Eq. (6); "relations", p^h
+            and p^v (B, 2, C), and "gates" (B, 2) of Eq. (8), of each side that is not left out.
         """
         parts = (word_ids, character_ids, tags, match, antonym)
         x = self.embed(*(part.flatten(0, 1) for part in parts))
@@ -566,13 +551,6 @@ class LadraNet(nn.Module):
 
     PRINTED = printed.LADRA_NET
     ABLATIONS = frozenset({"phrase-cnn", "dsa", "global", "bert", "average-pooling"})
-    TRACE = {
-        "pooling": Shown("First look", "phrase pair piece", LOOK, 1.0, by="attentive_pooling"),
-        "reading": Shown("Reading, step by step", "pair step reader piece", READ, 1.0, True,
-                         "choose"),
-        "coverage": Shown("Coverage, step by step", "pair step reader piece", "Left to read.", 1.0),
-        "layers": Shown("Mixture of layers", "layer", "The same for every sentence."),
-        "mixture": Shown("Mixture of each step", "pair step reader", "Share of each reader.", 1.0)}
 
     def __init__(self, config, classes, printed=frozenset(), without=frozenset(), *,
                  attention_size=200, kernels=(2, 3), steps=5, beta=600.0):
@@ -586,8 +564,6 @@ class LadraNet(nn.Module):
         self.without = frozenset(without)
         self.steps, self.beta = steps, 1e8 if 13 in printed else beta
         kernels = () if "phrase-cnn" in without else tuple(kernels)
-        phrases = [f"phrases of {kernel}" for kernel in kernels]
-        self.axis_names = {"reader": ["pieces", *phrases], "phrase": phrases}
         d, middle = config.hidden_size, config.hidden_size * 500 // 768
         self.bert = Bert(config)
         if "bert" in without:
@@ -635,8 +611,9 @@ class LadraNet(nn.Module):
         """Logits (B, C) of a batch of packed pairs.
 
         Args: input_ids, segment: int64 (B, L). mask: bool (B, L), True = real. word_index: unused.
-        Noted: "layers", α of Eq. (9); "pooling" of Eq. (11); what each step yields, "reading" and
-            "coverage" (B, T, E, L), "mixture" (B, T, E). What `without` removes is missing.
+        Noted: "layers", α of Eq. (9); "pooling" (E - 1, B, L) of Eq. (11); what each step yields,
+            "reading" and "coverage" (B, T, E, L), "mixture" (B, T, E). What `without` removes is
+            missing.
         """
         h_0, cls = self.encode(input_ids, segment, mask)
         phrases = [self.phrase_cnn(h_0, mask, *layers) for layers in zip(self.first, self.second)]

@@ -475,7 +475,7 @@ class Run:
     def explain(self, a: str | tuple, b: str | None = None) -> tuple[Prediction, dict]:
         """The answer for two texts, or one pair as `a`, and what the model noted on the way.
 
-        Returns: (Prediction, dict name -> array). The method's TRACE describes each name. A Matcher
+        Returns: (Prediction, dict name -> array). The method's class says what it notes. A Matcher
         gives the arrays of one layer, see shown_layer.
         """
         pairs = as_pairs(self.task, a if b is None else (a, b))

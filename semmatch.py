@@ -46,7 +46,7 @@ from bert_min import (Bert, BertConfig, Constant, SelfAttention, attention, atte
 from priors import (DependencyPrior, RelationPrior, equal_words, prior_of, subgraph_similarity,
                     words_prior)
 from support.kernels import additive_scores, dot_products, l1_distances
-from support.shown import (Change, Shown, check_options, heads_in_batch, looked_at, note,
+from support.shown import (Change, check_options, heads_in_batch, looked_at, note,
                            printed_forms)
 
 # Axes: B batch, L tokens of the packed pair, d width of a signal or state, H heads, k head size,
@@ -195,24 +195,6 @@ def calibrated_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, ln_M: Te
 
 # ---- What the fusion papers share ---------------------------------------------------------------
 
-CALIBRATED = {"calibrated": Shown("Attention after calibration", "pair head piece piece",
-                                  "The same weights, changed by the prior.", 1.0,
-                                  by="calibrated_attention")}
-
-
-def shown_by_fuse(*signals):
-    """TRACE's entries for the maps and gates that `fuse` records. signals: the two that guide."""
-    note = ("Row: the piece that guides; column: how much it takes from each piece of the other "
-            "signal. A flat row hardly chooses.")
-    shown = {f"{signal}_guided": Shown(f"Guided attention, led by the {signal} signal",
-                                       "pair piece piece", note, 1.0, by="guided_attention")
-             for signal in signals}
-    joined = f"Fused: g of the {signals[0]} signal, 1 - g of the {signals[1]} one."
-    let_in = "The share of the fused signal that is added."
-    return shown | {"g": Shown("Gate g", "pair piece gate", joined, 1.0, by="gated_fusion"),
-                    "f": Shown("Gate f", "pair piece gate", let_in, 1.0, by="filtration_gate")}
-
-
 class FusionAttention(SelfAttention):
     """Plain attention and a second attention; their fused signals replace the plain signal.
 
@@ -231,12 +213,14 @@ class FusionAttention(SelfAttention):
     A subclass defines
         add_weights(d, A)    makes its weights, for signals d wide
         second(hidden, q, k, v, mask, bias)   the second attention, (B, H, L, k)
-        fuse(sem, other, mask)                makes one signal of two; what it notes has one more
-                                              axis with scope "head", the head
+        fuse(sem, other, mask)                makes one signal of two
         spread(prior, word_index, segment)    if it has a prior: from words to pieces, (B, L, L)
 
     Args: config: BertConfig. printed: some of PRINTED. without: some of ABLATIONS. scope: "hidden"
         or "head". attention_size: A, the width of guided attention.
+    Noted: plain "attention"; what `second` notes; weights of guided attention (B, L, L), by the
+        signal that guides, such as "semantic_guided"; the gates "g", "f" (B, L, 1). With scope
+        "head" what `fuse` notes has one more axis, (B, H, ...).
     """
 
     guided_attention = staticmethod(guided_attention)
@@ -328,11 +312,6 @@ class DabertAttention(FusionAttention):
     PRINTED = printed.DABERT
     ABLATIONS = frozenset({"affinity", "difference", "guide", "gate-fusion", "gate-filter",
                            "regulation"})
-    TRACE = SelfAttention.TRACE | {
-        "difference": Shown("Difference attention", "pair head piece piece",
-                            "The larger the difference of two pieces, the larger the weight.", 1.0,
-                            by="difference_attention"),
-    } | shown_by_fuse("affinity", "difference")
 
     def add_weights(self, d, A):
         """The paper's weights, for signals d wide, except weights that `without` makes unused."""
@@ -407,7 +386,6 @@ class DafaAttention(FusionAttention):
     PRINTED = printed.DAFA
     ABLATIONS = DependencyPrior.PARTS | {"cross-attention", "gates", "gate-fusion", "gate-filter",
                                          "fusion"}
-    TRACE = SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "dependency")
 
     @classmethod
     def prior(cls, printed, without):
@@ -532,8 +510,8 @@ class KnowledgeAttention(FusionAttention):
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
     no relation counts; "guide": ô = o; "gates": g is one half, f is one; "tags": relations of any
     part of speech, and no parser.
-    Noted: "prior" is K̃, as printed K_prior, 1 outside the cross blocks; "context" (B, L, d), c^A
-    and c^B, is in no figure.
+    Noted besides: "prior" (B, L, L) is K̃, as printed K_prior, 1 outside the cross blocks; "context"
+    (B, L, d), c^A and c^B.
     """
 
     knowledge_scores = staticmethod(knowledge_scores)
@@ -544,10 +522,6 @@ class KnowledgeAttention(FusionAttention):
 
     PRINTED = printed.KNOWLEDGE
     ABLATIONS = frozenset({"fusion", "prior", "guide", "gates", "tags"})   # tags: in priors
-    TRACE = {
-        "prior": Shown("Prior over pieces", "pair piece piece",
-                       "The factor of each weight, as printed of each score; 1 changes nothing."),
-    } | SelfAttention.TRACE | CALIBRATED | shown_by_fuse("semantic", "knowledge")
 
     @classmethod
     def prior(cls, printed, without):
@@ -632,7 +606,6 @@ class AlignedAttention(SelfAttention):
     """
 
     LAYERS = "all"
-    TRACE = SelfAttention.TRACE | CALIBRATED
     prior = words_prior(equal_words)
     factor = staticmethod(mean_attention_factor)
     calibrated_attention = staticmethod(calibrated_attention)

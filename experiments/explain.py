@@ -1,162 +1,130 @@
-"""The page of one pair: what a trained model saw in two sentences.
+"""The page of one pair: what a trained model says of two sentences, and what it saw in them.
 
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
-prints the model's answer, with and without each part of the method, and what a method that reads
-step by step reads. It also writes a page into the run's folder: these answers, the words that look
-at each other, what is known of the words, and what the model recorded, each with the number of its
-equation. `RUN --serve` shows the same page with two text fields, on this machine alone, until
-Ctrl-C. `--picture FILE.svg` draws both sentences, the answer, and lines between the words that look
-at each other.
+prints the answer, how often this model was right, and the answers without each part of the method.
+A page in the run's folder says the same, with a drawing: lines join words that look at each other.
+Below stands one heat map, of one layer and head, or of what is read step by step. `RUN --serve`
+shows the page with two text fields, on this machine alone, until Ctrl-C. `--picture FILE.svg`
+writes the drawing alone.
 
-Nothing here knows a method or a paper: a method describes what it records by the names of the axes
-(bert_min.Shown). Left out: each head alone (run.explain has the heads; here is their mean).
+Left out: other layers and heads, and what else a model notes (`run.explain`, `recording`).
 """
 import contextlib
 import hashlib
-import inspect
-import os
+import html
 import re
 import sys
+import textwrap
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
 import numpy as np
+import torch
 
 import train
-from bert_min import SelfAttention
-from experiments import draw
-from experiments.draw import escape
 from run import made_here
-from support import machine, summary
+from support import machine
 from support.errors import join_names, one_line, prefix_errors, refuse
 from support.files import check_free, read_json, write_text
 from support.options import Arguments, run_command
-from support.pairs import Pair
+from support.pairs import predictions_of
 from support.parses import split_words, words_at
+from support.summary import align_columns, draw_text
 
-EQUATIONS = Path(__file__).resolve().parents[1] / "docs" / "equations.md"
+STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
+OF_DRAWINGS = STYLE.partition("\n\n")[0]  # the part of page.css that a drawing needs
+STEP, GAP = 30, 120  # pixels: from a word to the next; between the sentences
+LONGEST = 24  # characters of a word in the drawing
+LEAST = 0.1  # the thinnest line that is drawn, as a share of the thickest
+SHADES = 5  # of the heat map
+LETTERS = {"word": 40, "title": 40, "soft": 46}  # letters in a line of a picture, by class
+CHANGES = {"no method": "with plain attention", "no re-reading": "without re-reading",
+           "uniform choice": "reading all words alike"}  # of a model -> on the page
 
 
-# ---- What a model recorded ----------------------------------------------------------------------
+# ---- What is said of a pair ---------------------------------------------------------------------
 
-def tables_of(axes, values, labels, names=()):
-    """Yields (name, rows, columns, values) of an array: a table for each sentence; while more than
-    two axes are left, for each reader, or else for each place of the first axis.
+def verdict(prediction):
+    """A sentence: the answer, and how sure the model is.
 
-    Args: axes: list of the names of the array's axes. labels: dict axis -> list of str; "words" ->
-        two lists of str. names: of the places outside.
-    Yields: name: the places, or "". rows, columns: labels. values: (n, m).
+    >>> [verdict(("same", {"different": 1 - p, "same": p})) for p in (0.648, 0.993)]
+    ['The model says “same”, 65 % sure.', 'The model says “same”, over 99 % sure.']
     """
-    texts = [label_places(axis, size, labels) for axis, size in zip(axes, values.shape)]
-    if "sentence" in axes:
-        outer = axes.index("sentence")
-    elif len(axes) > 2:
-        outer = axes.index("reader") if "reader" in axes else 0
-    else:
-        rows, columns = [["value"], *texts][-2:]
-        x = np.atleast_2d(values)[:len(rows), :len(columns)]  # a shorter sentence is padded
-        yield ", ".join(names), rows, columns, x
-        return
-    for place, part in enumerate(np.moveaxis(values, outer, 0)):
-        if axes[outer] == "sentence" and "words" in labels:
-            labels = labels | {"word": labels["words"][place]}
-        rest = axes[:outer] + axes[outer + 1:]
-        yield from tables_of(rest, part, labels, [*names, texts[outer][place]])
+    answer, probabilities = prediction
+    if probabilities is None:
+        return f"The model gives {answer:.3f}."
+    percent = 100 * probabilities[answer]
+    return f"The model says “{answer}”, {'over 99' if percent > 99 else f'{percent:.0f}'} % sure."
 
 
-def label_places(axis, size, labels):
-    """A list of labels of an axis, `size` or fewer."""
-    numbered = [f"{axis} {n + (axis == 'step')}" for n in range(size)]
-    return labels.get(axis, numbered)[:size]
-
-
-def drop_axes(shown, values):
-    """(axes, values) of an entry of a trace: the mean over heads, no axis of one pair or gate.
-
-    Raises ValueError where the array has other axes.
+def describe_run(run):
+    """(a sentence: how often the model was right; a sentence: which model it is). Both say what
+    training wrote in result.json; best.pt alone is a run, too.
     """
-    axes = shown.axes.split()
-    if values.ndim == len(axes) + 1 and "head" not in axes:
-        axes.insert(1, "head")
-    refuse(values.ndim != len(axes), f"TRACE: {shown.title!r} needs an array of the axes "
-           f"{shown.axes}, got one of the shape {values.shape}")
-    for axis in ("head", "pair", "gate"):
-        if axis in axes and len(axes) > 1:
-            place = axes.index(axis)
-            if axis == "head" or values.shape[place] == 1:
-                axes, values = axes[:place] + axes[place + 1:], values.mean(place)
-    return axes, values
+    options = [f"--{name} {value}" for name in ("printed", "without", "layers", "set")
+               if (value := getattr(run.settings, name))]
+    model = " ".join([f"{run.folder}: {run.settings.model}", *options])
+    path = run.folder / "result.json"
+    result = read_json(path) if path.exists() else {"id": None}
+    with made_here(path):
+        if result["id"] != run.begun["id"]:  # another training wrote it
+            return "How often this model is right is not known here.", f"{model}."
+        scores = result["metrics"][result["selection_split"]]
+        if run.task.regression:
+            right = f"its scores and people's have Pearson's r = {scores['pearson']:.2f}"
+        else:
+            right = f"{100 * scores['accuracy']:.0f} of 100 answers were right"
+        pairs = f"{result['pairs']['train']:,} pairs of {run.task.name}"
+        return f"On pairs that it was not trained on, {right}.", f"{model}, trained on {pairs}."
 
 
-def trace_figures(run, examples, both, trace):
-    """(draw.Figures of a pair's trace, lines to print on what is read in order). both: Known of the
-    two texts, here and below.
+def answers_without(run, pair):
+    """[(how, Prediction)] of a pair (a, b): without each part of the method.
+
+    A change that does what an earlier one does, such as plain attention where equal words are all
+    that is added, has no line of its own.
     """
-    source, reader, figures, lines = traced_module(run), run.reader, [], []
-    labels = {"sentence": ["sentence a", "sentence b"], "class": run.task.labels or ["score"]}
-    labels |= getattr(source, "axis_names", {})
-    if reader.needs_parses or reader.needs_facts:
-        labels["words"] = [known.words or ["(no word)"] for known in both]
-    if reader.method.READS == "pieces":
-        labels["piece"] = reader.tokenizer.pieces(examples.tokens[0][0])
-    tables = [(shown, trace[part].ndim, table) for part, shown in source.TRACE.items()
-              if part in trace for table in tables_of(*drop_axes(shown, trace[part]), labels)]
-    for shown, axes, (name, rows, columns, x) in tables:
-        title = f"{shown.title}{name and ': '}{name}"
-        heads = "head" in shown.axes or axes > len(shown.axes.split())
-        note = " ".join(filter(None, [shown.note, place_of(run, heads)]))
-        if shown.chosen:
-            order = " → ".join(draw.legal_text(columns[j]) for j in x.argmax(1))
-            note += f" In order: {order}."
-            lines.append(f"    {name or title}: {order}")
-        equations = equations_of(shown.by, type(source))
-        figures.append(draw.maps(title, rows, columns, x, note, shown.top, equations))
-    return figures, lines
+    rows, seen, known = [], [], getattr(run.reader.prior, "known", "")
+    for name, change in run.changes().items():
+        logits = run.logits([pair], change)
+        if not any(torch.allclose(logits, other, atol=1e-6) for other in seen):
+            how = CHANGES.get(name, f"without {known}")
+            rows.append((how, predictions_of(logits, run.task)[0]))
+        seen.append(logits)
+    return rows
 
 
-def equations_of(name, method):
-    """Such as "DAFA Eq. (6)": what the docstring of an equation of the method's class cites of the
-    method's paper. name: of the equation in the class, or "".
+def warnings_of(run, pair, words):
+    """Sentences: of words that the model saw in no or few training pairs, of a pair that was cut.
+
+    Such words have no id or piece, or several pieces where these were learned from training pairs.
     """
-    docstring = inspect.getdoc(getattr(method, name)) if hasattr(method, name) else ""
-    first = (docstring or "").split("\n\n")[0]
-    cited = re.findall(r"([\w-]+) (Eqs?\. \(\d+\)(?:(?:, |-)\(\d+\))*)", first)
-    return ", ".join(f"{paper} {number}" for paper, number in cited
-                     if f"{paper} Eq" in (method.__doc__ or ""))
+    tokenizer, new, warnings = run.reader.tokenizer, [], []
+    for word in dict.fromkeys(words):
+        if run.settings.reads_words:
+            known = tokenizer.ids([word])[0] != 1
+        else:
+            pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
+            split = run.recipe.bert == "scratch" and any(x.startswith("##") for x in pieces)
+            known = "[UNK]" not in pieces and not split
+        if not known:
+            new.append(f"“{cut_word(word)}”")
+    if new:
+        warnings.append(f"Rare or new to this model: {join_names(new, 4)}.")
+    if run.examples([pair]).lengths == [run.settings.max_length]:
+        warnings.append(f"The pair fills --max-length {run.settings.max_length}.")
+    return warnings
 
 
-def traced_module(run):
-    """The module whose TRACE describes what run.explain returns."""
-    layer = run.shown_layer()
-    return run.model if layer is None else run.model.bert.layers[layer].attention
-
-
-def place_of(run, heads):
-    """A sentence on where a trace was recorded; "" for a whole model. heads: has it an axis of
-    heads?
-    """
-    layer = run.shown_layer()
-    if layer is None:
-        return ""
-    mean = f", mean of its {traced_module(run).heads} heads" if heads else ""
-    return f"Layer {layer} (of 0 to {len(run.model.bert.layers) - 1}){mean}."
-
-
-# ---- What is known of the words -----------------------------------------------------------------
+# ---- What the model saw -------------------------------------------------------------------------
 
 def words_of(text):
     """(spans (n, 2), list of the n words) of a text."""
     spans = split_words(text)
     return spans, words_at(text, spans)
-
-
-def roles_of(known):
-    """The dependency tree of a text, for each word its relation and its head: "obj of chased"."""
-    return [f"{relation} of {known.words[head - 1]}" if head else relation
-            for head, relation in zip(known.parse.heads, known.parse.relations)]
 
 
 def own_words(a, b):
@@ -176,87 +144,10 @@ def own_words(a, b):
     return marks
 
 
-def unknown_words(run, pair):
-    """Words of a pair that the model has seen in no or few training pairs: words without an id or
-    a piece; if the pieces were learned from the training pairs, words of several pieces too.
-    """
-    tokenizer, unknown = run.reader.tokenizer, []
-    words = [word for text in (pair.a, pair.b) for word in words_of(text)[1]]
-    for word in dict.fromkeys(words):
-        if run.settings.reads_words:
-            known = tokenizer.ids([word])[0] != 1
-        else:
-            pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
-            split = any(piece.startswith("##") for piece in pieces)
-            known = "[UNK]" not in pieces and not (split and run.recipe.bert == "scratch")
-        if not known:
-            unknown.append(word)
-    return unknown
-
-
-def warnings_of(run, pair):
-    """Sentences that warn: a text has no words, the model did not read or does not know some."""
-    warnings = [f"Sentence {side} has no words." for side, text in (("a", pair.a), ("b", pair.b))
-                if not len(split_words(text))]
-    if run.examples([pair]).lengths == [run.settings.max_length]:
-        warnings.append(f"The pair fills --max-length {run.settings.max_length}.")
-    if unknown := unknown_words(run, pair):
-        words = join_names([f"“{draw.cut_label(word)}”" for word in unknown], 4)
-        warnings.append(f"Rare or new to this model: {words}.")
-    return warnings
-
-
-def word_figures(examples, both):
-    """[draw.Figure of the prior over words]; [] where the method has none that a table can show."""
-    prior, words = examples.reader.prior, [known.words for known in both]
-    if prior is None or examples.reader.method.READS == "words":
-        return []
-    matrix = examples.prior(0)
-    if prior.names:
-        known = np.array(prior.names)
-        names = [[", ".join(known[cell]) for cell in row] for row in matrix]
-        table = draw.table(prior.title, *words, names, draw.SHADES // 2 * matrix.any(2))
-        return [draw.Figure(prior.title, prior.note, draw.box(table, prior.title))]
-    if matrix.ndim != 2:
-        return []
-    return [draw.maps(prior.title, *words, matrix, prior.note, equations=prior.equations)]
-
-
-def looks_of(run, trace):
-    """(weights (L, L) of pieces, title, legend) of how pieces look at each other, the mean over
-    heads. Of a method that calibrates its attention by what is known of the words: how much more
-    than without that. None for a model without attention between words.
-    """
-    method, prior = run.reader.method, run.reader.prior
-    if not issubclass(method, SelfAttention) or "attention" not in trace:
-        return None
-    plain = trace["attention"][0].mean(0)
-    if prior is None or "calibrated" not in trace:
-        return plain, "Attention between the sentences", (
-            "Joined words look at each other. Thicker: more. This alone explains no answer.")
-    return trace["calibrated"][0].mean(0) - plain, f"Attention moved by {prior.known}", (
-        f"Because of {prior.known}, joined words look at each other more. Thicker: more.")
-
-
-def link_figure(run, pair, both, looks, said):
-    """(draw.Figure of the words of a and b that look at each other, a picture of them that stands
-    alone). both: Known of the texts. looks: what looks_of returned. said: the verdict.
-    """
-    weights, title, legend = looks
-    spans, words = zip(*map(words_of, (pair.a, pair.b)))
-    _, segment, word = run.reader.tokenizer.encode(pair.a, spans[0], pair.b, spans[1],
-                                                   run.reader.max_length)
-    points = 100 * between_words(weights, np.array(segment), np.array(word), *map(len, words))
-    most = (f"The thickest line: {points.max(initial=0):.0f} of 100 parts of their attention, the "
-            "mean of both directions.")
-    roles, marks, place = ((), ()), own_words(*words), place_of(run, True)
-    if "parses" in getattr(run.reader.prior, "needs", ()):
-        roles = [roles_of(known) for known in both]
-    figure = draw.links(title, words, marks, points, f"{legend} {most} {place}", roles)
-    lacks = ["Bold: the other sentence lacks the word."] if any(map(any, marks)) else []
-    return figure, draw.picture(
-        f"{pair.a} {pair.b} {said}", [(pair.a, "word"), (pair.b, "word"), (said, "title")],
-        figure.drawing, [(text, "soft") for text in (legend, *lacks, place)], draw.OF_DRAWINGS)
+def roles_of(parse):
+    """For each word of a Parse its relation and its head, such as "obj of chased"."""
+    return [f"{relation} of {parse.words[head - 1]}" if head else relation
+            for head, relation in zip(parse.heads, parse.relations)]
 
 
 def between_words(weights, segment, word, n, m):
@@ -271,156 +162,237 @@ def between_words(weights, segment, word, n, m):
     return (mean_a @ weights @ b.T + (mean_b @ weights @ a.T).T) / 2
 
 
-# ---- What stands first --------------------------------------------------------------------------
+def links_of(run, trace, segment, word, n, m):
+    """(hundredths of the attention between words (n, m), the mean over heads; what a line says).
 
-def describe_change(run, change):
-    """The name of a change (run.changes) in a sentence."""
-    known = getattr(run.reader.prior, "known", "")
-    return {"no prior": f"without {known}", "no method": "with plain attention",
-            "no re-reading": "without re-reading", "uniform choice": "with an even choice"
-            }.get(change, f"with {change}")
-
-
-def verdict(prediction):
-    """A sentence: the answer, and how sure the model is.
-
-    >>> [verdict(("same", {"different": 1 - p, "same": p})) for p in (0.648, 0.993)]
-    ['The model says “same”, 65 % sure.', 'The model says “same”, over 99 % sure.']
+    Of a method that calibrates its attention: what this adds. The arguments: see between_words.
     """
-    answer, probabilities = prediction
-    if probabilities is None:
-        return f"The model gives {answer:.3f}."
-    percent = 100 * probabilities[answer]
-    return f"The model says “{answer}”, {'over 99' if percent > 99 else f'{percent:.0f}'} % sure."
+    weights, more = trace["attention"][0].mean(0), "Joined words look at each other"
+    if "calibrated" in trace:
+        weights = trace["calibrated"][0].mean(0) - weights
+        more = f"Because of {run.reader.prior.known}, joined words look at each other more"
+    points = 100 * between_words(weights, segment, word, n, m)
+    return points, (f"{more}. The thickest line: {points.max():.0f} of 100 parts of their "
+                    f"attention in layer {run.shown_layer()}.")
 
 
-def merge_rows(rows):
-    """The rows of a table; those with equal cells are one row, whose name has all their names.
+def attention_map(run, trace, segment, word, pieces):
+    """(title, rows, columns, shares (L, L)) of the head that looks most at the other sentence."""
+    name = next(name for name in ("calibrated", "difference", "attention") if name in trace)
+    kind = "Attention" if name == "attention" else f"{name.capitalize()} attention"
+    cross = (segment[:, None] != segment) & (word[:, None] >= 0) & (word >= 0)
+    head = int((trace[name][0] * cross).sum((1, 2)).argmax())
+    title = (f"{kind} in layer {run.shown_layer()}, head {head}, which looks most at the other "
+             "sentence: how much a row takes from a column, in hundredths")
+    return title, pieces, pieces, trace[name][0, head]
 
-    >>> merge_rows([["without a", "1"], ["with b", "2"], ["with c", "1"]])
-    [['without a or with c', '1'], ['with b', '2']]
+
+def reading_map(run, reading, words, pieces):
+    """(title, rows, columns, shares) of how much each step reads of each word of both sentences, or
+    of each piece. reading: (2, 1, steps, words), or (1, steps, readers, L), the first of pieces.
     """
-    names = {}
-    for name, *cells in rows:
-        names.setdefault(tuple(cells), []).append(name)
-    return [[" or ".join(same), *cells] for cells, same in names.items()]
+    if run.settings.reads_words:
+        shares = np.concatenate([x[0, :, :len(own)] for x, own in zip(reading, words)], 1)
+        pieces = [*words[0], *words[1]]
+    else:
+        shares = reading[0, :, 0]
+    steps = [f"step {i + 1}" for i in range(len(shares))]
+    return "How much each step reads of each word, in hundredths", steps, pieces, shares
 
 
-def answers_table(run, pair, first):
-    """(rows of cells, the header first; sentences): the probability of each answer, or the score,
-    as it is and without each part; what the model would say instead. first: its Prediction.
+# ---- Drawings and tables ------------------------------------------------------------------------
+
+def legal_text(text):
+    """The text with U+FFFD for each character that XML forbids."""
+    return re.sub("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd",
+                  str(text))
+
+
+def escape(text):
+    """The text as HTML, which may stand anywhere in a page."""
+    return html.escape(legal_text(text))
+
+
+def cut_word(word):
+    """A word that fits into a drawing."""
+    word = legal_text(word)
+    return word if len(word) <= LONGEST else word[:LONGEST - 1] + "…"
+
+
+def drawn_links(values):
+    """[(i, j, share)] of the lines that `draw_pair` draws, the thin ones first: the largest number
+    of each row and column. share: of the largest number of all, which counts as 1 at least.
+
+    >>> drawn_links(np.array([[8, 2, 0], [4, 1, -3], [0.5, 0, 0]]))
+    [(0, 1, 0.25), (1, 0, 0.5), (0, 0, 1.0)]
     """
-    rows = [("as it is", first)]
-    for name, change in run.changes().items():
-        rows.append((describe_change(run, name), run.predict([pair], change)[0]))
-    cells = []
-    for how, (answer, probabilities) in rows:
-        shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
-        cells.append([how, *(shares or [f"{answer:.3f}"])])
-    others = [[how, x.answer] for how, x in rows if x.answer != first.answer and x.probabilities]
-    said = [f"{how[0].upper()}{how[1:]} it would say “{answer}”."
-            for how, answer in merge_rows(others)]
-    return [["this pair", *(run.task.labels or ["score"])], cells[0], *merge_rows(cells[1:])], said
+    largest = [values.max(axis, keepdims=True, initial=0) == values for axis in (0, 1)]
+    share = values / max(1, values.max(initial=0))
+    found = np.argwhere((largest[0] | largest[1]) & (share >= LEAST))
+    return sorted(((int(i), int(j), float(share[i, j])) for i, j in found), key=lambda x: x[2])
 
 
-def influence_table(run):
-    """Rows of cells, the header first: what the parts do to all pairs of dev; [] without the run's
-    result.json. If a part only moves all answers towards one class, the AUC stays.
+def draw_pair(words, marks, roles, values):
+    """(width and height in pixels, SVG elements): the words of a at the left, of b at the right,
+    joined by lines.
+
+    words: two lists, of n and m. marks: two lists of bool: is the word marked? roles: two lists of
+    what stands below the words, or of nothing. values: (n, m), the width of a line.
     """
-    path = run.folder / "result.json"
-    result = read_json(path) if path.exists() else {"id": None}  # best.pt alone is a run, too
-    with made_here(path):
-        measured = result["id"] == run.begun["id"] and result["influence"]
-        if not measured:  # nothing to leave out, or another training wrote it
-            return []
-        names = {name: describe_change(run, name) for name in measured["changes"]}
-        split = f"{measured['pairs']:,} pairs of {result['selection_split']}"
-        rows = [row[:-1] for row in summary.influence_rows(measured, split, names)]
-        return [*rows[:2], *merge_rows(rows[2:])]
+    step, parts, wide = STEP + 14 * any(roles), [], []
+    for own, marked, below in zip(words, marks, roles):
+        own, below = [*map(cut_word, own)], [*map(cut_word, below)]
+        wide.append(10 + max([9 * len(x) for x in own] + [7 * len(x) for x in below]))
+        x, anchor = (wide[0] - 6, "end") if len(wide) == 1 else (wide[0] + GAP + 6, "start")
+        for i, word in enumerate(own):
+            kind = "own" if marked[i] else "word"
+            parts.append(draw_text(x, i * step + 20, word, kind, anchor))
+        for i, role in enumerate(below):
+            parts.append(draw_text(x, i * step + 36, role, "soft", anchor))
+    left, right = wide[0], wide[0] + GAP
+    for i, j, share in drawn_links(values):
+        y, to, half = i * step + 15, j * step + 15, (left + right) / 2
+        title = f"{values[i, j]:.1f}: {words[0][i]}, {words[1][j]}"
+        parts.append(f'<path class="link" d="M{left} {y}C{half:.0f} {y} {half:.0f} {to} {right} '
+                     f'{to}" stroke-width="{1 + 5 * share:.1f}" opacity="{.4 + .6 * share:.2f}">'
+                     f"<title>{escape(title)}</title></path>")
+    return right + wide[1], step * max(map(len, words)), "".join(parts)
+
+
+def svg(wide, high, inner, more=""):
+    """An SVG element. wide, high: pixels. more: attributes."""
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
+            f'viewBox="0 0 {wide:.0f} {high:.0f}" {more}>{inner}</svg>')
+
+
+def picture(drawing, a, b, said, note):
+    """A stand-alone SVG: both texts, the verdict, the drawing, and a note on it."""
+    wide, deep, inner = drawing
+    whole, y, parts = max(wide, 380), 8, []
+    for text, kind in ((a, "word"), (b, "word"), (said, "title"), (None, ""), (note, "soft")):
+        if text is None:
+            parts.append(svg(*drawing, f'x="{16 + (whole - wide) / 2:.0f}" y="{y + 14}"'))
+            y += deep + 26
+            continue
+        for line in textwrap.wrap(legal_text(text), LETTERS[kind]):
+            y += 22
+            parts.append(draw_text(16, y, line, kind))
+    card = '<rect class="card" width="100%" height="100%" rx="8"/>'
+    title = f"<title>{escape(f'{a} {b} {said}')}</title><style>{OF_DRAWINGS}</style>"
+    return svg(whole + 32, y + 16, f"{title}{card}{''.join(parts)}", 'role="img"') + "\n"
+
+
+def table(rows, caption, shades=()):
+    """HTML of a table, in a box that scrolls by itself. rows: of cells, the header first, each with
+    its label first. shades: of the cells below the header, 0 to SHADES, of a heat map.
+    """
+    kind, body = ' class="map"' if len(shades) else "", []
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
+    for i, (label, *cells) in enumerate(rows[1:]):
+        tones = shades[i] if kind else [0] * len(cells)
+        body += [f'\n<tr><th scope="row">{escape(label)}</th>',
+                 *(f'<td class="p{tone}">{escape(cell)}</td>' for cell, tone in zip(cells, tones)),
+                 "</tr>"]
+    label = f'role="region" tabindex="0" aria-label="{escape(caption)}"'
+    return (f'<p class="note">{escape(caption)}</p><div class="box" {label}><table{kind}><thead>'
+            f'<tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>')
+
+
+def heat_map(title, rows, columns, shares):
+    """HTML of shares (rows, columns) in hundredths. Twice the shade is four times the share, so
+    that small shares can be seen.
+    """
+    shades = np.rint(SHADES * np.sqrt(shares / max(shares.max(initial=0), 1e-9))).astype(int)
+    cells = [[label, *(f"{100 * share:.0f}" for share in row)] for label, row in zip(rows, shares)]
+    return f"<section>{table([['', *columns], *cells], title, shades)}</section>\n"
 
 
 # ---- The page -----------------------------------------------------------------------------------
-
-def section(figures, equations):
-    """HTML of Figures side by side. equations: the address of docs/equations.md."""
-    parts = []
-    for x in figures:
-        link = f'<a href="{escape(equations)}">{x.equations}</a>' if x.equations else ""
-        parts.append(f"<figure><figcaption><h2>{escape(x.title)}{link}</h2>"
-                     f"<p>{escape(x.note)}</p></figcaption>{x.body}</figure>\n")
-    return f'<section class="side">{"".join(parts)}</section>\n'
-
-
-def form(a, b):
-    """HTML of two text fields that hold these sentences, for a page that is served."""
-    fields = "".join(
-        f'<label>Sentence {name} <input name="{name}" value="{escape(text)}"/></label>\n'
-        for name, text in (("a", a), ("b", b)))
-    return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
-
-
-def page(title, quotes, first, lead, figures, equations, top):
-    """The whole document.
-
-    quotes: HTML of the two texts. first: the sentence below them, in large letters. lead: HTML
-    below that. figures: the first stands beside these. equations: as in `section`. top: HTML above
-    all.
-    """
-    quotes = "".join(f"<blockquote><bdi>{text}</bdi></blockquote>" for text in quotes)
-    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
-            f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
-            f'<style>{draw.STYLE}</style></head>\n<body><main>{top}<header class="side"><div>'
-            f'{quotes}<h1>{escape(first)}</h1>{lead}</div>\n{section(figures[:1], equations)}'
-            f'</header>{section(figures[1:], equations)}</main></body></html>\n')
-
-
-def origin(run):
-    """A sentence: the run's folder, what names its method, what it was trained on."""
-    given = run.settings
-    options = [f"--{name} {value}" for name in ("printed", "without", "layers", "set")
-               if (value := getattr(given, name))]
-    data = f"the pairs of {Path(given.train_file).name}" if given.train_file else given.task
-    return f"{run.folder}: {' '.join([given.model, *options])}, trained on {data}."
-
 
 def marked_text(text, spans, marks):
     """HTML of a text, with marks around some of its words, at spans (n, 2)."""
     parts, done = [], 0
     for (start, end), marked in zip(spans.tolist(), marks, strict=True):
         if marked:
-            parts += [escape(text[done:start]), "<mark>", escape(text[start:end]), "</mark>"]
+            parts += [escape(text[done:start]), f"<mark>{escape(text[start:end])}</mark>"]
             done = end
     return "".join([*parts, escape(text[done:])])
 
 
-def explain_pair(run, a, b, equations, top=""):
-    """(lines to print, the page's text, its picture or ""). equations, top: as in `page`."""
-    pair, (prediction, trace) = Pair(a, b, None), run.explain(a, b)
-    examples = run.examples([pair])
-    both = examples.known[a], examples.known[b]
-    recorded, reading = trace_figures(run, examples, both, trace)
-    figures, first, picture = word_figures(examples, both) + recorded, verdict(prediction), ""
-    if looks := looks_of(run, trace):
-        figure, picture = link_figure(run, pair, both, looks, first)
-        figures.insert(0, figure)
-    answers, said = answers_table(run, pair, prediction)
-    said = warnings_of(run, pair) + said
-    lines, lead = [first, *said], [f"<p>{escape(line)}</p>" for line in said]
-    for rows in filter(None, (answers, influence_table(run))):
-        lines.append(summary.align_columns(rows))
-        (name, *columns), *cells = rows
-        table = draw.table(name, [row[0] for row in cells], columns, [x[1:] for x in cells])
-        lead.append(draw.box(table, name))
-    lead.append(f'<p class="note">{escape(origin(run))}</p>')
-    spans, words = zip(*map(words_of, (a, b)))
-    quotes = map(marked_text, (a, b), spans, own_words(*words))
-    title = f"What {run.settings.model} saw"
-    text = page(title, quotes, first, "".join(lead), figures, equations, top)
-    return [*lines, *reading], text, picture
+def form(a, b):
+    """HTML of two text fields that hold these sentences, for a page that is served."""
+    fields = "".join(f'<label>Sentence {name} <input name="{name}" value="{escape(text)}"/></label>'
+                     for name, text in (("a", a), ("b", b)))
+    return f'<form method="get" action="/">{fields}<button>Explain</button></form>\n'
 
+
+def page(title, *parts):
+    """The whole document. parts: HTML."""
+    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
+            f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
+            f'<style>{STYLE}</style></head>\n<body><main>{"".join(parts)}</main></body></html>\n')
+
+
+def draw_seen(run, a, b, spans, words, said, trace):
+    """(HTML of the drawing, HTML of the heat map, the picture), each "" if the model has none."""
+    segment, pieces, drawn, heat, alone = None, [], "", "", ""
+    if not run.settings.reads_words:
+        ids, segment, word = map(np.array, run.reader.tokenizer.encode(
+            a, spans[0], b, spans[1], run.settings.max_length))
+        pieces = run.reader.tokenizer.pieces(ids.tolist())
+    if "attention" in trace:
+        values, note = links_of(run, trace, segment, word, *map(len, words))
+        roles, marks = ((), ()), own_words(*words)
+        if "parses" in getattr(run.reader.prior, "needs", ()):
+            known = run.examples([(a, b)]).known
+            roles = [roles_of(known[text].parse) for text in (a, b)]
+        if any(map(any, marks)):
+            note += " Orange: the other sentence lacks the word."
+        drawing = draw_pair(words, marks, roles, values)
+        drawn = (f'<figure><div class="box">{svg(*drawing)}</div>'
+                 f"<figcaption>{escape(note)}</figcaption></figure>")
+        alone = picture(drawing, a, b, said, note)
+        heat = heat_map(*attention_map(run, trace, segment, word, pieces))
+    elif "reading" in trace:
+        heat = heat_map(*reading_map(run, trace["reading"], words, pieces))
+    return drawn, heat, alone
+
+
+def explain_pair(run, a, b, top=""):
+    """(lines to print, the page's text, its picture or ""). top: HTML above all.
+
+    Raises ValueError for a text without words: an answer to it would say nothing.
+    """
+    spans, words = zip(*map(words_of, (a, b)))
+    for name, own in zip("ab", words):
+        refuse(not own, f"sentence {name} has no words; give two sentences")
+    prediction, trace = run.explain(a, b)
+    answers = [("as it is", prediction), *answers_without(run, (a, b))]
+    said, (right, model) = verdict(prediction), describe_run(run)
+    lines = [right, *warnings_of(run, (a, b), [*words[0], *words[1]])]
+    rows = [["this pair", *(run.task.labels or ["score"])]]
+    for how, (answer, probabilities) in answers:
+        if answer != prediction.answer and probabilities:
+            lines.append(f"{how[0].upper()}{how[1:]} it would say “{answer}”.")
+        shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
+        rows.append([how, *(shares or [f"{answer:.3f}"])])
+    drawn, heat, alone = draw_seen(run, a, b, spans, words, said, trace)
+    quotes = ""
+    if not (top and drawn):  # else the fields and the drawing have the sentences
+        quotes = "".join(f"<blockquote><bdi>{marked_text(*x)}</bdi></blockquote>"
+                         for x in zip((a, b), spans, own_words(*words)))
+    lead = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    text = page(f"What {run.settings.model} saw", top, "<header><div>", quotes,
+                f"<h1>{escape(said)}</h1>{lead}</div>\n", drawn, "<div>",
+                table(rows, "What a part changes"), f'<p class="note">{escape(model)}</p></div>',
+                "</header>\n", heat)
+    return [said, *lines, align_columns(rows)], text, alone
+
+
+# ---- The server and the command -----------------------------------------------------------------
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Answers /?a=TEXT&b=TEXT by `server.run`, and /equations.md, to this machine alone."""
+    """Answers /?a=TEXT&b=TEXT by `server.run`, to this machine alone."""
 
     def handle(self):
         """Answers a client, which may hang up."""
@@ -431,24 +403,21 @@ class PageHandler(BaseHTTPRequestHandler):
         """Answers a request. A request for another host name gets nothing: another site sent it."""
         host, (path, _, query) = self.headers.get("Host", ""), self.path.partition("?")
         here = host.rsplit(":", 1)[0] in ("127.0.0.1", "localhost")
-        if not here or path not in ("/", "/equations.md"):
+        if not here or path != "/":
             self.answer(404, "only / is served, and to this machine alone")
-        elif path == "/equations.md":
-            self.answer(200, EQUATIONS.read_text("utf-8"), "text/plain")
-        else:
-            given = parse_qs(query, keep_blank_values=True)
-            a = given.get("a", ["The cat chased the dog."])[0]
-            b = given.get("b", ["The dog was chased by the cat."])[0]
-            run, top = self.server.run, form(a, b)
-            try:
-                self.answer(200, explain_pair(run, a, b, "/equations.md", top)[1])
-            except Exception as error:  # a class of one's own may raise anything
-                self.answer(400, top + escape(one_line(error)))
+            return
+        given = parse_qs(query, keep_blank_values=True)
+        a = given.get("a", ["The cat chased the dog."])[0]
+        b = given.get("b", ["The dog was chased by the cat."])[0]
+        try:
+            self.answer(200, explain_pair(self.server.run, a, b, form(a, b))[1])
+        except Exception as error:  # a class of one's own may raise anything
+            self.answer(400, page("No answer", form(a, b), f"<p>{escape(one_line(error))}</p>"))
 
-    def answer(self, status, text, kind="text/html"):
+    def answer(self, status, text):
         """Sends a page that may load nothing and run nothing."""
         self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Security-Policy", "default-src 'none'; "
                          "style-src 'unsafe-inline'; form-action 'self'")
         self.end_headers()
@@ -482,8 +451,7 @@ def add_run_options(arguments):
 
 def main(argv=None):
     """The command. Raises ValueError or OSError for a user's mistake."""
-    arguments = Arguments("python -m experiments.explain", "What a trained model saw in a pair: "
-                          "the prediction, and a page, HTML, in the run's folder.", "RUN [A B]")
+    arguments = Arguments("python -m experiments.explain", __doc__, "RUN [A B]")
     add_run_options(arguments)
     arguments.add_argument("a", metavar="A", nargs="?", help="a sentence, in quotes")
     arguments.add_argument("b", metavar="B", nargs="?", help="the other one")
@@ -500,7 +468,7 @@ def main(argv=None):
            "expected two sentences, each in quotes, or --serve, with a port below 65536 or none")
     with machine.torch_session(given):
         run = train.open_run(folder, **given)
-        if port is not None:
+        if served:
             with (prefix_errors(f"--serve {port} (0: a free one): "),
                   ThreadingHTTPServer(("127.0.0.1", port), PageHandler) as server):
                 server.run = run
@@ -512,17 +480,13 @@ def main(argv=None):
         if file:
             refuse(Path(file) == path, f"--picture {file}: is the page's name, too; give two names")
             check_free(file, option="--picture")
-        equations = quote(os.path.relpath(EQUATIONS, path.parent))
-        lines, text, picture = explain_pair(run, a, b, equations)
-    machine.print_once("\n".join(lines))
-    pages = {path: text}
+        lines, text, drawn = explain_pair(run, a, b)
+    refuse(file and not drawn, f"--picture {file}: this model's page has no drawing; leave the "
+           "option out")
+    write_text(path, text)
     if file:
-        refuse(not picture, f"--picture {file}: this model's page has no drawing; leave the option "
-               "out")
-        pages[file] = picture
-    for path, text in pages.items():
-        write_text(path, text)
-        print(path)
+        write_text(file, drawn)
+    machine.print_once("\n".join([*lines, str(path), *filter(None, [file])]))
 
 
 if __name__ == "__main__":

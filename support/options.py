@@ -159,7 +159,7 @@ def find_class(name, known):
     with prefix_errors("--model "):
         refuse(":" not in name, f"{name}: expected one of {', '.join(known)}, or a class of your "
                f"own such as mine.py:MyAttention")
-        method, needed = load_own(name), ("READS", "PRINTED", "ABLATIONS", "TRACE")
+        method, needed = load_own(name), ("READS", "PRINTED", "ABLATIONS")
         lacking = [attribute for attribute in needed if not hasattr(method, attribute)]
         refuse(lacking, f"{name}: expected a subclass of SelfAttention, or a whole model with "
                f"{join_names(lacking)} too")

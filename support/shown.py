@@ -1,4 +1,4 @@
-"""What a method shows: tensors for the page of a pair, parts that can be replaced, its equations.
+"""What a method shows: tensors that it notes, parts that can be replaced, its equations.
 
     with recording() as seen:
         logits = model(**batch)     # seen["layer0"]["attention"]: what the first layer noted
@@ -23,17 +23,6 @@ import torch
 from support.errors import join_names
 
 SEEN = contextvars.ContextVar("seen", default=None)  # the dict into which `note` writes, or None
-
-
-class Shown(NamedTuple):
-    """How experiments.explain shows a tensor that a model noted."""
-
-    title: str
-    axes: str  # names of the tensor's axes, such as "pair head piece piece"
-    note: str = ""
-    top: float | None = None  # the value that gets the full colour; None: the largest value
-    chosen: bool = False  # name the largest entry of each row, in order
-    by: str = ""  # the equation's name in the class; its docstring has the formula
 
 
 class Change(NamedTuple):

@@ -18,19 +18,31 @@ from support.pairs import Pair
 pair_lengths = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_size=3)
 
 
-def check_noted(shown, axes, x, arguments):
-    """A tensor of a trace has the axes of its TRACE; gates are in (0, 1), weights in [0, 1]. If the
-    last axis is of words or pieces, masked ones get exactly 0, and a row sums to 1, or to 0 without
-    a key."""
+# What is noted -> its axes
+NOTED = dict.fromkeys(("attention", "calibrated", "difference"), "pair head piece piece") | {
+    f"{signal}_guided": "pair piece piece"
+    for signal in ("affinity", "difference", "semantic", "dependency", "knowledge")} | {
+        "prior": "pair piece piece", "g": "pair piece gate", "f": "pair piece gate"}
+OF_NETS = {"drrnet": {"pooling": "sentence pair word", "reading": "sentence pair step word",
+                      "relations": "pair judge class", "gates": "pair judge"},
+           "ladranet": {"pooling": "phrase pair piece", "reading": "pair step reader piece",
+                        "coverage": "pair step reader piece", "layers": "layer",
+                        "mixture": "pair step reader"}}
+
+
+def check_noted(name, axes, x, arguments):
+    """A tensor that is noted has these axes; gates are in (0, 1), weights in [0, 1]. If the last
+    axis is of words or pieces, masked ones get exactly 0, and a row sums to 1, or to 0 without a
+    key."""
     mask = arguments["mask"]
     sizes = {"pair": len(mask), "piece": mask.shape[1], "head": config().num_heads, "gate": 1}
     if mask.dim() == 3:
         sizes = {"sentence": 2, "pair": mask.shape[1], "word": mask.shape[2], "class": 3}
     assert x.shape == tuple(sizes.get(axis, n) for axis, n in zip(axes, x.shape, strict=True))
-    if shown.title.startswith("Gate"):
+    if name in ("g", "f", "gates"):
         assert ((x > 0) & (x < 1)).all()
-    if shown.top is None or axes == ["pair", "step", "reader", "piece"] and not shown.chosen:
-        return                                              # no weights, or coverage
+    if name in ("prior", "layers", "coverage"):             # no weights
+        return
     assert ((x >= 0) & (x <= 1 + 1e-9)).all()
     if axes[-1] in ("piece", "word"):
         between = [1] * (x.dim() - axes.index("pair") - 2)  # axes between the pair and the last
@@ -44,7 +56,7 @@ def check_noted(shown, axes, x, arguments):
 @given(st.data(), pair_lengths, st.integers(0, 2), st.integers(0, 99))
 def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, seed):
     """A pair has the same logits alone, in its batch, and with other ids at padding. All that is
-    noted is what its TRACE says. A number more in the biases of `outputs` is one in all logits."""
+    noted is what it should be. A number more in the biases of `outputs` is one in all logits."""
     model = whole(name, seed, **data.draw(st.sampled_from(WHOLE[name])))
     x = batch(name, lengths, padding, seed)
     (want, trace), mask = looked(model, **x), x["mask"]
@@ -52,15 +64,15 @@ def test_padding_and_neighbours_change_nothing(name, data, lengths, padding, see
     same(model(**x | {first: torch.where(mask, x[first], 1)}), want, 1e-9)
     for row in range(len(lengths)):
         same(model(**alone(name, x, row, lengths)), want[..., row:row + 1, :], 1e-9)
-    parts = [(model, trace)]
-    if name not in ("drrnet", "ladranet"):
+    parts, noted = [(model, trace)], OF_NETS.get(name, NOTED)
+    if name not in OF_NETS:
         parts = [(layer.attention, trace[f"layer{i}"]) for i, layer in enumerate(model.bert.layers)]
     for part, seen in parts:
-        for key in seen.keys() & part.TRACE.keys():
-            axes = part.TRACE[key].axes.split()
+        for key in seen.keys() & noted.keys():
+            axes = noted[key].split()
             if "head" not in axes and getattr(part, "scope", "") == "head" and key != "prior":
                 axes.insert(1, "head")
-            check_noted(part.TRACE[key], axes, seen[key], x)
+            check_noted(key, axes, seen[key], x)
     for layer in model.outputs():
         layer.bias.data += 1.0
     same(model(**x), want + 1.0, 1e-9)
@@ -150,7 +162,7 @@ SPREAD = "def spread(self, prior, words, segment): return words.float() * (prior
     ("DafaAttention", "guided_atention = staticmethod(max)", "guided_atention"),
     ("DafaAttention", "guided_attention = staticmethod(max)", ""),
     ("DafaAttention", "def half(self): pass\n    def fuse(self, *x): return self.half()", ""),
-    ("Matcher", "READS, PRINTED, ABLATIONS, TRACE = 'pieces', {}, (), {}\n"
+    ("Matcher", "READS, PRINTED, ABLATIONS = 'pieces', {}, ()\n"
      "    def outputs(self): return []\n    def carriers(self): return {}", "")])
 def test_what_an_own_class_overrides_is_called_or_refused(base, body, idle, workplace):
     (workplace / "mine.py").write_text(OWN.format(base, body))

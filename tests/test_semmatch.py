@@ -187,7 +187,6 @@ def test_attention_oracle(name, scope, printed, without):
         return out, *(seen[part] for part in trace)
 
     against((got, *trace.values()), loop, hidden, masks(), matrix, *words())
-    assert trace.keys() - {"context"} <= layer.TRACE.keys()             # no figure shows "context"
     assert not any(x.requires_grad for x in trace.values())             # no graph is kept alive
     if not printed:
         assert silent(layer, got) <= {"key.bias"}

@@ -5,7 +5,7 @@ from torch import nn
 
 from bert_min import SelfAttention, merge_heads
 from priors import words_prior
-from semmatch import CALIBRATED, calibrated_attention, spread_prior
+from semmatch import calibrated_attention, spread_prior
 from support.shown import looked_at
 
 
@@ -23,7 +23,6 @@ class Beginnings(SelfAttention):
     """
 
     prior = words_prior(begin_alike)
-    TRACE = SelfAttention.TRACE | CALIBRATED
 
     def __init__(self, config, printed=frozenset(), without=frozenset(), *, start=1.0):
         super().__init__(config)
