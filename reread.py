@@ -308,7 +308,7 @@ class DrrNet(nn.Module):
         return changes
 
     def relation(self, mlp, vectors):
-        """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2B, d), a's, then b's."""
+        """One side: MLP_1 or MLP_2 and p, its softmax, (B, C). vectors: (2*B, d), a's, then b's."""
         inner = mlp[:-1](self.dropout(self.matching(*vectors.chunk(2))))
         logits = full_precision(mlp[-1], inner)  # (B, C)
         p = logits if logits.shape[1] == 1 else logits.softmax(-1)

@@ -4,7 +4,7 @@
 
 A key is the right function's place, "module.function" or "module.Class.method". A mistake takes the
 arguments of the right function, so that a program can name the mistake in a reader's function: the
-one that returns the same. tests/test_mistakes.py puts each mistake in the right function's place,
+one that returns the same. tests/check_mistakes.py puts each mistake in the right function's place,
 as an attribute of its method's class, where a reader's function would stand; the oracle must fail.
 """
 import numpy as np

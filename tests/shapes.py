@@ -3,16 +3,21 @@
 A module states its axis letters once, in a block `# Axes: B batch, L tokens, d hidden size`. A line
 that changes a shape ends with the new shape: `hidden = self.word(ids) + position  # (B, L, d)`. A
 `Tracer` looks at each such line after it has run: the assigned or returned value must have this
-shape. Within one call of a function, a letter means one size. An axis is a letter, a number, or a
-form such as `2*d` or `n+1`. A comment that cannot be checked is an error: a letter outside the
-legend, a shape on any other kind of line, words behind a shape.
+shape. Within one call of a function, a letter means one size. A docstring's `q, k: (B, L, d)` binds
+the letters of arguments. Two letters mean two sizes in one of the function's calls at least: else
+one may be the other, as d, which nothing else binds, may be L in (B, L, d).
+
+An axis is a letter, a number, or a form such as `2*d` or `n+1`. A comment that cannot be checked is
+an error: a letter outside the legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
+import itertools
 import re
 import sys
 from pathlib import Path
 
 AXIS = re.compile(r"(?:(\d+)\*)?([A-Za-z]+)(?:\+(\d+))?|(\d+)")
+ARGUMENTS = re.compile(r"((?:\w+, )*\w+):? (?:bool |int64 )?\(([\w*+, ]+?),?\)(?!,? or)")
 
 
 def read_shapes(path):
@@ -51,11 +56,13 @@ def fits(size, axes, bound):
 
 
 class Tracer:
-    """Context manager. Afterwards `wrong` lists the comments that a value did not fit, and
-    `never_run` the comments that no call has reached."""
+    """Context manager. Afterwards `wrong` lists the comments that a value did not fit, `never_run`
+    the comments that no call has reached, and `alike` a function's letters of one size each time.
+    """
 
     def __init__(self, paths):
         self.shapes, self.wrong = {str(path): read_shapes(path) for path in paths}, []
+        self.apart = {}                         # two letters of a function -> had they two sizes?
         self.never_run = {f"{Path(path).name}:{statement.end_lineno}"
                           for path, shapes in self.shapes.items()
                           for statement, _ in shapes.values()}
@@ -68,12 +75,22 @@ class Tracer:
     def __exit__(self, *_):
         sys.settrace(self.before)
 
+    @property
+    def alike(self):
+        return {letters for letters, apart in self.apart.items() if not apart}
+
     def enter(self, frame, event, value):
         """Follows each call of a function in these files, except comprehensions."""
         path = frame.f_code.co_filename
         shapes, bound, running = self.shapes.get(path), {}, None
         if not shapes or frame.f_code.co_name.startswith("<"):
             return None
+        for names, axes in ARGUMENTS.findall(str(frame.f_code.co_consts[:1])):    # its docstring
+            axes = axes.split(", ") if all(map(AXIS.fullmatch, axes.split(", "))) else None
+            for name in names.split(", ") if axes else ():
+                size = getattr(frame.f_locals.get(name), "shape", None)
+                if size is not None and not fits(tuple(size), axes, bound):
+                    self.wrong.append(f"{path}:{frame.f_lineno}: {name} {axes}, found {size}")
 
         def follow(frame, event, value):
             nonlocal running
@@ -90,6 +107,11 @@ class Tracer:
                 if shape is None or not fits(tuple(shape), axes, bound):
                     self.wrong.append(f"{line}: {axes}, found {shape}, letters {bound}")
             running = here
+            if event == "return":
+                function = f"{Path(path).name}:{frame.f_code.co_firstlineno}"
+                for one, other in itertools.combinations(sorted(bound), 2):
+                    apart = self.apart.get((function, one, other), False)
+                    self.apart[function, one, other] = apart or bound[one] != bound[other]
             return follow
 
         return follow

@@ -5,6 +5,7 @@ import os
 import pickle
 import random
 from multiprocessing.pool import ThreadPool
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from bert_min import PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
 from small_runs import ChainParser, at_call, beginning, of
+from support import lexicon
 from support.pairs import Pair
 from support.shown import Change
 
@@ -85,22 +87,18 @@ def test_what_is_known_of_a_text_is_packed(model, monkeypatch):
         assert len(data.known.made) == min(kept, len(texts)) and {*data.known} == texts
         for text, packed in data.known.items():
             assert isinstance(packed, bytes) and len(packed) < 60 + 20 * len(text.split())
-        assert {x.dtype for x in data.tokens} == {np.dtype("int16")}
     for batch in made[:2]:
         assert all(torch.equal(x, made[2][name]) for name, x in batch.items())
-    plain = beginning()[1]["train"]
-    assert not plain.known and plain.known["any text"] == batches.Known()
 
 
-def test_relations_go_in_where_the_method_asks_for_them():
-    data = beginning(*of("knowledge"))[0].reader.examples([
-        Pair("the dog", "a good cat"), Pair("", "not bad")])
-    data.reader.lexicon.lock = lambda: None  # pickle cannot copy it, nor the lock of nltk's WordNet
-    batch, labels = pickle.loads(pickle.dumps(data)).collate([0, 1])
-    assert labels is None
-    assert batch["prior"].shape == (2, 2, 3, len(priors.RELATIONS))
-    assert batch["prior"].nonzero().tolist() == [[0, 1, 2, priors.RELATIONS.index("synonym")]]
-    assert data.collate([1])[0]["prior"].shape == (1, 1, 2, len(priors.RELATIONS))
+@pytest.mark.parametrize("vocab_size, kind", [(2 ** 15 - 1, np.int16), (50_265, np.int32)])
+def test_a_token_takes_two_bytes_or_four(vocab_size, kind):
+    """RoBERTa has 50,265 pieces. Plain attention asks for no words."""
+    tokenizer = SimpleNamespace(vocab_size=vocab_size, pad_id=1, encode_batch=lambda rows, longest:
+                                [([vocab_size - 1, 5], [0, 1], [-1, -1])] * len(rows))
+    data = batches.Reader(SelfAttention, 48, tokenizer=tokenizer).examples([Pair("a", "b")])
+    assert data.collate([0])[0]["input_ids"].tolist() == [[vocab_size - 1, 5]]
+    assert data.tokens[0].dtype == kind and not data.known
 
 
 def test_an_own_prior():
@@ -124,16 +122,24 @@ def test_an_own_prior():
             data.collate([0])
 
 
-def test_what_relations_need():
-    """On real text, tags. The toy world and `--without tags` need none. Without the prior itself
-    neither a parse nor a lexicon is needed."""
-    for toy, without, needed in ((False, (), (True, True)), (True, (), (False, True)),
-                                 (False, ("tags",), (False, True)), (False, ("prior",), (0, 0))):
-        reader = batches.Reader(KnowledgeAttention, 48, {"without": without}, toy=toy)
-        assert (reader.needs_parses, reader.needs_facts) == needed
-    reader.tokenizer = PairTokenizer.train(["the dog cat"])
-    prior = reader.examples([Pair("the dog", "cat")]).collate([0])[0]["prior"]
-    assert prior.shape == (1, 2, 1, 5) and not prior.any() and reader.lexicon is None
+@pytest.mark.parametrize("toy, without, parses, facts", [
+    (False, (), True, True), (True, (), False, True), (False, ("tags",), False, True),
+    (False, ("prior",), False, False)])
+def test_relations(toy, without, parses, facts):
+    """On real text they need tags. The toy world and `--without tags` need none. Without the prior
+    itself neither a parse nor a lexicon is needed."""
+    reader = batches.Reader(KnowledgeAttention, 48, {"without": without}, toy=toy,
+                            tokenizer=PairTokenizer.train(["the dog cat"]))
+    assert (reader.needs_parses, reader.needs_facts) == (parses, facts)
+    reader.parser, table = ChainParser, lexicon.Table({"synonym": [("dog", "cat")]})
+    reader.lexicon = table if facts else None
+    data = reader.examples([Pair("the dog", "a good cat"), Pair("", "not bad")])
+    table.lock = lambda: None           # pickle cannot copy it, nor the lock of nltk's WordNet
+    batch, labels = pickle.loads(pickle.dumps(data)).collate([0, 1])
+    found = [[0, 1, 2, priors.RELATIONS.index("synonym")]] if facts else []
+    assert labels is None and batch["prior"].nonzero().tolist() == found
+    assert batch["prior"].shape == (2, 2, 3, 5)
+    assert data.collate([1])[0]["prior"].shape == (1, 1, 2, 5)
 
 
 def test_a_reader_keeps_the_texts_read_last(monkeypatch):

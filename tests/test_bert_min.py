@@ -3,6 +3,7 @@
 test_methods shows that padding and neighbours change nothing.
 """
 import json
+import math
 import random
 import re
 
@@ -12,8 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_min import (Bert, BertConfig, PairTokenizer, attention_weights, load_bert,
-                      read_checkpoint)
+from bert_min import (ACTIVATIONS, Bert, BertConfig, PairTokenizer, attention, attention_weights,
+                      load_bert, read_checkpoint)
 from methods import config, large, looked
 from oracles.common import softmax
 from small_runs import fails
@@ -98,18 +99,24 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
 
 
 @pytest.mark.parametrize("traced", [False, True], ids=["untraced", "traced"])
-def test_dropout_works_in_training_only(traced):
-    """It is on the attention's weights, behind embeddings, attention and feed-forward."""
-    bert, batch, places = make(attention_dropout=0.5), tokens(7), []
+def test_dropout_leaves_what_it_should(traced):
+    """With everything dropped, embeddings, behind their norm, are 0; a layer is its residuals and
+    norms. Of attention single weights are dropped. test_methods: in training only."""
+    bert = make(dropout=1.0, attention_dropout=1.0)
     call = looked if traced else lambda model, *inputs: (model(*inputs), {})
-    for training in (False, True):
-        one, two = (call(bert.train(training), *batch)[0][1] for _ in range(2))
-        assert torch.equal(one, two) != training
-    for part in bert.modules():
-        if isinstance(part, torch.nn.Dropout):
-            part.register_forward_hook(lambda part, inputs, out: places.append(part))
-    call(bert, *batch)
-    assert len(places) == 1 + 2 * len(bert.layers)
+    states, _ = call(bert.train(), *tokens(7))[0]
+    assert not states[0].any()
+    for layer, before, after in zip(bert.layers, states, states[1:]):
+        assert torch.equal(layer.output_norm(layer.attention_norm(before)), after)
+    inputs = torch.zeros(1, 1, 7, 5), torch.zeros(1, 1, 7, 5), torch.ones(1, 1, 7, 5)
+    kept = call(attention, *inputs, torch.ones(1, 7) > 0, None, 0.5)[0]
+    assert (kept == kept[..., :1]).all() and len(kept.unique()) > 2
+
+
+def test_tanh_gelu_is_googles():
+    """gelu(x) = x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, google-research/bert's modeling.py."""
+    got = ACTIVATIONS["gelu_tanh"](torch.tensor(2.0).double()).item()
+    assert got == pytest.approx(1 + math.tanh((2 / math.pi) ** 0.5 * (2 + 0.044715 * 8)))
 
 
 def test_initial_values():

@@ -10,9 +10,9 @@ from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, confi
                      equation, labelled, large, linear, lists, looked, masks, method, normal,
                      positive, prior_of, quick, related, same, silent, weights_of)
 from oracles import common, dabert, dafa, knowledge
+from priors import equal_words
 from semmatch import spread_prior
 
-each_bias = pytest.mark.parametrize("bias", [False, True])
 BIASED = {  # maps that have a bias on the page
     "dabert": "W_a W_dbar W_dstar W_astar W_dhat W_ahat W_l W_v",
     "dafa": "W_s W_dstar W_dhat W_shat W_l W_v",
@@ -93,12 +93,11 @@ def test_guided_attention_oracle(printed):
 
 def test_joined_signal_oracle():
     W = linear(2 * D, D, 3)
-    against(equation("dabert", "joined_signal")(SEM, OTHER, W),
-            lambda *row: [common.tanh(common.affine(lists(W), a + b)) for a, b in zip(*row)],
-            SEM, OTHER)
+    against(equation("dabert", "joined_signal")(SEM, OTHER, W), lambda *row: [
+        common.tanh(common.affine(lists(W), a + b)) for a, b in zip(*row)], SEM, OTHER)
 
 
-@each_bias
+@pytest.mark.parametrize("bias", [False, True])
 def test_gated_fusion_oracle(bias):
     """The gate has a bias, as in Knowledge, or none, as in the others."""
     W_s, W_d, W_g = linear(D, D, 3), linear(D, D, 4), linear(2 * D, 1, 5, bias)
@@ -107,14 +106,12 @@ def test_gated_fusion_oracle(bias):
 
 
 @each_form
-@each_bias
-def test_filtration_gate_oracle(printed, bias):
+@pytest.mark.parametrize("W_v, bias", [(torch.nn.Identity(), True), (linear(D, D, 3), False)])
+def test_filtration_gate_oracle(printed, W_v, bias):
     """The gate has a bias and no W_v, as in Knowledge, or no bias and W_v, as in the others."""
-    W_v = torch.nn.Identity() if bias else linear(D, D, 3)
     maps = W_v, linear(D, D, 4), linear(2 * D, 1, 5, bias)
     against(equation("dafa", "filtration_gate", {9} if printed else ())(SEM, OTHER, *maps),
-            lambda *row: common.filtration_gate(*row, *map(lists, maps), printed),
-            SEM, OTHER)
+            lambda *row: common.filtration_gate(*row, *map(lists, maps), printed), SEM, OTHER)
 
 
 @each_form
@@ -142,24 +139,25 @@ def test_co_attention_oracle():
 
 
 def test_aligned_attention_oracle():
-    """In the first of two heads the factor is Knowledge's K_prior over its mean, in the other 1."""
-    layer, prior = large(METHODS["aligned"](config(), sharpness=2.0)), normal(1, N, M, seed=1)
+    """In two of five heads the factor is Knowledge's K_prior over its mean, in the others 1."""
+    made, prior = METHODS["aligned"], normal(1, N, M, seed=1)
+    layer = large(made(config(num_heads=5), sharpness=2.0, share=0.4))
     want, *_ = knowledge.co_attention(HIDDEN[0, IN_A].tolist(), HIDDEN[0, IN_B].tolist(),
                                       (2 * prior[0]).tolist())
     want = torch.tensor(want, dtype=torch.float64)
-    M_tilde = torch.ones(N + M + 3, N + M + 3).double()
-    M_tilde[IN_A, IN_B] = want / want.mean()
-    M_tilde[IN_B, IN_A] = M_tilde[IN_A, IN_B].T
+    factors = torch.ones(5, N + M + 3, N + M + 3).double()
+    factors[:2, IN_A, IN_B] = want / want.mean()
+    factors[:2, IN_B, IN_A] = factors[:2, IN_A, IN_B].mT
     bias, mask = layer.spread(prior, *packed()), torch.ones(1, N + M + 3).bool()
-    same(bias[0].exp(), torch.stack([M_tilde, torch.ones_like(M_tilde)]))
+    same(bias[0].exp(), factors)
     got, seen = looked(layer, HIDDEN, mask, bias)
-    for head, factor in enumerate((M_tilde, torch.ones_like(M_tilde))):
+    for head, factor in enumerate(factors.tolist()):
         rows = [x[0, head].tolist() for x in layer.project(HIDDEN)]
-        mixed, weights = common.calibrated_attention(*rows, factor.tolist(), mask[0].tolist(),
-                                                     False)
+        mixed, weights = common.calibrated_attention(*rows, factor, mask[0].tolist(), False)
         same(seen["calibrated"][0, head], weights)
-        same(split_heads(got, H)[0, head], mixed)
+        same(split_heads(got, 5)[0, head], mixed)
     same(looked(layer, HIDDEN, mask, 0 * bias)[0], layer.plain(HIDDEN, mask))
+    assert equal_words(["Straße", "dog"], ["STRASSE"]).tolist() == [[1], [0]]
 
 
 @pytest.mark.parametrize("name, scope, printed, without", [*variants()])
@@ -218,8 +216,8 @@ def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j
     more = prior.clone()
     more[:, i, j] = prior[:, i, j] + growth
     more[:, j, i] = prior[:, j, i] + growth
-    before, after = (looked(layer, hidden, mask, x)[1] for x in (prior, more))
-    gain = after["calibrated"] - before["calibrated"]
+    before, after = (looked(layer, hidden, mask, x)[1]["calibrated"] for x in (prior, more))
+    gain = after - before
     assert (gain[..., i, j] >= -1e-9).all() and (gain[..., j, i] >= -1e-9).all()
 
 

@@ -1,5 +1,7 @@
 """Each classic mistake of mistakes.py, in the place of the right function, makes an oracle fail.
 
+    python -m pytest -q tests/check_mistakes.py     .ci/run's second part; it is not in the suite
+
 The table of docs/equations.md names the tests that are a function's oracles. ORACLES names them for
 other functions, and LAYERS is the oracle of all other parts of BERT.
 """
