@@ -1,2 +1,1 @@
-"""Commands beside train.py: compare, explain, robustness, bench, english. The other files are no
-commands: groups is a part of compare."""
+"""Commands beside train.py: compare, explain, bench, english. groups is a part of compare."""

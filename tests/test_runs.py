@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import train
-from experiments import english, explain, robustness
+from experiments import english, explain
 import run as runs
 from run import Run
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
@@ -337,7 +337,6 @@ def test_other_pairs_than_in_training_are_refused(cut, label):
     for use in (["--resume", "cut"], ["--from", "cut", "--test"],
                 ["--from", "cut", "--predict", "dev"]):
         refused("cut pairs", *use)
-    fails(lambda: robustness.main(["cut"]), "cut", "pairs")
 
 
 def test_a_training_that_goes_on(cut, trained_once):
