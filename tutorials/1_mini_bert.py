@@ -28,9 +28,7 @@
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
-
 from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention, merge_heads
-
 begin(1)
 
 # %% [markdown]
@@ -63,7 +61,6 @@ for name, row in (("token", tokenizer.pieces(ids)), ("segment", segment), ("word
 def split_heads(x, heads):
     """x: (B, L, d), heads: H. Returns: (B, H, L, k), d = H k."""
     ...
-
 
 tokens = torch.arange(12.0).view(1, 2, 6)
 split_heads = check(split_heads, tokens, 3, gives=[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]])
@@ -98,7 +95,6 @@ def attention_weights(scores, mask):
     mask = mask.reshape(len(mask), *[1] * (scores.dim() - 2), -1)  # (B, 1, ..., L)
     ...
 
-
 scores = torch.tensor([[[2.0, 1, 10009], [0, 3, 5]], [[1, 2, 3], [0, 0, 0]]])            # pair, query, key
 mask = torch.tensor([[True, True, False], [False, False, False]])
 attention_weights = check(attention_weights, scores, mask, gives=[
@@ -131,7 +127,6 @@ def attention(q, k, v, mask):
     the weights come from your attention_weights."""
     ...
 
-
 q = torch.tensor([[[1.0, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]] * 2)[None]            # one pair, two heads, three tokens
 k = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0], [9, 9, 9, 9]])
 v = torch.tensor([[4.0, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 4]])
@@ -163,7 +158,6 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
     output_norm the second. Returns: (B, L, d). Use F.gelu."""
     ...
 
-
 W, W_1 = fixed(torch.eye(4).roll(1, 0).tolist(), [0.0, 4, 0, 4]), fixed([[0.0, 1, 0, 0]], [0.0])
 W_2, norm, doubled = fixed([[1.0], [1], [-1], [-1]], [0.0] * 4), torch.nn.LayerNorm(4), torch.nn.LayerNorm(4)
 doubled.weight.data.fill_(2.0)
@@ -188,7 +182,6 @@ def encode(bert, input_ids, segment, mask):
         h = layer(h, merge_heads(attention(*heads, mask)), block.attention_output, block.attention_norm,
                   block.intermediate, block.output, block.output_norm)
     return h
-
 
 bert = Bert(BertConfig(tokenizer.vocab_size, 12, num_layers=2, num_heads=3, intermediate_size=24, max_length=16))
 bert.double().eval()                            # 64 bits: nothing is lost by rounding
@@ -215,7 +208,6 @@ class MyBert(SelfAttention):
 
     def attend(self, hidden, q, k, v, mask, bias):
         return merge_heads(attention(q, k, v, mask))
-
 
 run, found = train_on("synonyms", MyBert)
 

@@ -8,9 +8,9 @@
 # > "paying more attention to the fine-grained semantic differences, explicitly modeling the difference and affinity
 # > vectors together will further improve the performance of pre-trained model" (Wang et al., DABERT, § 1)
 #
-# **Affinity** is the paper's word for plain attention, Eq. (1) and lesson 1; **difference** is its word for the new
-# attention. Both use the same queries, keys and values. An **adaptive fusion** then makes one vector for each token from
-# the two results. It has **gates**: numbers between 0 and 1, computed from the vectors, that say how much passes.
+# **Affinity** is the paper's word for plain attention, Eq. (1); **difference** is its word for the new attention. An
+# **adaptive fusion** then makes one vector for each token from the two results, by **gates**: numbers between 0 and 1,
+# computed from the vectors, that say how much passes.
 #
 # | sign | meaning |
 # |---|---|
@@ -22,11 +22,8 @@
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
-
 from bert_min import attention_weights
-from demands import guided_as_printed
-from printed import difference_scores as library_scores
-
+from printed import difference_scores as as_printed
 begin(2)
 
 # %% [markdown]
@@ -48,7 +45,6 @@ def difference_scores(q, k):
     """The L1 distance of each query from each key. q, k: (B, H, L, k). Returns: (B, H, L, L)."""
     ...
 
-
 tokens = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [9, 9, 9, 9]])       # the last one is padding
 tokens = torch.stack([tokens, -2 * tokens])[None]       # one pair, two heads
 real, two = tokens[:, :, :3], tokens[:, :, [0, 2]]      # two: the queries of 12 and of digits alone
@@ -56,14 +52,10 @@ difference_scores = check(difference_scores, two, real, gives=[[[0, 2, 3], [3, 3
 
 # %% [markdown]
 # **The page.** Without bars the sum is ΣQ_i - ΣK_j. ΣQ_i is the same number for all keys j, and a softmax does not see
-# what is the same for all: every query gets the same row of weights. "12" and "42" have no difference at all. The
-# library computes the printed form when it is asked to.
+# what is the same for all: every query gets the same row of weights. "12" and "42" have no difference at all.
 
 # %%
-for name, scores in (("with bars", difference_scores(real, real)),
-                     ("as printed", library_scores(real, real))):
-    weights = (scores / 2).softmax(-1)[0, 0]
-    print(f"{name}, a row for each query:\n{weights}")
+weights = (as_printed(real, real) / 2).softmax(-1)[0, 0]
 assert_close(weights, weights[:1].expand(3, 3))                         # three equal rows
 
 # %% [markdown]
@@ -81,7 +73,6 @@ assert_close(weights, weights[:1].expand(3, 3))                         # three 
 def difference_attention(q, k, v, mask):
     """q, k, v: (B, H, L, k). mask: bool (B, L). Returns: (B, H, L, k). Use difference_scores."""
     ...
-
 
 values = torch.stack([torch.eye(4), 2 * torch.eye(4)])[None]            # value i is 1 at place i: results are weights
 mask = torch.tensor([[True, True, True, False]])
@@ -116,17 +107,12 @@ def demand_guide(f):
     """f(values, guide): what each guide finds, (L, 4). Returns: True if f does what the sentence asks, else False."""
     ...
 
-
 demand_guide = check(demand_guide)
 
 # %% [markdown]
 # **The page** fails. Its score is a number of the value plus a number of the guide. The number of the guide is the same
 # for all j, and cancels in the softmax: all guides find the same.
-
-# %%
-print(guided_as_printed(torch.randn(3, 4), torch.randn(3, 4)))      # three equal rows
-
-# %% [markdown]
+#
 # **The repair.** Guide and value must *meet inside tanh*: the score of value j for guide i is w tanh(W_D d_j + W_a a_i +
 # b). One function computes both lines, d̄ and then ā with d̄ as the guide. By hand: a vector has one number, and A = 2
 # numbers meet inside tanh: W_D = (1, 2), W_a = (1, -1) with the bias (ln 2, 0), w = (5, -5). The third is padding:
@@ -143,7 +129,6 @@ def guided_attention(values, guide, mask, W_values, W_guide, w):
     Returns: row i is what guide i finds (B, L, d); the weights (B, L, L), guide by value."""
     ...
 
-
 ln2, ln3 = math.log(2), math.log(3)
 d, a = torch.tensor([[[0.0], [ln2], [9]]]), torch.tensor([[[-ln2], [ln3 - ln2], [-ln2]]])
 real = torch.tensor([[True, True, False]])
@@ -157,10 +142,7 @@ guided_attention = check(guided_attention, d, a, real, W_D, W_a, w, gives=(
 # $$\hat d_i = \tanh(W d^*_i + b), \qquad \hat a_i = \tanh(W a^*_i + b)$$
 # $$g_i = \sigma(W_g (\hat d_i \oplus \hat a_i)), \qquad v_i = g_i \hat a_i + (1 - g_i)\, \hat d_i \tag{6}$$
 #
-# d* and a* are the third line of (5): each signal beside what its guide has found, mapped to one vector again. The
-# library computes this line (`joined_signal`); DAFA and the knowledge paper have none.
-#
-# There is one gate for each token. By hand, two numbers: the W of a* = (ln 2, 5) takes the first number twice, with the
+# The library computes d* and a*, the third line of (5). There is one gate for each token. By hand, two numbers: the W of a* = (ln 2, 5) takes the first number twice, with the
 # bias (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8). The W of d* = (5, ln 3) takes the second number once and
 # twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g = (1.25 ln 3, 0, 1, -¾), the first two numbers for d̂, the
 # gate is σ(ln 3 + 0.6 - 0.6) = ¾, and v = ¾ (0.6, 0.8) + ¼ (0.8, 0.976) = (0.65, 0.844).
@@ -170,7 +152,6 @@ def gated_fusion(sem, other, W_sem, W_other, W_g):
     """sem, other: (B, L, d), a* and d*. W_sem, W_other: Linear d → d. W_g: Linear 2d → 1.
     Returns: v (B, L, d) and g (B, L, 1)."""
     ...
-
 
 a_star, d_star = torch.tensor([[[ln2, 5]]]), torch.tensor([[[5, ln3]]])
 W_sem, W_other = fixed([[1.0, 0], [1, 0]], [0.0, ln3 - ln2]), fixed([[0.0, 1], [0, 2]], [0.0, 0])
@@ -193,7 +174,6 @@ def filtration_gate(sem, v, W_v, W_l, W_f):
     """sem, v: (B, L, d), a and v. W_v, W_l: Linear d → d. W_f: Linear 2d → 1.
     Returns: a + l (B, L, d) and f (B, L, 1)."""
     ...
-
 
 a, v = torch.tensor([[[2.0, 1]]]), torch.tensor([[[ln2, ln3]]])
 W_v, W_f = fixed([[0.0, 1], [0, 0]], [0.0, 0]), fixed([[1.0, -2, 1, 3]])
@@ -220,7 +200,7 @@ _ = train_on("numbers", "bert")
 
 # %% [markdown]
 # **Does difference attention help?** One run with one seed cannot say it. Look at both accuracies above: plain BERT learns
-# this world as well. With a pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over
+# these pairs as well. With a pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over
 # four test sets; the 95 % interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7)
 # can be proved in an equation. They need not show in an accuracy: the layer's input is still added to its result, and the
 # other layers are plain BERT's.

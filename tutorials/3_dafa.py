@@ -24,10 +24,8 @@
 # %%
 import numpy as np
 from lesson import *     # torch, math, F, assert_close, check, ...
-
 from bert_min import attention_weights
 from support.parses import Parse, split_words
-
 begin(3)
 
 # %% [markdown]
@@ -48,7 +46,6 @@ begin(3)
 def typed_tree(text, heads, relations):
     """A parse. heads: the place of each word's head, 0 for ROOT."""
     return Parse(text, split_words(text), ("X",) * len(heads), np.array(heads), tuple(relations))
-
 
 a = typed_tree("Apple exceeded company", [2, 0, 2], ["nsubj", "root", "obj"])
 b = typed_tree("now company exceeded Apple", [3, 3, 0, 3], ["advmod", "nsubj", "root", "obj"])
@@ -74,7 +71,6 @@ def tree_similarity(a, b):
     """a, b: parses of n and m words. Returns: M (n, m), a numpy array."""
     ...
 
-
 tree_similarity = check(tree_similarity, a, b, gives=[[1, 2, 0, 2], [0, 0, 4, 0], [1, 2, 0, 2]])
 
 # %% [markdown]
@@ -87,16 +83,14 @@ tree_similarity = check(tree_similarity, a, b, gives=[[1, 2, 0, 2], [0, 0, 4, 0]
 # $$S(i, j) = \{\alpha\, s(i, j) + \nu\, S(x, y) \mid \text{for all children } x \text{ of } i \text{ and } y
 #   \text{ of } j, \text{ if } t_i = t_j \text{ and } r_i = r_j\} \tag{4}$$
 #
-# is on the page, and the braces mean a sum. But the text says "a fixed score to the child nodes of matching trigram
-# pair". So we take
+# is on the page, and the braces mean a sum. It has α for each pair of children, whether they match or not. But the text
+# says "a fixed score to the child nodes of matching trigram pair". So we take, with α = 1 and ν = ½ (the paper gives none),
 #
 # $$S(i, j) = \alpha + \nu \sum_{x, y} S(x, y) \text{ if } t_i = t_j \text{ and } r_i = r_j, \text{ else } 0$$
 #
-# with α = 1 and ν = ½ (the paper gives no values). By hand: in a and b "exceeded" matches, and its children do not (Apple
-# is nsubj in a, and obj in b): S is 1 there and 0 elsewhere. By the formula on the page S(exceeded, exceeded) has α for
-# each pair of children, 2 × 3 = 6 of them, whether they match or not. And a deeper pair, in which "young" is amod of
-# Apple: c = young Apple exceeded company, d = now young Apple exceeded. A leaf, a word without children, has 1: young
-# has 1, Apple has 1 + ½ · 1 = 1.5, and exceeded 1 + ½ · 1.5 = 1.75.
+# By hand: in a and b "exceeded" matches, and its children do not (Apple is nsubj in a, and obj in b): S is 1 there and 0
+# elsewhere. And a deeper pair, in which "young" is amod of Apple: c = young Apple exceeded company, d = now young Apple
+# exceeded. A leaf, a word without children, has 1: young has 1, Apple 1 + ½ · 1 = 1.5, and exceeded 1 + ½ · 1.5 = 1.75.
 #
 # **Yours to write.** S of the children must be complete before their heads use it, so begin with the deepest words of
 # a. A pair that does not match has S = 0, whatever its children have. Only words are returned, not ROOT.
@@ -105,7 +99,6 @@ tree_similarity = check(tree_similarity, a, b, gives=[[1, 2, 0, 2], [0, 0, 4, 0]
 def subgraph_similarity(a, b):
     """a, b: parses of n and m words. Returns: S (n, m), a numpy array."""
     ...
-
 
 c = typed_tree("young Apple exceeded company", [2, 3, 0, 3], ["amod", "nsubj", "root", "obj"])
 d = typed_tree("now young Apple exceeded", [4, 3, 4, 0], ["advmod", "amod", "nsubj", "root"])
@@ -118,9 +111,8 @@ assert subgraph_similarity(a, b).tolist() == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 0,
 #
 # $$M_F(i, j) = |M(i, j) + S(i, j)| \cdot tf_i \cdot tf_j \tag{5}$$
 #
-# tf is **tf-idf**: how often a word is in this sentence, times a number that is larger for words that are rare
-# elsewhere. The paper prints no formula. The library's weights have mean 1 in each sentence, so a typical word
-# changes nothing. In our two sentences all words are equally rare. So M_F = M + S, with 5 for "exceeded".
+# tf is **tf-idf**: how often a word is in this sentence, times a number that is larger for words that are rare elsewhere.
+# The paper prints no formula. In our two sentences all words are equally rare: M_F = M + S, with 5 for "exceeded".
 
 # %%
 M_F = torch.tensor(1.0 * tree_similarity(a, b) + subgraph_similarity(a, b))[None]
@@ -142,17 +134,15 @@ assert M_F[0].tolist() == [[1, 2, 0, 2], [0, 0, 5, 0], [1, 2, 0, 2]]
 #
 # By hand, without the logarithm: for Apple of a and company of b, M̃ = 1 + 2 = 3; for Apple and "exceeded" of a, M̃ = 1.
 #
-# The training at the end calls this function for each batch, and Python loops over pairs or tokens would take
-# minutes. Index with whole tensors: `prior[batch, i, j]` has all cells at once if batch is (B, 1, 1), i is (B, L, 1)
-# and j is (B, 1, L). Every index must be in range, also where the result is not used: `clamp` moves it there. Then
-# `torch.where` takes the cells that are wanted.
+# Python loops over pairs or tokens would be slow. Index with whole tensors: `prior[batch, i, j]` has all cells at once if
+# batch is (B, 1, 1), i is (B, L, 1) and j is (B, 1, L). Every index must be in range, also where the result is not used:
+# `clamp` moves it there. Then `torch.where` takes the cells that are wanted.
 
 # %%
 def spread_prior(prior, word_index, segment, elsewhere):
     """prior: (B, n, m) over words. word_index: int64 (B, L), each token's word in its own sentence, -1 for [CLS],
     [SEP] and padding. segment: (B, L), 0 in a, 1 in b. elsewhere: the number of all other cells. Returns: (B, L, L)."""
     ...
-
 
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, 3, -1]])      # [CLS] a a a [SEP] b b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1, 1]])
@@ -177,18 +167,12 @@ def demand_trees(f):
     """f(scores, M): weights (L, L). Returns: True if f does what the sentence asks beside plain attention, else False."""
     ...
 
-
 demand_trees = check(demand_trees)
 
 # %% [markdown]
 # **The page** multiplies scores. One word has the score -1 and the entry 3, the other one 0 and 1: -1 times 3 is -3, and
-# the weight falls where dependencies agree.
-
-# %%
-page, plain = (torch.tensor(scores).softmax(-1)[0].item() for scores in ([-1.0 * 3, 0.0 * 1], [-1.0, 0.0]))
-print(f"the first word's weight: {page:.3f} on the page, {plain:.3f} by plain attention")
-
-# %% [markdown]
+# the weight falls where dependencies agree, from 0.269 to 0.047.
+#
 # **The repair.** We multiply *weights*, not scores:
 #
 # $$\mathrm{weight}_{ij} \propto \tilde M_{ij} \exp\left(\frac{q_i \cdot k_j}{\sqrt{d_k}}\right)$$
@@ -202,7 +186,6 @@ print(f"the first word's weight: {page:.3f} on the page, {plain:.3f} by plain at
 def calibrated_attention(q, k, v, mask, ln_M):
     """q, k, v: (B, H, L, k). mask: bool (B, L). ln_M: ln M̃ (B, L, L). Returns: (B, H, L, k)."""
     ...
-
 
 q, two = torch.ones(1, 2, 3, 4), torch.tensor([[True, True, False]])
 keys = torch.tensor([[-2.0, 0, 0, 0], [0, 0, 0, 0], [9, 9, 9, 9]])
@@ -246,6 +229,5 @@ _ = train_on("roles", "bert", learned=0.95, epochs=found["epochs"])
 # Without its matrix the model falls near to chance. So *this trained model* relies on the matrix. Does it rely on trees? The
 # matrix holds more: Eq. (1) also asks whether the words themselves are equal. And would it be as good if it had learned
 # without the matrix? Leaving a part out *after* training cannot say either: lesson 7 asks with other trainings. Plain BERT
-# after as many epochs is one run with one seed, which says little. The printed form of Eq. (6) learns this world as well,
-# because queries and keys are learned: training can turn the sign of a score that (6) would weaken. So a defect that you
-# can prove in an equation need not show in an accuracy.
+# after as many epochs is one run with one seed, which says little. And a defect that you can prove in Eq. (6) need not show
+# in an accuracy: queries and keys are learned, so training can turn the sign of a score that the printed form weakens.

@@ -24,11 +24,9 @@
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
-
-from priors import RELATIONS, relation_matrix
+from priors import relation_matrix
 from semmatch import knowledge_scores, spread_prior
 from support.lexicon import Table
-
 begin(4)
 
 # %% [markdown]
@@ -36,15 +34,13 @@ begin(4)
 #
 # $$I(k_{ij}) = 1 \text{ if } k_{ij} \text{ indicates any relevant relation, else } 0 \tag{2}$$
 #
-# The page names four relations: "synonyms", "antonyms", "hypernyms" and "hyponyms". Its own example of two words with a
-# relation is wheat and corn. They are co-hyponyms, two things of one kind, and none of the four holds between them. We
-# add co-hyponyms as a fifth. The library finds the relations; `k.any(-1)` is I.
+# The page names four relations: "synonyms", "antonyms", "hypernyms" and "hyponyms". None of them holds between wheat and
+# corn, its own example. We add co-hyponyms as a fifth. The library finds the relations; `k.any(-1)` is I.
 
 # %%
 a, b = ["wheat", "grew"], ["corn", "rotted"]
 lexicon = Table({"cohyponym": [("wheat", "corn")], "synonym": [("grew", "thrived")]})
 k = torch.from_numpy(relation_matrix(lexicon.facts(a), lexicon.facts(b)))[None]
-print("wheat, corn:", [RELATIONS[r] for r in k[0, 0, 0].nonzero()[:, 0].tolist()])
 assert k.any(-1).tolist() == [[[True, False], [False, False]]] and not k[..., :4].any()
 
 # %% [markdown]
@@ -96,7 +92,6 @@ def co_attention(hidden, scores):
     Returns: ln K_prior (B, L, L); c (B, L, d), the mean of h over the partners by the weights of a token's row."""
     ...
 
-
 co_attention = check(co_attention, hidden, s)
 ln_K, context = co_attention(hidden, s)
 K_prior = ln_K.exp()[0, :2, 2:]
@@ -121,7 +116,6 @@ def demand_relations(f):
     """f(scores, K, cross): weights (L, L). Returns: True if f gives related words more than plain attention does."""
     ...
 
-
 demand_relations = check(demand_relations)
 
 # %% [markdown]
@@ -140,14 +134,9 @@ def knowledge_factor(ln_K, cross):
     Returns: ln K̃ (B, L, L). K̃ has the mean 1 over the cross cells of each pair. In all other cells K̃ is 1, ln K̃ 0."""
     ...
 
-
 knowledge_factor = check(knowledge_factor, ln_K, G > -math.inf)
 K_tilde = knowledge_factor(ln_K, G > -math.inf)[0, :2, 2:].exp()
 assert_close(K_tilde, torch.tensor([[1.6119, 0.8503], [1.1497, 0.3881]]), atol=1e-4, rtol=0)
-scores = torch.tensor([1.0, 0.0])
-page, yours = (scores * K_prior[0]).softmax(-1)[0], (scores + K_tilde[0].log()).softmax(-1)[0]
-print(f"corn's weight: {scores.softmax(-1)[0]:.3f} by plain attention, {page:.3f} on the page, {yours:.3f} by yours")
-assert_close((page.item(), yours.item()), (0.6912, 0.8375), atol=1e-4, rtol=0)
 
 # %% [markdown]
 # ## The fusion: Eqs. (6), (7), (8)

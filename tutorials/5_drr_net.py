@@ -25,10 +25,8 @@
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
-
 import reread as library
 from bert_min import attention_weights
-
 begin(5)
 two = torch.tensor([[True, True, False]])
 
@@ -40,10 +38,8 @@ two = torch.tensor([[True, True, False]])
 # $$\alpha = \omega^\top \tanh(W A + b), \qquad h = \sum_i \mathrm{softmax}_i(\alpha)\, h_i, \qquad
 #   A = [h_1, \ldots, h_l] \tag{3}$$
 #
-# The library computes these. Layer l reads, word by word, the state h of the layer below and, by Eq. (2), also the input
-# x of the layer below. Eq. (1) passes on h alone; the text presents Eq. (2) as the better one. So h_i is the state and the
-# input of the top layer, [h; x], and 0 at padding. The sum in (3) is a sentence as one vector: the mean of the states by
-# learned weights.
+# The library computes these. Layer l reads, word by word, the state h of the layer below and, by Eq. (2), its input x, too.
+# So h_i is [h; x] of the top layer, and 0 at padding. The sum in (3) is a sentence as one vector.
 #
 # ## Choosing one word: Eqs. (5) and (6)
 #
@@ -68,7 +64,6 @@ def choose(states, keys, mask, clue, w_d, beta):
     """states: (B, n, d), h_i. keys: (B, n, A). mask: bool (B, n). clue: (B, A). w_d: Linear A → 1 without bias.
     beta: a number. Returns: what is chosen (B, d); the weights (B, n)."""
     ...
-
 
 keys, w_d = torch.tensor([[[3.0, -3], [-3, 3], [9, 9]]]), fixed([[2.0, 1]])          # couple, street, padding
 states, clue = torch.tensor([[[1.0, 2], [3, 5], [7, 7]]]), torch.tensor([[6.0, 0]])
@@ -111,7 +106,6 @@ def reread(states, mask, h, guide, choice, gru, steps, beta):
     Returns: v, that is h̄_T; the weights of all steps (B, T, n)."""
     ...
 
-
 states, cell = torch.tensor([[[5.0, 0, -9], [-5, -9, 0], [9, 9, 9]]]), torch.nn.GRUCell(3, 1).requires_grad_(False)
 for weight in cell.parameters():
     weight.zero_()
@@ -130,13 +124,9 @@ reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]])
 #   P = MLP_3(\alpha_h p^h + \alpha_v p^v) \tag{8}$$
 #
 # There are two judgements: p^h from the vectors of the first reading, p^v from those of re-reading. Each has a gate.
-# Eq. (7) is lost from our text of the paper, which names product, difference and concatenation; their order is ours. The
-# library computes them.
-#
-# **The page prints no loss.** Both judgements come from a softmax, whose slope is p (1 - p): 0.2 for logits that are 1
-# apart, 0 for logits that are 40 apart. If P alone has a loss, the first steps drive p^h and p^v to 0 and 1, the same
-# for every pair, and what stands before them hardly learns. So the library adds a loss for each judgement, whose slope
-# is p where the judgement is wrong.
+# **The page prints no loss.** Both judgements come from a softmax, whose slope p (1 - p) is 0 for logits that are far
+# apart. If P alone has a loss, the first steps drive p^h and p^v to 0 and 1, the same for every pair, and what stands
+# before them hardly learns. So the library adds a loss for each judgement.
 #
 # **What training shows.** The paper's first example (Table VIII) is "walked hand in hand": DRr-Net reads walk, walk, couple,
 # couple, street, street. In small worlds of this kind our trained models read one or two words of a sentence six times, and

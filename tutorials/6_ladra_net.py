@@ -25,9 +25,7 @@
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
-
 from bert_min import attention_weights
-
 begin(6)
 
 # %% [markdown]
@@ -35,8 +33,7 @@ begin(6)
 #
 # $$h^0_t = \sum_l \alpha_l\, BERT^l_t \tag{9}$$
 #
-# The vector of a token is a sum over every layer of BERT, not the last layer alone. The weights α are learned and free:
-# they may be negative, and need not sum to 1. The library computes this sum.
+# The vector of a token is a sum over every layer of BERT, with free weights. The library computes it.
 #
 # ## Phrases: Eq. (10)
 #
@@ -63,14 +60,12 @@ def phrase_cnn(hidden, mask, first, second):
     Returns: (B, L, d), 0 at padding."""
     ...
 
-
 def convolution(*weights, bias):
     """A convolution of one number a token."""
     layer = torch.nn.Conv1d(1, 1, len(weights)).requires_grad_(False)
     layer.weight.copy_(torch.tensor([[weights]]))
     layer.bias.fill_(bias)
     return layer
-
 
 tokens, last_three = torch.tensor([[[9.0], [1], [-4], [3]]]), torch.tensor([[False, True, True, True]])
 first, second = convolution(1.0, 2, bias=1.0), convolution(1.0, 3, bias=0.0)
@@ -82,8 +77,7 @@ phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9
 # $$\alpha^r = \omega_r^\top \tanh(W_r A + b), \quad h^r = \sum_i \mathrm{softmax}_i(\alpha^r)\, h^r_i, \quad
 #   h_{ab} = \mathrm{avg}([h^0, h^1, h^2]) \tag{11}$$
 #
-# is Eq. (3) of lesson 5, for each r. In the average, h⁰ is the vector of [CLS]. The page sums up to L, the
-# number of layers, and averages up to l_ab, the number of tokens; these are misprints.
+# is Eq. (3) of lesson 5, for each r. In the average, h⁰ is the vector of [CLS].
 #
 # $$\bar a^r_t = F([h^r_1, \ldots, h^r_l], \bar h_{t-1}, h_{ab}, \bar a^{0 \ldots r-1}_t) \tag{12}$$
 # $$\alpha^r_t = \omega_f^\top \tanh(W_f \bar a^r_t), \quad
@@ -103,8 +97,6 @@ phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9
 # "clue" is lesson 5's.) Each choice takes m̄ / φ away from the token, so its score falls and another token wins. This
 # is the plan of the page.
 #
-# If φ is near 0, one reading spends a token many times over. So the library keeps φ in [1, max(1, T - 1)].
-#
 # **The page.** m̄ is c times a *score* m, which may be negative, and of any size. Each step multiplies c by 1 - m/φ,
 # whether the token is read or not. For m = -1 and φ = 2 this is 1.5: c grows. For m = 3 φ it is -2, and c is 1, -2, 4,
 # -8. But the text updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between
@@ -117,7 +109,6 @@ phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9
 def coverage(left, weights, phi, mask):
     """left: c_(t-1). weights, phi: numbers. mask: bool, True = real. All are (B, n). Returns: c_t (B, n)."""
     ...
-
 
 left, weights = torch.tensor([[1.0, 0.05, 1], [0.5, 0.5, 1]]), torch.tensor([[0.8, 0.2, 0], [1, 1, 0]])
 phi, mask = torch.tensor([[2.0, 4, 4], [2, 2, 2]]), torch.tensor([[True, True, True], [True, True, False]])
@@ -142,7 +133,6 @@ def choose_left(states, keys, mask, clue, w_d, beta, left):
     bracket. w_d: Linear A → 1 without bias, ω. beta: a number. left: c (B, n), some of it below 0.
     Returns: what is chosen (B, d); the weights (B, n); what coverage takes: the weights once more."""
     ...
-
 
 ln2, states = math.log(2), torch.tensor([[[1.0], [2], [4], [8]]])
 keys = torch.tensor([[[1.0, 0], [1 + ln2, 0], [1, 9], [9, 9]]])            # tanh ln 2 = 0.6, and 2 · 0.6 ω = ln 2

@@ -18,12 +18,10 @@
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
-
 import numpy as np
 
 from priors import Prior, tree_similarity, words_prior
 from semmatch import AlignedAttention, DafaAttention, spread_prior
-
 begin(7)
 
 # %% [markdown]
@@ -56,7 +54,6 @@ def equal_words(a, b):
     """a, b: lists of n and m words. Returns: (n, m), 1 where word i of a is word j of b, else 0; a numpy array or a
     tensor of floats."""
     ...
-
 
 a, b = ["The", "nurse", "praised", "the", "poet"], ["the", "poet", "slept"]
 equal_words = check(equal_words, a, b, gives=[[1, 0, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0]])
@@ -91,7 +88,6 @@ def mean_attention_factor(scores):
     scores are -inf."""
     ...
 
-
 same, word_index = torch.tensor([[[1.0], [0]]]), torch.tensor([[-1, 0, 1, -1, 0, -1]])
 segment = torch.tensor([[0, 0, 0, 0, 1, 1]])
 scores = spread_prior(math.log(3) * same, word_index, segment, -math.inf)
@@ -124,7 +120,6 @@ class HeadsAndRelations(Prior):
         same_words = a.symbols[1:, None] == b.symbols[1:]
         return tree_similarity(a, b) - same_words * np.where(a.types[1:, None] == b.types[1:], 2.0, 1.0)
 
-
 class TreesAlone(DafaAttention):
     """DAFA with this matrix."""
 
@@ -132,19 +127,16 @@ class TreesAlone(DafaAttention):
     def prior(cls, printed, without):
         return HeadsAndRelations()
 
-
 class EqualWordsAlone(DafaAttention):
     """DAFA with your matrix."""
 
     prior = words_prior(lambda a, b: 4.0 * equal_words(a, b))
-
 
 class MyAligned(AlignedAttention):
     """In half of the heads a word looks at its copies, by your functions."""
 
     prior = words_prior(equal_words)
     factor = staticmethod(mean_attention_factor)
-
 
 small = {"set": "ATTENTION_SIZE=16"}
 rows = {"plain BERT": train_seeds("roles", "bert"), "DAFA": train_seeds("roles", "dafa", **small),

@@ -26,17 +26,20 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]        # tasks.py and the modules above it
+os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}      # before torch comes
 
+import lesson
 from support.errors import refuse
 from support.files import write_text
 from support.options import Arguments, run_command
+from tasks import TASKS
 
 BEGIN = re.compile(r"^[ \t]*begin\s*\(\s*(?:number\s*=\s*)?([1-7])\b", re.M)
 MAGIC = re.compile(r"^([ \t]*)((?:\w+ *= *)?(?:!|%{1,2}[a-z]).*|\?.*|[\w.]+\?+[ \t]*)$", re.M)
-LARGEST = 2_000_000     # bytes: of a hand-in, of what its processes say of it
-MEMORY = 4 * 2 ** 30    # bytes of a hand-in's process
+LARGEST = 2_000_000     # bytes: of a hand-in, of what it writes
+MEMORY = 4 * 2 ** 30    # bytes
 CONTAINERS = "/.dockerenv", "/run/.containerenv"        # one of them exists inside a container
-SUBREAPER, DIES_WITH_PARENT = 36, 1     # of prctl: who has lost its parent becomes a child of ours
+SUBREAPER = 36          # of prctl: who has lost its parent becomes a child of this process
 OURS = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("*.py")} | {"support"}
 HIDDEN = {"__import__", "exec", "eval", "importlib", "inspect", "gc", "modules", "__globals__",
           "_getframe", "tell"}
@@ -60,8 +63,6 @@ def read_cells(path):
                      if "[markdown]" not in kind]
     except UnicodeDecodeError:
         raise ValueError("is no text in UTF-8") from None
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError("is no notebook: expected JSON with cells") from None
     refuse(not BEGIN.search("\n".join(cells)), "is no lesson: it has no line such as begin(2)")
@@ -73,47 +74,42 @@ def lessons_of(cells):
     return sorted({int(number) for number in BEGIN.findall("\n".join(cells))})
 
 
-def read_own(number):
-    """The cells of a lesson as it is handed out."""
-    path, = HERE.glob(f"{number}_*.py")
-    return read_cells(path)
-
-
 @functools.cache
-def names_of_lesson(number):
-    """What a lesson has defined at its end, with right functions for its blank ones."""
-    import lesson
-    lesson.tell, names = lambda *_: None, {"__name__": "__main__", "display": print}
+def read_own(number):
+    """(the cells of a lesson as it is handed out; all names that it has defined at its end, with
+    right functions for its blank ones)"""
+    path, = HERE.glob(f"{number}_*.py")
+    cells, names = read_cells(path), {"__name__": "__main__", "display": print}
+    lesson.tell = lambda *_: None
     with contextlib.redirect_stdout(io.StringIO()):
-        for cell in read_own(number):
-            run_cell(cell, "the lesson", names)                         # its functions are blank
-    return names
+        for cell in cells:
+            run_cell(cell, "the lesson", names)
+    return cells, names
 
 
 def marks_in(cells):
-    """What these cells name of the library, whatever they call it: dict text -> "cell, line"."""
+    """What these cells name of the library, under whatever name: dict text -> "cell, line"."""
     marks, bound = {}, set()
     for number, cell in enumerate(cells, 1):
-        tree = ast.Module([], [])
+        nodes = []
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            tree = ast.parse(cell)
-        for node in ast.walk(tree):
-            found = []
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                module = getattr(node, "module", None)
+            nodes = ast.walk(ast.parse(cell))
+        for node in nodes:
+            found = ""
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
                 for name in node.names:
-                    whole = f"{module}.{name.name}" if module else name.name
-                    if whole.split(".")[0] in OURS | HIDDEN:
-                        found.append(whole)
+                    if f"{module}{name.name}".split(".")[0] in OURS | HIDDEN:
+                        found = f"{module}{name.name}"
                         bound.add(name.asname or name.name)
-            elif isinstance(node, ast.Attribute):
-                of_ours = isinstance(node.value, ast.Name) and node.value.id in bound
-                if of_ours or node.attr in HIDDEN:
-                    found = [ast.unparse(node)]
+                        marks.setdefault(found, f"cell {number}, line {node.lineno}")
+            elif isinstance(node, ast.Attribute) and (
+                    node.attr in HIDDEN or getattr(node.value, "id", "") in bound):
+                found = ast.unparse(node)
             elif isinstance(node, ast.Name) and node.id in HIDDEN:
-                found = [node.id]
-            for text in found:
-                marks.setdefault(text, f"cell {number}, line {node.lineno}")
+                found = node.id
+            if found:
+                marks.setdefault(found, f"cell {number}, line {node.lineno}")
     return marks
 
 
@@ -121,7 +117,7 @@ def remark_on(cells):
     """What a lecturer should look at: two lessons in a file; what could have given points."""
     first, *more = lessons_of(cells)
     said = [f"has also lesson {number}, which is not graded: a file for each" for number in more]
-    own = marks_in(read_own(first))
+    own = marks_in(read_own(first)[0])
     looks = [f"{text} ({place})" for text, place in marks_in(cells).items() if text not in own]
     if looks:
         said.append(f"look: it names {', '.join(looks[:5])}")
@@ -144,7 +140,6 @@ def run_cell(cell, title, names):
 def run_hand_in(cells, skip, names, report, folder):
     """Runs cells but those of `skip`, and writes lines to the file number `report`: a JSON list of
     the cell's number; a function's name, or ""; what is wrong with the function or the cell."""
-    import lesson
     os.chdir(folder)
     for number in range(3):
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
@@ -162,30 +157,24 @@ def run_hand_in(cells, skip, names, report, folder):
         if number not in skip:
             say(number)
             lesson.tell = functools.partial(say, number)
-            before = {name: names[name] for name in lesson.TASKS if name in names}
+            before = {name: names[name] for name in TASKS if name in names}
             if error := run_cell(cell, f"cell {number + 1}", names):
                 say(number, "", error)
                 names |= before         # no function that was not checked
     say(len(cells))
 
 
-def control_process(*what):
-    """Linux's prctl."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(*what)
-
-
 def start(*of_hand_in):
     """Starts `run_hand_in` in a child of a child: who kills its parent kills no grade.py. Returns:
-    the id of their group."""
+    the number of their group."""
     child = os.fork()
     if not child:
         try:
             os.setsid()
-            if not os.fork():
-                control_process(DIES_WITH_PARENT, signal.SIGKILL)
+            if os.fork():
+                os.wait()
+            else:
                 run_hand_in(*of_hand_in)
-            os.wait()
         finally:
             os._exit(0)
     return child
@@ -197,11 +186,10 @@ def lines_of(cells, skip, names, limit):
     """Yields the lines that a hand-in's process writes, until it has run its last cell, or ended,
     or written too much, or a cell has taken `limit` seconds. All its processes are ended then.
 
-    names: of its functions, and what the lesson defines: a hand-in begins with all of this and with
-    right functions, so that a cell that fails takes nothing from the others.
+    names: what the lesson defines. A hand-in begins with it, so that a cell that fails takes
+    nothing from the others.
     """
-    before = children()
-    read, write = os.pipe()
+    (read, write), before = os.pipe(), children()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         group = start(cells, skip, dict(names), write, folder)
         os.close(write)
@@ -237,11 +225,10 @@ def checked(line):
 
 
 def children():
-    """The ids of this process's children, as far as the system lists them."""
-    try:
+    """The numbers of this process's children, as far as the system lists them."""
+    with contextlib.suppress(OSError):
         return {*map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())}
-    except OSError:
-        return set()
+    return set()
 
 
 def grade(cells, names, limit=20):
@@ -250,8 +237,6 @@ def grade(cells, names, limit=20):
     A cell that ends its process, or takes too long, is left out, and the others run once more.
     Returns: dict name of a function -> (its points, the most points it can have, what is wrong).
     """
-    from tasks import TASKS
-    tasks = {name: task for name, task in TASKS.items() if task.lesson == lessons_of(cells)[0]}
     errors, found, end, begun = {}, {}, time.monotonic() + 10 * limit, 0
     while begun < len(cells) and time.monotonic() < end:
         begun, since = min({*range(len(cells) + 1)} - {*errors}), time.monotonic()
@@ -261,16 +246,19 @@ def grade(cells, names, limit=20):
                 found[name] = text
             elif text:
                 errors[number] = text
+        if begun in errors:             # forged: a cell that was left out
+            break
         late = time.monotonic() - since >= limit
         errors[begun] = f"ended after {limit:g} seconds" if late else "it ended its process"
     grades = {}
-    for name, task in tasks.items():
-        asks = re.compile(rf"\bcheck\(\s*{name}\b|^{name}\s*=\s*check\(", re.M)
-        places = [i for i, cell in enumerate(cells) if asks.search(cell)]
-        said = [errors[i] for i in places if i in errors]
-        none = "check was called otherwise" if places else f"no cell has check({name}, ...)"
-        message = found.get(name, f"not checked: {said[-1] if said else none}")
-        grades[name] = 0 if message else task.points, task.points, message
+    for name, task in TASKS.items():
+        if task.lesson == lessons_of(cells)[0]:
+            asks = re.compile(rf"\bcheck\(\s*{name}\b|^{name}\s*=\s*check\(", re.M)
+            places = [i for i, cell in enumerate(cells) if asks.search(cell)]
+            said = [errors[i] for i in places if i in errors]
+            none = "check was called otherwise" if places else f"no cell has check({name}, ...)"
+            message = found.get(name, f"not checked: {said[-1] if said else none}")
+            grades[name] = 0 if message else task.points, task.points, message
     return grades
 
 
@@ -287,26 +275,23 @@ def page_of(path, grades, remark):
 
 
 def write_all(out, rows, pages):
-    """Writes the table and the pages, all of them each time: what a hand-in does to them is gone
-    after the next one. A row: (student, lesson, hand-in, points of each function, remark)."""
-    from tasks import TASKS
-    best = {}           # of two hand-ins of one lesson the better one counts
-    for student, lesson, _, won, _ in rows:
-        of_student = best.setdefault(student, {})
-        of_student[lesson] = max(sum(won.values()), of_student.get(lesson, 0))
-    table = csv.DictWriter(text := io.StringIO(), ["student", "sum", "hand-in", "points", *TASKS,
-                                                   "remark"])
+    """Writes the table and all pages: what a hand-in does to them is gone after the next one.
+
+    rows: dicts of the table, with "lesson". Of two hand-ins of a lesson the better one counts."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, ["student", "sum", "hand-in", "points", *TASKS, "remark"],
+                           extrasaction="ignore")
     table.writeheader()
     table.writerow({"student": "maximum"} | {name: task.points for name, task in TASKS.items()})
-    for student, _, name, won, remark in rows:
-        table.writerow({"student": student, "sum": sum(best[student].values()), "hand-in": name,
-                        "points": sum(won.values()), "remark": remark} | won)
+    for row in rows:
+        best = {}
+        for other in sorted(rows, key=lambda other: other["points"]):
+            if other["student"] == row["student"]:
+                best[other["lesson"]] = other["points"]
+        table.writerow(row | {"sum": sum(best.values())})
     for path, content in [("points.csv", text.getvalue()), *pages.items()]:
-        try:
-            (out / path).parent.mkdir(parents=True, exist_ok=True)
-            write_text(out / path, content)
-        except OSError as error:
-            print(f"{out / path}: {error.strerror}; its content was\n{content}")
+        (out / path).parent.mkdir(parents=True, exist_ok=True)
+        write_text(out / path, content)
 
 
 def main(argv=None):
@@ -323,31 +308,28 @@ def main(argv=None):
            "no container here: a hand-in could end your processes and read your files. Grade in a "
            "container (README.md has the command), or say --trusted")
     refuse(given["seed"] < 0, f"--seed {given['seed']}: expected a whole number, 0 or more")
-    top, out = Path(given["hand_ins"]), Path(given["out"]).absolute()
+    top, out, rows, pages = Path(given["hand_ins"]), Path(given["out"]).absolute(), [], {}
     refuse(not top.is_dir(), f"{top}: is no folder")
     refuse(out.exists() and any(out.iterdir()), f"--out {out}: is not empty; name a new folder")
-    control_process(SUBREAPER, 1)
-    hand_ins, rows, pages = {}, [], {}
+    hand_ins = {}
     for path in sorted(top.rglob("*")):                                 # all before the first runs
         if path.suffix in (".py", ".ipynb") and ".ipynb_checkpoints" not in path.parts:
             try:
                 hand_ins[path] = read_cells(path)
-            except ValueError as error:
+            except (ValueError, OSError) as error:
                 hand_ins[path] = str(error)
-    os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}      # before torch comes
-    import torch
-
-    import lesson
-    torch.set_num_threads(1)            # threads do not outlive a fork
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SUBREAPER, 1)
+    lesson.torch.set_num_threads(1)     # threads do not outlive a fork
     lesson.MODE, lesson.SEED = "grade", given["seed"]
     for path, cells in hand_ins.items():
         name, grades, remark, number = path.relative_to(top), {}, cells, 0
         if not isinstance(cells, str):
-            number = lessons_of(cells)[0]
-            grades = grade(cells, names_of_lesson(number), given["limit"])
-            remark = remark_on(cells)
+            number, remark = lessons_of(cells)[0], remark_on(cells)
+            grades = grade(cells, read_own(number)[1], given["limit"])
         won = {function: points for function, (points, *_) in grades.items()}
-        rows.append((Path(name.parts[0]).stem, number, name, won, remark))
+        rows.append({"student": Path(name.parts[0]).stem, "lesson": number, "hand-in": name,
+                     "points": sum(won.values()), "remark": remark} | won)
         pages[f"pages/{name}.txt"] = page_of(path, grades, remark)
         print(f"{name}: {sum(won.values())} points{remark and f'; {remark}'}", flush=True)
         write_all(out, rows, pages)
