@@ -24,7 +24,6 @@ A parse is any object with these five attributes; support.parses makes such obje
 Left out: how trees are found (support.parses) and what a lexicon knows (support.lexicon).
 """
 
-import itertools
 import math
 from collections import Counter
 
@@ -253,29 +252,26 @@ RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the ord
 def relation_matrix(facts_a: list, facts_b: list) -> np.ndarray:
     """k_ij of Knowledge Eq. (2), (n, m, R) bool: which RELATIONS hold of word i of a, word j of b.
 
-    facts_a, facts_b: support.lexicon.Lexicon.facts of n and m words. "hypernym" holds where word j
-    is a hypernym of word i, as animal is of dog; "hyponym" where word i is a hypernym of word j.
+    facts_a, facts_b: the `facts` of a support.lexicon, of n and m words. "hypernym" holds where
+    word j is a hypernym of word i, as animal is of dog; "hyponym" where word i is a hypernym of
+    word j.
 
-    Assumes: the treatment of expressions, which the paper does not mention. First each word
-        is compared with each word. Then an expression gives its relations to each of its words:
-        New York has the hypernym city, so New has it, and York. A word that has a synonym or an
-        antonym in the other expression gets none of these. Equal words that the lexicon knows are
-        synonyms and nothing else. So are two words if one has all senses of the other. Equal words
-        that the lexicon does not know are not related.
+    Assumes: equal words that the lexicon knows are synonyms and nothing else. So are two words if
+        one has all senses of the other. Equal words that it does not know are not related.
     Departs: co-hyponyms, which share a hypernym, are a fifth relation: the paper's own example,
         wheat and corn. Synonyms do not count as co-hyponyms, nor antonyms as synonyms.
 
     >>> from support.lexicon import Table
     >>> words = Table({"hypernym": [("dog", "animal")], "synonym": [("beast", "animal")]})
-    >>> k = relation_matrix(words.facts(["dogs", "beast", "dog"]), words.facts(["Animal"]))
+    >>> k = relation_matrix(words.facts(["cat", "beast", "Dog"]), words.facts(["animal"]))
     >>> [[RELATIONS[r] for r in row.nonzero()[0]] for row in k[:, 0]]
     [[], ['synonym'], ['hypernym']]
     """
     k = np.zeros((len(facts_a), len(facts_b), len(RELATIONS)), bool)  # (n, m, R)
-    a, b = index_facts(facts_a), index_facts(facts_b)
-    relate_words(k, a, b)
-    relate_expressions(k, a, b)
-    keep_apart(k)
+    for i, word in enumerate(facts_a):
+        for j, other in enumerate(facts_b):
+            if word and other and not word.keys.isdisjoint(other.keys):
+                k[i, j] = related(word, other)
     return k  # (n, m, R)
 
 
@@ -312,54 +308,6 @@ class WordFeatures(Prior):
         return np.stack([equal, antonyms], -1)  # (n, m, 2)
 
 
-def index_facts(facts):
-    """(words, expressions) of a sentence, two dicts: Facts -> its places, slices of the words."""
-    words, expressions = {}, {}
-    for i, by_size in enumerate(facts):
-        for size, entry in (by_size or {}).items():
-            part = words if size == 1 else expressions
-            part.setdefault(entry, []).append(slice(i, i + size))
-    return words, expressions
-
-
-def relate_words(k, a, b):
-    """Enters into k (n, m, R) what holds of two words. a, b: of index_facts, here and below."""
-    (words_a, _), (words_b, _) = a, b
-    for rows, columns, relations in related_places(words_a, words_b):
-        k[rows, columns] = relations
-
-
-def relate_expressions(k, a, b):
-    """Enters into k (n, m, R) what holds where one is an expression or both are: of each of its
-    words, but not of a word that has a synonym or an antonym in the other one.
-    """
-    (words_a, expressions_a), (words_b, expressions_b) = a, b
-    settled = k[..., :2].any(-1)  # (n, m)
-    for rows, columns, relations in itertools.chain(
-            related_places(words_a, expressions_b), related_places(expressions_a, words_b),
-            related_places(expressions_a, expressions_b)):
-        cells = settled[rows, columns]
-        free = ~cells.any(1)[:, None] & ~cells.any(0)
-        k[rows, columns] |= free[..., None] & relations
-
-
-def keep_apart(k):
-    """Takes out of k (n, m, R) synonyms that are antonyms, then co-hyponyms that are synonyms."""
-    synonym, antonym, _, _, cohyponym = (k[..., r] for r in range(len(RELATIONS)))
-    synonym &= ~antonym
-    cohyponym &= ~synonym
-
-
-def related_places(parts_a, parts_b):
-    """Yields (slice of a, slice of b, five bool: which RELATIONS hold) where any may hold."""
-    for word, places_a in parts_a.items():
-        for other, places_b in parts_b.items():
-            if not word.keys.isdisjoint(other.keys):
-                relations = related(word, other)
-                for rows, columns in itertools.product(places_a, places_b):
-                    yield rows, columns, relations
-
-
 def related(word, other):
     """Which RELATIONS hold between two Facts, five bool.
 
@@ -368,10 +316,11 @@ def related(word, other):
     """
     if word.senses <= other.senses or word.senses >= other.senses:
         return True, False, False, False, False
-    synonym = not (word.senses.isdisjoint(other.senses) and word.similar.isdisjoint(other.first)
-                   and other.similar.isdisjoint(word.first))
-    return (synonym,
-            not word.opposites.isdisjoint(other.senses),
+    antonym = not word.opposites.isdisjoint(other.senses)
+    alike = not (word.senses.isdisjoint(other.senses) and word.similar.isdisjoint(other.first)
+                 and other.similar.isdisjoint(word.first))
+    synonym = alike and not antonym
+    return (synonym, antonym,
             not word.ancestors.isdisjoint(other.senses),
             not word.senses.isdisjoint(other.ancestors),
-            not word.parents.isdisjoint(other.parents))
+            not (synonym or word.parents.isdisjoint(other.parents)))

@@ -151,8 +151,8 @@ WRONG["semmatch.relation_indicator"] = {
 WRONG["priors.relation_matrix"] = {
     "hypernym and hyponym exchanged":
         lambda facts_a, facts_b: relation_matrix(facts_a, facts_b)[..., [0, 1, 3, 2, 4]],
-    "no expressions": lambda *both: relation_matrix(*(
-        [{1: x[1]} if x and 1 in x else {} for x in facts] for facts in both))}
+    "antonyms are synonyms, too": lambda *both: relation_matrix(*both) | (
+        relation_matrix(*both)[..., 1:2] & np.eye(5, dtype=bool)[0])}
 WRONG["semmatch.co_attention"] = {"a mean of logarithms": mean_of_logarithms}
 WRONG["semmatch.knowledge_factor"] = {
     "no mean": lambda ln_K, cross: torch.where(cross, ln_K, 0.0),
