@@ -64,12 +64,13 @@ def show_result(folder, result):
         print_once(f"\n{influence_table(result['influence'], split)}")
     if result["task"] == "toy":
         print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
-    folder = shlex.quote(str(folder))
-    places = {name: result["settings"].get(name) or "" for name in ("model", "parser")}
-    own = "".join(f" --{name} {shlex.quote(place)}" for name, place in places.items()
-                  if ":" in place)
-    unlabelled = [name for name, source in SOURCES.items() if source.unlabelled]
-    if result["task"] not in unlabelled:
+    folder, own = shlex.quote(str(folder)), ""
+    for name in ("model", "parser"):
+        place = result["settings"].get(name) or ""
+        if ":" in place:
+            own += f" --{name} {shlex.quote(place)}"
+    source = SOURCES.get(result["task"])
+    if not (source and source.unlabelled):
         named = result["task"] != "own" or result["settings"].get("test_file")
         print_once(f"\n# score the test split, once\npython train.py --from {folder} --test"
                    f"{'' if named else ' --test-file test.tsv'}{own}")
@@ -88,30 +89,19 @@ def metrics_table(metrics, positive=None):
     return align_columns(rows)
 
 
-def influence_rows(influence, split, names=None):
-    """Rows of cells, the header first, of the dict that Run.influence returned for a split. names:
-    dict change -> what the table calls it.
-    """
-    metric = influence["metric"]
+def influence_table(influence, split):
+    """Text: the dict that Run.influence returned for a split, a row for each change."""
+    metric, ranked = influence["metric"], "roc_auc" in influence
     moved, unit, form = "probability moves by, points", 100, ".1f"
     if metric == "pearson":
         moved, unit, form = "score moves by", 1, ".3g"
-    scores = {metric: "score", "ROC AUC": "roc_auc"}
-    if "roc_auc" not in influence:
-        del scores["ROC AUC"]
-    rows = [[f"without a part, {split}", *scores, "answers changed", moved]]
+    rows = [[f"without a part, {split}", metric, *["ROC AUC"] * ranked, "answers changed", moved]]
     for name, x in {"as it is": influence, **influence["changes"]}.items():
-        cells = [f"{100 * x[score]:.1f}" for score in scores.values()]
+        cells = [f"{100 * x[score]:.1f}" for score in ("score", "roc_auc") if score in x]
         changed = ["", ""]
         if "moved" in x:
             changed = [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:{form}}"]
-        rows.append([(names or {}).get(name, name), *cells, *changed])
-    return rows
-
-
-def influence_table(influence, split):
-    """Text: the dict that Run.influence returned for a split, a row for each change."""
-    metric, rows = influence["metric"], influence_rows(influence, split)
+        rows.append([name, *cells, *changed])
     lines = [align_columns(rows)]
     if metric == "pearson":
         lines.append("a score counts as changed if it moves by a tenth of the standard deviation")
