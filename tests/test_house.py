@@ -4,11 +4,13 @@ import ast
 import doctest
 import graphlib
 import importlib
+import inspect
 import itertools
 import pkgutil
 import re
 import shlex
 import sys
+import xml.etree.ElementTree as ElementTree
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,7 +18,10 @@ import numpy as np
 import pytest
 import torch
 
+import bert_min
 import pretrain
+import printed
+import semmatch
 from methods import ATTENTIONS, WHOLE, batch, looked, method, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
@@ -157,6 +162,25 @@ def test_the_equation_table_is_what_docstrings_cite():
         assert f"\ndef {name}(" in tests[Path(file).name], f"{name} does not exist"
     for name in re.findall(r"`(test_\w+)`", PAGES["docs/equations.md"]):  # of the second table
         assert f"\ndef {name}(" in "".join(tests.values()), f"{name} does not exist"
+
+
+def test_the_picture_of_an_equation_is_what_the_code_does():
+    """assets/equation.svg: its code is the code, and its weights are what the code computes."""
+    root = ElementTree.parse(ROOT / "assets/equation.svg").getroot()
+    texts = {node.get("id"): ["".join(text.itertext()) for text in node] for node in root.iter()}
+    for function in (semmatch.calibrated_attention, bert_min.attention):
+        body = re.sub(r"#.*|\s", "", inspect.getsource(function).rpartition('"""')[2])
+        drawn = re.sub(r"\s", "", "".join(texts[function.__name__]))
+        assert drawn == body or function is bert_min.attention and drawn in body
+    rows = [texts["example"][i + 1:i + 6] for i in (0, 6)]
+    scores, M_F = torch.tensor([[float(x.replace("−", "-")) for x in row[:2]] for row in rows]).T
+    q, k = torch.ones(1, 1, 2, 1), scores.view(1, 1, 2, 1)
+    given = q, k, torch.eye(2)[None, None], torch.ones(1, 2, dtype=torch.bool)
+    factor, _ = semmatch.dependency_factor(M_F.expand(1, 2, 2))
+    for column, weights in enumerate([
+            bert_min.attention(*given), printed.calibrated_attention(*given, M_F.expand(1, 2, 2)),
+            semmatch.calibrated_attention(*given, factor)], 2):
+        assert [row[column] for row in rows] == [f"{100 * x:.0f} %" for x in weights[0, 0, 0]]
 
 
 def test_the_table_of_weights_has_them_all():
