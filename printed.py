@@ -89,7 +89,8 @@ def subgraph_similarity(a, b, alpha=1.0, nu=0.5):
 def dependency_factor(M_F: Tensor):
     """DAFA Eq. (6): each score is multiplied by M_F, those outside the cross blocks by 1.
 
-    A word without any agreement gets the score 0.
+    A word without any agreement gets the score 0. If the paper's "adding 1" means 1 + M_F, it keeps
+    its score; that a high prior weakens a negative score, below, is a defect of both readings.
     """
     return M_F, 1.0
 

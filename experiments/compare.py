@@ -1,47 +1,70 @@
 """Trains several settings with several seeds and compares them: `python -m experiments.compare`.
 
-    --vary model bert "dafa --layers all" --vary task mrpc rte --seeds 5 [--test]
+    --out G --vary model bert "dafa --layers all" --vary task mrpc rte --seeds 5 [--test]
                       trains every combination with five seeds; a value may have options behind it
-    --resume GROUP    continues a group of runs that was cut off
-    --show GROUP ...  prints the tables of groups: their folders, or files such as comparison.json
+    --show FILE ...   prints one table of groups: their folders, or files such as scores.json
 
-Without --vary, plain BERT is compared with --model. The other options hold for all runs. Epochs,
-rates and the like that are not given are each model's own: see train.py --help.
+The folder G is the group. A run that is there with the asked settings, pairs and own code is not
+made again, and an unfinished one goes on. So the same command continues a group, and with more
+values or seeds it adds them. The other options are train.py's and hold for all runs. The values of
+the option that is named first, `task` aside, are the rows of the table; the data sets, and what
+else varies, are its columns. G also gets scores.json, with a line for each run, and its pictures.
 
-The rows of a table are the values of the setting that is named first. Each row is compared with
-the first row. A difference is taken seed by seed. Its 95 % interval is Student's t over the seeds:
-it says what other seeds would give, not what other sentences would give. Over several tasks the
-difference is the mean of the tasks' means, with Welch's interval: seed 0 of one task has nothing in
-common with seed 0 of another, so their variances add up. p is two-sided, then corrected for the
-number of rows of its table (Holm 1979), because of twenty p one is below 0.05 by chance.
-
-A group's folder holds a folder for each run, and comparison.json, which is enough to continue the
-group in another folder. A finished run is not trained again. A value that you add to `vary` in the
-first line of comparison.json becomes a row.
+A row is compared with the first one, or with --against. A difference is the mean over the columns
+of the differences of means; runs are not paired. Its 95 % interval is Welch's: it says what other
+seeds would give, not what other sentences would give. p is two-sided and exact: of all ways to deal
+a column's scores out to both rows, in each column, the share whose sum of ranks is as far from its
+mean (Mann and Whitney 1947; the columns are strata). It is corrected for the number of rows (Holm
+1979), because of twenty p one is below 0.05 by chance.
 """
 import itertools
 import json
+import math
 import os
+import re
 import shlex
+import statistics
 import sys
+import textwrap
+from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
-import run
+import numpy as np
+
 import train
-from experiments.groups import FILE, combinations, name_of, read_group, show_groups
-from settings import Settings, add_options, read_options
+from run import lock_folder, made_here, open_run, score_test, sha256_of_pairs
+from settings import add_options, read_options
 from support import machine
 from support.datasets import load_pairs, load_test_splits
-from support.errors import prefix_errors, refuse
-from support.files import new_folder, read_json, write_text
+from support.errors import expecting, prefix_errors, refuse
+from support.files import check_free, read_json, write_text
 from support.machine import print_once
-from support.options import Arguments, run_command
+from support.options import Arguments, own_sums, run_command
+from support.pairs import seen_in_training
+from support.summary import draw_line, draw_text, svg_page
+
+WIDTH = 100  # of a table, at most
+# The settings that decide which pairs a run has
+OF_PAIRS = ("task", "train_file", "dev_file", "test_file", "columns", "positive", "scores",
+            "data_dir", "limit", "held_out", "seed")
+HERE = {"device", "workers", "data_dir"}  # may differ from run to run
+WITHOUT = "no method", "no re-reading"  # the changes of a model that take its whole method out
+COLOURS = [("#0969da", "#58a6ff"), ("#bc4c00", "#f0883e"), ("#1a7f37", "#3fb950"),
+           ("#8250df", "#bc8cff"), ("#656d76", "#9198a1")]  # of lines, on light and on dark
 
 
-# ---- The grammar of --vary: OPTION VALUE ..., where a VALUE may have options behind it -----------
+# ---- What is to be run --------------------------------------------------------------------------
+
+class Member(NamedTuple):
+    """A run of a group."""
+    row: str
+    set: str     # its column: task, and what else varies
+    given: dict  # the options of its training
+
 
 def read_value(option, text):
-    """dict setting -> value of one VALUE, such as "dafa --layers all". Raises ValueError."""
+    """dict setting -> value of one VALUE of --vary, such as "dafa --layers all", or ValueError."""
     parser, (value, dashes, options) = Arguments("", ""), text.partition(" --")
     add_options(parser)
     with prefix_errors(f"--vary {option} {text!r}: "):
@@ -50,200 +73,474 @@ def read_value(option, text):
     return settings
 
 
-def rows_first(vary, shared):
-    """The options of --vary, the one whose values are the rows first. A task is no row. If no
-    option makes rows, the rows are models: plain BERT, if nothing varies, and the model, which is
-    taken out of `shared`.
+def plan_group(vary, seeds, shared):
+    """{name of a run's folder: Member} of a group. Raises ValueError for a mistake.
+
+    vary: [[option, value, ...], ...]. shared: options of all runs.
     """
-    vary = sorted(vary, key=lambda words: words[0] == "task")
-    if vary and vary[0][0] != "task":
-        return vary
-    model = shared.pop("model", Settings.model)
-    models = [model] if vary else ["bert", model]
-    return [["model", *dict.fromkeys(models)], *vary]
-
-
-# ---- What is to be run --------------------------------------------------------------------------
-
-PROCESS = {"device", "workers", "data_dir"}  # a group may go on with other values of these
-
-
-def new_group(given):
-    """(folder, group) of a new group that these options ask for. The folder is not made yet."""
-    out, first, count = given.pop("out", None), given.pop("seed", 0), given.pop("seeds", 1)
-    test, vary = given.pop("test", False), given.pop("vary", [])
-    given.pop("own", None)  # the options name this code already
-    varied = {option for option, *values in vary if values}
-    refuse(len(varied) < len(vary), "--vary: expected each option once, with its values behind it")
-    refuse(not 1 <= count <= 1000, f"--seeds {count}: expected 1 to 1000")
-    refuse(out and Path(out).exists() and [*Path(out).iterdir()], f"--out {out}: holds files, "
-           f"perhaps of other runs; continue a group by --resume {out}, or name a new folder")
-    vary = rows_first(vary, given)
-    folder = new_folder(out, "-".join(["compare", *(option for option, *_ in vary)]))
-    return folder, {"vary": vary, "seeds": list(range(first, first + count)), "shared": given,
-                    "test": test, "done": {}}
-
-
-def saved_group(folder, given):
-    """(folder, group) of a group to continue. It takes --test and --own out of the options `given`,
-    where only options of PROCESS may be left. --own is the user's own code: a file may not name
-    code that is run, so the user names it again.
-    """
-    group = read_group(Path(folder, FILE))
-    known = set(given.pop("own", ()))
-    group["test"] = given.pop("test", group["test"])
-    refuse(given.keys() - PROCESS, f"--resume {folder}: the group has its own "
-           f"{', '.join(given.keys() - PROCESS)}; leave that out")
-    unknown = set()
-    for options in members(group).values():
-        unknown |= {options.get("model", ""), options.get("parser", "")} - known
-    unknown = sorted(code for code in unknown if ":" in code)
-    refuse(unknown, f"--resume {folder}: names code of somebody's own, and a folder alone runs no "
-           f"code; if you know the files, add --own {' '.join(unknown)}")
-    if group["test"]:
-        group["done"] = {name: result for name, result in group["done"].items()
-                         if any(split.startswith("test") for split in result["metrics"])}
-    return Path(folder), group
-
-
-def members(group):
-    """{name: options of its training} of the group's runs, or ValueError."""
-    found = {}
-    for values, seed in itertools.product(combinations(group), group["seeds"]):
-        name, given = name_of(values, seed), group["shared"] | {"seed": seed}
-        refuse(name in found, f"--vary: two values have the same folder, {name}; change one")
+    options, found = [option for option, *_ in vary], {}
+    refuse(len({*options}) < len(vary) or not all(values for _, *values in vary),
+           "--vary: expected each option once, with its values behind it")
+    refuse(not {*options} - {"task"}, "--vary: expected the rows of a table, such as --vary model "
+           "bert dafa")
+    of_rows = next(option for option in options if option != "task")
+    for texts in itertools.product(*(values for _, *values in vary)):
+        values, given = dict(zip(options, texts)), dict(shared)
         for option, text in values.items():
             given |= read_value(option, text)
-        found[name] = given
+        words = re.findall(r"\.?\w[\w.]*", " ".join(texts))
+        with prefix_errors(f"{'-'.join(words)}: "):
+            task = read_options(given)[0].task_name
+        others = [f"{option} {text}" for option, text in values.items()
+                  if option not in ("task", of_rows)]
+        for seed in seeds:
+            name = "-".join([*words, f"seed{seed}"])
+            refuse(name in found, f"--vary: two values have the same folder, {name}; change one")
+            found[name] = Member(values[of_rows], ", ".join([task, *others]),
+                                 given | {"seed": seed})
     return found
 
 
 # ---- Running ------------------------------------------------------------------------------------
 
-def run_group(folder, group, here):
-    """Trains the runs that are not finished; shows the tables. here: settings of this process
-    alone, which the group's file does not get.
+def check_group(folder, members, test):
+    """Raises ValueError for a missing data set, and for a run in the folder that is not the asked
+    one: its settings, its recipe, its pairs or its own code are others.
     """
-    planned = {name: given | here for name, given in members(group).items()
-               if name not in group["done"]}
-    check_planned(folder, group, planned)
-    gather_results(folder, group)
-    failed = train_planned(folder, group, planned)
-    show_groups([folder])
-    refuse(failed, "; ".join(failed))
-    print_once(f"\n{folder} has the runs and {FILE}")
+    sums = {}
+    for name, member in members.items():
+        settings, recipe = read_options(member.given)
+        place = tuple(getattr(settings, option) for option in OF_PAIRS)
+        if place not in sums:
+            if test:
+                load_test_splits(settings)
+            _, splits = load_pairs(settings)
+            sums[place] = sha256_of_pairs({split: splits[split]
+                                           for split in seen_in_training(splits)})
+        asked = asdict(settings) | asdict(recipe) | {
+            "pairs": sums[place], "own": own_sums(model=settings.model,
+                                                  parser=settings.parser or "")}
+        for file in ("config.json", "result.json"):  # the first is there while a run trains
+            if (folder / name / file).exists():
+                check_run(folder / name / file, asked)
 
 
-def check_planned(folder, group, planned):
-    """Raises ValueError for a mistake in a run's options, for a missing data set, or if the pairs
-    of a continued group have changed, whose checksums the group notes.
+def check_run(file, asked):
+    """Raises ValueError unless a run's file has what is asked: dict option -> value, and the sums
+    of "pairs" and "own", which config.json lacks: train.resume checks them.
     """
-    data = {}
-    for name, given in planned.items():
-        with prefix_errors(f"{name}: "):
-            x, _ = read_options(given)
-        data[x.task_name, x.train_file, x.dev_file, x.test_file, x.columns] = x
-    for place, settings in data.items():
-        if group["test"]:
-            load_test_splits(settings)
-        load_pairs(settings)
-        _, splits = load_pairs(settings, limited=False)
-        sums = run.sha256_of_pairs(splits)
-        begun = group.setdefault("pairs", {}).setdefault(str(place), sums)
-        refuse(sums != begun, f"{folder}: pairs of {', '.join(filter(None, place))} changed; "
-               "restore them, or begin anew")
+    begun = read_json(file)
+    with made_here(file):
+        found = begun["settings"] | begun["recipe"]
+        found |= {"pairs": begun.get("pairs_sha256", asked["pairs"]),
+                  "own": begun.get("own", asked["own"])}
+    for option in asked.keys() - HERE - {"out"}:
+        refuse(found.get(option) != asked[option], f"{file.parent}: was made with {option} "
+               f"{found.get(option)!r:.40}, not {asked[option]!r:.40}; restore it, or name another "
+               "--out")
 
 
-def train_planned(folder, group, planned):
-    """Trains the planned runs in turn. Returns: [a message for each run that failed]."""
-    failed = []
-    for number, (name, given) in enumerate(planned.items(), 1):
-        print_once(f"\nrun {number} of {len(planned)}: {name}")
-        begun = (folder / name / "last.pt").exists() or (folder / name / "best.pt").exists()
-        place = {"resume" if begun else "out": str(folder / name)}
+def train_group(folder, members, test):
+    """Trains what is missing. Returns: dict name of a run that failed -> its message."""
+    failed = {}
+    for number, (name, member) in enumerate(members.items(), 1):
+        place, given = folder / name, member.given
+        ended, tested = ((place / file).exists() for file in ("result.json", "test.json"))
+        if ended and (tested or not test):
+            continue
+        print_once(f"\nrun {number} of {len(members)}: {name}")
+        here = {option: given[option] for option in {"model", "parser", *HERE} & given.keys()}
         try:
-            train_or_resume(given | place | {"test": group["test"]})
+            if not ended and (place / "last.pt").exists():
+                train.resume(place, here)
+            elif not ended:
+                train.begin(given | {"out": str(place)})
+            if test:
+                score_test(open_run(place, **here))
         except ValueError as error:  # such as a loss that is no number; the others are trained
-            failed.append(f"{name}: {error}")
+            failed[name] = str(error)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"--resume {folder} goes on") from None
-        gather_results(folder, group)
+            raise KeyboardInterrupt("the same command goes on") from None
     return failed
 
 
-def train_or_resume(given):
-    """Trains a run, or continues it, as the options say."""
-    if "resume" not in given:
-        return train.begin(given)
-    here = {"model", "parser", "device", "precision", "workers", "data_dir", "test"}
-    return train.resume(given["resume"], {name: x for name, x in given.items() if name in here})
-
-
-def gather_results(folder, group):
-    """Adds new results to a group, and writes its file."""
-    for name in members(group):
-        if result := read_done(folder / name, group["test"]):
-            group["done"][name] = result
-    lines = [f"{json.dumps(name)}: {json.dumps(x)}" for name, x in group["done"].items()]
-    head = json.dumps({name: x for name, x in group.items() if name != "done"})
-    write_text(folder / FILE, head[:-1] + ', "done": {\n' + ",\n".join(lines) + "\n}}\n")
-
-
-def read_done(folder, test):
-    """What a group keeps of a run, or None where it is not finished; with `test`, not scored on it.
-    """
-    files = [folder / "result.json", folder / "test.json"] if test else [folder / "result.json"]
-    if not all(file.exists() for file in files):
-        return None
-    result = read_json(files[0])
-    if test:
-        result["metrics"] |= read_json(files[1])["metrics"]
-    with run.made_here(folder):
-        kept = "task", "positive", "best_epoch", "selection_split", "metrics"
-        found = {name: result[name] for name in kept}
-        changes = result["influence"]["changes"] if result["influence"] else {}
-        found["answers"] = {name: x["answers"] for name, x in changes.items()}
+def read_run(place, test):
+    """What scores.json keeps of a finished run, beside row, set and seed: a dict."""
+    result = read_json(place / "result.json")
+    with made_here(place):
+        if test:
+            result["metrics"] |= read_json(place / "test.json")["metrics"]
         metric = next(iter(result["metrics"][result["selection_split"]]))
-        lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
+        lines = (place / "log.jsonl").read_text("utf-8").splitlines()
         events = [json.loads(line) for line in lines]
-        found["curve"] = [event[metric] for event in events if "epoch" in event]  # dev after each
-        return found
+        changes = (result["influence"] or {"changes": {}})["changes"]
+        kept = "positive", "best_epoch", "selection_split", "metrics"
+        return {name: result[name] for name in kept} | {
+            "answers": {name: change["answers"] for name, change in changes.items()},
+            "curve": [event[metric] for event in events if "epoch" in event]}  # of dev
+
+
+def run_group(folder, members, test, command):
+    """Trains a group, writes its files and prints its table."""
+    check_group(folder, members, test)
+    failed, found = train_group(folder, members, test), []
+    for name, member in members.items():
+        if name not in failed:
+            found.append({"row": member.row, "set": member.set, "seed": member.given["seed"]}
+                         | read_run(folder / name, test))
+    lines = ",\n".join(map(json.dumps, found))
+    write_text(folder / "scores.json",
+               f'{{"command": {json.dumps(command)}, "runs": [\n{lines}\n]}}\n')
+    if found:
+        against = found[0]["row"]
+        print_once(f"\n{table_text(found, against)}")
+        write_text(folder / "scores.svg", draw_rows(found, against))
+        write_text(folder / "curves.svg", draw_curves(*curves_of(found)))
+    refuse(failed, "; ".join(f"{name}: {message}" for name, message in failed.items()))
+    print_once(f"\n{folder} has the runs, scores.json, scores.svg and curves.svg")
+
+
+# ---- Scores -------------------------------------------------------------------------------------
+
+def read_scores(places):
+    """The runs in files such as scores.json, or in the folders of groups: a list of dicts."""
+    found, owners = [], {}
+    for place in places:
+        path = Path(place, "scores.json") if Path(place).is_dir() else Path(place)
+        content = read_json(path)
+        with expecting(path, "the scores of a group", "it is damaged, or made by other code"):
+            table_of(content["runs"])
+        for run in content["runs"]:
+            owner = owners.setdefault((run["row"], run["set"]), path)
+            refuse(owner != path, f"{path}: has {run['row']} on {run['set']}, and so has {owner}; "
+                   "name one of them")
+        found += content["runs"]
+    return found
+
+
+def table_of(found):
+    """dict row -> (set, split) -> [score of each run]: the first metric of test, or else of dev."""
+    table = {}
+    for run in found:
+        metrics = run["metrics"]
+        tests = [split for split in metrics if split.startswith("test")]
+        split = [*tests, run.get("selection_split", [*metrics][-1])][0]
+        columns = table.setdefault(run["row"], {})
+        score = float(next(iter(metrics[split].values())))
+        columns.setdefault((run["set"], split), []).append(score)
+    return table
+
+
+def changed_by(found):
+    """dict row -> the mean share of dev's answers that change without the row's method."""
+    shares = {}
+    for run in found:
+        for change, share in run.get("answers", {}).items():
+            if change in WITHOUT:
+                shares.setdefault(run["row"], []).append(share)
+    return {row: statistics.fmean(values) for row, values in shares.items()}
+
+
+def curves_of(found):
+    """(dict row -> the mean of its runs on dev after each epoch; the picture's title)."""
+    curves, sets = {}, [*dict.fromkeys(run["set"] for run in found)]
+    for run in found:
+        title = f"{run['row']}, {run['set']}" if len(sets) > 1 else run["row"]
+        curves.setdefault(title, []).append(run.get("curve", []))
+    means = {title: [100 * statistics.fmean(values) for values in zip(*several)]
+             for title, several in curves.items()}
+    return ({title: values for title, values in means.items() if values},
+            f"{', '.join(sets)}: dev after each epoch")
+
+
+# ---- Differences --------------------------------------------------------------------------------
+
+class Change(NamedTuple):
+    """A difference, the ends of its 95 % interval and p, which are None for a single seed."""
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+def change_of(pairs):
+    """The Change from b to a. pairs: (scores of a, scores of b) for each column.
+
+    Degrees of freedom are Welch's and Satterthwaite's, of all means together.
+    """
+    mean = statistics.fmean(statistics.fmean(a) - statistics.fmean(b) for a, b in pairs)
+    samples = [*itertools.chain(*pairs)]
+    if min(map(len, samples)) < 2:
+        return Change(mean)
+    parts = [statistics.variance(scores) / len(scores) for scores in samples]
+    half = 0.0
+    if any(parts):
+        squares = sum(part ** 2 / (len(x) - 1) for part, x in zip(parts, samples))
+        half = t_quantile(sum(parts) ** 2 / squares) * sum(parts) ** 0.5 / len(pairs)
+    return Change(mean, mean - half, mean + half, exact_p(pairs))
+
+
+def t_quantile(freedom):
+    """The number that Student's t exceeds with a probability of 0.025."""
+    x = np.sinh(np.linspace(0, math.asinh(1e6), 20001))  # dense at 0, where the density is
+    density = (1 + x * x / freedom) ** (-(freedom + 1) / 2)
+    areas = ((density[1:] + density[:-1]) / 2 * np.diff(x)).cumsum()
+    return float(np.interp(0.475, 0.5 * areas / areas[-1], x[1:]))
+
+
+def exact_p(pairs):
+    """Two-sided p of the sum of a's ranks over all columns. pairs: as change_of takes them.
+
+    Equal scores share the mean of their ranks, so that twice a rank is a whole number.
+    """
+    ways, far = {0: 1}, 0  # twice the sum of ranks, less its mean -> ways to reach it
+    for a, b in pairs:
+        both, middle = [*a, *b], len(a) * (len(a) + len(b) + 1)
+        ranks = [sum(2 * (y < x) + (y == x) for y in both) + 1 for x in both]
+        far += sum(ranks[:len(a)]) - middle
+        chosen = [{0: 1}, *({} for _ in a)]  # number of chosen scores -> their sum -> ways
+        for rank in ranks:
+            for count in range(len(a), 0, -1):
+                for total, number in chosen[count - 1].items():
+                    chosen[count][total + rank] = chosen[count].get(total + rank, 0) + number
+        joined = {}
+        for (one, count), (other, number) in itertools.product(ways.items(), chosen[-1].items()):
+            total = one + other - middle
+            joined[total] = joined.get(total, 0) + count * number
+        ways = joined
+    as_far = sum(count for total, count in ways.items() if abs(total) >= abs(far))
+    return as_far / sum(ways.values())
+
+
+def holm(ps):
+    """The p of each of several tests, corrected for their number (Holm 1979)."""
+    scaled = [(x, (len(ps) - rank) * x) for rank, x in enumerate(sorted(ps))]
+    return [min(1.0, max(y for x, y in scaled if x <= p)) for p in ps]
+
+
+def changes_from(table, against):
+    """(dict row -> Change from the row `against`, with p by Holm; the smallest p that these seeds
+    can give). A row that lacks a column of `against` is left out; without p the second is 1.
+    """
+    base, found, least = table.get(against, {}), {}, [1.0]
+    for row, scores in table.items():
+        if row != against and scores.keys() == base.keys():
+            pairs = [(scores[column], base[column]) for column in base]
+            found[row] = change_of(pairs)
+            least.append(2 / math.prod(math.comb(len(a) + len(b), len(a)) for a, b in pairs))
+    tested = [row for row, change in found.items() if change.p is not None]
+    for row, p in zip(tested, holm([found[row].p for row in tested])):
+        found[row] = found[row]._replace(p=p)
+    return found, min(1.0, len(tested) * min(least))
+
+
+# ---- The table ----------------------------------------------------------------------------------
+
+def percent(values):
+    """100 times the mean of values, and (standard deviation) where there are several values."""
+    deviation = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.1f}{deviation}" if values else ""
+
+
+def points(change):
+    """A Change in points: "+1.0 (+0.7 to +1.2)"."""
+    ends = "" if change.low is None else f" ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
+    return f"{100 * change.mean:+.1f}{ends}"
+
+
+def as_p(p):
+    """Text of a p; "" for None."""
+    if p is None:
+        return ""
+    return f"{p:.2g}" if p >= 0.001 else "<0.001"
+
+
+def table_text(found, against=None):
+    """Markdown of the table of a list of runs, and what its differences and p are.
+
+    A single column has the mean (standard deviation), the lowest and the highest seed; of several
+    each has its mean. against: the row from which differences are taken; None: none are.
+    """
+    table, changed = table_of(found), changed_by(found)
+    columns = [*dict.fromkeys(itertools.chain(*table.values()))]
+    changes, least = changes_from(table, against)
+    titles, split = [" ".join(column) for column in columns], "row"
+    if len(columns) == 1:
+        titles, split = ["mean", "seeds"], titles[0]
+    elif len({split for _, split in columns}) == 1:
+        titles, split = [name for name, _ in columns], columns[0][1]
+    lines = [[split, *titles, "difference", "p", "changed"]]
+    for row, scores in table.items():
+        cells = [percent(scores.get(column, [])).split(" ")[0] for column in columns]
+        if len(columns) == 1:
+            values = scores[columns[0]]
+            ends = f"{100 * min(values):.1f}-{100 * max(values):.1f}"
+            cells = [percent(values), ends if len(values) > 1 else ""]
+        change = changes.get(row)
+        cells += [points(change), as_p(change.p)] if change else ["", ""]
+        lines.append([row, *cells, percent([changed[row]] if row in changed else [])])
+    notes, tested = [], [change for change in changes.values() if change.p is not None]
+    if changes:
+        notes.append(f"Difference from {against}{' (95 % interval)' * bool(tested)}.")
+    if tested:
+        notes.append(f"p: exact ranks, Holm for {len(tested)}, {as_p(least)} at the least.")
+    if changed:
+        notes.append("Changed: answers on dev without the method, %.")
+    below = textwrap.fill(" ".join(notes), WIDTH)
+    return "\n\n".join([*markdown(lines), *[below] * bool(notes)])
+
+
+def markdown(lines):
+    """[Markdown of a table] without its empty columns; it is cut in two where it were wider than
+    WIDTH. A long title goes on in the next line. lines: rows of cells, the header first.
+    """
+    first, *columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
+    widths, count = [max(map(len, column)) for column in columns], len(columns)
+    longest = max(3, *map(len, first))
+    while count > 1 and min(30, longest) + sum(widths[:count]) + 3 * count >= WIDTH:
+        count -= 1
+    widths, rows = widths[:count], []
+    left = min(longest, max(12, WIDTH - 1 - 3 * count - sum(widths)))
+    for title, *cells in zip(first, *columns[:count]):
+        title, *more = textwrap.wrap(title, left) or [""]
+        rows += [(title, *cells), *((text, *[""] * count) for text in more)]
+    texts = [" | ".join([title.ljust(left), *map(str.rjust, cells, widths)]).rstrip()
+             for title, *cells in rows]
+    texts.insert(1, "-" * (left + 1) + "".join(f"|{'-' * (width + 1)}:" for width in widths))
+    rest = [*zip(first, *columns[count:])] if columns[count:] else []
+    return ["\n".join(texts), *(markdown(rest) if rest else [])]
+
+
+# ---- Pictures -----------------------------------------------------------------------------------
+
+def make_axis(values, start, end):
+    """(function value -> pixel, round numbers to name) of an axis from one pixel to another."""
+    low, high = min(values), max(values)
+    steps = (base * 10 ** power for power in range(-3, 4) for base in (1, 2, 5))
+    step = next(step for step in steps if (high - low) / step <= 9)
+    numbers = range(math.ceil(low / step), math.floor(high / step) + 1)
+    size = (end - start) / (high - low or 1)
+    return lambda x: start + size * (x - low), [round(step * number, 3) for number in numbers]
+
+
+def draw_rows(found, against=None):
+    """SVG text: for each row a dot a seed, a bar for the mean, a line for the 95 % interval.
+
+    against: the row from whose mean differences are drawn; None: scores are drawn. A dot is the
+    mean of a seed over the columns; there are none where these have different numbers of runs.
+    """
+    table, rows = table_of(found), {}
+    changes, base = changes_from(table, against)[0], table.get(against, {})
+    for row, scores in table.items():
+        minus = {column: statistics.fmean(values) for column, values in base.items()}
+        seeds = [[x - minus.get(column, 0) for x in values] for column, values in scores.items()]
+        dots = [statistics.fmean(x) for x in zip(*seeds)] if len({*map(len, seeds)}) == 1 else []
+        mean = Change(statistics.fmean(map(statistics.fmean, seeds)))
+        if not base or row in changes:
+            rows[row] = changes.get(row, mean), dots
+    numbers = [100 * x for change, dots in rows.values()
+               for x in (*change[:3], *dots) if x is not None]
+    left, right, bottom = 230, 560, 34 + 30 * len(rows)
+    place, named = make_axis([*numbers, *[0.0] * bool(base)] or [0.0], left, right)
+    parts = ["<style>.dot { fill: #656d76; fill-opacity: 0.6 }</style>",
+             draw_text(left, 18, f"points above {against}" if base else "score", "title")]
+    for x in named:
+        kind = "grid" if x or not base else "zero"
+        parts += [draw_line(place(x), 28, place(x), bottom, kind),
+                  draw_text(place(x), bottom + 18, f"{x:g}", "soft", "middle")]
+    for i, (row, (change, dots)) in enumerate(rows.items()):
+        y, x = 48 + 30 * i, place(100 * change.mean)
+        if change.low is not None:
+            low, high = place(100 * change.low), place(100 * change.high)
+            parts.append(draw_line(low, y, high, y, "mark"))
+        parts += [draw_text(left - 12, y + 4, row, "", "end"),
+                  *(f'<circle class="dot" cx="{place(100 * dot):.1f}" cy="{y}" r="3"/>'
+                    for dot in dots),
+                  f'<rect class="mark" x="{x - 1:.1f}" y="{y - 8}" width="2" height="16"/>',
+                  draw_text(right + 14, y + 4, points(change).lstrip("" if base else "+"))]
+    return svg_page(right + 160, bottom + 30, parts)
+
+
+def draw_curves(curves, title, step=1):
+    """SVG text: a line for each of a dict name -> list of numbers, at step, 2·step, 3·step, ..."""
+    left, right, bottom, parts, light, dark = 50, 450, 270, [], [], []
+    last = step * max(map(len, curves.values()), default=1)
+    high, named = make_axis([x for line in curves.values() for x in line] or [0.0], bottom, 40)
+    wide, places = make_axis([step, last], left, right)
+    for x in named:
+        parts += [draw_line(left, high(x), right, high(x), "grid"),
+                  draw_text(left - 8, high(x) + 4, f"{x:g}", "soft", "end")]
+    parts += [draw_text(left, 20, title, "title"),
+              *(draw_text(wide(x), bottom + 20, f"{x:g}", "soft", "middle") for x in places)]
+    for i, (name, line) in enumerate(sorted(curves.items(), key=lambda item: -item[1][-1])):
+        for colour, styles in zip(COLOURS[i % len(COLOURS)], (light, dark)):
+            styles.append(f".line{i} {{ stroke: {colour} }}")
+        path = " ".join(f"{wide(step * j):.1f},{high(x):.1f}" for j, x in enumerate(line, 1))
+        y, start = 46 + 24 * i, f'<polyline class="curve line{i}"'
+        start += ' stroke-dasharray="6 4"' * (i % 2)
+        parts += [f'{start} points="{path}"/>',
+                  f'{start} points="{right + 20},{y} {right + 50},{y}"/>',
+                  draw_text(right + 58, y + 4, name)]
+    style = f"{' '.join(light)} @media (prefers-color-scheme: dark) {{ {' '.join(dark)} }}"
+    return svg_page(right + 290, bottom + 34, [f"<style>{style}</style>", *parts])
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+def show(places, against=None, rows=(), draw=None, curves=None):
+    """Prints the table of groups; draws it, and its curves, into files that are new."""
+    found = read_scores(places)
+    known = dict.fromkeys(run["row"] for run in found)
+    wanted = dict.fromkeys([*[against] * bool(against), *(rows or known)])
+    unknown = ", ".join(wanted.keys() - known.keys())
+    refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
+    check_free(*filter(None, (draw, curves)), option="--draw, --curves")
+    found = [run for row in wanted for run in found if run["row"] == row]
+    print_once(table_text(found, against))
+    if draw:
+        write_text(draw, draw_rows(found, against))
+    if curves:
+        write_text(curves, draw_curves(*curves_of(found)))
 
 
 def command_line():
     """The options of groups of runs, and the options of training."""
     parser = Arguments("python -m experiments.compare", "Trains several settings with several "
-                       "seeds and compares them. Without options: plain BERT and DAFA, on toy.")
-    group = parser.add_argument_group("a group of runs")
+                       "seeds and compares them: --out G --vary model bert dafa --seeds 5")
+    group = parser.add_argument_group("a group of runs; its folder: --out (runs/compare)")
     group.add_argument("--vary", nargs="+", action="append", metavar="OPTION",
                        help="an option of training and its values; twice: every combination")
     group.add_argument("--seeds", type=int, metavar="N", help="from --seed on (default: 1)")
     group.add_argument("--test", action="store_true", help="score the best epochs on test, once")
-    group.add_argument("--resume", metavar="GROUP", help="continue a group")
-    group.add_argument("--own", nargs="+", metavar="mine.py:M", help="your classes, with --resume")
-    shown = parser.add_argument_group("tables of groups")
-    shown.add_argument("--show", nargs="+", metavar="GROUP", help="print their tables")
-    shown.add_argument("--against", metavar="ROW", help="compare with it, not with the first")
-    shown.add_argument("--rows", nargs="+", metavar="ROW", help="test these rows alone")
+    shown = parser.add_argument_group("one table of finished groups")
+    shown.add_argument("--show", nargs="+", metavar="FILE", help="print it; files or folders")
+    shown.add_argument("--against", metavar="ROW", help="differences from this row")
+    shown.add_argument("--rows", nargs="+", metavar="ROW", help="these rows alone, in this order")
+    shown.add_argument("--draw", metavar="FILE.svg", help="draw a dot a seed, a bar a mean")
+    shown.add_argument("--curves", metavar="FILE.svg", help="draw dev after each epoch")
     add_options(parser)
     return parser
 
 
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
-    given, of_show = command_line().parse(argv), {"show", "against", "rows"}
+    words = sys.argv[1:] if argv is None else argv
+    given, of_show = command_line().parse(words), {"show", "against", "rows", "draw", "curves"}
     if given.keys() & of_show:
-        refuse("show" not in given or given.keys() - of_show,
-               "--show goes with --against and --rows alone, and these need --show")
-        return show_groups(given.pop("show"), chosen=given.pop("rows", ()), **given)
+        refuse("show" not in given or given.keys() - of_show, "--show goes with --against, --rows, "
+               "--draw and --curves alone, and these need --show")
+        return show(given.pop("show"), **given)
     refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun")
+    refuse("vary" not in given, "expected the rows of a table, such as --vary model bert dafa")
     with machine.torch_session(given):
-        if "resume" in given:
-            folder, group = saved_group(given.pop("resume"), given)
-        else:
-            (folder, group), given = new_group(given), {}
-        with run.lock_folder(folder):  # against another process
-            run_group(folder, group, here=given)
+        folder, first = Path(given.pop("out", "runs/compare")), given.pop("seed", 0)
+        count = given.pop("seeds", 1)
+        refuse(not 1 <= count <= 1000, f"--seeds {count}: expected 1 to 1000")
+        test, vary = given.pop("test", False), given.pop("vary")
+        members = plan_group(vary, range(first, first + count), given)
+        with lock_folder(folder):  # against another process
+            run_group(folder, members, test,
+                      shlex.join(["python", "-m", "experiments.compare", *words]))
 
 
 if __name__ == "__main__":
