@@ -7,7 +7,11 @@ import pytest
 
 from experiments import compare
 from small_runs import ROOT
-from test_house import source
+
+
+def source(page):
+    return (ROOT / page).read_text("utf-8")
+
 
 PAGE = source("docs/results.md")
 FOUR = [f"{task}-planned.json" for task in ("mrpc", "qqp", "sick", "stsb")]
