@@ -3,12 +3,11 @@
     python -m experiments.bench
     python -m experiments.bench --encoder base --task mrpc --models dafa "dafa --layers all"
 
-A row is a method; options of train.py may follow it. The pairs come from the task. Weights are
-random, because only their shapes matter here. The rows take turns, so that a busy machine slows all
-rows alike. A step is forward, backward, clip and optimizer, on a batch that is ready. The time of
-a new pair includes its parse and its look-up in the lexicon, if the method needs them. Times are
-medians (with the lower and upper quartile). A ratio is the median of the ratios to plain BERT
-in the same turn.
+A row is a method; options of train.py may follow it. Weights are random, because only their shapes
+matter here. The rows take turns, so that a busy machine slows all rows alike. A step is forward,
+backward, clip and optimizer, on a batch that is ready. The time of a new pair includes its parse
+and its look-up in the lexicon, if the method needs them. Times are medians (with the lower and
+upper quartile); a ratio is the median of the ratios to plain BERT in the same turn.
 """
 import statistics
 import sys
@@ -31,14 +30,19 @@ from support.summary import align_columns
 ENCODERS = {
     "6-layer": dict(hidden_size=384, num_layers=6, num_heads=12, intermediate_size=1536),
     "base": dict(hidden_size=768, num_layers=12, num_heads=12, intermediate_size=3072)}
+DEVICE = machine.best_device()
+OPTIONS = {"encoder": ("6-layer", f"size of the encoder: {', '.join(ENCODERS)}"),
+           "task": ("toy", "data set"), "data_dir": ("data", "folder of data sets"),
+           "device": (DEVICE, "cpu, cuda, ..."),
+           "precision": (machine.fast_precision(DEVICE), "number format of the forward pass"),
+           "batch_size": (32, "pairs in a step"), "repeats": (5, "turns of each row")}
 READ = 100  # tokenizer, tf-idf and words are learned from this many pairs
 
 
 def make_run(row, task, pairs, options):
     """An untrained run of a row, with the encoder of --encoder."""
-    shared = {"bert": "scratch", "dropout": 0.1} | {
-        name: options[name] for name in ("task", "device", "precision", "batch_size")}
-    given = shared | read_value("model", row)
+    given = {name: options[name] for name in ("task", "device", "precision", "batch_size")}
+    given |= {"bert": "scratch", "dropout": 0.1} | read_value("model", row)
     if Settings(model=given["model"]).reads_words:
         del given["bert"]
     settings, recipe = read_options(given)
@@ -87,16 +91,10 @@ def compare(what, works, options):
 
 def main(argv=None):
     """Measures and prints. Raises ValueError or OSError for a user's mistake."""
-    parser, device = Arguments("python -m experiments.bench", __doc__), machine.best_device()
-    rows = [name for name in METHODS if name != "bert"]
-    parser.add_argument("--models", nargs="+", default=rows, metavar="ROW",
-                        help=f"methods, each with options of train.py (default: {' '.join(rows)})")
-    defaults = {"encoder": ("6-layer", f"size of the encoder: {', '.join(ENCODERS)}"),
-                "task": ("toy", "data set"), "data_dir": ("data", "folder of data sets"),
-                "device": (device, "cpu, cuda, ..."),
-                "precision": (machine.fast_precision(device), "number format of the forward pass"),
-                "batch_size": (32, "pairs in a step"), "repeats": (5, "turns of each row")}
-    for name, (default, what) in defaults.items():
+    parser = Arguments("python -m experiments.bench", __doc__)
+    parser.add_argument("--models", nargs="+", metavar="ROW", default=[*METHODS],
+                        help="methods, each with options of train.py (default: all)")
+    for name, (default, what) in OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, type=type(default),
                             choices=ENCODERS if name == "encoder" else None,
                             metavar=name.upper(), help=f"{what} (default: {default})")
@@ -104,20 +102,17 @@ def main(argv=None):
     machine.prepare_device(options["device"])
     with machine.torch_session(options):
         task, splits = load_pairs(Settings(task=options["task"], data_dir=options["data_dir"]))
-        pairs, repeats = splits["train"], options["repeats"]
+        pairs, size = splits["train"], options["batch_size"]
         runs = {row: make_run(row, task, pairs, options)
                 for row in dict.fromkeys(["bert", *options["models"]])}
-        versions = machine.versions(options["device"])
-        print(f"{options['device']}, {versions['processor']}, {versions['threads']} threads, torch "
-              f"{versions['torch']}, {options['encoder']}, {options['precision']}, {task.name}, "
-              f"medians of {repeats} (quartiles)\n")
-        table = [["", "row", "ms", "x bert"]]
-        steps = {row: step_of(run, pairs[:options["batch_size"]]) for row, run in runs.items()}
-        table += compare(f"step of {options['batch_size']} pairs", steps, options)
+        print(f"{options['encoder']}, {options['precision']}, {task.name}, medians of "
+              f"{options['repeats']} (quartiles), {machine.versions(options['device'])}\n")
+        steps = {row: step_of(run, pairs[:size]) for row, run in runs.items()}
         # each call answers the next pair; of toy, one of the four pairs of a square
         answers = {row: map(run.predict, pairs[READ::4]).__next__ for row, run in runs.items()}
-        table += compare("one new pair", answers, options)
-        print(align_columns(table))
+        print(align_columns([["", "row", "ms", "x bert"],
+                             *compare(f"step of {size} pairs", steps, options),
+                             *compare("one new pair", answers, options)]))
 
 
 if __name__ == "__main__":

@@ -15,14 +15,10 @@ def test_the_table(monkeypatch, capsys):
     half = "dafa --layers all --without fusion"
     bench.main(["--models", half, "drrnet", *"--repeats 2 --batch-size 3 --device cpu".split()])
     rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[3:]]
-    assert [(row[0], row[1]) for row in rows] == [
-        (work, model) for work in ("step of 3 pairs", "one new pair")
+    assert [row[:2] for row in rows] == [
+        [work, model] for work in ("step of 3 pairs", "one new pair")
         for model in ("bert", half, "drrnet")]
-    assert all(float(row[-1]) > 0 for row in rows)
     fails(lambda: bench.main(["--task", "TOY"]), "--task", "TOY")
-
-
-def test_a_ratio_by_hand(monkeypatch):
     seconds = []
     monkeypatch.setattr(bench, "synchronized_time", lambda device: sum(seconds))
     works = {"bert": lambda: seconds.append(2), "dafa": lambda: seconds.append(3)}
