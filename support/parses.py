@@ -1,9 +1,9 @@
 """Words and dependency trees of many texts, by the parser that ships or by a function of your own.
 
 A text is cut into sentences. Each sentence is parsed, and the trees are joined: one text, one tree.
-Left out: sentences that end without . ! ? or an empty line, or, up to LONG words, with a full stop
-behind a short word before a small letter; emoji and words without spaces (cut as
-nltk does); characters of no width, which stay where they stand.
+Left out: sentences that end without . ! ? or an empty line, or with a full stop behind a short word
+before a small letter; dont, addresses, @users, #tags, emoticons, emoji and words without spaces
+(cut as nltk does); characters of no width, which stay where they stand.
 """
 
 import contextlib
@@ -27,11 +27,10 @@ from support.errors import expecting, one_line, refuse
 # Axes: n words of a text
 
 MAX_WORDS = 512      # a parse has no more words, because no encoder here can see them
-LONG = 60            # a sentence of more words is cut wherever its marks allow
 BATCH = 256          # texts that are parsed and kept at a time; kill -9 loses no more than these
 FEW = 256            # texts up to this number are parsed quickly, and are not kept
 CACHE = Path("runs/cache/parses.sqlite")   # a data set's folder may be read-only
-FORMAT = 8           # raise it when packed parses, the words, sentences or joined trees change
+FORMAT = 9           # raise it when packed parses, the words, sentences or joined trees change
 NLTK = version("nltk")   # reads a file: once, not for each pair
 
 # Typographic characters and their plain forms. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.
@@ -41,19 +40,6 @@ PLAIN = str.maketrans({character: plain for characters, plain in (
 
 
 # ---- words ---------------------------------------------------------------------------------------
-
-# An apostrophe is missing behind a match, as in dont and im. UD English EWT splits these (do|nt).
-# its, id, ill, well, were, wed, wont and lets stay whole, because they are other words as well.
-BARE = re.compile(r"""(?<![\w-])(?:
-    (?:do|does|did|ca|is|was|are|were|have|has|had|could|would|should|must|need|ai) n (?=t\b)
-    | i (?=(?:m|ve)\b) | (?:you|they) (?=(?:re|ve|ll)\b) | we (?=ve\b) | it (?=ll\b)
-    | (?:that|there|what|he|she|here|where|who|how) (?=s\b) )""", re.VERBOSE)
-
-# One word each: a web address, e-mail address or @user, #tag, emoticon between spaces.
-WHOLE = re.compile(r"""\b(?:[a-z]+://|www\.) [^\s<>"“”]* [\w/]
-    | (?:(?<![\w.+%-]) \w[\w.+%-]* | (?<!\w)) @ [^\W\d][\w-]* (?:\.\w[\w-]*)*
-    | (?<![\w&]) \# [^\W\d]\w*
-    | (?<!\S) [:;=]-?[()DP] (?!\w)""", re.VERBOSE | re.IGNORECASE)
 
 # The possible end of a sentence: its marks, closing quotes and brackets; then the next word.
 STOP = re.compile(r"""(?<![.!?])([.!?]+)(["')\]]*)(?=\s+["'`(\[]*([^\s"'`(\[]+))|\n\s*\n""")
@@ -82,17 +68,13 @@ def split_words(text):
 def split_sentences(text):
     """The spans of split_words, and a list of how many of them each sentence has.
 
-    nltk's NLTKWordTokenizer finds the words, in the text as plain_characters reads it, with letters
-    in the place of each match of WHOLE. The tokenizer only inserts spaces and writes each " as two
-    characters, so counting characters other than spaces leads back to the text. (Its span_tokenize
-    raises where '' meets ".) It is given one sentence at a time, because it splits a full stop
-    from its word only at the end of a text.
+    nltk's NLTKWordTokenizer finds the words, in the text as plain_characters reads it. It only
+    inserts spaces and writes each " as two characters, so counting characters other than spaces
+    leads back to the text. (Its span_tokenize raises where '' meets ".) It is given one sentence at
+    a time, because it splits a full stop from its word only at the end of a text.
     """
     from nltk.tokenize import NLTKWordTokenizer  # it takes a second, and `--help` does not need it
     given = plain_characters(text)
-    for match in WHOLE.finditer(text):
-        letter = "_" if match[0][0] in ":;=" else "X"    # a sentence begins with X, but not with _
-        given[match.start():match.end()] = [" " + letter, *letter * (len(match[0]) - 1)]
     origin = []    # for each character of nltk's words, its place in the text
     for place, characters in enumerate(given):
         if characters == "--":
@@ -107,13 +89,10 @@ def split_sentences(text):
 def plain_characters(text):
     """The plain form of each character of a text, a list of strings of one or more characters.
 
-    >>> print("".join(plain_characters("“I dont…” – it’s")))
-    "I don't..." -- it's
+    >>> print("".join(plain_characters("“Well…” – it’s")))
+    "Well..." -- it's
     """
     plain = list(text) if text.isascii() else [letter.translate(PLAIN) for letter in text]
-    lower = text.lower()     # faster than IGNORECASE, but İ becomes two characters
-    for match in BARE.finditer(lower if len(lower) == len(text) else text):
-        plain[match.end()] = "'" + plain[match.end()]
     for match in re.finditer(r"(?<=\w)`(?=\w)", text):
         plain[match.start()] = "'"
     return plain
@@ -128,42 +107,31 @@ def words_at(text, spans):
 def _sentences(text):
     """Splits a text of plain characters: STOP may end a sentence, and an empty line does.
 
-    Each sentence has a letter: 1. and ... belong to the next sentence. A sentence of more than LONG
-    words is split again, as in a text that has no capital letters.
+    Each sentence has a letter: 1. and ... belong to the next sentence.
     """
-    sentences = []
-    for part in _split(text):
-        sentences += _split(part, small=True) if len(part.split()) > LONG else [part]
-    return sentences
-
-
-def _split(text, small=False):
-    """The sentences of a text. small: they may begin with a small letter, see _ends_sentence."""
     ends, letter = [0], LETTER.search(text)
     for stop in STOP.finditer(text):
         before = text[max(ends[-1], stop.start() - 10):stop.start()]
         if letter and letter.start() < stop.start() and (
-                not stop[1] or _ends_sentence(before, *stop.groups(), small)):
+                not stop[1] or _ends_sentence(before, *stop.groups())):
             ends.append(stop.end())
             letter = LETTER.search(text, stop.end())
     return [text[i:j] for i, j in zip(ends, [*ends[1:], len(text)])]
 
 
-def _ends_sentence(before, marks, closing, following, small=False):
+def _ends_sentence(before, marks, closing, following):
     """Do these marks end a sentence? closing: quotes or brackets behind them. following: a word.
 
     Before a capital letter or a digit they do. But a full stop behind one letter (J., U.S., p.m.)
     or one of ABBREVIATIONS ends a sentence only before one of STARTERS. Before a small letter,
-    ! and ? and a full stop behind a longer word do, unless a quote closes: "Why?" he said. With
-    `small` all marks do there, but for the full stop of an abbreviation.
+    ! and ? and a full stop behind a longer word do, unless a quote closes: "Why?" he said.
     """
     before = re.split(r"[\s./(\[\"-]", before)[-1]
     initial = marks == "." and len(before) == 1 and before.isalpha()
     short = initial or (before + marks).removesuffix(".") in ABBREVIATIONS
     if following[0].islower():
         longer = marks == "." and len(before) > 3 and before.islower()
-        clear = not closing and (longer or "!" in marks or "?" in marks)
-        return not short and (small or clear)
+        return not short and not closing and (longer or "!" in marks or "?" in marks)
     starts = following[0].isupper() or following[0].isdigit()
     return starts and (not short or following in STARTERS)
 

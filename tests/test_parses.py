@@ -29,7 +29,7 @@ def words_of(text):
 @given(st.text() | st.text("'\"`.,()s’”…@#ntim \n:/w-—"))
 @example("''\"`` \"''\" He said ''no'' and \"yes\". \"'twas''\" (U.S. isn't it?) ') a. )]}\"''")
 @example("\ud800 ﷺ İ “ 😀👩\u200d👩! a\u00a0b\u2028c\x85d\x1ce x\x00y e\u0301\u200b\ufeff …. ＂！")
-@example("dont'im CaNt @user. #tag's http://x.y/?z… :) cannot gimme wanna d'ye")
+@example("@user. #tag's http://x.y/?z… :) cannot gimme wanna d'ye")
 @example(" ".join(map(chr, range(0x10000))))
 def test_split_words_covers_any_text(text):
     words_of(text)
@@ -40,13 +40,7 @@ def test_split_words_covers_any_text(text):
      "He|ca|n't|pay|$|3.88|(|or|3,36|)|,|''|he|said|,|\"|I|wo|n't|!|\"‖Gon|na"),
     ("“Don‘t” „no“ «a»", '"|Do|n\'t|"|"|no|"|"|a|"'), ("a——b--c – 95", "a|--|--|b|--|c|--|95"),
     ("the dogs’ non‑stop…", "the|dogs|'|non-stop|..."),
-    ("ＡＢ！", "AB|!"), ("dont Cant DIDNT", "do|n't|Ca|n't|DID|N'T"),
-    ("im ive youre thats he`ll", "i|'m|i|'ve|you|'re|that|'s|he|'ll"),
-    ("its id ill well were wont mont Ex-Im", "its|id|ill|well|were|wont|mont|Ex-Im"),
-    ("@user's .@a_b x @ 5 @5", "@user|'s|.‖@a_b|x|@|5|@|5"), ("<a.b-c@d.org>", "<|a.b-c@d.org|>"),
-    ("#tag, #1 &#x;", "#tag|,|#|1|&|#|x|;"),
-    ("(http://t.co/a?b=c&d#e).", "(|http://t.co/a?b=c&d#e|)|."),
-    ("“https://t.co/ab…”", '"|https://t.co/ab|...|"'), ("ok :) (a:) :-D.", "ok|:)|(|a|:|)|:-D|."),
+    ("ＡＢ！", "AB|!"), ("he`ll", "he|'ll"),
     # where sentences end
     ("It ended. he left", "It|ended|.‖he|left"), ('It ended." (He', 'It|ended|.|"‖(|He'),
     ("It ended.He left", "It|ended.He|left"), ("J. Smith", "J.|Smith"), ("etc. he", "etc.|he"),
@@ -55,22 +49,14 @@ def test_split_words_covers_any_text(text):
     ("1. One. 2. Two", "1.|One|.‖2.|Two"), ("Why? No! but yes", "Why|?‖No|!‖but|yes"),
     ('"Why?" he said', '"|Why|?|"|he|said'), ("“Why?” He left", '"|Why|?|"‖He|left'),
     ("Yahoo! Inc", "Yahoo|!|Inc"), ("Well… Yes", "Well|...‖Yes"), ("well... yes", "well|...|yes"),
-    ("see http://x.y/?z. @user", "see|http://x.y/?z|.‖@user"), ("... No. 20. I", "...|No.|20|.‖I"),
+    ("... No. 20. I", "...|No.|20|.‖I"),
     ("Title\r\n\r\nit has\nlines", "Title‖it|has|lines")])
-def test_words_of_print_and_web_and_sentences(text, words):
+def test_words_of_print_and_sentences(text, words):
     """| stands between words, ‖ between sentences."""
     words_of(text)
     spans, lengths = split_sentences(text)
     found = iter(words_at(text, spans))
     assert "‖".join("|".join(next(found) for _ in range(length)) for length in lengths) == words
-
-
-def test_a_long_sentence_is_cut_before_small_letters():
-    """A quote may close there. An abbreviation or an initial still ends no sentence."""
-    start = "well " * 46
-    text = f'{start}at 5 p.m. on Mon. he had "it." so I ran. it ... was'
-    for more, expected in (("", [46 + 16]), (" on", [46 + 11, 4, 2, 2])):
-        assert split_sentences(text + more)[1] == expected
 
 
 # ---- parses of many texts ------------------------------------------------------------------------
