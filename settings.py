@@ -52,8 +52,8 @@ class Settings:
     glove: str | None = option(None, "drrnet: fixed word vectors in GloVe's text format")
     parser: str | None = option(None, "your own function that parses texts: mine.py:parse")
     columns: str = option("", "columns of your tables (default: sentence1,sentence2,label)")
-    positive: str | None = option(None, "class of your tables whose F1 is measured (default: the "
-                                  "second of two)")
+    positive: str | None = option(None, "class of your tables whose F1 is measured (default: "
+                                  "guessed from two names)")
     scores: bool | None = option(None, "read the labels of your tables as scores, or as "
                                  "classes (default: guessed from the labels)")
     data_dir: str = option("data", "folder of data sets and weights; missing ones are downloaded")

@@ -24,7 +24,7 @@ from reprlib import repr as shorten
 from support.errors import join_names, refuse
 from support.files import download, write_whole
 from support.machine import print_once
-from support.pairs import Pair, Task, hold_out, is_number, limit_pairs
+from support.pairs import Pair, Task, hold_out, is_number, likely_positive, limit_pairs
 from support.tables import SENTENCES, read_pairs, read_rows, split_rows
 
 
@@ -246,7 +246,7 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
 
     The classes are the labels of the training file, sorted. scores: are the labels scores? None:
     yes if a label is a number with a fraction, or if there are numbers alone, more than 10 of them.
-    Metrics of classes: accuracy, and F1 of the class `positive`, by default the second of two.
+    Metrics of classes: accuracy, and F1 of the class `positive`, by default the likely one of two.
     """
     texts = [pair.label for pair in read_pairs(train_file, columns=columns)]
     names = tuple(sorted(set(texts)))
@@ -264,7 +264,7 @@ def own_task(train_file, dev_file, test_file=None, columns=(), positive="", scor
     refuse(positive and positive not in labels, f"--positive {shorten(positive)}: expected one of "
            f"the classes, {join_names(labels) if labels else 'but labels are scores'}")
     if len(labels) == 2:
-        positive = positive or labels[1]
+        positive = positive or likely_positive(labels)
     if positive:
         metrics += ("f1",)
     task = Task("own", labels, metrics, positive=positive,

@@ -1,6 +1,7 @@
 """Pairs of sentences, what a model predicts of them, and how the answers are scored."""
 import math
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
@@ -169,6 +170,21 @@ def predictions_of(logits, task):
 
 # ---- Labels and pairs that are given ------------------------------------------------------------
 
+SAYS_NO = re.compile("(no|not)(?![a-z])|non|un|dis|differ|false|neg|0$")
+
+
+def likely_positive(labels):
+    """Of two classes the one whose F1 is likely meant: the one that does not say no, or the second.
+
+    >>> [likely_positive(labels) for labels in (("duplicate", "not duplicate"), ("0", "1"),
+    ...                                         ("same", "unrelated"), ("a", "b"))]
+    ['duplicate', '1', 'same', 'b']
+    """
+    first, second = labels
+    only_second_says_no = SAYS_NO.match(second.lower()) and not SAYS_NO.match(first.lower())
+    return first if only_second_says_no else second
+
+
 def is_number(text):
     """Can the text be a score?"""
     try:
@@ -201,16 +217,17 @@ def as_pairs(task, given, labelled=False):
     alone = isinstance(given, Pair) or isinstance(given, tuple) and any(
         isinstance(part, str) for part in given)
     for number, one in enumerate([given] if alone else given, 1):
-        if isinstance(one, (tuple, list)) and len(one) in (2, 3):
+        shown = shorten(one)
+        if isinstance(one, (tuple, list, np.ndarray)) and len(one) in (2, 3):
             a, b, *labels = one
             labels = [parse_label(str(label), task.labels, f"pair {number}")
                       for label in labels if label is not None]
             one = Pair(a, b, *labels)
         texts = (one.a, one.b) if isinstance(one, Pair) else (None,)
         refuse(not all(isinstance(text, str) for text in texts), f"pair {number}: "
-               f"expected two texts, such as (a, b), perhaps with a label, found {shorten(one)}")
+               f"expected two texts, such as (a, b), perhaps with a label, found {shown}")
         refuse(task.labels and one.label not in (None, *range(len(task.labels))),
-               f"pair {number}: expected a label below {len(task.labels)}, found {shorten(one)}")
+               f"pair {number}: expected a label below {len(task.labels)}, found {shown}")
         refuse(labelled and one.label is None, f"pair {number}: has no label: it can be predicted, "
                "but not scored")
         pairs.append(one)
@@ -249,17 +266,36 @@ def seen_in_training(splits):
 
 
 def describe_labels(task, splits):
-    """One line on the labels. It shows a wrong column, and how often a constant answer is right."""
+    """Lines on the labels, and on pairs that are there twice. They show a wrong column, a leak, and
+    how often a constant answer is right.
+    """
     train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
-    seen = {(pair.a, pair.b) for pair in splits["train"]}
-    twice = sum((pair.a, pair.b) in seen for pair in splits[task.selection])
-    note = f"; {twice} pairs of {task.selection} are in train, too" if twice else ""
     if task.regression:
+        line = f"scores from {min(train):g} to {max(train):g}"
         if not max(map(abs, train)) / 100 <= np.std(train) <= 100:
-            note += ("; a model hardly learns scores so large, or so much alike: take their mean "
+            line += ("; a model hardly learns scores so large, or so much alike: take their mean "
                      "off, and divide by their standard deviation")
-        return f"scores from {min(train):g} to {max(train):g}{note}"
-    counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
-    classes = join_names([f"{label} ({counts[i]})" for i, label in enumerate(task.labels)], 20)
-    return (f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
-            f"{note}")
+    else:
+        counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
+        classes = join_names([f"{x} ({counts[i]})" for i, x in enumerate(task.labels)], 20)
+        line = f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
+    return "\n".join([line, *describe_doubles(task, splits)])
+
+
+def describe_doubles(task, splits):
+    """Lines: how many pairs of dev are in train, as they are or with the sentences exchanged, and
+    how many pairs of train have two labels.
+    """
+    labels, dev, lines = {}, splits[task.selection], []
+    for pair in splits["train"]:
+        labels.setdefault((pair.a, pair.b), set()).add(pair.label)
+    same = sum((pair.a, pair.b) in labels for pair in dev)
+    turned = sum((pair.b, pair.a) in labels and (pair.a, pair.b) not in labels for pair in dev)
+    two = sum(len(found) > 1 for found in labels.values())
+    for count, what in ((same, f"of {task.selection} % in train, too"),
+                        (turned, f"of {task.selection} % in train with the sentences exchanged"),
+                        (two, "of train % there under more than one label")):
+        if count:
+            noun, verb = ("pair", "is") if count == 1 else ("pairs", "are")
+            lines.append(f"{count} {noun} {what.replace('%', verb)}")
+    return lines

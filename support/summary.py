@@ -32,6 +32,8 @@ def describe_training(run, examples):
     print_once(f"{run.folder}: {run.settings.model} on {run.task.name}, {parameters:,} parameters, "
                f"{recipe.device} {recipe.precision}\n{len(pairs['train'])} pairs, "
                f"{steps} steps of {recipe.batch_size}\n{describe_labels(run.task, pairs)}")
+    if run.task.positive and not run.settings.positive:
+        print_once(f"f1 is of class {run.task.positive}, a guess: --positive names another")
     print_limit(run, {name: x.lengths for name, x in examples.items()})
     if new or recipe.lr_new != recipe.lr:
         print_once(f"{len(new)} tensors are new and have the rate --lr-new, {recipe.lr_new:g}; "

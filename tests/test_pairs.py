@@ -296,7 +296,11 @@ def own(folder, labels, dev=None, **more):
 
 
 @pytest.mark.parametrize("labels, names, more", [
-    (["yes", "no", "no"], ("no", "yes"), {}), (["yes", "no"], ("no", "yes"), {"positive": "no"}),
+    (["yes", "no", "no"], ("no", "yes"), {}),
+    (["alike", "unlike"], ("alike", "unlike"), {"meant": "alike"}),
+    (["duplicate", "Not duplicate"] * 2, ("Not duplicate", "duplicate"), {}),
+    (["a", "nothing"], ("a", "nothing"), {}), (["no", "unlike"], ("no", "unlike"), {}),
+    (["yes", "no"], ("no", "yes"), {"positive": "no"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}),
     ([*"0123456789"], tuple("0123456789"), {}), ([*"0123456789"] + ["10"], (), {}),
     (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}),
@@ -304,13 +308,14 @@ def own(folder, labels, dev=None, **more):
     ([*map(str, range(12))] * 2, tuple(sorted(map(str, range(12)))), {"scores": False})])
 def test_own_labels(tmp_path, labels, names, more):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given."""
+    meant = more.pop("meant", names[1] if len(names) == 2 else "")
     task, splits = own(tmp_path, labels, **more)
     assert task.labels == names and set(splits) == {"train", "dev", "test"}
     values = [names.index(text) if names else float(text) for text in labels]
     assert all([pair.label for pair in pairs] == values for pairs in splits.values())
     metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}
     assert task.metrics == metrics.get(len(names), ("accuracy",))
-    assert task.positive == more.get("positive", names[1] if len(names) == 2 else "")
+    assert task.positive == more.get("positive", meant)
 
 
 @pytest.mark.parametrize("labels, message, more", [
@@ -337,6 +342,7 @@ def test_a_pair_of_texts():
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
     assert as_pairs(TWO, (("a", "b"), ["c d", "", "same"])) == both == as_pairs(TWO, tuple(both))
+    assert as_pairs(TWO, np.array([["a", "b"], ["c d", ""]])) == [both[0], replace(both[1], label=None)]
     for alone in (("a", "b"), both[0]):
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
@@ -346,6 +352,7 @@ def test_a_pair_of_texts():
 
 @pytest.mark.parametrize("task, wrong, word", [
     *((TWO, wrong, "pair 1: expected two texts") for wrong in ("ab", Pair("a", None))),
+    (TWO, ("a", None), "found ('a', None)"),
     (TWO, [("a", "b"), ("a", math.nan)], "pair 2: expected two texts"),
     (TWO, Pair("a", "b", 2), "label"), (TWO, ("a", "b", "other"), "pair 1: label 'other'"),
     (SCORES, ("a", "b", "same"), "same")], ids=str)
@@ -354,11 +361,16 @@ def test_what_is_no_pair_of_texts(task, wrong, word):
 
 
 def test_the_line_on_labels():
-    """It counts the pairs of dev that are in train, too."""
+    """It counts the pairs of dev that are in train, too, and pairs of train with two labels."""
     splits = {"train": pairs_of(5), "dev": pairs_of(8)}
     assert describe_labels(TWO, splits) == (
-        "classes different (3), same (2); dev: 8 pairs, 50.0 % of one class; 5 pairs of dev are in "
-        "train, too")
+        "classes different (3), same (2); dev: 8 pairs, 50.0 % of one class\n"
+        "5 pairs of dev are in train, too")
+    doubtful = {"train": [Pair("a", "b", 0), Pair("a", "b", 1), Pair("b", "a", 1), Pair("c", "d", 1)],
+                "dev": [Pair("d", "c", 1), Pair("a", "b", 1), Pair("e", "f", 1)]}
+    assert describe_labels(TWO, doubtful).splitlines()[1:] == [
+        "1 pair of dev is in train, too", "1 pair of dev is in train with the sentences exchanged",
+        "1 pair of train is there under more than one label"]
     assert describe_labels(TWO, splits | {"dev": splits["dev"][5:]}).endswith("66.7 % of one class")
     for scores, told in (([0.0, 2.5, 5.0], 0), ([1e6, 1e6 + 1, 1e6 + 2], 1), ([0.0, 400.0], 1)):
         some = {name: [Pair("a", "b", score) for score in scores] for name in ("train", "dev")}
