@@ -342,7 +342,7 @@ def test_a_pair_of_texts():
     both = [Pair("a", "b"), Pair("c d", "", 1)]
     assert as_pairs(TWO, [("a", "b"), ["c d", "", "same"]]) == both == as_pairs(TWO, iter(both))
     assert as_pairs(TWO, (("a", "b"), ["c d", "", "same"])) == both == as_pairs(TWO, tuple(both))
-    assert as_pairs(TWO, np.array([["a", "b"], ["c d", ""]])) == [both[0], replace(both[1], label=None)]
+    assert as_pairs(TWO, np.array([["a", "b"], ["c d", "e"]])) == [both[0], Pair("c d", "e")]
     for alone in (("a", "b"), both[0]):
         assert as_pairs(TWO, alone) == both[:1]
     assert as_pairs(TWO, ("a", "b", "same")) == [Pair("a", "b", 1)] and as_pairs(TWO, []) == []
@@ -366,8 +366,8 @@ def test_the_line_on_labels():
     assert describe_labels(TWO, splits) == (
         "classes different (3), same (2); dev: 8 pairs, 50.0 % of one class\n"
         "5 pairs of dev are in train, too")
-    doubtful = {"train": [Pair("a", "b", 0), Pair("a", "b", 1), Pair("b", "a", 1), Pair("c", "d", 1)],
-                "dev": [Pair("d", "c", 1), Pair("a", "b", 1), Pair("e", "f", 1)]}
+    train = [Pair("a", "b", 0), Pair("a", "b", 1), Pair("b", "a", 1), Pair("c", "d", 1)]
+    doubtful = {"train": train, "dev": [Pair("d", "c", 1), Pair("a", "b", 1), Pair("e", "f", 1)]}
     assert describe_labels(TWO, doubtful).splitlines()[1:] == [
         "1 pair of dev is in train, too", "1 pair of dev is in train with the sentences exchanged",
         "1 pair of train is there under more than one label"]
