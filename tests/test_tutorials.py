@@ -3,9 +3,9 @@
 `.ci/run` runs the lessons themselves, with LESSON=solved.
 """
 import ast
+import contextlib
 import csv
 import inspect
-import itertools
 import os
 import re
 import subprocess
@@ -39,37 +39,26 @@ answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
 # ---- check --------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name, wrong, words", [
-    ("difference_scores", lambda q, k: None, "not written yet"),
     ("difference_scores", lambda q, k: q.shape[-1] @ k, "q.shape[-1] @ k"),
     ("difference_scores", lambda q, k: q.data.add_(1), "in place"),
     ("difference_scores", lambda q, k: sys.exit(3), "SystemExit"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).sum(1), "(B, H, L, L)"),
     ("difference_scores", lambda q, k: (answers.difference_scores(q, k), k), "results: 2"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).half(), "float16"),
-    ("difference_scores", lambda q, k: torch.from_numpy(
-        answers.difference_scores(q, k).numpy()), "Can't call numpy() on Tensor that requires"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).detach(), "gradients"),
     ("difference_scores", lambda q, k: 1.001 * answers.difference_scores(q, k), "times 1.001"),
-    ("difference_scores", lambda q, k: 0 * answers.difference_scores(q, k), "expected"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k) - 2, "plus -2"),
-    ("attention", lambda q, k, v, mask: answers.attention(2 * q, k, v, mask),
-     "way, what enters the softmax: "),
     ("layer", lambda h, x, W, norm, W_1, *rest: answers.layer(h, x + 1, W, norm, W_1, *rest),
      "way, what enters attention_output: "),
     ("gated_fusion", lambda sem, other, W_sem, W_other, W_g: (lambda v, g: (-v, g))(
         *answers.gated_fusion(sem, other, W_sem, W_other, W_g)),
      "Right: result 2. What enters W_other, W_sem, W_g is right."),
     ("mean_attention_factor", lambda s: s.nan_to_num(0, 0, 0), "yours calls none"),
-    ("co_attention", lambda h, s: answers.co_attention(h, torch.where(
-        s == -torch.inf, -1e9, s)), "-inf"),
-    ("co_attention", lambda h, s: answers.co_attention(2 * h, s), "Right: result 1. What enters"),
     ("equal_words", lambda a, b: answers.equal_words(a, b).tolist(), "list of lists"),
-    ("coverage", lambda left, read, phi, mask: torch.where(
-        ((left - read / phi <= 0) | ~mask).all(1, True), 1.0, left - read / phi), "5e-07"),
+    ("coverage", lambda *x: answers.coverage(*x).clamp(min=0), "-0.2"),
     ("choose_left", lambda *x: answers.choose_left(
         *x[:-1], x[-1].where(x[-1] <= 0, x[-1].clamp(min=2e-6))), "wrong"),
-    ("layer", lambda *x: answers.layer(*x) + torch.where(x[0] < 99, 0, x[0] / 0),
-     "gradients are nan"),
+    ("layer", lambda *x: answers.layer(*x) + torch.where(x[0] < 99, 0, x[0] / 0), "are nan"),
     ("co_attention", lambda hidden, s: answers.co_attention(hidden, s.mT), ""),
     ("tree_similarity", lambda a, b: torch.as_tensor(answers.tree_similarity(a, b)).long(), "")])
 def test_what_check_says(name, wrong, words):
@@ -111,10 +100,9 @@ SYMMETRIC = {"spread_prior", "co_attention", "knowledge_factor", "mean_attention
 @each_lesson
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")                   # a mistake may divide by 0
 def test_a_pair_by_hand_hides_nothing(number, monkeypatch):
-    """The right function gives the result by hand. Each listed mistake, each exchange of two
-    arguments or weights of one shape gives other numbers, and no result is symmetric that need not
-    be."""
-    by_hand, names = {}, {"__name__": "__main__", "display": print}
+    """The right function gives the result by hand, and each listed mistake gives other numbers. No
+    result is symmetric that need not be."""
+    by_hand, names, hidden = {}, {"__name__": "__main__", "display": print}, []
 
     def check(function, *arguments, gives=()):
         by_hand[function.__name__] = arguments, gives
@@ -131,33 +119,15 @@ def test_a_pair_by_hand_hides_nothing(number, monkeypatch):
         for x, y in zip(gives if isinstance(gives, tuple) else (gives,), right) if gives else ():
             near = torch.isclose(y.double().squeeze(), torch.tensor(x).double(), 0, 1e-4)
             assert near.all(), f"{name} gives {y}, not {x}"
-        for what, changed in changed_calls(name, arguments):
-            try:
-                found = judge.results(*changed)
-            except Exception:
-                continue
-            assert not judge.alike(right, found), f"{name} by hand hides: {what}"
+        of_name = f"{TASKS[name].right.__module__}.{name}"
+        for what, mistaken in MISTAKES.get(of_name, ()):
+            with contextlib.suppress(Exception):
+                found = judge.results(mistaken, [judge.copy_of(x) for x in arguments])
+                hidden += [f"{name}: {what}"] * judge.alike(right, found)
         for x in right if name not in SYMMETRIC else ():
             square = x.dim() > 1 and x.shape[-1] == x.shape[-2] > 1
             assert not square or judge.differ(x, x.mT).any(), f"{name} by hand is symmetric"
-
-
-def changed_calls(name, arguments):
-    """(what is changed, (function, arguments)) for each listed mistake and each exchange."""
-    function = getattr(answers, name)
-    for wrong, mistaken in MISTAKES.get(f"{function.__module__}.{name}", ()):
-        yield wrong, (mistaken, [judge.copy_of(x) for x in arguments])
-    for i, j in itertools.combinations(range(len(arguments)), 2):
-        changed = [judge.copy_of(x) for x in arguments]
-        if kind_of(changed[i]) == kind_of(changed[j]):
-            changed[i], changed[j] = changed[j], changed[i]
-            yield f"{i} and {j} exchanged", (function, changed)
-
-
-def kind_of(x):
-    """What two arguments that can be exchanged have in common."""
-    weight = getattr(x, "weight", x)
-    return type(x), getattr(weight, "shape", id(x)), getattr(x, "bias", None) is None
+    assert hidden == []
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -240,7 +210,7 @@ def test_a_guess_keeps_what_follows_closed(capsys, monkeypatch):
 
 @pytest.mark.parametrize("trees, words, said", [
     ([70, 71, 69], [90, 88, 95], "says 'equal words'"), ([50, 61, 49], [60, 58, 55], "'neither'"),
-    ([90, 85, 90], [90, 88, 95], "'each of them'"), ([70, 80, 69], [90, 88, 95], "neither conf"),
+    ([90, 85, 90], [90, 88, 95], "'each of them'"), ([70, 80, 69], [90, 88, 95], "do not say"),
     ([85, 90, 89], [60, 58, 55], "says 'trees'")])
 def test_a_verdict_is_of_the_table(trees, words, said, capsys):
     """By each seed, and of both parts; and none where the method's seeds and the plain overlap."""

@@ -147,8 +147,8 @@ assert_close(K_tilde, torch.tensor([[1.6119, 0.8503], [1.1497, 0.3881]]), atol=1
 # semantic understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no*
 # semantic signal; o^sem + y has all of it.
 #
-# **What training shows.** In small worlds the lexicon can carry the answers, and need not: with five seeds 0 to 50 % of a
-# trained model's answers changed without it, because training also learns which words go together. Eq. (2) says *that* a
+# **What training shows.** A lexicon can carry the answers, and need not: when this lesson trained (commit 1bef825), 0 to 50 %
+# of a model's answers changed without it, by the seed, because training also learns which words go together. Eq. (2) says *that* a
 # relation holds, not which one: an antonym counts as a synonym does. And with pre-trained weights, WordNet and five seeds,
 # *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the gain there does not come from the
 # lexicon.

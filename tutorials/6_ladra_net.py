@@ -147,6 +147,6 @@ choose_left = check(choose_left, states, keys, last_three.flip(1), torch.tensor(
 # v is the mean of h_ab, which needs no re-reading, and of the T states. And h̄_0 = h_ab.
 #
 # **What training shows.** Five of the six parts of v are states of re-reading (T = 5). But each of them begins with h_ab.
-# After plain BERT had learned the pairs of a small world, h_ab alone gave most answers: with seeds 0 to 4 between 0 and 27 %
-# of them changed without re-reading. A good accuracy does not show that the readings are of use. Nor does what is read
+# When this lesson trained (commit 1bef825), h_ab alone gave most answers: with seeds 0 to 4 between 0 and 27 % of them
+# changed without re-reading. A good accuracy does not show that the readings are of use. Nor does what is read
 # explain an answer: a token's vector has read all others (lesson 1), so any token may carry the answer.

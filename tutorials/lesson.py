@@ -21,11 +21,10 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import batches
-import train
 from guesses import GUESSES
 from judge import judge
 from run import new_run
-from settings import METHODS
+from settings import METHODS, read_options
 from support.datasets import load_task
 from tasks import TASKS
 
@@ -134,7 +133,7 @@ def train_on(group, model, learned=0.97, epochs=30, **given):
     if isinstance(model, type):             # --model finds a class by its name, in a module
         model, own = model.__name__, model
         METHODS[model], globals()[model] = f"{__name__}:{model}", own
-    settings, recipe = train.read_options(
+    settings, recipe = read_options(
         {"device": "cpu", "model": model, "batch_size": 32, "seed": SEED} | given)
     task, splits = load_task("toy", HERE)
     splits = {name: [pair for pair in splits[name] if pair.group == group]
@@ -171,7 +170,7 @@ def train_seeds(group, model, **given):
 def verdict(rows, plain, whole, parts, guess):
     """Says what a table shows of the parts of a method, by the rule of lesson 7, and of the guess.
 
-    rows: name -> a score for each seed. plain, whole, parts: names of rows. Prints each row.
+    rows: name -> a score for each seed. plain, whole, parts: names of rows.
     """
     least, gain = mean(rows[plain]), mean(rows[whole]) - mean(rows[plain])
     for name, scores in rows.items():
@@ -179,17 +178,15 @@ def verdict(rows, plain, whole, parts, guess):
     if min(rows[whole]) <= max(rows[plain]):
         print(f"{whole} is not above {plain} with each seed: no gain that a part could carry.")
         return
-    shares = {part: [(score - least) / gain for score in rows[part]] for part in parts}
-    for part, share in shares.items():
-        low, high = min(share), max(share)
-        said = "it carries the gain" if low >= 0.5 else "it does not carry the gain"
-        if low < 0.5 <= high:
-            said = "these three seeds do not say whether it carries the gain"
-        print(f"{part} alone: {100 * low:.0f} to {100 * high:.0f} % of the gain of {gain:.1f} "
-              f"points: {said}.")
-    if any(min(share) < 0.5 <= max(share) for share in shares.values()):
-        print(f"So your guess, {guess!r}, is neither confirmed nor refuted here.")
-        return
-    carrying = [part for part in parts if min(shares[part]) >= 0.5]
-    right = {0: "neither", 1: carrying[0] if carrying else "", 2: "each of them"}[len(carrying)]
-    print(f"Your guess was {guess!r}; this table says {right!r}.")
+    carries = {}
+    for part in parts:
+        shares = [(score - least) / gain for score in rows[part]]
+        carries[part] = {share >= 0.5 for share in shares}              # one answer, or two
+        print(f"{part} alone: {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the gain, "
+              f"which is {gain:.1f} points")
+    right = [part for part in parts if True in carries[part]] or ["neither"]
+    if {True, False} in carries.values():
+        print(f"So these seeds do not say whether your guess, {guess!r}, is right.")
+    else:
+        said = "each of them" if len(right) > 1 else right[0]
+        print(f"Your guess was {guess!r}; this table says {said!r}.")

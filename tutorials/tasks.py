@@ -142,6 +142,7 @@ def coverage_draw(d):
     left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
     left[0], mask = 0.5 + 5e-7, d.mask(d.n)                 # 5e-7 will be left: that is spent
     left[1] = left[1].masked_fill(mask[1] & (d.case == "padding"), 0.5)
+    left[1, 0] = 0.3                                        # more is read than is left
     phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
     return [left.requires_grad_(), read.requires_grad_(), phi, mask]
 
