@@ -5,8 +5,7 @@
 prints the answer, how often this model was right, and the answers without each part of the method.
 A page in the run's folder says the same, with a drawing: lines join words that look at each other.
 Below stands one heat map, of one layer and head, or of what is read step by step. `RUN --serve`
-shows the page with two text fields, on this machine alone, until Ctrl-C. `--picture FILE.svg`
-writes the drawing alone.
+shows the page with two text fields, on this machine alone, until Ctrl-C.
 
 Left out: other layers and heads, and what else a model notes (`run.explain`, `recording`).
 """
@@ -15,7 +14,6 @@ import hashlib
 import html
 import re
 import sys
-import textwrap
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,12 +33,10 @@ from support.parses import split_words, words_at
 from support.summary import align_columns, draw_text
 
 STYLE = Path(__file__).with_name("page.css").read_text("utf-8")
-OF_DRAWINGS = STYLE.partition("\n\n")[0]  # the part of page.css that a drawing needs
 STEP, GAP = 30, 120  # pixels: from a word to the next; between the sentences
 LONGEST = 24  # characters of a word in the drawing
 LEAST = 0.1  # the thinnest line that is drawn, as a share of the thickest
 SHADES = 5  # of the heat map
-LETTERS = {"word": 40, "title": 40, "soft": 46}  # letters in a line of a picture, by class
 CHANGES = {"no method": "with plain attention", "no re-reading": "without re-reading",
            "uniform choice": "reading all words alike"}  # of a model -> on the page
 
@@ -233,8 +229,7 @@ def drawn_links(values):
 
 
 def draw_pair(words, marks, roles, values):
-    """(width and height in pixels, SVG elements): the words of a at the left, of b at the right,
-    joined by lines.
+    """SVG text: the words of a at the left, of b at the right, joined by lines.
 
     words: two lists, of n and m. marks: two lists of bool: is the word marked? roles: two lists of
     what stands below the words, or of nothing. values: (n, m), the width of a line.
@@ -256,30 +251,9 @@ def draw_pair(words, marks, roles, values):
         parts.append(f'<path class="link" d="M{left} {y}C{half:.0f} {y} {half:.0f} {to} {right} '
                      f'{to}" stroke-width="{1 + 5 * share:.1f}" opacity="{.4 + .6 * share:.2f}">'
                      f"<title>{escape(title)}</title></path>")
-    return right + wide[1], step * max(map(len, words)), "".join(parts)
-
-
-def svg(wide, high, inner, more=""):
-    """An SVG element. wide, high: pixels. more: attributes."""
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
-            f'viewBox="0 0 {wide:.0f} {high:.0f}" {more}>{inner}</svg>')
-
-
-def picture(drawing, a, b, said, note):
-    """A stand-alone SVG: both texts, the verdict, the drawing, and a note on it."""
-    wide, deep, inner = drawing
-    whole, y, parts = max(wide, 380), 8, []
-    for text, kind in ((a, "word"), (b, "word"), (said, "title"), (None, ""), (note, "soft")):
-        if text is None:
-            parts.append(svg(*drawing, f'x="{16 + (whole - wide) / 2:.0f}" y="{y + 14}"'))
-            y += deep + 26
-            continue
-        for line in textwrap.wrap(legal_text(text), LETTERS[kind]):
-            y += 22
-            parts.append(draw_text(16, y, line, kind))
-    card = '<rect class="card" width="100%" height="100%" rx="8"/>'
-    title = f"<title>{escape(f'{a} {b} {said}')}</title><style>{OF_DRAWINGS}</style>"
-    return svg(whole + 32, y + 16, f"{title}{card}{''.join(parts)}", 'role="img"') + "\n"
+    size = right + wide[1], step * max(map(len, words))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" '
+            f'viewBox="0 0 {size[0]} {size[1]}">{"".join(parts)}</svg>')
 
 
 def table(rows, caption, shades=()):
@@ -333,9 +307,9 @@ def page(title, *parts):
             f'<style>{STYLE}</style></head>\n<body><main>{"".join(parts)}</main></body></html>\n')
 
 
-def draw_seen(run, a, b, spans, words, said, trace):
-    """(HTML of the drawing, HTML of the heat map, the picture), each "" if the model has none."""
-    segment, pieces, drawn, heat, alone = None, [], "", "", ""
+def draw_seen(run, a, b, spans, words, trace):
+    """(HTML of the drawing, HTML of the heat map), each "" if the model has none."""
+    segment, pieces, drawn, heat = None, [], "", ""
     if not run.settings.reads_words:
         ids, segment, word = map(np.array, run.reader.tokenizer.encode(
             a, spans[0], b, spans[1], run.settings.max_length))
@@ -348,18 +322,16 @@ def draw_seen(run, a, b, spans, words, said, trace):
             roles = [roles_of(known[text].parse) for text in (a, b)]
         if any(map(any, marks)):
             note += " Orange: the other sentence lacks the word."
-        drawing = draw_pair(words, marks, roles, values)
-        drawn = (f'<figure><div class="box">{svg(*drawing)}</div>'
+        drawn = (f'<figure><div class="box">{draw_pair(words, marks, roles, values)}</div>'
                  f"<figcaption>{escape(note)}</figcaption></figure>")
-        alone = picture(drawing, a, b, said, note)
         heat = heat_map(*attention_map(run, trace, segment, word, pieces))
     elif "reading" in trace:
         heat = heat_map(*reading_map(run, trace["reading"], words, pieces))
-    return drawn, heat, alone
+    return drawn, heat
 
 
 def explain_pair(run, a, b, top=""):
-    """(lines to print, the page's text, its picture or ""). top: HTML above all.
+    """(lines to print, the page's text). top: HTML above all.
 
     Raises ValueError for a text without words: an answer to it would say nothing.
     """
@@ -376,7 +348,7 @@ def explain_pair(run, a, b, top=""):
             lines.append(f"{how[0].upper()}{how[1:]} it would say “{answer}”.")
         shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
         rows.append([how, *(shares or [f"{answer:.3f}"])])
-    drawn, heat, alone = draw_seen(run, a, b, spans, words, said, trace)
+    drawn, heat = draw_seen(run, a, b, spans, words, trace)
     quotes = ""
     if not (top and drawn):  # else the fields and the drawing have the sentences
         quotes = "".join(f"<blockquote><bdi>{marked_text(*x)}</bdi></blockquote>"
@@ -386,7 +358,7 @@ def explain_pair(run, a, b, top=""):
                 f"<h1>{escape(said)}</h1>{lead}</div>\n", drawn, "<div>",
                 table(rows, "What a part changes"), f'<p class="note">{escape(model)}</p></div>',
                 "</header>\n", heat)
-    return [said, *lines, align_columns(rows)], text, alone
+    return [said, *lines, align_columns(rows)], text
 
 
 # ---- The server and the command -----------------------------------------------------------------
@@ -438,31 +410,23 @@ def page_name(a, b):
     return "-".join(["explanation", *words, checksum]) + ".html"
 
 
-def add_run_options(arguments):
-    """Adds RUN, and the options of train.open_run, to a command."""
+def main(argv=None):
+    """The command. Raises ValueError or OSError for a user's mistake."""
+    arguments = Arguments("python -m experiments.explain", __doc__, "RUN [A B]")
     arguments.add_argument("run", metavar="RUN", help="the folder of a trained run")
+    arguments.add_argument("a", metavar="A", nargs="?", help="a sentence, in quotes")
+    arguments.add_argument("b", metavar="B", nargs="?", help="the other one")
+    arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
+                           help="serve the page with two text fields (default port: 8000)")
     for name, value, text in (
+            ("out", "FILE.html", "the page (default: in RUN)"),
             ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
             ("model", "mine.py:M", "your own class that the run was trained with"),
             ("parser", "mine.py:F", "your own parser that the run was trained with"),
             ("device", "DEVICE", "where to compute, such as cpu or cuda")):
         arguments.add_argument(f"--{name}", metavar=value, help=text)
-
-
-def main(argv=None):
-    """The command. Raises ValueError or OSError for a user's mistake."""
-    arguments = Arguments("python -m experiments.explain", __doc__, "RUN [A B]")
-    add_run_options(arguments)
-    arguments.add_argument("a", metavar="A", nargs="?", help="a sentence, in quotes")
-    arguments.add_argument("b", metavar="B", nargs="?", help="the other one")
-    arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
-                           help="serve the page with two text fields (default port: 8000)")
-    arguments.add_argument("--picture", metavar="FILE.svg", help="draw the pair, the answer and "
-                           "the words that look at each other")
-    arguments.add_argument("--out", metavar="FILE.html", help="the page (default: in RUN)")
     given = arguments.parse(argv)
-    folder, a, b, out = (given.pop(name, None) for name in ("run", "a", "b", "out"))
-    file, port = given.pop("picture", None), given.pop("serve", None)
+    folder, a, b, out, port = (given.pop(name, None) for name in ("run", "a", "b", "out", "serve"))
     two, served = b is not None, port is not None
     refuse(two == served or served and not 0 <= port < 2 ** 16,
            "expected two sentences, each in quotes, or --serve, with a port below 65536 or none")
@@ -477,16 +441,9 @@ def main(argv=None):
         path = Path(out or run.folder / page_name(a, b))
         if out or not path.exists():  # a page in the run's folder is an older one of this pair
             check_free(path)
-        if file:
-            refuse(Path(file) == path, f"--picture {file}: is the page's name, too; give two names")
-            check_free(file, option="--picture")
-        lines, text, drawn = explain_pair(run, a, b)
-    refuse(file and not drawn, f"--picture {file}: this model's page has no drawing; leave the "
-           "option out")
+        lines, text = explain_pair(run, a, b)
     write_text(path, text)
-    if file:
-        write_text(file, drawn)
-    machine.print_once("\n".join([*lines, str(path), *filter(None, [file])]))
+    machine.print_once("\n".join([*lines, str(path)]))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """experiments/explain.py: the page of each method, its drawing, the server."""
 import http.client
 import re
-import shlex
 import socket
 import struct
 import threading
@@ -131,20 +130,6 @@ def test_attention_moved_by_the_trees(trained):
     assert "of 100 answers" in text_of(root) and "not known here" in text_of(explained(a, b))
 
 
-def test_the_picture_of_the_readme_is_what_is_drawn(tmp_path):
-    """assets/explanation.svg, by the command of assets/README.md: both sentences and the answer."""
-    said = (ROOT / "assets/README.md").read_text("utf-8")
-    command = shlex.split(re.search("experiments.explain (.+) --picture", said)[1])
-    places = "--out", str(tmp_path / "x.html"), "--picture", str(file := tmp_path / "x.svg")
-    explain.main([str(ROOT / command[0]), *command[1:], *places])
-    assert (text := file.read_text("utf-8")) == (ROOT / "assets/explanation.svg").read_text("utf-8")
-    root = parsed(text)
-    texts = [node.text for node in root.iter("text")]
-    assert texts[:2] == command[1:] and texts[2].startswith("The model says")
-    assert "prefers-color-scheme: dark" in text
-    assert float(root.get("width")) < 450  # a phone shows it without making it much smaller
-
-
 def test_a_page_elsewhere_of_a_foreign_run(trained, capsys):
     """A class may have any name. One switch has one line: without equal words `aligned` is plain
     attention. The page is whole before a line is printed."""
@@ -177,7 +162,6 @@ def test_a_score_has_no_probabilities_and_words_no_drawing(workplace):
     assert re.search(r"The model gives -?\d+\.\d{3}\.$", root.find(".//h1").text)
     assert f"r = {result()['metrics']['dev']['pearson']:.2f}" in text_of(root)
     assert tables(root)[0][0] == ["score"]
-    refused("--picture x.svg", "a", "b", "--picture", "x.svg", by=command)
     refused("--serve", "a sentence alone", by=command)
 
 

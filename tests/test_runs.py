@@ -239,7 +239,6 @@ def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch
     trained("--test-file", "test.tsv")
     for command_of, *args, place in (
             (explain, "run", "a", "b", "--out", "run/best.pt"),
-            (explain, "run", "a", "b", "--picture", "train.tsv"),
             (english, "--data-dir", "data", "--out", "."),
             (english, "--export", "run", "--out", "run")):
         held = {".": "train.tsv", "run": "run/best.pt"}.get(place, place)
