@@ -19,9 +19,8 @@ A packed pair of BERT (RoBERTa packs `<s> a </s> </s> b </s>`, and its embedding
     word      -1     0    1     1      -1     0    1    -1     -1       index into the word spans
 
 Departs: gelu is exact, as in Hugging Face; Google's code has the tanh form under this name.
-Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece, and
-tokenizer_config.json except do_lower_case and strip_accents. support.checkpoints reads and checks
-files and knows the names of published weights.
+Left out: pre-training heads and their losses, decoding, relative positions, sentencepiece.
+support.checkpoints reads and checks files and knows the names of published weights.
 """
 
 import functools
@@ -34,18 +33,17 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, processors, trainers
 from torch import Tensor, nn
 
-from support.checkpoints import (CONFIGS, find_file, read_config, read_pieces, read_tokenizer,
-                                 read_weights)
+from support.checkpoints import (CONFIGS, WORD_LETTERS, find_file, read_config, read_tokenizer,
+                                 read_weights, word_pieces)
 from support.shown import looked_at, note, scope
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
 # ---- Configuration ------------------------------------------------------------------------------
 
-WORD_LETTERS = 200  # a longer word becomes [UNK]
 HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs, as in broken JSON
 ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
                "relu": F.relu}
@@ -68,7 +66,6 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     position_offset: int = 0  # RoBERTa never uses the first pad_token_id + 1 = 2 positions
     kind: str = "bert"
-    lower_case: bool = True
 
 
 # ---- The encoder --------------------------------------------------------------------------------
@@ -340,46 +337,41 @@ def overlapped_words(offsets, spans):
 
 
 class PairTokenizer:
-    """Packs two texts into one sequence: Google's WordPiece for BERT, byte-level BPE for RoBERTa.
+    """Packs two texts into one sequence: WordPiece for BERT, byte-level BPE for RoBERTa.
 
     The text "[SEP]" in a sentence is no special token; it is read as ordinary characters.
     """
 
     def __init__(self, tokenizer, kind):
-        ids = tokenizer.get_vocab()
-        special = "[CLS] [SEP] [PAD]" if kind == "bert" else "<s> </s> <pad>"
-        first, last, pad = (ids[token] for token in special.split())
-        self.mask_id = ids.get("[MASK]" if kind == "bert" else "<mask>")
-        self.tokenizer, self.pad_id, self.vocab_size = tokenizer, pad, max(ids.values()) + 1
-        self.kind, self.first, self.last = kind, [first], [last]
-        self.middle = self.last * (2 if kind == "roberta" else 1)
-
-    @staticmethod
-    def _wordpiece(ids, lower_case, strip_accents=None):
-        model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=WORD_LETTERS)
-        tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.BertNormalizer(  # None strips accents if lower_case
-            lowercase=lower_case, strip_accents=strip_accents)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        return tokenizer
+        """tokenizer: tokenizers.Tokenizer. Where it does not say how a pair is packed, `kind`,
+        "bert" or "roberta", does."""
+        ids, pad, mask = tokenizer.get_vocab(), "[PAD]", "[MASK]"
+        if tokenizer.post_processor is None:
+            make, ends = processors.BertProcessing, ("[SEP]", "[CLS]")
+            if kind == "roberta":
+                make, ends = processors.RobertaProcessing, ("</s>", "<s>")
+            tokenizer.post_processor = make(*((piece, ids[piece]) for piece in ends))
+        if pad not in ids:
+            pad, mask = "<pad>", "<mask>"
+        tokenizer.encode_special_tokens = True  # as ordinary characters
+        self.tokenizer, self.kind, self.vocab_size = tokenizer, kind, max(ids.values()) + 1
+        self.pad_id, self.mask_id = ids.get(pad, 0), ids.get(mask)
+        pair = tokenizer.encode("a", "b")
+        a, b = ([i for i, text in enumerate(pair.sequence_ids) if text == side] for side in (0, 1))
+        self.first, self.last = pair.ids[:a[0]], pair.ids[b[-1] + 1:]
+        self.middle = pair.ids[a[-1] + 1:b[0]]
 
     @classmethod
     def from_folder(cls, folder: str | Path, config: BertConfig) -> "PairTokenizer":
-        """Read a folder's vocab.txt (BERT), or vocab.json and merges.txt, or ValueError."""
-        ids, merges = read_pieces(folder, config.kind, config.vocab_size)
-        if config.kind == "bert":
-            accents = read_tokenizer(folder).get("strip_accents")
-            return cls(cls._wordpiece(ids, config.lower_case, accents), "bert")
-        tokenizer = Tokenizer(models.BPE(ids, merges))
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        return cls(tokenizer, "roberta")
+        """Read a folder's tokenizer.json, or its vocabulary and added words, or ValueError."""
+        return cls(read_tokenizer(folder, config.kind, config.vocab_size), config.kind)
 
     @classmethod
     def train(cls, texts, vocab_size=8000):
         """Learn lower-case WordPiece from texts; the same texts give the same pieces. At most
         vocab_size pieces, or five and two for each letter, if that is more.
         """
-        tokenizer = cls._wordpiece({"[UNK]": 0}, lower_case=True)
+        tokenizer = word_pieces({"[UNK]": 0})
         # We name the inner letters: the trainer numbers them at random and breaks ties by number.
         texts = [tokenizer.normalizer.normalize_str(HALVES.sub("\ufffd", text)) for text in texts]
         letters = sorted(set("".join(texts)) - set(" "))
@@ -391,7 +383,7 @@ class PairTokenizer:
         words = (word for text in texts for word, _ in split(text) if len(word) <= WORD_LETTERS)
         tokenizer.train_from_iterator(words, trainer)
         # a new tokenizer, because this one would find special tokens in a text
-        return cls(cls._wordpiece(tokenizer.get_vocab(), lower_case=True), "bert")
+        return cls(word_pieces(tokenizer.get_vocab()), "bert")
 
     def state(self):
         """A dict of texts, from which `from_state` makes this tokenizer again."""
@@ -402,17 +394,14 @@ class PairTokenizer:
         """The tokenizer whose `state` this is."""
         return cls(Tokenizer.from_str(state["tokenizer"]), state["kind"])
 
-    def save(self, folder: str | Path):
-        """Write vocab.txt (BERT) or vocab.json and merges.txt (RoBERTa) into the folder."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self.tokenizer.model.save(str(folder))
-
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces of these ids; pieces of a byte-level BPE become text without their space."""
-        pieces = [self.tokenizer.id_to_token(i) for i in ids]
-        if isinstance(self.tokenizer.model, models.BPE):
-            decode = decoders.ByteLevel().decode
-            pieces = [decode([piece]).strip() or piece for piece in pieces]
+        added, pieces = self.tokenizer.get_added_tokens_decoder(), []
+        for i in ids:
+            piece = added[i].content if i in added else self.tokenizer.id_to_token(i)
+            if i not in added and isinstance(self.tokenizer.model, models.BPE):
+                piece = decoders.ByteLevel().decode([piece]).strip() or piece
+            pieces.append(piece)
         return pieces
 
     def encode_texts(self, texts: list[str]) -> list:

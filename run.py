@@ -119,6 +119,7 @@ def read_saved(path):
            f"has last.pt until training ends (--resume), and best.pt from its first epoch on")
     with made_here(path):
         saved = load_saved(path)
+        (saved.get("encoder") or {}).pop("lower_case", None)  # a field of older runs
         for name, scale in saved.get("scales", {}).items():  # int8: parts of 64 columns
             parts = saved["weights"][name]
             refuse(parts.dtype != torch.int8 or scale.shape != (*parts.shape[:2], 1),

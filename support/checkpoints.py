@@ -1,7 +1,8 @@
-"""The files of published models: settings, vocabularies, weights. Needs no TensorFlow.
+"""The files of published models: settings, tokenizers, weights. Needs no TensorFlow.
 
 For a wrong, truncated or damaged file, all functions raise a ValueError of one line that names it.
-Left out: weights in several files, compressed or big-endian checkpoints, tensors in slices.
+Left out: weights in several files, compressed or big-endian checkpoints, tensors in slices;
+tokenizers other than WordPiece and byte-level BPE.
 """
 
 import json
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from support.errors import expecting, join_names, prefix_errors, refuse
-from support.files import download, read_json, write_json, write_whole
+from support.files import download, read_json, whole, write_json, write_text, writing
 
 CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
@@ -29,13 +31,16 @@ COUNTS = {  # our name -> key of config.json
     "segments": "type_vocab_size"}
 RATES = {"dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob",
          "layer_norm_eps": "layer_norm_eps"}
-# Keys of config.json or tokenizer_config.json that change what is computed -> the values that we
-# compute, first that of a file without the key.
+# Keys that change what is computed -> the values that we compute, first that of a file without the
+# key: of config.json; of tokenizer_config.json, where there is no tokenizer.json.
 PLAIN = {
     "model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT), "is_decoder": (False,),
-    "position_embedding_type": ("absolute",), "do_basic_tokenize": (True,),
-    "tokenize_chinese_chars": (True,), "never_split": (None, []), "add_prefix_space": (False,),
-    "word_tokenizer_type": (None, "basic"), "subword_tokenizer_type": (None, "wordpiece")}
+    "position_embedding_type": ("absolute",)}
+PLAIN_TOKENIZER = {
+    "do_basic_tokenize": (True,), "tokenize_chinese_chars": (True,), "never_split": (None, []),
+    "add_prefix_space": (False,), "word_tokenizer_type": (None, "basic"),
+    "subword_tokenizer_type": (None, "wordpiece"), "strip_accents": (None, True, False),
+    "do_lower_case": (None, True, False)}
 
 
 # ---- Folders and downloads ----------------------------------------------------------------------
@@ -51,7 +56,8 @@ BERTS = {  # our name -> the name at Hugging Face; all but the last are Google's
     "roberta-base": "FacebookAI/roberta-base"}
 # owner/name@revision cannot lead out of a folder; names such as bert-base-uncased have no owner.
 PUBLISHED = re.compile(r"(\w[\w.-]*/|(?=(ro)?bert(a)?-))\w[\w.-]*(@\w[\w.-]*)?", re.ASCII)
-OPTIONAL = ("tokenizer_config.json", "model.safetensors")  # files that some models lack
+OPTIONAL = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json",
+            "model.safetensors")  # files that some models lack
 
 
 def find_file(folder, *patterns):
@@ -67,27 +73,13 @@ def find_bert(name, data_dir):
     """The folder of a pre-trained encoder. Raises ValueError if a download fails.
 
     name: a path; or a name of BERTS; or the name of a BERT or RoBERTa at Hugging Face, such as
-    google-bert/bert-base-cased, perhaps with @ and a revision, by default the newest. A model comes
-    from the cache of Hugging Face's library, or is downloaded once to data_dir/bert/name.
+    google-bert/bert-base-cased, perhaps with @ and a revision, by default the newest. A model is
+    downloaded once, to data_dir/bert/name.
     """
     if name not in BERTS and (Path(name).exists() or not PUBLISHED.fullmatch(name)):
         return Path(name)
     folder, source = Path(data_dir) / "bert" / name, BERTS.get(name, name)
-    if folder.exists():
-        return folder
-    cached = _cached(source)
-    whole = any(path for file in WEIGHTS for path in cached.glob(file))
-    return cached if whole else _download(source, folder)
-
-
-def _cached(name):
-    """The folder of a model in the cache of Hugging Face's library. It may not be there."""
-    model, _, revision = name.partition("@")
-    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
-    hub = os.environ.get("HF_HUB_CACHE") or f"{home}/hub"
-    place = Path(hub, "models--" + model.replace("/", "--")).expanduser()
-    ref = place / "refs" / (revision or "main")  # a file that holds the name of a commit
-    return place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
+    return folder if folder.exists() else _download(source, folder)
 
 
 def _download(source, folder):
@@ -98,7 +90,7 @@ def _download(source, folder):
         url = f"{HUGGING_FACE}{model}/resolve/{revision or 'main'}/{file}"
         try:
             download(url, new / file, remedy="correct the name, or put configuration, weights and "
-                     "vocabulary into a folder: --bert FOLDER")
+                     "tokenizer into a folder: --bert FOLDER")
         except ValueError as error:
             if file not in OPTIONAL or getattr(error.__cause__, "code", None) != 404:
                 raise
@@ -109,80 +101,176 @@ def _download(source, folder):
         new = Path(temp, folder.name)
         fetch("config.json")
         is_bert = read_config(new / "config.json")["kind"] == "bert"  # refuses other kinds
-        for file in (*(["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]), *OPTIONAL):
+        for file in OPTIONAL:
             fetch(file)
+        if not (new / "tokenizer.json").exists():
+            for file in ["vocab.txt"] if is_bert else ["vocab.json", "merges.txt"]:
+                fetch(file)
         if not (new / "model.safetensors").exists():
             fetch("pytorch_model.bin")
         os.replace(new, folder)
     return folder
 
 
-# ---- Configurations and vocabularies ------------------------------------------------------------
+# ---- Configurations -----------------------------------------------------------------------------
+
+MOST_LAYERS, MOST_NUMBERS = 1000, 2 ** 32  # of an encoder
+
 
 def read_config(path):
-    """A dict, the fields of a BertConfig, of Google's bert_config.json or a config.json.
-
-    lower_case is `do_lower_case` of tokenizer_config.json in the same folder, else of this file. If
-    neither has it, as in Google's cased models, capitals in vocab.txt mean that case is kept.
-    """
+    """A dict, the fields of a BertConfig, of Google's bert_config.json or a config.json."""
     path = Path(path)
     settings = {"model_type": "bert", "hidden_act": "gelu", "type_vocab_size": 2,
                 "pad_token_id": 1} | read_json(path)
-    tokenizer = read_tokenizer(path.parent)
-    kind, vocabulary = settings["model_type"], path.with_name("vocab.txt")
-    lower = tokenizer.get("do_lower_case", settings.get("do_lower_case"))
-    if lower is None:
-        pieces = _lines(vocabulary) if vocabulary.exists() else ()
-        lower = kind == "bert" and all(x == x.lower() or x.startswith("[") for x in pieces)
     with expecting(path, f"a BERT's {', '.join(COUNTS.values())}", "name such a folder"):
-        refuse(not isinstance(lower, bool), f"do_lower_case {lower!r}, not true or false")
-        for key, values in PLAIN.items():
-            for given in (settings, tokenizer):
-                value = given.get(key, values[0])
-                refuse(value not in values, f"{key} {value!r}, not {join_names(values)}")
+        check_plain(settings, PLAIN)
         # RoBERTa counts positions from pad_token_id + 1, BERT from 0
+        kind = settings["model_type"]
         offset = settings["pad_token_id"] + 1 if kind == "roberta" else 0
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
-        refuse(sizes["hidden_size"] % sizes["num_heads"], "heads that do not divide hidden_size")
+        sizes["max_length"] = operator.index(settings["max_position_embeddings"]) - offset
+        refuse(min(sizes.values()) < 1, f"a size of {min(sizes.values())}")
+        d, layers = sizes["hidden_size"], sizes["num_layers"]
+        refuse(d % sizes["num_heads"], "heads that do not divide hidden_size")
+        numbers = d * (sizes["vocab_size"] + sizes["max_length"] + sizes["segments"]
+                       + layers * (4 * d + 2 * sizes["intermediate_size"]))
+        refuse(layers > MOST_LAYERS or numbers > MOST_NUMBERS,
+               f"{layers} layers and {numbers:,} weights, more than {MOST_LAYERS} or "
+               f"{MOST_NUMBERS:,}")
         rates = {name: float(settings[key]) for name, key in RATES.items() if key in settings}
-        return sizes | rates | {
-            "kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]], "lower_case": lower,
-            "position_offset": offset, "max_length": settings["max_position_embeddings"] - offset}
+        return sizes | rates | {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
+                                "position_offset": offset}
 
 
-def read_tokenizer(folder):
-    """The dict in a folder's tokenizer_config.json; empty without the file."""
-    path = Path(folder, "tokenizer_config.json")
-    return read_json(path) if path.exists() else {}
+def check_plain(given, plain):
+    """Raises ValueError if a setting has another value than those that we compute."""
+    for key, values in plain.items():
+        value = given.get(key, values[0])
+        refuse(value not in values, f"{key} {value!r}, not {join_names(values)}")
 
 
-def _lines(path):
+# ---- Tokenizers ---------------------------------------------------------------------------------
+
+WORD_LETTERS = 100  # a longer word becomes [UNK], as in Hugging Face's library; Google's has 200
+VOCABULARY = {"bert": "vocab.txt", "roberta": "vocab.json"}
+# Pieces that no text contains: in a text, "[SEP]" is five characters.
+SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), "roberta": ("<s>", "<pad>", "</s>")}
+PACKING = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>", "<s>", "</s>", "<mask>"}
+
+
+def word_pieces(ids, lower_case=True, strip_accents=None):
+    """BERT's tokenizers.Tokenizer. ids: dict piece -> id. strip_accents: None: as lower_case."""
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]",
+                                           max_input_chars_per_word=WORD_LETTERS))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case,
+                                                      strip_accents=strip_accents)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def read_tokenizer(folder, kind, rows):
+    """The tokenizers.Tokenizer of a folder: its tokenizer.json, or else what vocab.txt, or
+    vocab.json and merges.txt, and the words in added_tokens.json make.
+
+    kind, rows: `kind` and `vocab_size` of the model's configuration, which the pieces must fit.
+    """
+    path = find_file(folder, "tokenizer.json", VOCABULARY[kind])
+    beside, config = path.with_name(VOCABULARY[kind]), path.with_name("tokenizer_config.json")
+    settings = read_json(config) if config.exists() else {}
+    if path == beside:
+        tokenizer = make_tokenizer(path, kind, settings)
+    else:
+        tokenizer, others = read_tokenizer_json(path), []
+        if beside.exists() and tokenizer.get_vocab(False) != read_vocabulary(beside):
+            others.append(f"the pieces of {beside.name}")
+        lower = getattr(tokenizer.normalizer, "lowercase", None)
+        if isinstance(lower, bool) and settings.get("do_lower_case", lower) != lower:
+            others.append("do_lower_case of tokenizer_config.json")
+        if others:
+            print(f"{path} counts, {' and '.join(others)} are others", file=sys.stderr)
+    ids, special = tokenizer.get_vocab(), SPECIAL[kind]
+    packs = not {*special} - ids.keys()
+    if tokenizer.post_processor:
+        packs = tokenizer.num_special_tokens_to_add(is_pair=True) >= 3
+    sizes = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # weights may be padded to a multiple
+    refuse(not packs or rows not in sizes or max(ids.values()) >= rows,
+           f"{path}: expected {rows} pieces, as config.json's vocab_size, with "
+           f"{' '.join(special)}, each once, found {len(ids)}; take all files from one model")
+    return tokenizer
+
+
+def read_tokenizer_json(path):
+    """The tokenizers.Tokenizer of a tokenizer.json, which neither cuts nor pads."""
+    content = read_json(path)
+    with expecting(path, "a tokenizer of WordPiece or byte-level BPE", "name such a folder"):
+        for word in content["added_tokens"]:  # PairTokenizer does not look for special ones
+            word["special"] = word["content"] in PACKING
+        content |= {"truncation": None, "padding": None}
+        tokenizer = Tokenizer.from_str(json.dumps(content))
+        byte_level = "ByteLevel" in json.dumps(content["pre_tokenizer"])
+        kind = type(tokenizer.model).__name__
+        refuse(kind != "WordPiece" and not (kind == "BPE" and byte_level), f"one of {kind}")
+        return tokenizer
+
+
+def read_lines_of(path):
     """The lines of a UTF-8 text. `splitlines` would end a line at U+2028, which can be a piece."""
     with expecting(path, "UTF-8"):
         return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
 
 
-def read_pieces(folder, kind, rows):
-    """The vocabulary of a folder: a dict piece -> id; RoBERTa's merges, pairs of pieces, or None.
+def read_vocabulary(path):
+    """dict piece -> id of vocab.txt or vocab.json."""
+    if path.suffix == ".json":
+        return read_json(path)
+    return {piece: i for i, piece in enumerate(read_lines_of(path))}
 
-    kind, rows: `kind` and `vocab_size` of the model's configuration, which the vocabulary must fit.
+
+def make_tokenizer(path, kind, settings):
+    """The tokenizers.Tokenizer of vocab.txt, or of vocab.json and merges.txt, with added words.
+
+    settings: dict of tokenizer_config.json. Without do_lower_case, as in Google's cased models,
+    capitals in vocab.txt mean that case is kept.
     """
+    ids = read_vocabulary(path)
+    with expecting(path.with_name("tokenizer_config.json"), "a BERT's tokenizer", "name such a "
+                   "folder"):
+        check_plain(settings, PLAIN_TOKENIZER)
     if kind == "bert":
-        path, merges = find_file(folder, "vocab.txt"), None
-        ids, special = {piece: i for i, piece in enumerate(_lines(path))}, "[PAD] [UNK] [CLS] [SEP]"
+        lower = settings.get("do_lower_case")
+        if lower is None:
+            lower = all(piece == piece.lower() or piece.startswith("[") for piece in ids)
+        tokenizer = word_pieces(ids, lower, settings.get("strip_accents"))
     else:
-        path, merges_path = find_file(folder, "vocab.json"), find_file(folder, "merges.txt")
-        ids, special = read_json(path), "<s> <pad> </s>"
-        merges = [tuple(x.split(" ")) for x in _lines(merges_path) if not x.startswith("#version")]
-        longer = [piece for piece in ids if len(piece) > 1
-                  and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
-        refuse(sorted(map("".join, merges)) != sorted(longer), f"{merges_path}: expected lines for "
-               f"vocab.json's {len(longer)} longer pieces; download both files again")
-    sizes = [-(-len(ids) // m) * m for m in (1, 8, 64, 128)]  # weights may be padded to a multiple
-    sound = rows in sizes and max(ids.values()) < rows and not {*special.split()} - ids.keys()
-    refuse(not sound, f"{path}: expected {rows} pieces, as config.json's vocab_size, with "
-           f"{special}, each once, found {len(ids)}; take all files from one model")
-    return ids, merges
+        tokenizer = Tokenizer(models.BPE(ids, read_merges(path.with_name("merges.txt"), ids)))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    add_words(tokenizer, path.with_name("added_tokens.json"), settings)
+    return tokenizer
+
+
+def read_merges(path, ids):
+    """RoBERTa's merges, pairs of pieces. ids: dict of vocab.json."""
+    merges = [tuple(x.split(" ")) for x in read_lines_of(find_file(path.parent, path.name))
+              if not x.startswith("#version")]
+    longer = [piece for piece in ids if len(piece) > 1
+              and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
+    refuse(sorted(map("".join, merges)) != sorted(longer), f"{path}: expected lines for "
+           f"vocab.json's {len(longer)} longer pieces; download both files again")
+    return merges
+
+
+def add_words(tokenizer, path, settings):
+    """Adds the words of added_tokens.json, on which tokenizer_config.json may say more."""
+    with expecting(path, "words with the ids behind the vocabulary's", "take all files of a model"):
+        words = {}
+        for word, number in (read_json(path) if path.exists() else {}).items():
+            words[number] = {"content": word}
+        for number, word in settings.get("added_tokens_decoder", {}).items():
+            words[int(number)] = word
+        for number, word in sorted(words.items()):
+            if word["content"] not in PACKING:
+                tokenizer.add_tokens([AddedToken(**word | {"special": False})])
+                refuse(tokenizer.token_to_id(word["content"]) != number, f"{word}, {number}")
 
 
 # ---- Weights ------------------------------------------------------------------------------------
@@ -246,21 +334,30 @@ def published_name(name):
     return name
 
 
-def write_published(folder, config, weights):
-    """Writes config.json, tokenizer_config.json and pytorch_model.bin, as Hugging Face names them.
+def write_encoder(folder, config, weights, tokenizer):
+    """Writes an encoder as Hugging Face's libraries do: config.json, tokenizer.json,
+    tokenizer_config.json, model.safetensors. FileExistsError where such a file lies there.
 
-    config: dict, the fields of a BertConfig. weights: dict, our name -> tensor.
+    config: dict, the fields of a BertConfig. weights: dict, our name -> tensor. tokenizer:
+    bert_min.PairTokenizer.
     """
-    offset = config["position_offset"]
+    folder, offset = Path(folder), config["position_offset"]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_safetensors(folder / "model.safetensors",
+                      {published_name(name): x for name, x in weights.items()})
+    write_text(folder / "tokenizer.json", tokenizer.state()["tokenizer"], new=True)
+    name = tokenizer.tokenizer.id_to_token
+    special = {"cls_token": tokenizer.first[0], "sep_token": tokenizer.last[0],
+               "pad_token": tokenizer.pad_id, "mask_token": tokenizer.mask_id}
+    write_json(folder / "tokenizer_config.json", new=True, content={
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config["max_length"]} | {
+        key: name(number) for key, number in special.items() if number is not None})
     activation = {ours: theirs for theirs, ours in reversed(HIDDEN_ACT.items())}
-    settings = {key: config[name] for name, key in (COUNTS | RATES).items()} | {
+    write_json(folder / "config.json", new=True, content={
         "model_type": config["kind"], "hidden_act": activation[config["activation"]],
         "max_position_embeddings": config["max_length"] + offset,
-        "pad_token_id": max(0, offset - 1)}
-    write_json(Path(folder, "config.json"), settings)
-    write_json(Path(folder, "tokenizer_config.json"), {"do_lower_case": config["lower_case"]})
-    state = {published_name(name): x.cpu() for name, x in weights.items()}
-    write_whole(Path(folder, "pytorch_model.bin"), lambda file: torch.save(state, file))
+        "pad_token_id": max(0, offset - 1)} | {
+        key: config[name] for name, key in (COUNTS | RATES).items()})
 
 
 # ---- Hugging Face -------------------------------------------------------------------------------
@@ -277,14 +374,31 @@ def read_safetensors(path):
     """
     raw, weights = np.fromfile(path, np.uint8), {}
     with expecting(path, f"safetensors of dtypes {', '.join(SAFE_DTYPES)}"):
-        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        at = start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
         header = json.loads(raw[8:start].tobytes())
         header.pop("__metadata__", None)
-        for name, entry in header.items():
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             first, last = (start + offset for offset in entry["data_offsets"])
-            tensor = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]])
+            refuse(first != at, f"{name} {first - at} bytes behind the tensor before it")
+            tensor, at = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]]), last
             weights[name] = tensor.reshape(entry["shape"])
+        refuse(at != len(raw), f"{len(raw) - at} bytes behind the last tensor")
     return weights
+
+
+def write_safetensors(path, weights):
+    """Writes a new file of the tensors, dict name -> tensor, as float32, in the same format."""
+    header, arrays, at = {"__metadata__": {"format": "pt"}}, [], 0
+    for name, tensor in weights.items():
+        arrays.append(tensor.detach().float().cpu().numpy())
+        header[name] = {"dtype": "F32", "shape": [*tensor.shape],
+                        "data_offsets": [at, at + arrays[-1].nbytes]}
+        at += arrays[-1].nbytes
+    text = json.dumps(header).encode()
+    with writing(path), whole(path, new=True) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays:
+            file.write(array.tobytes())
 
 
 def load_saved(path):

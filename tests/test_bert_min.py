@@ -6,19 +6,21 @@ import json
 import math
 import random
 import re
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
 
 from bert_min import (ACTIVATIONS, Bert, BertConfig, PairTokenizer, attention, attention_weights,
                       load_bert, read_checkpoint)
 from methods import config, large, looked
 from oracles.common import softmax
-from small_runs import fails
-from support.checkpoints import read_config
+from small_runs import equal, fails, write_file
+from support.checkpoints import read_config, write_encoder
 from test_checkpoints import FIXTURES, copy_fixture
 
 
@@ -40,20 +42,14 @@ def test_configurations(tmp_path):
     path.write_text(json.dumps(good | {"hidden_act": "gelu_new", "hidden_dropout_prob": 0.25}))
     assert BertConfig(**read_config(path)) == BertConfig(
         400, 36, 2, 3, 56, max_length=64, position_offset=2, segments=1, kind="roberta",
-        activation="gelu_tanh", dropout=0.25, layer_norm_eps=1e-5, lower_case=False)
-    for key, value in (("model_type", "roberts"), ("vocab_size", "97"), ("num_attention_heads", 7)):
+        activation="gelu_tanh", dropout=0.25, layer_norm_eps=1e-5)
+    for key, value, words in (
+            ("model_type", "roberts", "roberts"), ("vocab_size", "97", "str"),
+            ("num_attention_heads", 7, "heads"), ("num_hidden_layers", 10 ** 6, "1000000 layers"),
+            ("hidden_size", 9 * 10 ** 6, "weights"), ("intermediate_size", 10 ** 9, "weights"),
+            ("vocab_size", 10 ** 12, "weights"), ("max_position_embeddings", 2, "0")):
         path.write_text(json.dumps(good | {key: value}))
-        fails(lambda: BertConfig(**read_config(path)), path, key)
-
-
-def test_lower_case_is_found_out(tmp_path):
-    folder = copy_fixture("tiny_bert_tf", tmp_path)
-    path, vocab = folder / "bert_config.json", folder / "vocab.txt"
-    assert BertConfig(**read_config(path)).lower_case  # [CLS] does not count as capitals
-    vocab.write_text(vocab.read_text().replace("##z\n", "Z\n"))
-    assert not BertConfig(**read_config(path)).lower_case
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    assert BertConfig(**read_config(path)).lower_case
+        fails(lambda: BertConfig(**read_config(path)), path, words)
 
 
 # ---- The encoder
@@ -174,9 +170,11 @@ VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abceé博推[],.!?S", "##a", "##b
 ROBERTA = BertConfig(**read_config(FIXTURES / "tiny_roberta_hf/config.json"))
 
 
-def tiny_tokenizer(folder, lower=True):
+def tiny_tokenizer(folder, more=(), **settings):
+    """The tokenizer of VOCAB and more. settings: of tokenizer_config.json."""
     (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n", "utf-8")
-    return PairTokenizer.from_folder(folder, config(vocab_size=len(VOCAB), lower_case=lower))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True} | settings))
+    return PairTokenizer.from_folder(folder, config(vocab_size=len(VOCAB) + len(more)))
 
 
 def roberta_tokenizer():
@@ -194,9 +192,9 @@ def ids_of(tokenizer, a, b=""):
     (" \tHeLLo!how  \n Are yoU?  ", True, "hello ! how are you ?"),
     (" \tHeLLo!how  \n Are yoU?  ", False, "HeLLo ! how Are yoU ?"),
     ("H\u00e9llo", True, "hello"), ("a\u00a0b\u0005\0\ufffda", True, "a b ##a"),
-    ("a" * 200, True, "a" + " ##a" * 199), ("a" * 201, True, "[UNK]")])  # the last two: its source
+    ("a" * 100, True, "a" + " ##a" * 99), ("a" * 101, True, "[UNK]")])  # as in transformers
 def test_wordpiece_equals_googles(tmp_path, text, lower, wanted):
-    tokenizer = tiny_tokenizer(tmp_path, lower)
+    tokenizer = tiny_tokenizer(tmp_path, do_lower_case=lower)
     assert tokenizer.pieces(ids_of(tokenizer, text)) == ["[CLS]", *wanted.split(), "[SEP]", "[SEP]"]
 
 
@@ -252,9 +250,83 @@ def test_by_hand(tmp_path):
     ids = ids_of(roberta, "</s>", " it<s>")
     assert ids.count(2) == 3 and ids.count(0) == 1
     assert "".join(roberta.pieces(ids)) == "<s></s></s></s>it<s></s>"
-    (tmp_path / "tokenizer_config.json").write_text('{"strip_accents": false}')
-    tokenizer = tiny_tokenizer(tmp_path)
+    tokenizer = tiny_tokenizer(tmp_path, strip_accents=False)
     assert tokenizer.pieces(ids_of(tokenizer, "\u00c9"))[1] == "\u00e9"
+    for capitals in (False, True):  # [CLS] does not count
+        (tmp_path / "tokenizer_config.json").unlink()
+        folder = copy_fixture("tiny_bert_tf", tmp_path)
+        if capitals:
+            vocab = (folder / "vocab.txt").read_text()
+            (folder / "vocab.txt").write_text(vocab.replace("##z\n", "Z\n"))
+        tokenizer = PairTokenizer.from_folder(folder, read_checkpoint(folder)[0])
+        assert (tokenizer.pieces(ids_of(tokenizer, "A"))[1] == "[UNK]") == capitals
+        (folder / "tokenizer_config.json").touch()
+
+
+def of_today(kind, folder):
+    """(PairTokenizer, pairs of texts with ids) that transformers 5.24 saved and computed."""
+    for name in (f"tiny_{kind}_hf", f"today_{kind}"):
+        copy_fixture(name, folder)
+    rows = json.loads((folder / "expected.json").read_text())
+    sizes = replace(read_checkpoint(folder)[0], vocab_size={"bert": 101, "roberta": 404}[kind])
+    return PairTokenizer.from_folder(folder, sizes), rows, sizes
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
+    """Four words are added: fintech, Kreißsaal, new york, and the special [URL]."""
+    tokenizer, rows, sizes = of_today(kind, tmp_path)
+    again = PairTokenizer.from_state(tokenizer.state())
+    for a, b, ids in rows:
+        assert ids_of(tokenizer, a, b) == ids == ids_of(again, a, b)
+    assert len(rows) == 13 and not capsys.readouterr().err
+    text = "a new york fintech"
+    ids, _, words = tokenizer.encode(text, spaces(text), "", None, 40)
+    pieces = tokenizer.pieces(ids)
+    assert words[pieces.index("new york")] == 2 and words[pieces.index("fintech")] == 3
+    assert tokenizer.pieces([ids_of(tokenizer, "Kreißsaal")[1]])[0] == "Kreißsaal"
+    packing = f"{tokenizer.pieces(tokenizer.first)[0]} {tokenizer.pieces(tokenizer.last)[0]}"
+    alone = tokenizer.first + tokenizer.middle + tokenizer.last
+    assert [x for x in ids_of(tokenizer, packing) if x in alone] == alone
+    # its own settings count, and a file beside it that says something else is told of
+    path = tmp_path / "tokenizer.json"
+    if kind == "bert":
+        path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
+        vocab = (tmp_path / "vocab.txt").read_text()
+        (tmp_path / "vocab.txt").write_text(vocab.replace("\nthe\n", "\nthose\n"))
+        tokenizer = PairTokenizer.from_folder(tmp_path, sizes)
+        assert tokenizer.pieces(ids_of(tokenizer, "the A"))[1:3] == ["the", "[UNK]"]
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1 and "vocab.txt and do_lower_case" in told
+
+
+def test_tokenizers_of_another_kind_are_refused(tmp_path):
+    path, ids = tmp_path / "tokenizer.json", {"a": 0, "b": 1}
+    for model in (models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=0), models.BPE(ids, []),
+                  models.WordLevel(ids, "a")):
+        Tokenizer(model).save(str(path))
+        fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=2)), path,
+              f"found one of {type(model).__name__}")
+    tokenizer, _, sizes = of_today("bert", tmp_path)
+    text = tokenizer.state()["tokenizer"]
+    for old, new in (('"[SEP]":{', '"[SEP]x":{'), ('"vocab":{', '"vocab":{"more":9999,')):
+        assert old in text
+        path.write_text(text.replace(old, new))
+        fails(lambda: PairTokenizer.from_folder(tmp_path, sizes), path)
+
+
+def test_added_words_beside_a_vocabulary(tmp_path):
+    """added_tokens.json has their ids; tokenizer_config.json may say more of them."""
+    write_file(tmp_path, "added_tokens.json", json.dumps({"zz b": 39, "[E]": 40}))
+    raw = {"40": {"content": "[E]", "normalized": False, "special": True}}
+    for more, wanted in (({}, "are zz b [E] [E] [UNK]"),
+                         (raw, "are zz b [E] [ e ] [UNK]")):
+        tokenizer = tiny_tokenizer(tmp_path, "zb", added_tokens_decoder=more)
+        found = " ".join(tokenizer.pieces(ids_of(tokenizer, "are zz b [E] [e] zzz")))
+        assert found == f"[CLS] {wanted} [SEP] [SEP]"
+        assert ids_of(tokenizer, "zz b")[1] == 39
+    write_file(tmp_path, "added_tokens.json", json.dumps({"zz b": 40}))
+    fails(lambda: tiny_tokenizer(tmp_path, "z"), "added_tokens.json", "zz b")
 
 
 def test_vocabularies_that_do_not_fit(tmp_path):
@@ -286,7 +358,10 @@ def test_train_and_save(tmp_path):
     assert 1 not in trained.encode(*pair)[0]  # capitals are lowered, nothing is unknown
     for one, sizes in ((trained, config(vocab_size=trained.vocab_size)),
                        (roberta_tokenizer(), ROBERTA)):
-        one.save(tmp_path / sizes.kind)
+        weights = Bert(sizes).state_dict()
+        write_encoder(tmp_path / sizes.kind, asdict(sizes), weights, one)
+        read, written = read_checkpoint(tmp_path / sizes.kind)
+        assert read == sizes and equal(written, weights)
         for again in (PairTokenizer.from_folder(tmp_path / sizes.kind, sizes),
                       PairTokenizer.from_state(one.state())):
             assert again.encode(*pair) == one.encode(*pair)

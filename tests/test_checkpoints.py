@@ -31,6 +31,11 @@ def test_every_dtype_is_read(tmp_path):
     header = json.dumps(dict(reversed(header.items()))).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
     assert equal(read_safetensors(tmp_path / "x"), tensors)
+    shifted = header.replace(b"[0, 12]", b"[1, 13]")
+    for text, more in ((header, b"more"), (shifted, b"1"), (header[:-1] + b" " * 9 + b"}", b"")):
+        content = len(header).to_bytes(8, "little") + text + body + more
+        (tmp_path / "z").write_bytes(content)
+        fails(lambda: read_safetensors(tmp_path / "z"), tmp_path / "z")
     for zipped in (True, False):  # torch before 1.6 wrote no zip
         parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
         torch.save(parameters, tmp_path / "y", _use_new_zipfile_serialization=zipped)
@@ -41,6 +46,7 @@ def test_every_dtype_is_read(tmp_path):
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
     ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
     ("tokenizer_config.json", "{", '{"do_lower_case": "false"', "do_lower_case 'false'"),
+    ("tokenizer.json", "{", '{"model": 1', "tokenizer.json WordPiece"),
     ("vocab.txt", "[PAD]", "[pad]", "[PAD]"), ("vocab.txt", "\nz\n", "\n\xe9\n", "UTF-8"),
     ("vocab.txt", "\nz\n", "\nz\nz\n", "each once")])
 def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, words):

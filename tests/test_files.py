@@ -2,7 +2,6 @@
 import hashlib
 import io
 import random
-import shutil
 import urllib.error
 import urllib.response
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 from bert_min import read_checkpoint
 from small_runs import fails, write_file
 from support import checkpoints
-from support.checkpoints import BERTS, find_bert, read_config
+from support.checkpoints import BERTS, find_bert
 from support.files import check_free, download, new_folder, whole, write_text, write_whole
-from test_checkpoints import FIXTURES, copy_fixture
+from test_checkpoints import FIXTURES
 
 
 def listing(folder):
@@ -80,7 +79,7 @@ URL = "http://served.example/"
 
 @pytest.fixture
 def served(monkeypatch, tmp_path):
-    """dict of name -> (body, headers) of what URL serves. There is no cache."""
+    """dict of name -> (body, headers) of what URL serves."""
     served = {}
 
     def urlopen(url, timeout):
@@ -91,7 +90,6 @@ def served(monkeypatch, tmp_path):
         return urllib.response.addinfourl(io.BytesIO(body), headers, url)
 
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "none"))
     monkeypatch.setattr(checkpoints, "HUGGING_FACE", URL)
     return served
 
@@ -122,7 +120,7 @@ def test_find_bert_takes_a_name_at_hugging_face(served, tmp_path, name, kind):
     fails(lambda: find_bert(name, tmp_path), "pytorch_model.bin", "404", "--bert FOLDER")
     served |= {place + "model.safetensors": (body, {"Content-Length": 10 ** 6}),
                place + "pytorch_model.bin": (b"pickle", {}),
-               place + "tokenizer_config.json": (b'{"do_lower_case": false}', {})}
+               place + "added_tokens.json": (b'{}', {})}
     fails(lambda: find_bert(name, tmp_path), "safetensors", "1000000")
     assert not (tmp_path / "bert" / name).exists()
     del served[place + "model.safetensors"]
@@ -131,30 +129,18 @@ def test_find_bert_takes_a_name_at_hugging_face(served, tmp_path, name, kind):
         assert folder == tmp_path / "bert" / name
         served.clear()
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
-    assert not read_config(folder / "config.json")["lower_case"]
+    assert (folder / "added_tokens.json").exists()
     for wrong in ("../b", "bort"):  # nothing is downloaded
         fails(lambda: read_checkpoint(find_bert(wrong, tmp_path)), f"{wrong}: ")
 
 
-@pytest.mark.parametrize("name, value, hub", [
-    ("HF_HOME", "~/x", "x/hub"), ("HF_HUB_CACHE", "~/x", "x"),
-    ("X", "", ".cache/huggingface/hub")])
-def test_the_cache_of_hugging_face_comes_before_a_download(tmp_path, monkeypatch, name, value, hub):
-    """It must have the weights. refs, or the user, names the commit. A folder of that name comes
-    first."""
-    for each in ("HF_HOME", "HF_HUB_CACHE"):
-        monkeypatch.delenv(each, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(name, value)
-    monkeypatch.setattr(checkpoints, "HUGGING_FACE", "file:///nowhere/")
+def test_a_model_of_today_has_no_vocabulary(served, tmp_path, monkeypatch):
+    """Where there is a tokenizer.json, no other file of pieces is asked for."""
+    for name in ("tiny_bert_hf/config.json", "tiny_bert_hf/model.safetensors",
+                 "today_bert/tokenizer.json"):
+        served[f"a/b/resolve/main/{Path(name).name}"] = (FIXTURES / name).read_bytes(), {}
+    folder = find_bert("a/b", tmp_path)
+    assert listing(folder) == ["config.json", "model.safetensors", "tokenizer.json"]
+    (tmp_path / "a/b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    place = tmp_path / hub / "models--a--b"
-    write_file(place, "snapshots/333/config.json", "{}")
-    write_file(place, "refs/main", "333")
-    fails(lambda: find_bert("a/b", tmp_path), "nowhere")
-    for commit in ("222", "333"):
-        copy_fixture("tiny_bert_hf", place / f"snapshots/{commit}")
-    assert find_bert("a/b", tmp_path) == place / "snapshots/333"
-    assert find_bert("a/b@222", tmp_path) == place / "snapshots/222"
-    shutil.copytree(FIXTURES / "tiny_bert_hf", "a/b")
-    assert find_bert("a/b", tmp_path).samefile("a/b")
+    assert find_bert("a/b", "elsewhere") == Path("a/b")  # a folder of that name comes first

@@ -1,4 +1,4 @@
-"""pretrain.py: masked words on packed pairs, and the folder that is written."""
+"""pretrain.py: masked words beside copies, and the folder that is written."""
 import itertools
 import json
 import math
@@ -10,12 +10,11 @@ import torch
 import pretrain
 from bert_min import Bert, BertConfig, PairTokenizer, read_checkpoint
 from oracles.common import affine, dot
-from small_runs import TINY, at_call, equal, refused, run
+from small_runs import TINY, at_call, refused, run
 from support.checkpoints import find_file, our_name, published_name, read_safetensors
 from support.options import run_command
 
-SMALL = ("--bert scratch --texts texts.txt --device cpu --precision fp32 --batch-size 8 --steps 20 "
-         "--lr 1e-2").split()
+CPU = "--device cpu --precision fp32".split()
 
 
 def read(*args):
@@ -73,39 +72,24 @@ def test_the_head_and_the_loss_are_the_formulas():
 
 
 def test_a_batch_of_copies(tokenizer):
-    """A text and a part of it in its order, on either side; what is special is no text."""
+    """A text and a part of it in its order, on either side; padding and what is special are no
+    text; what is chosen is what is asked for."""
     text, parts, firsts = list(range(20, 60)), [], 0
     for seed in range(200):
-        batch, words = pretrain.make_batch([(text,)], tokenizer, seed)
-        ids, segment = batch["input_ids"][0].tolist(), batch["segment"][0].tolist()
-        cut = segment.index(1)
-        a, b = ids[1:cut - 1], ids[cut:-1]
-        assert ids[0], ids[cut - 1] == (tokenizer.first[0], tokenizer.last[0])
-        assert words[0].tolist() == [token not in tokenizer.first + tokenizer.last for token in ids]
-        assert batch["mask"].all() and text in (a, b)
+        batch, pieces = pretrain.masked_batch([text, [70]], tokenizer, seed)
+        ids, chosen, segment = batch["input_ids"][0], batch["chosen"], batch["segment"][0]
+        ids = ids.masked_scatter(chosen[0], pieces[:chosen[0].sum()]).tolist()  # nothing is hidden
+        end, cut = int(batch["mask"][0].sum()), segment.tolist().index(1)
+        a, b = ids[1:cut - 1], ids[cut:end - 1]
+        assert (ids[0], ids[cut - 1], ids[end - 1]) == (2, 3, 3) and not any(ids[end:])
+        assert batch["mask"].sum(1).tolist() == [end, 5]  # one piece stays in the copy
+        assert not chosen[0][[0, cut - 1, end - 1]].any() and not chosen[:, end:].any()
+        assert not chosen[1, 5:].any() and text in (a, b)
         part = b if a == text else a
         assert part == [piece for piece in text if piece in part]
         firsts += a == text
         parts.append(len(part))
     assert abs(sum(parts) / 200 / 40 - 0.85) < 0.02 and 70 < firsts < 130
-    assert pretrain.copy_of([5]) == [5]
-
-
-def test_a_batch_of_given_pairs(tokenizer):
-    """Both texts as they are; padding is no token and no text."""
-    batch, words = pretrain.make_batch([([20, 21], [22]), ([23], [24])], tokenizer, 0)
-    rows = [[x for x in row if x > 19] for row in batch["input_ids"].tolist()]
-    assert sorted(map(sorted, rows)) == [[20, 21, 22], [23, 24]]
-    assert batch["mask"].sum(1).tolist() == [6, 5] and words.sum(1).tolist() == [3, 2]
-
-
-def test_only_copies():
-    """Piece 5 has one copy across, piece 6 two, piece 7 one in its own text alone."""
-    ids = torch.tensor([[1, 5, 6, 7, 7, 2, 6, 5, 6, 2]])
-    segment = torch.tensor([[0, 0, 0, 0, 0, 0, 1, 1, 1, 1]])
-    words = (ids > 2)
-    found = pretrain.only_copies(ids, segment, words).nonzero().tolist()
-    assert found == [[0, 1, 7], [0, 6, 2], [0, 7, 1], [0, 8, 2]]
 
 
 def test_published_names():
@@ -118,52 +102,73 @@ def test_published_names():
     assert [our_name(published_name(name)) for name in ours] == ours
 
 
-def test_a_reading_that_is_killed_goes_on_bit_for_bit(workplace, monkeypatch):
-    """And what it wrote is an encoder for train.py: pieces, sizes, weights."""
-    monkeypatch.setattr(pretrain, "SAVE_SECONDS", 0.0)
-    names = map(" ".join, itertools.permutations("abcdef", 3))
-    Path("texts.txt").write_text("".join(f"the cat saw {name} there\n" for name in names))
+def test_measuring_has_no_dropout(tokenizer):
+    model, modes = pretrain.MaskedWords(Bert(read_checkpoint(TINY)[0])), []
+    model.register_forward_pre_hook(lambda model, inputs: modes.append(model.training))
+    assert 0 <= pretrain.measure(model, [[20, 21]] * 70, tokenizer, "cpu") <= 1
+    assert modes == [False, False] and model.training
+
+
+def test_a_reading(workplace, monkeypatch):
+    """What it writes is an encoder for train.py. Each step has its own seed, each epoch its order;
+    rate, decay and clipping are as in BERT's fine-tuning."""
+    names = [" ".join(x) for x in itertools.permutations("abcdef", 3)]
+    Path("texts.txt").write_text("".join(f"the cat saw {x} there\n" for x in names + names[:40]))
+    batches, rates, norms = at_call(monkeypatch, pretrain, "masked_batch", 0), [], []
+    take = torch.optim.AdamW.step
+
+    def look(optimizer, *args):
+        groups = optimizer.param_groups
+        rates.append(groups[0]["lr"])
+        norms.append(math.sqrt(sum(float(p.grad.square().sum()) for group in groups
+                                   for p in group["params"] if p.grad is not None)))
+        assert [group["weight_decay"] for group in groups] == [0.01, 0]
+        assert {p.dim() for p in groups[0]["params"]} == {2} and groups[1]["params"]
+        return take(optimizer, *args)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", look)
+    args = [*CPU, *"--bert scratch --texts texts.txt --batch-size 8 --steps 80 --lr 5e-3".split()]
+    assert read(*args, "--out", "read") == 0
+    result, (_, *steps, _) = json.loads(Path("read/reading.json").read_text()), batches
+    assert result["read"] == 108 and result["held_out"] == 12  # each text once
+    assert result["after"] > result["before"] + 0.2
+    assert rates == pytest.approx([5e-3 * min((i + 1) / 4, (80 - i) / 76, 1) for i in range(80)])
+    assert max(norms) < 1.001
+    epochs = [[x for some, *_ in steps[i:i + 14] for x in some] for i in (0, 14)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) and epochs[0] != epochs[1]
+    seeds = {seed for *_, seed in steps}
+    assert read(*args, "--out", "again", "--seed", "1") == 0
+    assert len(seeds) == 80 and not seeds & {seed for *_, seed in batches[83:-1]}
+    assert sorted(x.name for x in Path("read").iterdir()) == sorted(
+        ["config.json", "model.safetensors", "reading.json", "tokenizer.json",
+         "tokenizer_config.json"])
+    assert run("--bert", "read", "--model", "bert") == 0
+
+
+def test_a_reading_of_a_published_encoder(workplace, monkeypatch):
+    """A text and its copy fit into its positions. A pooler stays as it was; other weights learn."""
+    texts = [" ".join(["dog cat"] * 30 + ["new"] * i) for i in range(30)]
+    Path("long.txt").write_text("\n".join(texts))
     batches = at_call(monkeypatch, pretrain, "masked_batch", 0)
-    assert read(*SMALL, "--out", "whole") == 0
-    seeds = {seed for *_, seed in batches[1:-1]}  # before and after it is measured
-    assert len(seeds) == 20  # each step has its own
-    with monkeypatch.context() as patch:
-        at_call(patch, pretrain, "masked_loss", 8)
-        assert read(*SMALL, "--out", "killed") == 130
-    assert not Path("killed/reading.json").exists()
-    assert read("--resume", "killed") == 0 and not Path("killed/last.pt").exists()
-    whole, killed = (json.loads(Path(x, "reading.json").read_text()) for x in ("whole", "killed"))
-    assert whole["after"]["right"] > whole["before"]["right"] + 0.2
-    assert whole["after"] == killed["after"] and whole["before"] == killed["before"]
-    assert equal(*(torch.load(f"{x}/pytorch_model.bin") for x in ("whole", "killed")))
-    assert run("--bert", "whole", "--model", "bert") == 0
-
-
-def test_a_reading_of_given_pairs_keeps_the_pooler(workplace):
-    """A pooler that was there stays as it was; the other weights learn."""
-    options = ["--bert", TINY, "--texts", "train.tsv,dev.tsv", "--device", "cpu", "--precision",
-               "fp32", "--steps", "3"]
-    assert read(*options, "--pairs", "given", "--out", "read") == 0
-    result = json.loads(Path("read/reading.json").read_text())
-    assert len(result["after"]["copies"]) == 2 and result["read"] + result["held_out"] <= 32
+    assert read("--bert", TINY, "--texts", "train.tsv,long.txt", *CPU, "--steps", "3", "--out",
+                "read") == 0
+    assert max(len(x) for some, *_ in batches for x in some) == 22  # (48 - 3) // 2
     (config, before), (same, after) = read_checkpoint(TINY), read_checkpoint("read")
-    assert config == same
-    assert before.keys() == after.keys() and torch.equal(before["pooler.weight"],
-                                                         after["pooler.weight"])
-    assert not torch.equal(before["embeddings.word.weight"], after["embeddings.word.weight"])
+    assert config == same and before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {name for name in before if "pooler" not in name}
 
 
 @pytest.mark.parametrize("args, words", [
     ([], "--task --texts"), (["--task", "nothing"], "nothing mrpc"),
     (["--texts", "few.txt"], "20 texts found 2"),
-    (["--texts", "few.txt", "--pairs", "given"], "few.txt table"),
     (["--texts", "train.tsv", "--bert", "train.tsv"], "--bert train.tsv"),
-    (["--texts", "train.tsv", "--out", "full"], "full best.pt"),
-    (["--resume", "full"], "full last.pt"), (["--resume", "full", "--lr", "1"], "lr"),
+    (["--texts", "train.tsv", "--out", "full"], "full/vocab.txt exists"),
+    (["--texts", "train.tsv", "--lr", "1e9", "--steps", "1"], "lower --lr"),
     (["--texts", "train.tsv", "--lr", "1e9", "--steps", "30"], "step --lr")])
 def test_mistakes_are_one_line(workplace, args, words):
     Path("few.txt").write_text("one text\n\nanother text\none text\n")
     Path("full").mkdir()
-    Path("full/best.pt").write_text("a run")
-    options = ["--bert", TINY, "--device", "cpu", "--precision", "fp32"]
-    refused(words, *options * ("--resume" not in args), *args, by=read)
+    Path("full/vocab.txt").write_text("somebody's")
+    refused(words, "--bert", TINY, *CPU, *args, by=read)
+    assert Path("full/vocab.txt").read_text() == "somebody's" and not [*Path().glob("runs/*")]

@@ -188,10 +188,9 @@ def test_three_classes_with_columns_of_their_own(capsys):
 
 
 def test_a_first_hour(monkeypatch, capsys):
-    """A name in the cache of Hugging Face, one table for train and dev, a test file that comes
+    """A name that was downloaded before, one table for train and dev, a test file that comes
     later, stdin; what two classes are sorted by."""
-    shutil.copytree(TINY, "hub/models--a--b/snapshots/333")
-    monkeypatch.setenv("HF_HUB_CACHE", "hub")
+    shutil.copytree(TINY, "data/bert/a/b@333")
     Path("dev.tsv").unlink()
     assert command(*OWN[:2], *OWN[4:], "--bert", "a/b@333", "--model", "bert", "--held-out", "0.3",
                    "--out", "run") == 0
